@@ -1,6 +1,6 @@
-//! One of the node's own commands in execution: what it is given ([`Call`]), how it ends ([`Flow`]).
+//! One of the node's own commands in execution: its inputs ([`Call`]) and its end ([`Flow`]).
 //!
-//! Commands over keys are given [less](sidle_commands::Call), and end more simply.
+//! Commands over keys get [fewer](sidle_commands::Call), and end more simply.
 
 use crate::outcome::ControlRequest;
 use crate::range_table::RangeTable;
@@ -35,7 +35,7 @@ pub struct Call<'a> {
     pub ranges: &'a RangeTable,
 }
 
-/// How a command ended, when not in an error.
+/// How a command ended without an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// The reply is written.
@@ -44,8 +44,7 @@ pub enum Flow {
     Close,
     /// Nothing is written. The dispatcher discards every key of this node, in slices, and then replies `OK`.
     Flush,
-    /// Nothing is written. The command runs again when these positions have arrived, or when it has waited in
-    /// vain.
+    /// Nothing is written. The command runs again when these positions have arrived, or its patience ends.
     Await(Awaited),
     /// Nothing is written. The process ends, and the client sees its connection close.
     Shutdown,
@@ -53,7 +52,7 @@ pub enum Flow {
     Control(ControlRequest),
 }
 
-/// Positions of an import that a command has to wait for.
+/// Positions of an import that a command waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaited {
     /// The migration that brings them.
@@ -64,7 +63,7 @@ pub struct Awaited {
     pub patience_us: u64,
 }
 
-/// How long a command waits for all keys of a slot, or of the node, to arrive.
+/// How long a command waits for all keys of a slot, or of the node.
 const WHOLE_PATIENCE_US: u64 = 10_000_000;
 
 /// What a command returns.
@@ -75,8 +74,8 @@ const STILL_ARRIVING: ReplyError = ReplyError::text(
 );
 
 impl Call<'_> {
-    /// Waits until everything in the range that is this node's has arrived; `None` when it has. What the
-    /// store says next is final then. An error when that takes too long.
+    /// Waits until all of the range that this node owns has arrived; `None` when it has. The store's answer
+    /// is final from then on. An error if that takes too long.
     pub(crate) fn await_arrival(&self, range: PositionRange) -> Result<Option<Flow>, ReplyError> {
         match self.ranges.awaited_in(range) {
             Some(_) if self.session.route.waited_out => Err(STILL_ARRIVING),
@@ -86,8 +85,7 @@ impl Call<'_> {
         }
     }
 
-    /// How many keys this node has ([`RangeTable::key_count`]), those whose time is over and that nobody has
-    /// removed yet included.
+    /// The number of keys of this node ([`RangeTable::key_count`]), expired ones not yet removed included.
     pub(crate) fn key_count(&self) -> u64 {
         if self.ranges.owns_everything() { self.store.len() } else { self.ranges.key_count(self.store) }
     }

@@ -1,11 +1,10 @@
-//! The list of connected clients: for CLIENT LIST and INFO, and to end connections that others cannot wait
-//! for.
+//! The list of connected clients: for CLIENT LIST and INFO, and to end connections from elsewhere.
 //!
-//! A worker touches only its own connections' records; the list's lock is taken when a client comes, goes or
-//! asks for the list, and when connections are to end.
+//! A worker touches only its own connections' records. The list's lock is taken when a client connects,
+//! leaves or requests the list, and when connections are to end.
 //!
-//! Whoever wants a connection ended only says so in its record ([`Ending`]): the worker that the connection
-//! lives on looks there before it serves it, and is woken when [`endings`](Clients::endings) has grown.
+//! Ending a connection only marks its record ([`Ending`]). The connection's worker checks the mark before it
+//! serves, and is woken when [`endings`](Clients::endings) has grown.
 
 use crate::session::Session;
 use crate::tally::Tally;
@@ -17,14 +16,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a connection takes that holds no request and no reply.
+/// What a connection without requests and replies takes.
 const BARE_BYTES: u64 =
     (size_of::<Session>() + size_of::<ClientRecord>() + size_of::<RequestParser>()) as u64;
 
 /// In place of the id of a connection that is no client's.
 const UNLISTED: u64 = 0;
 
-/// What others may learn of a connection.
+/// What others may see of a connection.
 #[derive(Debug)]
 pub struct ClientRecord {
     /// Never given twice by a node; 0 for what is no client.
@@ -56,30 +55,30 @@ pub struct Buffers {
     pub input_free: u64,
     /// For the places of an unfinished request's arguments.
     pub arguments: u64,
-    /// Allocated for replies that the client has not taken.
+    /// Allocated for replies that the client has not received.
     pub output: u64,
 }
 
 impl Buffers {
-    /// All of it.
+    /// The sum.
     pub fn total(self) -> u64 {
         self.input + self.input_free + self.arguments + self.output
     }
 }
 
-/// Why a connection is to end, though its client did not ask for it.
+/// Why the node ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ending {
     /// CLIENT KILL.
     Killed = 1,
-    /// All connections together held too much, and this one the most.
+    /// All connections together held too much, and this one most.
     Evicted,
-    /// It had one of the places kept for operators, and another one needs it.
+    /// It had a place for operators that another one needs.
     Displaced,
-    /// It owed something (a password, a first request, its own end) and the time for it is over.
+    /// It owed something (a password, a first request, its own close) and its time is over.
     Overdue,
-    /// Nothing was heard of it for as long as `timeout` allows. The only ending that may be taken back.
+    /// It was silent for as long as `timeout` allows. The only ending that can be taken back.
     Idle,
 }
 
@@ -88,7 +87,7 @@ impl Ending {
         [Ending::Killed, Ending::Evicted, Ending::Displaced, Ending::Overdue, Ending::Idle];
 }
 
-/// What a client says of itself.
+/// What a client reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientDetails {
     /// CLIENT SETNAME.
@@ -132,24 +131,24 @@ impl ClientRecord {
         }
     }
 
-    /// Notes by which descriptor the process has its socket.
+    /// Notes the process's descriptor of its socket.
     pub fn note_descriptor(&self, descriptor: i32) {
         self.descriptor.store(descriptor, Relaxed);
     }
 
-    /// The descriptor of its socket; -1: it has none.
+    /// The descriptor of its socket; -1: none.
     pub(crate) fn descriptor(&self) -> i32 {
         self.descriptor.load(Relaxed)
     }
 
-    /// Notes that the client sent a command, or what is none.
+    /// Notes that the client sent a command, known or unknown.
     #[inline]
     pub fn touch(&self, now: WallMs, command: Option<CommandId>) {
         self.last_active_ms.store(now.0, Relaxed);
         self.last_command.store(command.map_or(u16::MAX, |id| id.0), Relaxed);
     }
 
-    /// Notes that something came from the client, or that it took something.
+    /// Notes that the client sent or received something.
     #[inline]
     pub fn seen(&self, now: WallMs) {
         self.last_active_ms.store(now.0, Relaxed);
@@ -175,12 +174,12 @@ impl ClientRecord {
         Buffers { input, input_free, arguments, output }
     }
 
-    /// What other nodes have replied so far to a command of it that waits for more, in bytes.
+    /// Bytes of other nodes' replies so far to a command of it that waits for more.
     pub fn collected_bytes(&self) -> u64 {
         self.collected.bytes()
     }
 
-    /// What it holds of requests and replies, in bytes.
+    /// Bytes of requests and replies that it holds.
     pub fn held_bytes(&self) -> u64 {
         self.buffers().total() + self.collected_bytes()
     }
@@ -190,7 +189,7 @@ impl ClientRecord {
         BARE_BYTES + (self.address.len() + self.local_address.len()) as u64 + self.held_bytes()
     }
 
-    /// Why the connection is to end, if it is. Its worker asks before it serves it.
+    /// Why the connection is to end, if it is. Its worker checks this before it serves it.
     #[inline]
     pub fn ending(&self) -> Option<Ending> {
         match self.ending.load(Ordering::Acquire) {
@@ -199,8 +198,7 @@ impl ClientRecord {
         }
     }
 
-    /// Takes it back that the connection is to end for its silence: what it waits for is the node's own
-    /// answer.
+    /// Takes back the ending for silence: the client waits for the node's own answer.
     pub fn spare(&self) {
         let idle = Ending::Idle as u8;
         // Another reason stays.
@@ -212,18 +210,18 @@ impl ClientRecord {
         self.id != UNLISTED
     }
 
-    /// Says that it has one of the places that are kept for operators.
+    /// Notes that it has a place for operators.
     pub fn make_guest(&self) {
         self.is_guest.store(true, Relaxed);
     }
 
-    /// Notes that the node has said its last word and waits for the client to close.
+    /// Notes that the node has sent its last reply and waits for the client to close.
     pub fn note_leaving(&self) {
         self.is_leaving.store(true, Relaxed);
     }
 
-    /// How soon a guest makes room for another one, if it does; lowest first. Who was refused has lost
-    /// nothing, and programs that are served speak at once.
+    /// A guest's rank for making room for another one; lowest first; `None`: it keeps its place. A refused
+    /// guest has lost nothing, and programs that are served send at once.
     fn displaced_in_turn(&self, now: WallMs) -> Option<u8> {
         let is_silent = self.last_active().0 <= now.0.saturating_sub(GUEST_SILENCE_MS);
         match self.is_leaving.load(Relaxed) {
@@ -233,13 +231,12 @@ impl ClientRecord {
         }
     }
 
-    /// Whether it is connected as far as others are concerned: it may be silent, but it is not about to be
-    /// gone.
+    /// Whether it counts as connected: it may be silent, but it is not about to close.
     fn is_staying(&self) -> bool {
         self.ending().is_none_or(|ending| ending == Ending::Idle)
     }
 
-    /// What the client said of itself; to be held for a moment only.
+    /// What the client reported about itself; hold it for a moment only.
     pub fn details(&self) -> MutexGuard<'_, ClientDetails> {
         // A panic cannot leave the details half-written: every change is one assignment.
         self.details.lock().unwrap_or_else(PoisonError::into_inner)
@@ -250,11 +247,11 @@ impl ClientRecord {
 #[derive(Debug, Default)]
 pub struct Clients {
     next_id: AtomicU64,
-    /// How often a connection was told to end.
+    /// How many connections were marked to end.
     endings: AtomicU64,
-    /// How many were told to end to save memory, and have not.
+    /// How many of those marked to save memory are still open.
     evicting: AtomicU64,
-    /// What all of them take in memory.
+    /// The memory of all of them.
     memory_bytes: Arc<AtomicU64>,
     recent_max: RecentMax,
     /// What happened to clients so far.
@@ -262,7 +259,7 @@ pub struct Clients {
     connected: Mutex<BTreeMap<u64, Arc<ClientRecord>>>,
 }
 
-/// The most that one connection has held of late: in this window, and in the one before.
+/// The most that one connection held in this window, and in the one before.
 #[derive(Debug, Default)]
 struct RecentMax {
     input: [AtomicU64; 2],
@@ -282,16 +279,16 @@ impl RecentMax {
     }
 }
 
-/// What happened to clients since the start, or since CONFIG RESETSTAT. Each is rare.
+/// What happened to clients since the start, or since CONFIG RESETSTAT. Each event is rare.
 #[derive(Debug, Default)]
 pub struct ClientTotals {
     /// Refused: all places were taken, or the system had no descriptor left.
     pub rejected: AtomicU64,
-    /// Closed, since all connections together held too much.
+    /// Closed because all connections together held too much.
     pub evicted: AtomicU64,
-    /// Closed, since a reply or what was left unread passed its limit.
+    /// Closed because a reply or its unread output passed its limit.
     pub output_limit: AtomicU64,
-    /// Closed, since an unfinished request passed its limit.
+    /// Closed because an unfinished request passed its limit.
     pub query_limit: AtomicU64,
 }
 
@@ -309,7 +306,7 @@ impl ClientTotals {
     }
 }
 
-/// A guest that was served makes room for another one after so long a silence.
+/// A served guest makes room for another one after this much silence.
 const GUEST_SILENCE_MS: u64 = 1_000;
 
 impl Clients {
@@ -322,19 +319,19 @@ impl Clients {
         Registration { record, clients: Arc::clone(self) }
     }
 
-    /// A connection of another node of the cluster, which is no client: in no list, and not counted. What it
-    /// holds is no part of what clients hold, so that no client is closed for it.
+    /// A connection of another node of the cluster, which is no client: in no list, and not counted. Its
+    /// memory does not count as the clients', so no client is closed for it.
     pub fn unlisted(self: &Arc<Self>, address: String, now: WallMs) -> Registration {
         let record = Arc::new(ClientRecord::new(UNLISTED, address, String::new(), now, &Arc::default()));
         Registration { record, clients: Arc::clone(self) }
     }
 
-    /// Every connection that is not about to end, by id.
+    /// Every connection that stays, by id.
     pub fn list(&self) -> Vec<Arc<ClientRecord>> {
         self.connected().values().filter(|client| client.is_staying()).cloned().collect()
     }
 
-    /// How many connections there are that are not about to end.
+    /// The number of connections that stay.
     pub fn len(&self) -> usize {
         self.connected().values().filter(|client| client.is_staying()).count()
     }
@@ -344,7 +341,7 @@ impl Clients {
         self.len() == 0
     }
 
-    /// How many connections there ever were.
+    /// The number of connections since the start.
     pub fn total(&self) -> u64 {
         self.next_id.load(Relaxed)
     }
@@ -354,28 +351,28 @@ impl Clients {
         self.memory_bytes.load(Relaxed)
     }
 
-    /// The most that one connection held between two of its turns, of late: of requests, and of replies.
+    /// The recent maximum that one connection held between two of its turns: of requests, and of replies.
     pub fn recent_max_bytes(&self) -> [u64; 2] {
         [&self.recent_max.input, &self.recent_max.output]
             .map(|windows| windows.iter().map(|window| window.load(Relaxed)).max().unwrap_or(0))
     }
 
-    /// Begins a new window for [`recent_max_bytes`](Self::recent_max_bytes), which forgets the last but one.
+    /// Begins a new window for [`recent_max_bytes`](Self::recent_max_bytes), and drops the last but one.
     pub fn begin_window(&self) {
         self.recent_max.begin_window();
     }
 
-    /// How often a connection was told to end. Where it has grown there is one to be closed.
+    /// How many connections were marked to end. When it grows there is one to close.
     #[inline]
     pub fn endings(&self) -> u64 {
         self.endings.load(Ordering::Acquire)
     }
 
-    /// Tells a connection to end; whether it was not told before.
+    /// Marks a connection to end; whether it was not marked before.
     pub fn end(&self, client: &ClientRecord, why: Ending) -> bool {
         let is_idle = |before: u8| before == Ending::Idle as u8 && why != Ending::Idle;
-        let told = |before: u8| (before == 0 || is_idle(before)).then_some(why as u8);
-        let is_first = client.ending.fetch_update(Ordering::AcqRel, Ordering::Acquire, told).is_ok();
+        let mark = |before: u8| (before == 0 || is_idle(before)).then_some(why as u8);
+        let is_first = client.ending.fetch_update(Ordering::AcqRel, Ordering::Acquire, mark).is_ok();
         if is_first {
             self.evicting.fetch_add((why == Ending::Evicted).into(), Ordering::AcqRel);
             self.endings.fetch_add(1, Ordering::AcqRel);
@@ -383,15 +380,15 @@ impl Clients {
         is_first
     }
 
-    /// Whether connections that were told to end to save memory still hold it. Who would take more of it
-    /// waits meanwhile: replies that are made at the same time would be many times what all may hold.
+    /// Whether connections marked to end to save memory still hold it. Requests that need more of it wait
+    /// meanwhile: replies made at the same time would exceed the limit many times.
     #[inline]
     pub fn is_making_room(&self) -> bool {
         self.evicting.load(Relaxed) != 0
     }
 
-    /// Tells the largest connections to end until the others take no more than `most_bytes`, and returns
-    /// them. Connections that said CLIENT NO-EVICT are left alone.
+    /// Marks the largest connections to end until the others hold at most `most_bytes`, and returns them.
+    /// Connections with CLIENT NO-EVICT stay.
     pub fn evict(&self, most_bytes: u64) -> Vec<Arc<ClientRecord>> {
         let mut clients: Vec<(u64, Arc<ClientRecord>)> =
             self.list().into_iter().map(|client| (client.memory_bytes(), client)).collect();
@@ -411,9 +408,8 @@ impl Clients {
         evicted
     }
 
-    /// Tells a guest to end; whether there was one that may have to. First go those that were refused and
-    /// have yet to close, then those that have asked for nothing, then those that were silent for long
-    /// enough; of each kind the one that was silent for longest.
+    /// Marks a guest to end; whether there was one. First go refused ones that have yet to close, then those
+    /// without a request, then those silent for long enough. Of each kind the longest silent goes.
     pub fn displace_guest(&self, now: WallMs) -> bool {
         let guests = self.list().into_iter().filter(|client| client.is_guest.load(Relaxed));
         let in_turn = guests.filter_map(|guest| Some((guest.displaced_in_turn(now)?, guest)));
@@ -496,7 +492,7 @@ mod tests {
         assert_eq!(
             (clients.len(), clients.total()),
             (1, 3),
-            "nodes are no clients, and take none out of the list"
+            "nodes are no clients, and remove none from the list"
         );
         drop(third);
         assert_eq!(clients.memory_bytes(), 0);
@@ -523,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn evict_ends_the_largest_first_and_never_who_said_no() {
+    fn evict_ends_the_largest_first_and_never_those_with_no_evict() {
         let clients = Arc::new(Clients::default());
         let held = [3_000_000, 9_000_000, 5_000_000, 8_000_000].map(|bytes| holding(&clients, bytes));
         held[1].details().no_evict = true;
@@ -534,7 +530,7 @@ mod tests {
         assert_eq!(held[3].ending(), Some(Ending::Evicted));
         assert!(clients.is_making_room());
         assert_eq!((clients.endings(), clients.len()), (2, 2));
-        assert_eq!(clients.evict(13_000_000).len(), 0, "they were told already");
+        assert_eq!(clients.evict(13_000_000).len(), 0, "they were marked already");
         assert_eq!(clients.evict(1).len(), 1, "one is left that may be evicted");
         assert_eq!(held[1].ending(), None);
         drop(held);
@@ -542,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_held_of_late_is_remembered_for_two_windows() {
+    fn the_recent_maximum_is_kept_for_two_windows() {
         let clients = Arc::new(Clients::default());
         let client = holding(&clients, 1000);
         client.hold(Buffers { input: 7, input_free: 3, ..Buffers::default() });
@@ -602,7 +598,7 @@ mod tests {
         early.make_guest();
         late.make_guest();
         assert!(clients.displace_guest(WallMs(10_000)));
-        assert!(!clients.displace_guest(WallMs(10_000)), "the other one spoke just now");
+        assert!(!clients.displace_guest(WallMs(10_000)), "the other one sent just now");
         assert_eq!(
             [&ordinary, &early, &late].map(|client| client.ending()),
             [None, Some(Ending::Displaced), None]

@@ -1,11 +1,11 @@
-//! The cluster as this node shows it to clients of Redis Cluster: members, slots, and who is not well.
+//! The cluster as this node shows it to clients of Redis Cluster: members, slots, and failures.
 //!
-//! Redis takes a node for failed when most agree that it is not reached, and until then suspects it. Here the
-//! coordinator's word is what all agree on. While the coordinator is silent each node knows by itself only:
-//! it suspects the node that the coordinator runs on, and those that it does not reach.
+//! In Redis a node has failed when most agree that it is unreachable; until then it is suspected. Here the
+//! coordinator decides. Without the coordinator a node knows only its own links: it suspects the
+//! coordinator's node, and those that it cannot reach.
 //!
-//! Without a map there are no slots. A slot counts as served while its owner is not suspected, and this
-//! node's own slots only once the coordinator has confirmed that they are its own.
+//! Without a map there are no slots. A slot counts as served while its owner is not suspected. This node's
+//! own slots count only once the coordinator has confirmed them.
 
 use crate::range_table::RangeTable;
 use arc_swap::ArcSwap;
@@ -14,11 +14,10 @@ use sidle_types::NodeId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The members that are not heard of, which the control thread replaces as a whole.
+/// The unreachable members. The control thread replaces them as a whole.
 #[derive(Debug, Default)]
-pub struct Unheard(ArcSwap<Who>);
+pub struct Unreachable(ArcSwap<Who>);
 
-/// Who they are.
 #[derive(Debug, Default)]
 struct Who {
     suspects: Suspects,
@@ -26,13 +25,13 @@ struct Who {
     coordinator: Option<NodeId>,
 }
 
-impl Unheard {
-    /// From now on these are not heard of, and no others.
+impl Unreachable {
+    /// Replaces the unreachable members.
     pub fn replace(&self, suspects: Suspects, coordinator: Option<NodeId>) {
         self.0.store(Arc::new(Who { suspects, coordinator }));
     }
 
-    /// This node runs the coordinator from now on, as far as known.
+    /// Sets the node that runs the coordinator, if known.
     pub fn set_coordinator(&self, coordinator: Option<NodeId>) {
         let who = self.0.load();
         if who.coordinator != coordinator {
@@ -46,18 +45,18 @@ impl Unheard {
     }
 }
 
-/// How well a member is.
+/// A member's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Well,
-    /// This node does not hear of it.
+    /// This node does not reach it.
     Suspected,
-    /// The coordinator does not.
+    /// The coordinator does not reach it.
     Failed,
 }
 
-/// How many slots have an owner, and how many of these nobody is known to serve: those of nodes that have
-/// failed, and others.
+/// How many slots have an owner, and how many of these are not known to be served: those of failed nodes, and
+/// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotCounts {
     pub(crate) assigned: u64,
@@ -68,15 +67,15 @@ pub(crate) struct SlotCounts {
 /// What one command shows of the cluster.
 pub(crate) struct ClusterView<'t> {
     ranges: &'t RangeTable,
-    unheard: Arc<Who>,
+    unreachable: Arc<Who>,
     /// All slots that have an owner, in order.
     runs: Vec<SlotRun>,
 }
 
 impl<'t> ClusterView<'t> {
-    pub(crate) fn new(ranges: &'t RangeTable, unheard: &Unheard) -> ClusterView<'t> {
+    pub(crate) fn new(ranges: &'t RangeTable, unreachable: &Unreachable) -> ClusterView<'t> {
         let runs = ranges.known_map().map_or_else(Vec::new, |map| map.slot_runs());
-        ClusterView { ranges, unheard: unheard.0.load_full(), runs }
+        ClusterView { ranges, unreachable: unreachable.0.load_full(), runs }
     }
 
     /// The members, this node at least, in order of their ids.
@@ -89,13 +88,13 @@ impl<'t> ClusterView<'t> {
         &self.runs
     }
 
-    /// The slots that are shown as the node's.
+    /// The slots shown as the node's.
     pub(crate) fn slots_of(&self, node: NodeId) -> Vec<SlotRun> {
         self.runs.iter().copied().filter(|run| run.owner == node).collect()
     }
 
     pub(crate) fn health(&self, node: NodeId) -> Health {
-        let suspects = &self.unheard.suspects;
+        let suspects = &self.unreachable.suspects;
         if suspects.by_coordinator.contains(&node) {
             Health::Failed
         } else if suspects.by_this_node.contains(&node) {
@@ -105,7 +104,7 @@ impl<'t> ClusterView<'t> {
         }
     }
 
-    /// How many nodes have slots.
+    /// The number of nodes with slots.
     pub(crate) fn owners(&self) -> usize {
         self.runs.iter().map(|run| run.owner).collect::<BTreeSet<_>>().len()
     }
@@ -131,7 +130,7 @@ impl<'t> ClusterView<'t> {
         self.ranges.known_map().map_or(0, |map| map.epoch().0)
     }
 
-    /// Redis's configuration epoch, as near as it comes: the latest of the ownership epochs.
+    /// The closest to Redis's configuration epoch: the latest ownership epoch.
     pub(crate) fn config_epoch(&self, node: NodeId) -> u64 {
         let tablets = self.ranges.known_map().into_iter().flat_map(|map| map.tablets());
         tablets.filter(|tablet| tablet.owner == node).map(|tablet| tablet.epoch.0).max().unwrap_or(0)

@@ -1,7 +1,7 @@
-//! CONFIG GET and SET: Redis's parameter names, as far as they mean something here or tools ask for them.
+//! CONFIG GET and SET: Redis's parameters that have a meaning here or that tools read.
 //!
-//! All but the password and the limits of clients are settled when the node starts. CONFIG SET refuses to
-//! change what it could only pretend to change.
+//! All but the password and the limits of clients are fixed at the start. CONFIG SET refuses changes without
+//! effect.
 
 use crate::observe::Thresholds;
 use sidle_commands::glob;
@@ -55,10 +55,10 @@ const PARAMETERS: &[Parameter] = &[
     mutable("timeout", "0"),
 ];
 
-/// What all clients together may hold, at the least: with less, nobody could connect to give them more.
+/// The least limit of all clients together: with less, nobody could connect to raise it.
 pub const LEAST_CLIENT_BYTES: u64 = 1 << 20;
 
-/// Why CONFIG SET refused.
+/// Why CONFIG SET refused a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
     /// No parameter of this name.
@@ -73,13 +73,13 @@ pub struct Config {
     values: RwLock<BTreeMap<&'static str, String>>,
     thresholds: Thresholds,
     numbers: Numbers,
-    /// What one connection may leave unread of its replies; 0: no limit of its own.
+    /// The most unread reply bytes of one connection; 0: no limit of its own.
     own_output_bytes: AtomicU64,
     /// How many clients the system lets the process serve.
     servable_clients: AtomicU64,
 }
 
-/// Parameters as numbers, for those who must not look them up. Derived anew from the texts with every change.
+/// Parameters as numbers, for hot paths. Derived from the texts at every change.
 #[derive(Debug, Default)]
 struct Numbers {
     longest_value_bytes: AtomicU64,
@@ -91,11 +91,10 @@ struct Numbers {
     idle_seconds: AtomicU64,
 }
 
-/// What a reply is held to where neither one connection nor all of them have a limit, and the node's data has
-/// less.
+/// The bound of a reply when neither connections nor all clients have a limit, and the node's data has less.
 const LEAST_REPLY_BYTES: u64 = 64 << 20;
 
-/// The longest value that a node keeps, whatever is configured: what Redis has by default.
+/// The longest value that a node keeps, in any configuration: Redis's default.
 const LONGEST_VALUE_BYTES: u64 = sidle_store::MAX_VALUE_BYTES as u64;
 
 impl Default for Config {
@@ -120,8 +119,8 @@ impl Config {
         self.values().get(name).map_or_else(String::new, |value| self.enforced(name, value))
     }
 
-    /// The value that holds: what a request may take is set once, and bounded by what all clients and the
-    /// node's data may take, which CONFIG SET may change.
+    /// The enforced value. A request's limit is set once, but bounded by the limits of all clients and of the
+    /// node's data, which CONFIG SET may change.
     fn enforced(&self, name: &str, value: &str) -> String {
         match name {
             "client-query-buffer-limit" => self.query_buffer_bytes().to_string(),
@@ -135,7 +134,7 @@ impl Config {
         self.numbers.query_buffer_bytes.load(Relaxed)
     }
 
-    /// How long one argument may be that is no longer than values may be: what the node could hold of it.
+    /// How long one argument within the value limit may be: what the node can hold.
     pub fn held_bytes(&self) -> u64 {
         self.numbers.held_bytes.load(Relaxed)
     }
@@ -145,7 +144,7 @@ impl Config {
         self.longest_value_bytes().min(self.held_bytes())
     }
 
-    /// The password that clients must give; `None` when they need none.
+    /// The password that clients must give; `None`: no password.
     pub fn password(&self) -> Option<String> {
         Some(self.value("requirepass")).filter(|password| !password.is_empty())
     }
@@ -161,7 +160,7 @@ impl Config {
         self.numbers.most_clients.load(Relaxed)
     }
 
-    /// Says how many clients the system lets the process serve: CONFIG SET maxclients refuses more.
+    /// Sets how many clients the system lets the process serve: CONFIG SET maxclients refuses more.
     pub fn set_servable_clients(&self, most: u64) {
         self.servable_clients.store(most, Relaxed);
     }
@@ -171,26 +170,25 @@ impl Config {
         Some(self.numbers.client_bytes.load(Relaxed)).filter(|&bytes| bytes > 0)
     }
 
-    /// What one connection may leave unread of its replies, and so how long a reply may be. Never without
-    /// bound: what has no limit of its own is held to what all connections may take, and where that has none,
-    /// to what the node may hold.
+    /// The most unread reply bytes of one connection, and so the longest reply. Always bounded: without its
+    /// own limit by that of all connections, and without that by the node's memory.
     #[inline]
     pub fn output_bytes(&self) -> u64 {
         self.numbers.output_bytes.load(Relaxed)
     }
 
-    /// Sets what one connection may leave unread of its replies; 0: no limit of its own.
+    /// Sets the most unread reply bytes of one connection; 0: no limit of its own.
     pub fn set_own_output_bytes(&self, bytes: u64) {
         self.own_output_bytes.store(bytes, Relaxed);
         self.numbers.derive(&self.values(), bytes);
     }
 
-    /// After how many seconds of silence a connection is closed; `None`: never.
+    /// Seconds of silence before a connection is closed; `None`: never.
     pub fn idle_seconds(&self) -> Option<u64> {
         Some(self.numbers.idle_seconds.load(Relaxed)).filter(|&seconds| seconds > 0)
     }
 
-    /// From when on a command is noted.
+    /// The durations from which commands are noted.
     #[inline]
     pub(crate) fn thresholds(&self) -> &Thresholds {
         &self.thresholds
@@ -213,7 +211,7 @@ impl Config {
     /// The proper name of a parameter that may be changed while the node runs.
     ///
     /// # Errors
-    /// There is no such parameter, or it is settled.
+    /// The parameter does not exist, or is fixed.
     pub fn changeable(name: &[u8]) -> Result<&'static str, ConfigError> {
         match parameter(name) {
             None => Err(ConfigError::Unknown),
@@ -222,7 +220,7 @@ impl Config {
         }
     }
 
-    /// Why a changeable parameter cannot have this value, in Redis's words.
+    /// Why a changeable parameter refuses this value, in Redis's words.
     pub fn objection(&self, name: &str, value: &[u8]) -> Option<String> {
         match name {
             "maxclients" => {
@@ -248,7 +246,7 @@ impl Config {
         }
     }
 
-    /// Whether it listens at an address of other machines, too. What is no address is none of this one's.
+    /// Whether it listens at an address of other machines. An invalid address is not this machine's.
     fn is_reached_from_outside(&self) -> bool {
         let bind = self.value("bind").parse::<IpAddr>();
         bind.is_ok_and(|address| !address.to_canonical().is_loopback())
@@ -257,7 +255,7 @@ impl Config {
     fn client_memory_objection(&self, value: &[u8]) -> Option<String> {
         let memory_bytes = self.value("maxmemory").parse().unwrap_or(0);
         let bytes = std::str::from_utf8(value).ok().and_then(|text| memory_or_percent(text, memory_bytes));
-        // A percentage of a limit that there is not is no limit.
+        // A percentage of an absent limit is no limit.
         let is_none = bytes == Some(0) && (value.iter().all(|byte| *byte == b'0') || memory_bytes == 0);
         match bytes {
             None => Some("argument must be a memory or percent value".to_owned()),
@@ -269,22 +267,22 @@ impl Config {
         }
     }
 
-    /// Sets several parameters at once, at the start those that are settled afterwards too.
+    /// Sets several parameters at once; at the start also the fixed ones.
     ///
     /// # Panics
-    /// On a name that is none.
+    /// On an unknown name.
     pub fn apply(&self, changes: Vec<(&'static str, String)>) {
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
         for (name, value) in changes {
             self.thresholds.apply(name, &value);
-            // Bytes are told as a number, as in Redis, however they were given; a percentage stays one.
-            let told = match name {
+            // Bytes are shown as a number, as in Redis, however they were given; a percentage stays one.
+            let shown = match name {
                 "maxmemory-clients" if !value.ends_with('%') => {
                     memory_or_percent(&value, 0).map_or(value, |bytes| bytes.to_string())
                 }
                 _ => value,
             };
-            assert!(values.insert(name, told).is_some(), "no parameter is named {name}");
+            assert!(values.insert(name, shown).is_some(), "no parameter is named {name}");
         }
         self.numbers.derive(&values, self.own_output_bytes.load(Relaxed));
     }
@@ -316,7 +314,7 @@ impl Numbers {
     }
 }
 
-/// Why a text is no integer between two others.
+/// Why a text is not an integer between two others.
 fn integer_objection(value: &[u8], least: i64, most: i64) -> Option<String> {
     match parse_i64(value) {
         None => Some("argument couldn't be parsed into an integer".to_owned()),
@@ -473,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn apply_changes_what_is_told() {
+    fn apply_changes_what_is_shown() {
         let config = Config::default();
         config.apply(vec![("timeout", "7".into()), ("requirepass", "secret".into())]);
         assert_eq!(config.matching(b"timeo*"), [("timeout", "7".to_owned())]);

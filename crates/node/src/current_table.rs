@@ -1,14 +1,14 @@
-//! The current range table, and the barrier that tells when no worker uses an older one.
+//! The current range table, and the barrier that shows when no worker uses an older one.
 //!
 //! Purpose: a worker takes a new table only between two turns of its loop, so a command sees one table from
-//! its first look to its last (D4). Once every worker has passed such a boundary since a table was published,
-//! nothing anywhere on the node can still act on the table before: that is what freezes a range (M2).
+//! its first look to its last (D4). Once every worker has passed such a boundary after a publication, nothing
+//! on the node can still act on the previous table. That freezes a range (M2).
 //!
-//! Call order: the control thread calls [`CurrentTable::publish`] and keeps the ticket; each worker calls
-//! [`Worker::turn`](crate::Worker::turn), at least when it is notified; the control thread asks the ticket
-//! whether it passed, and hands the proof on.
+//! Call order: the control thread calls [`CurrentTable::publish`] and keeps the ticket. Each worker calls
+//! [`Worker::turn`](crate::Worker::turn), at least when notified. The control thread checks whether the
+//! ticket has passed, and hands the proof on.
 //!
-//! Ownership: publishing belongs to the control thread alone.
+//! Ownership: only the control thread publishes.
 
 use crate::queue::WorkerIndex;
 use crate::range_table::RangeTable;
@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use sidle_migration::{BarrierTicket, RangeBarrier};
 use std::sync::Arc;
 
-/// The range table that workers are to take next.
+/// The range table that workers take next.
 pub struct CurrentTable {
     table: ArcSwap<RangeTable>,
     barrier: RangeBarrier,
@@ -28,9 +28,9 @@ impl CurrentTable {
         CurrentTable { table: ArcSwap::new(first), barrier: RangeBarrier::new(usize::from(workers)) }
     }
 
-    /// Publishes a table. Every worker has to be notified; the ticket passes when the last of them took it.
+    /// Publishes a table. Notify every worker; the ticket passes when the last of them took it.
     pub fn publish(&self, table: Arc<RangeTable>) -> BarrierTicket {
-        // The table first: a worker that sees the barrier's new epoch must find this table or a later one.
+        // The table first: a worker that sees the barrier's new epoch must find this table or a newer one.
         self.table.store(table);
         self.barrier.publish()
     }
@@ -41,12 +41,12 @@ impl CurrentTable {
         self.barrier.published()
     }
 
-    /// The latest table, or a later one than `epoch` called for.
+    /// The table of `epoch` or a newer one.
     pub fn table(&self) -> Arc<RangeTable> {
         self.table.load_full()
     }
 
-    /// Notes that a worker uses the table of this epoch or a later one, and none before.
+    /// Notes that a worker uses the table of this epoch or a newer one, and no older one.
     pub(crate) fn pass(&self, worker: WorkerIndex, epoch: u64) {
         self.barrier.pass(usize::from(worker.0), epoch);
     }

@@ -1,11 +1,10 @@
 //! From a request to its outcome: the right to run, the keys, the decision, the command, the reply.
 //!
-//! Purpose: the one path that every command takes. Nothing on it allocates, locks or hashes twice while this
-//! node owns everything that the command touches.
+//! Purpose: every command's single path. It never allocates, locks or hashes twice while this node owns
+//! everything that the command touches.
 //!
-//! A request that parks leaves no trace but its ticket: the session is put back as it was, so that running
-//! the request again is running it for the first time. The one exception is [`Flush`],
-//! which works in steps.
+//! A parked request leaves only its ticket: the session is restored, so running the request again is like
+//! running it first. The one exception is [`Flush`], which works in steps.
 
 use crate::call::{Awaited, CommandResult, Flow};
 use crate::commands::{NOT_EXECUTED, aborted, commands};
@@ -29,30 +28,29 @@ use sidle_types::{HashedKey, MigrationId, Position, fault};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
-/// How far an attempt to run a command came.
+/// The result of an attempt to run a command.
 pub(crate) enum Attempt {
     /// It ran.
     Ran(CommandResult),
-    /// It ran, and its reply passed the limit while it was written.
+    /// It ran, and its reply passed the limit.
     ReplyTooLong,
-    /// It did not run, and the reply says why.
+    /// It did not run; the reply gives the reason.
     Refused(ReplyError),
     /// The import is not active yet.
     AwaitActivation(MigrationId),
     /// These keys have to be pulled first.
     Pull(SmallVec<[Missing; INLINE_KEYS]>),
-    /// The client is to ask the source: the reply says so. One in so many of these is drawn for a sampled
-    /// pull.
+    /// The reply sends the client to the source. One in so many of these is drawn for a sampled pull.
     NotHereYet { migration: MigrationId, position: Position, sample_one_in: Option<u32> },
-    /// The client is to come again after so many microseconds; meanwhile these keys are pulled.
+    /// The client is to retry after so many microseconds; meanwhile these keys are pulled.
     Retry(u32, SmallVec<[Missing; INLINE_KEYS]>),
-    /// Some of its keys lie elsewhere, and the client is none that is redirected to them.
+    /// Some of its keys are elsewhere, and the client cannot be redirected to them.
     Elsewhere,
     /// It waits for other nodes.
     Parked(Ticket),
 }
 
-/// What runs requests on one worker: who decides, who executes, and where commands wait.
+/// Runs requests on one worker: it decides, executes, and parks commands.
 pub(crate) struct Dispatcher {
     pub(crate) commands: &'static CommandTable<NodeExecutor>,
     /// Runs commands, and removes what has expired.
@@ -91,9 +89,8 @@ impl Dispatcher {
         }
     }
 
-    /// Answers a request that names no command, or a command with the wrong number of arguments. As in Redis,
-    /// that is told before a password is asked for. What a browser sends in front of what somebody else made
-    /// it send ends the connection.
+    /// Answers a request with an unknown command or the wrong number of arguments. As in Redis, this comes
+    /// before the check of the password. A request that a browser sends for an attacker ends the connection.
     #[cold]
     pub(crate) fn refuse_unresolved(
         &mut self,
@@ -125,7 +122,7 @@ impl Dispatcher {
         self.finish(session, start, out)
     }
 
-    /// Runs a command whose name and arity are right, with its keys.
+    /// Runs a command whose name and arity are valid, with its keys.
     #[inline]
     pub(crate) fn run(
         &mut self,
@@ -146,8 +143,8 @@ impl Dispatcher {
             let outcome = self.refuse(session, found, error, start, out);
             return closing.map_or(outcome, Outcome::Close);
         }
-        // ASKING is for one command only. Whoever owns a position serves it to anyone, so nothing else
-        // depends on it.
+        // ASKING is for one command only. An owner serves a position to anyone, so nothing else depends on
+        // it.
         let asking = std::mem::take(&mut session.asking);
         session.client.touch(now.wall, Some(found.id));
         let request = Request { found, keys, args };
@@ -170,7 +167,7 @@ impl Dispatcher {
         })
     }
 
-    /// Runs a command again that has waited, from its start or from where its [`Progress`] stands.
+    /// Runs a waiting command again, from its start or from its [`Progress`].
     ///
     /// [`Progress`]: crate::forward::Progress
     #[cold]
@@ -201,8 +198,7 @@ impl Dispatcher {
         }
     }
 
-    /// Answers what an attempt came to, unless it is only a reply that has been written, or parks the
-    /// command: then it is the ticket that is returned.
+    /// Answers an attempt, unless its reply is written already, or parks the command and returns its ticket.
     #[cold]
     fn conclude(
         &mut self,
@@ -231,7 +227,7 @@ impl Dispatcher {
                 if sample_one_in.is_some_and(|one_in| self.executor.random.draw(u64::from(one_in))) {
                     self.parking.offer(migration, ToMover::Sampled { migration, position });
                 }
-                // Named, so that a double read never pairs it with what a source froze for another migration
+                // Named, so that a double read never pairs it with a frozen answer for another migration
                 // (M4).
                 use std::io::Write;
                 write!(out, "+EMPTY {migration}\r\n").expect("writing to memory cannot fail");
@@ -256,7 +252,7 @@ impl Dispatcher {
         Ok(self.finish(session, start, out))
     }
 
-    /// Answers a command that may not run.
+    /// Answers a refused command.
     #[cold]
     fn refuse(
         &mut self,
@@ -271,7 +267,7 @@ impl Dispatcher {
         self.finish(session, start, out)
     }
 
-    /// Decides, and runs the command if it may run.
+    /// Decides about the command, and runs it if it may run.
     #[inline]
     pub(crate) fn attempt(
         &mut self,
@@ -296,7 +292,7 @@ impl Dispatcher {
         if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
     }
 
-    /// Runs half of an MSET; after the first half others have their turn.
+    /// Runs half of an MSET; other connections have their turn after the first half.
     #[cold]
     fn call_half(
         &mut self,
@@ -315,7 +311,7 @@ impl Dispatcher {
         Attempt::Parked(self.parking.park_for_a_turn())
     }
 
-    /// Decides whether a command may run here, and what goes with that; otherwise what becomes of it.
+    /// Decides whether a command may run here, and with which duties; otherwise its outcome.
     #[inline(always)]
     fn clear(
         &mut self,
@@ -333,28 +329,28 @@ impl Dispatcher {
             judgement.verdict = Verdict::Run;
         }
         let is_aware = session.is_aware();
-        let mut tell = || {
+        let mut report = || {
             if let Some(view) = judgement.import.filter(|_| is_aware) {
-                session.route.told.tell(session.version, now.mono, view, out);
+                session.route.reported.report(session.version, now.mono, view, out);
             }
         };
         match judgement.verdict {
-            Verdict::Run => tell(),
+            Verdict::Run => report(),
             Verdict::Redirect(_) | Verdict::CrossSlot => return Err(not_here(session, judgement.verdict)),
             Verdict::AwaitActivation(migration) => return Err(Attempt::AwaitActivation(migration)),
             Verdict::NotHereYet(missing) => {
                 let choice = judgement.import.map_or(OnMissing::Waits, |view| view.missing());
                 return Err(match (choice, &missing[..]) {
                     (OnMissing::SaysNotHereYet, [one]) if is_aware && found.spec.double_read => {
-                        tell();
+                        report();
                         Attempt::NotHereYet {
                             migration: one.migration,
                             position: keys[0].position(),
                             sample_one_in: judgement.import.and_then(|view| view.sample_one_in()),
                         }
                     }
-                    // What is pulled for a client that comes again may make way before it does, where memory
-                    // is short.
+                    // What is pulled for a retrying client may make way before it returns, where memory is
+                    // short.
                     (OnMissing::SaysRetry { after_us }, _) if is_aware && !self.executor.store.is_short() => {
                         Attempt::Retry(after_us, missing)
                     }
@@ -372,7 +368,7 @@ impl Dispatcher {
         Ok(clearance)
     }
 
-    /// Runs a command that may run here; its result, and whether its reply was cut for being too long.
+    /// Runs a cleared command; its result, and whether its reply was cut for its length.
     #[inline(always)]
     pub(crate) fn call(
         &mut self,
@@ -384,16 +380,16 @@ impl Dispatcher {
     ) -> (CommandResult, bool) {
         let result = self.executor.call(now, session, request, clearance, out);
         if !clearance.unseen.is_empty() {
-            self.tell_unseen(&clearance.unseen);
+            self.report_unseen(&clearance.unseen);
         }
         result
     }
 
-    /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source
-    /// has them, so that they are counted once. Only whoever made a key's entry reports it: another worker
-    /// may have written it since the decision, or its record arrived.
+    /// Keys were written without a look-up before they arrived. The mover checks whether the source has them,
+    /// so that they count once. Only the writer that made a key's entry reports it: another worker may have
+    /// written it since the decision, or its record arrived.
     #[cold]
-    fn tell_unseen(&mut self, unseen: &[(MigrationId, Position)]) {
+    fn report_unseen(&mut self, unseen: &[(MigrationId, Position)]) {
         for position in self.executor.head.take_new_entries() {
             if let Some(&(migration, _)) = unseen.iter().find(|(_, written)| *written == position) {
                 self.parking.offer(migration, ToMover::WrittenUnseen { migration, position });
@@ -411,7 +407,7 @@ impl Dispatcher {
         }
     }
 
-    /// Does what a command asked for beyond its reply.
+    /// Does what a command requires beyond its reply.
     #[cold]
     fn follow(&mut self, session: &mut Session, flow: Flow, out: &mut Vec<u8>) -> Result<Outcome, Ticket> {
         match flow {
@@ -424,7 +420,7 @@ impl Dispatcher {
         }
     }
 
-    /// Goes one step further with the flush that the session asked for; `Err` when there is more to do.
+    /// Runs one step of the session's flush; `Err` when more are left.
     fn flush(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Result<Outcome, Ticket> {
         let Executor { ranges, store, .. } = &self.executor;
         let begun = session.route.flush.take();
@@ -441,14 +437,14 @@ impl Dispatcher {
         Ok(Outcome::Done)
     }
 
-    /// Has a mover say when positions have arrived that a command waits for.
+    /// Asks a mover to notify when positions that a command waits for have arrived.
     fn await_arrival(&mut self, Awaited { migration, range, patience_us }: Awaited) -> Ticket {
         let ticket = self.parking.park_for_arrival(migration);
         self.parking.send(migration, ToMover::Await { migration, range, patience_us, ticket });
         ticket
     }
 
-    /// Asks for keys that a command waits for.
+    /// Pulls keys that a command waits for.
     #[cold]
     fn pull(&mut self, missing: &[Missing], keys: &[HashedKey<'_>]) -> Ticket {
         let mut on: Vec<(MigrationId, u32)> = Vec::new();
@@ -465,7 +461,7 @@ impl Dispatcher {
         ticket
     }
 
-    /// Ends a connection whose command has run and has a longer reply than the client may leave unread.
+    /// Ends a connection whose command's reply is longer than the client may leave unread.
     #[cold]
     fn cut_off(&mut self, session: &mut Session, found: Found, start: usize, out: &mut Vec<u8>) -> Outcome {
         out.truncate(start);
@@ -501,11 +497,11 @@ impl Dispatcher {
     }
 }
 
-/// What becomes of a command some of whose keys lie elsewhere.
+/// The outcome of a command with keys elsewhere.
 #[cold]
 fn not_here(session: &Session, verdict: Verdict<'_>) -> Attempt {
     match verdict {
-        // Of what nobody serves another node knows no more.
+        // Another node knows no more about unserved positions.
         Verdict::Redirect(Redirect::NotServed) => Attempt::Refused(NOT_SERVED),
         _ if session.is_forwarded => Attempt::Refused(NOT_HERE_ERROR),
         Verdict::Redirect(Redirect::Ask(..)) | Verdict::CrossSlot if !session.capa_sidle => {
@@ -532,21 +528,20 @@ fn cannot_wait(session: &mut Session, why: WaiterRefusal) -> ReplyError {
     }
 }
 
-/// One command may name more keys than can be waited for at once.
+/// A command may name more keys than can be waited for at once.
 const TOO_MANY_WAIT: ReplyError = ReplyError::text(
     "TRYAGAIN too many keys are waited for that a migration has yet to bring: try again later, or name fewer at once",
 );
 
-/// Request lines and header lines of HTTP, as far as they are no commands: what Redis takes for an attack.
+/// Request lines and header lines of HTTP that are no commands: Redis takes them for an attack.
 const CROSS_PROTOCOL: [&[u8]; 2] = [b"post", b"host:"];
-/// What Redis answers to one client too many.
+/// Redis's reply to one client too many.
 const NO_PLACE: ReplyError = ReplyError::text("ERR max number of clients reached");
-/// Of these commands some are allowed on places that are kept for operators.
+/// Some of these commands are allowed on places for operators.
 const OPERATORS: CommandFlags =
     CommandFlags::ADMIN.with(CommandFlags::NO_AUTH).with(CommandFlags::FOR_OPERATORS);
 
-/// Why a command may not run on a restricted connection, if it may not, and why that ends the connection, if
-/// it does.
+/// Why a command may not run on a restricted connection, and why that ends the connection, if it does.
 #[cold]
 fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Closing>)> {
     let flags = found.spec.flags;
@@ -562,8 +557,8 @@ fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Cl
     (session.refuses_transaction && !ends_or_names_it && !ends_all).then_some((NOT_EXECUTED, None))
 }
 
-/// What a command is told that is refused before it runs. Of EXEC the transaction is over, as in Redis,
-/// whatever it was refused for.
+/// The error of a command that is refused before it runs. For EXEC the transaction is over, as in Redis,
+/// whatever the reason.
 fn refusal(session: &mut Session, found: Found, error: ReplyError) -> ReplyError {
     if found.spec.name != "exec" {
         return error;

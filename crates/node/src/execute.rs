@@ -1,9 +1,7 @@
-//! The executor: takes the locks of a command's keys, runs it, publishes what it wrote, and sees to all that
-//! follows a write.
+//! The executor: locks a command's keys, runs it, publishes its writes, and does all that follows a write.
 //!
-//! The dispatcher has decided that the command may run here. What stands in this file happens for every
-//! command, so that none can forget it: memory is made where there is none, the call is counted, what is
-//! copied at present is marked (M11).
+//! The dispatcher has cleared the command. This file's steps happen for every command, so none can omit them:
+//! memory is freed if needed, the call is counted, and changes to what is being copied are marked (M11).
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
@@ -24,33 +22,33 @@ use sidle_types::{HashedKey, Position, SLOT_COUNT, Slot, WallMs};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A write with more in it than this has room made for it first: it may take more memory at once than the
-/// cleaner keeps ahead of need.
+/// A write with more bytes gets room made first: it may take more memory at once than the cleaner keeps
+/// ready.
 const LARGE_REQUEST_BYTES: usize = 64 << 10;
 
-/// What runs commands on one worker: its part of the store, and what commands are lent.
+/// Runs commands on one worker: its part of the store, and what commands borrow.
 pub(crate) struct Executor {
     pub(crate) store: Arc<Store>,
     /// Where this worker appends.
     pub(crate) head: LogHead,
     /// The range table in use.
     pub(crate) ranges: Arc<RangeTable>,
-    /// Tells it from the others.
+    /// Its publication's number.
     pub(crate) seen: u64,
     pub(crate) shared: Arc<NodeShared>,
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) random: Random,
-    /// How long a reply may become.
+    /// The longest reply.
     pub(crate) reply_bytes: usize,
-    /// Whether the latest request got as far as its command.
+    /// Whether the latest request reached its command.
     pub(crate) has_run: bool,
-    /// Where expiry goes on.
+    /// Where expiry continues.
     pub(crate) expires_from: Position,
-    /// When a write without memory found that nothing had expired.
+    /// When a write without memory found nothing expired.
     pub(crate) nothing_expired_at: Option<WallMs>,
 }
 
-/// Where a worker begins to look for expired keys.
+/// The slot where a worker starts to look for expired keys.
 fn first_slot(index: WorkerIndex, workers: usize) -> Slot {
     let number = usize::from(SLOT_COUNT) * usize::from(index.0) / workers.max(1);
     Slot::new(number as u16).expect("below the number of slots")
@@ -69,14 +67,14 @@ impl Executor {
             random: Random::new(seed),
             reply_bytes: 0,
             has_run: false,
-            // Workers begin apart, so that they do not go through the same slots.
+            // Workers start apart, so that they do not visit the same slots.
             expires_from: Position::first_of(first_slot(index, parts.shared.workers.len())),
             nothing_expired_at: None,
         }
     }
 
-    /// Runs a command that may run here; its result, and whether its reply was cut for being too long.
-    // Without being asked to, the compiler makes calls of these, and copies what they return.
+    /// Runs a cleared command; its result, and whether its reply was cut for its length.
+    // Otherwise the compiler makes calls of these, and copies their results.
     #[inline(always)]
     pub(crate) fn call(
         &mut self,
@@ -101,7 +99,7 @@ impl Executor {
             (result, is_cut) = self.call_with_help(now, session, request, out);
         }
         self.has_run = true;
-        // A flush that works in steps is one call, and so is a command that waits and runs again.
+        // A flush in steps is one call, and so is a command that waits and runs again.
         if session.route.flush.is_none() && !matches!(result, Ok(Flow::Await(_))) {
             self.stats.command(found.id).calls.add(1);
         }
@@ -111,8 +109,7 @@ impl Executor {
         (result, is_cut)
     }
 
-    /// Runs a command again that there was no memory for, and that had no effect and wrote nothing, as soon
-    /// as anything helps.
+    /// Runs a command again that found no memory, had no effect and wrote nothing, as soon as anything helps.
     #[cold]
     fn call_with_help(
         &mut self,
@@ -170,7 +167,7 @@ impl Executor {
         (result.map(|()| Flow::Done), call.reply.is_cut())
     }
 
-    /// Runs a command that may write several keys, and publishes what it wrote in one step.
+    /// Runs a command that may write several keys, and publishes its writes in one step.
     fn call_together(
         &mut self,
         now: Now,
@@ -234,7 +231,7 @@ impl Executor {
         (result, call.reply.is_cut())
     }
 
-    /// M11: what is copied at present has changed. After the write, and under the same range table.
+    /// M11: marks changes to what is being copied. After the write, and under the same range table.
     #[cold]
     pub(crate) fn mark(&self, keys: &[HashedKey<'_>]) {
         for key in keys {

@@ -1,12 +1,12 @@
-//! Active expiry: keys that nobody asks for are removed some time after their deadline.
+//! Active expiry: removes expired keys that nobody reads.
 //!
-//! Readers take an expired value for absent at once; this only gives the memory back. In a frozen range
-//! nothing is removed (M2), and while a range is imported what is removed leaves a tombstone (M6), or the
-//! source's copy would come back from the dead. What is copied at present is marked (M11).
+//! Readers treat an expired value as absent at once; this only frees its memory. In a frozen range nothing is
+//! removed (M2). In an importing range a removal leaves a tombstone (M6), or the source's copy would
+//! reappear. What is being copied is marked (M11).
 //!
-//! Two things drive it. A worker looks through its keys now and then, and goes on while much of what it looks
-//! at has expired, for a bounded share of its time ([`ExpiryEffort`]). And a write that finds no memory has
-//! what expired removed first, segment by segment, and runs again.
+//! Two things drive it. A worker visits its keys regularly, and continues while many of them have expired,
+//! for a bounded share of its time ([`ExpiryEffort`]). And a write without memory first removes expired keys,
+//! segment by segment, and runs again.
 
 use crate::execute::Executor;
 use crate::range_table::{RangeTable, Role};
@@ -14,20 +14,20 @@ use crate::stats::WorkerStats;
 use sidle_store::{Expiring, ExpirySweep, Leave};
 use sidle_types::{Position, WallMs, fault};
 
-/// How much a worker removes at a time, in microseconds: what a client may have to wait for it.
+/// The time of one removal slice, in microseconds: a client may have to wait for it.
 pub const EXPIRY_SLICE_US: u64 = 1_000;
-/// How much it removes from one tick to the next at most. Ticks are a tenth of a second apart, so this is a
-/// quarter of its time.
+/// The most time from one tick to the next. Ticks are a tenth of a second apart, so this is a quarter of a
+/// worker's time.
 const EXPIRY_TICK_US: u64 = 25_000;
-/// It goes on while more than one in so many of the values that it looked at had expired, as Redis does.
+/// It continues while more than one in so many of the visited values had expired, as in Redis.
 const EXPIRY_GOES_ON_SHARE: usize = 10;
-/// How much a write without memory looks at: segments, or as many values elsewhere as a segment may hold.
+/// How much a write without memory visits: segments, or as many values elsewhere as a segment may hold.
 const STEPS_FOR_A_WRITE: usize = 64;
 const VALUES_PER_STEP: usize = 4_096;
-/// After so many looks elsewhere that found nothing it is refused; the next one goes on from there.
+/// After so many visits elsewhere without an expired key it is refused; the next one continues there.
 const BARREN_STEPS: usize = 4;
 
-/// How much time a worker still gives to expiry until its next tick.
+/// The time that a worker still gives to expiry until its next tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryEffort {
     left_us: u64,
@@ -39,15 +39,15 @@ impl ExpiryEffort {
         self.left_us = EXPIRY_TICK_US;
     }
 
-    /// Whether to look at more before the next tick.
+    /// Whether to visit more before the next tick.
     pub fn goes_on(self) -> bool {
         self.left_us != 0
     }
 
-    /// So much was looked at, in so much time. Little that had expired ends it until the next tick.
+    /// Notes the visited values and the time spent. Few expired ones end it until the next tick.
     pub fn spent(&mut self, sweep: ExpirySweep, us: u64) {
         let is_worth_more = sweep.removed * EXPIRY_GOES_ON_SHARE > sweep.looked;
-        // A clock too coarse to see the time spent must not make it endless.
+        // A clock too coarse to measure the time must not make it endless.
         self.left_us = if is_worth_more { self.left_us.saturating_sub(us.max(1)) } else { 0 };
     }
 }
@@ -80,8 +80,8 @@ impl Expiring for ByRole<'_> {
 }
 
 impl Executor {
-    /// Looks at about `budget` values with a deadline, from where it ended the last time, and removes those
-    /// that are past it. Ends at the last position; the next call begins at the first.
+    /// Visits about `budget` values with a deadline, from where the last call ended, and removes expired
+    /// ones. Ends at the last position; the next call begins at the first.
     pub(crate) fn expire(&mut self, now: WallMs, budget: usize) -> ExpirySweep {
         let mut by_role = ByRole { ranges: &self.ranges, stats: &self.stats };
         let sweep = self.store.expire(&mut self.head, self.expires_from, now, budget, &mut by_role);
@@ -89,8 +89,8 @@ impl Executor {
         sweep
     }
 
-    /// Removes expired values until a request of so many bytes fits; whether it does now. For a write that
-    /// found no memory. That there is nothing to remove is known until the wall clock moves on.
+    /// Removes expired values until a request of so many bytes fits; whether it does now. For a write without
+    /// memory. A result of nothing expired holds until the wall clock advances.
     #[cold]
     pub(crate) fn expire_for(&mut self, now: WallMs, bytes: usize) -> bool {
         if self.nothing_expired_at == Some(now) {
@@ -102,7 +102,7 @@ impl Executor {
             let segment = self.store.expire_segment(&mut self.head, now, &mut by_role);
             let removed = match segment {
                 Some(sweep) => sweep.removed,
-                // What is left lies in open segments, or is large.
+                // The rest is in open segments, or is large.
                 None => {
                     let from = self.expires_from;
                     let sweep = self.expire(now, VALUES_PER_STEP);

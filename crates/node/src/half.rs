@@ -1,8 +1,7 @@
-//! The fault `half-mset-visible`: an MSET that is two changes.
+//! The fault `half-mset-visible`: an MSET as two changes.
 //!
 //! Threads of a simulated node take turns between commands. So the fault ends its turn in the middle: the
-//! command parks with its first key published, and publishes the rest when it is woken and finds that key as
-//! it left it.
+//! command parks with its first key published. Woken, it publishes the rest if that key is unchanged.
 
 use crate::request::Request;
 use crate::routing::INLINE_KEYS;
@@ -20,7 +19,7 @@ pub(crate) struct Half<'r> {
 }
 
 impl<'r> Half<'r> {
-    /// The half that is next; none if it is no MSET of several keys.
+    /// The next half; `None` unless it is an MSET of several keys.
     pub(crate) fn next(store: &Store, request: Request<'r>) -> Option<Half<'r>> {
         let Request { found, keys, args } = request;
         if found.spec.split != Split::AllOk || keys.len() < 2 || args.len() != 1 + 2 * keys.len() {

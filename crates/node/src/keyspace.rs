@@ -1,10 +1,10 @@
-//! The store as commands see it, under the locks that the executor took for them.
+//! The store as commands see it, under the executor's locks for them.
 //!
-//! - One key that is only read: no lock ([`Reads`]).
-//! - One key that may be written: the lock of its slot ([`Writes`]). What is written is published at once,
-//!   since one word is all that anybody can see of it.
+//! - One key, only read: no lock ([`Reads`]).
+//! - One key that may be written: the lock of its slot ([`Writes`]). Writes are published at once: readers
+//!   see a single word.
 //! - Several keys that may be written: the locks of all their slots, and an overlay. The executor publishes
-//!   what is in it in one step ([`Together`]).
+//!   its writes in one step ([`Together`]).
 
 use crate::range_table::RangeTable;
 use crate::shared::NodeShared;
@@ -14,7 +14,7 @@ use sidle_store::{Entry, Guard, LogHead, SlotGuard, SlotGuards};
 use sidle_types::{HashedKey, WallMs};
 use std::collections::BTreeSet;
 
-/// What a command over keys is lent.
+/// The key space of a command over keys.
 pub enum NodeKeyspace<'g> {
     /// It only reads.
     Reads(Reads<'g>),
@@ -24,14 +24,14 @@ pub enum NodeKeyspace<'g> {
     Together(Overlay<'g, Together<'g>>),
 }
 
-/// What all key spaces know.
+/// What all key spaces share.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'g> {
     /// Decides expiry.
     pub(crate) now: WallMs,
-    /// Where look-ups are counted, and keys that are removed since their time is over.
+    /// Counts look-ups, and removals of expired keys.
     pub(crate) stats: &'g WorkerStats,
-    /// Says how long values may be.
+    /// Holds the limit of values' length.
     pub(crate) shared: &'g NodeShared,
 }
 
@@ -47,7 +47,7 @@ pub struct Writes<'g> {
     pub(crate) key: HashedKey<'g>,
     pub(crate) slot: &'g SlotGuard<'g>,
     pub(crate) head: &'g mut LogHead,
-    /// Says what a removal leaves behind.
+    /// Determines what a removal leaves behind.
     pub(crate) ranges: &'g RangeTable,
     pub(crate) scene: Scene<'g>,
 }
@@ -58,7 +58,7 @@ pub struct Together<'g> {
     pub(crate) scene: Scene<'g>,
 }
 
-/// The value of an entry, if it has one and its time is not over.
+/// The entry's value, if present and not expired.
 #[inline]
 fn live(entry: Entry<'_>, now: WallMs) -> Option<Value<'_>> {
     match entry {
@@ -88,7 +88,7 @@ impl<'g> Reads<'g> {
         match self.keys {
             [_] => std::iter::once(self.get(0)).collect(),
             keys => {
-                // All cache misses of the request are under way before the first is waited for.
+                // All cache misses of the request are in flight before the first is waited for.
                 keys.iter().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
                 keys.iter().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
                 guard.get_together(keys).into_iter().map(|entry| live(entry, now)).collect()
@@ -98,7 +98,7 @@ impl<'g> Reads<'g> {
 }
 
 impl<'g> Writes<'g> {
-    /// A key whose time is over is removed on the way.
+    /// An expired key is removed on the way.
     #[inline]
     fn get(&mut self) -> Option<Value<'g>> {
         let slot = self.slot;
@@ -111,7 +111,7 @@ impl<'g> Writes<'g> {
         value
     }
 
-    /// A value whose time is over and that is replaced unseen has expired as well.
+    /// An expired value that is replaced unseen counts as expired, too.
     #[inline]
     fn put(&mut self, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
         done(self.slot.put(self.head, self.key, value, expires_at))?;
@@ -127,7 +127,7 @@ impl<'g> Writes<'g> {
 }
 
 impl Together<'_> {
-    /// How many of the keys that are about to be changed have expired: nothing else removes, or counts, them.
+    /// How many of the keys to be changed have expired: nothing else removes or counts them.
     pub(crate) fn expired<C>(&self, changes: &[(HashedKey<'_>, C)]) -> usize {
         let now = self.scene.now;
         let is_expired = |key: HashedKey<'_>| match self.slots.get(key) {
@@ -256,5 +256,5 @@ impl<'g> Keyspace<'g> for NodeKeyspace<'g> {
 
 #[cold]
 fn only_reads() -> ! {
-    unreachable!("this command's access says that it only reads")
+    unreachable!("this command's access declares it read-only")
 }

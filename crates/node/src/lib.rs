@@ -2,7 +2,7 @@
 //!
 //! A node is driven from outside: worker threads feed requests to a [`Worker`] each, mover threads step a
 //! [`Mover`] each, the control thread steps the [`NodeControl`]. Nothing here reads a clock, opens a socket
-//! or starts a thread, so the same code runs under the server's tokio and under the simulator's virtual time.
+//! or starts a thread. So the same code runs under the server's tokio and under the simulator's virtual time.
 
 pub mod call;
 mod clients;

@@ -2,14 +2,14 @@
 
 use sidle_types::{MonotonicUs, WallMs};
 
-/// Both clocks, read once a turn by whoever drives the node; every command of the turn sees the same instant.
+/// Both clocks, read once a turn by the node's driver; every command of the turn sees the same instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
     /// For timers, windows and latencies.
     pub mono: MonotonicUs,
     /// For expiry.
     pub wall: WallMs,
-    /// What the worker's [stopwatch](crate::Worker::measure_with) says at this instant; 0 where nothing is
-    /// measured.
+    /// The reading of the worker's [stopwatch](crate::Worker::measure_with) at this instant; 0 where nothing
+    /// is measured.
     pub reading_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! How a request ends as far as its worker is concerned, and what it may ask of the control thread.
+//! How a request ends for its worker, and what it may request of the control thread.
 
 use crate::queue::Ticket;
 use sidle_cluster::NodeName;
@@ -7,49 +7,49 @@ use sidle_types::{MigrationId, MigrationPolicy, PositionRange};
 /// Why the node closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// The client asked for it.
+    /// The client requested it.
     Asked,
     /// The client broke the protocol.
     Protocol,
-    /// An unfinished request is, or is to be, longer than it may be.
+    /// An unfinished request is, or will be, longer than the limit.
     RequestTooLong,
-    /// It sends what browsers send: somebody may be using one to reach the node.
+    /// It sends what browsers send: an attacker may use one to reach the node.
     CrossProtocol,
     /// A reply was longer than its client may leave unread.
     ReplyTooLong,
-    /// It has one of the places that are kept for operators, and does not do an operator's work.
+    /// It has a place for operators, and does not do an operator's work.
     NoPlace,
 }
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The reply, if the client wants one, stands in the output.
+    /// The reply, if the client wants one, is in the output.
     Done,
-    /// As `Done`; the connection is to be closed once the output is sent.
+    /// As `Done`; close the connection once the output is sent.
     Close(Closing),
     /// Nothing was written. The connection pauses, keeps the request, and runs it again when
     /// [`Worker::poll_woken`](crate::Worker::poll_woken) returns the ticket.
     Parked(Ticket),
-    /// Nothing was written. The connection pauses; the request is spent, and is answered with
-    /// [`Worker::answer`](crate::Worker::answer) once the control thread has the reply.
+    /// Nothing was written. The connection pauses, and the request is consumed.
+    /// [`Worker::answer`](crate::Worker::answer) answers it once the control thread has the reply.
     Control(ControlRequest),
     /// Nothing was written. The process is to end: SHUTDOWN.
     Shutdown,
 }
 
-/// What a client asked that only the control thread can answer.
+/// A client's request that only the control thread can answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlRequest {
     /// SIDLE.MIGRATE START.
     StartMigration {
-        /// What is to move.
+        /// The range to move.
         range: PositionRange,
-        /// The node that takes it.
+        /// The node that receives it.
         target: NodeName,
         /// The protocol's name, with its options.
         protocol: String,
-        /// How hard it may press on the two nodes.
+        /// Its allowed load on the two nodes.
         policy: MigrationPolicy,
     },
     /// SIDLE.MIGRATE SET.
@@ -60,7 +60,7 @@ pub enum ControlRequest {
     MigrationStatus(Option<MigrationId>),
     /// SIDLE.MIGRATE WAIT.
     AwaitEnd {
-        /// The migration whose end is waited for.
+        /// The migration to wait for.
         migration: MigrationId,
         /// How long at most.
         patience_us: u64,
@@ -73,7 +73,7 @@ pub enum ControlRequest {
     Status,
 }
 
-/// What the control thread answers.
+/// The control thread's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlReply {
     /// `+OK`.

@@ -1,17 +1,17 @@
-//! Commands that wait, by ticket, and the queues to the movers whom they wait for.
+//! Parked commands, by ticket, and the queues to the movers that they wait for.
 //!
-//! A parked command holds no locks and no memory but its entry here: its connection stops reading, keeps the
-//! request in its buffer, and runs it again from the start once the ticket is woken. Running it again is what
-//! makes waking safe: a wake too many costs a look, never a wrong answer.
+//! A parked command holds no locks and no memory but its entry here. Its connection stops reading, keeps the
+//! request in its buffer, and runs it again from the start once the ticket is woken. That makes waking safe:
+//! a spurious wake costs a look, never a wrong answer.
 //!
 //! Invariants:
 //! - P1: a ticket is woken at most once, and never after it was forgotten.
-//! - P2: the lot holds at most one entry a connection, and one for each forwarded request that has stepped
-//!   aside, so the numbers of connections and of what each may have aside bound it.
-//! - P3: whatever a ticket waits for wakes it: the arrival of all its keys, the end of its migration, or a
-//!   new range table (after which a command may run, redirect or wait anew); a flush, the answers of all its
-//!   movers; positions that are to arrive, their arrival or the end of the patience given; a command that
-//!   other nodes run, the end of all that they were sent (F4).
+//! - P2: the lot holds at most one entry a connection, and one for each forwarded request aside. So the
+//!   numbers of connections and of their asides bound it.
+//! - P3: what a ticket waits for wakes it. Keys: the arrival of all of them, the end of their migration, or a
+//!   new range table (then the command may run, redirect or wait again). A flush: the answers of all its
+//!   movers. Positions: their arrival, or the end of the patience. Other nodes: the end of all requests to
+//!   them (F4).
 //!
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
@@ -22,10 +22,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Debug)]
 struct Waiting {
-    /// The imports that it waits for, each with the number of answers to come; 0 for its activation.
+    /// The imports that it waits for, each with the number of outstanding answers; 0 for its activation.
     on: Vec<(MigrationId, u32)>,
-    /// Whether the end of an import, or a new range table, answers for it. A flush is answered by its movers
-    /// alone: it has to know what they have done.
+    /// Whether the end of an import, or a new range table, is an answer. Only its movers answer a flush: it
+    /// needs to know what they did.
     ends_with_import: bool,
 }
 
@@ -35,16 +35,16 @@ pub(crate) struct ParkingLot {
     last_ticket: u64,
     waiting: BTreeMap<Ticket, Waiting>,
     woken: VecDeque<Ticket>,
-    /// Those of the woken that are to fail, and why; each is taken when its command runs again.
+    /// Woken tickets that fail, and why; taken when the command runs again.
     refused: BTreeMap<Ticket, WaiterRefusal>,
-    /// Those of the woken whose every answer has come; each is taken when its command runs again.
+    /// Woken tickets with all answers; taken when the command runs again.
     answered: BTreeSet<Ticket>,
-    /// Those of the woken that have waited as long as they would; each is taken when its command runs again.
+    /// Woken tickets whose patience is over; taken when the command runs again.
     waited_out: BTreeSet<Ticket>,
     /// Which imports were flushed for a ticket; taken when its command runs again.
     flushed: BTreeMap<Ticket, Vec<MigrationId>>,
-    /// Messages that found their queue full; sent again each turn. At most as many as there are answers to
-    /// come: when nobody waits for one any more it is not sent.
+    /// Messages that found their queue full; sent again each turn. At most one for each outstanding answer:
+    /// without a waiter it is dropped.
     unsent: VecDeque<(MoverIndex, ToMover)>,
     /// The queues, by mover.
     ports: Vec<WorkerPort>,
@@ -62,7 +62,7 @@ impl ParkingLot {
         ParkingLot { ports, ..ParkingLot::default() }
     }
 
-    /// Hears what the movers said, and sends what found its queue full.
+    /// Handles the movers' messages, and sends those that found a queue full.
     pub(crate) fn turn(&mut self) {
         for mover in 0..self.ports.len() {
             while let Ok(message) = self.ports[mover].from_mover.pop() {
@@ -77,7 +77,7 @@ impl ParkingLot {
         }
     }
 
-    /// The next mover whose thread has to be woken, since its queue is not empty.
+    /// The next mover whose thread to wake, since its queue is not empty.
     pub(crate) fn poll_notify(&mut self) -> Option<MoverIndex> {
         if self.notify == 0 {
             return None;
@@ -97,28 +97,28 @@ impl ParkingLot {
         self.park(imports.map(|migration| (migration, 1)).collect(), false)
     }
 
-    /// Parks a command that has more to do, until the other connections had their turn.
+    /// Parks a command with more to do, until the other connections had their turn.
     pub(crate) fn park_for_a_turn(&mut self) -> Ticket {
         let ticket = self.park(Vec::new(), false);
         self.wake(ticket);
         ticket
     }
 
-    /// Parks a command until there is a new range table, or somebody wakes it.
+    /// Parks a command until there is a new range table, or something wakes it.
     pub(crate) fn park_for_a_new_table(&mut self) -> Ticket {
         self.park(Vec::new(), true)
     }
 
-    /// Parks a command that waits for other nodes, until all that it sent them has ended.
+    /// Parks a command until all of its requests to other nodes have ended.
     pub(crate) fn park_for_another_node(&mut self) -> Ticket {
         self.park(Vec::new(), false)
     }
 
-    /// Parks a command until so many answers have come from each of these imports.
+    /// Parks a command until so many answers have arrived from each of these imports.
     pub(crate) fn park_for_answers(&mut self, on: Vec<(MigrationId, u32)>) -> Ticket {
         assert!(
             on.iter().all(|&(_, answers)| answers > 0),
-            "P3: a command waits for an answer never asked for"
+            "P3: a command waits for an answer that was never requested"
         );
         self.park(on, true)
     }
@@ -135,7 +135,7 @@ impl ParkingLot {
         ticket
     }
 
-    /// Takes in what a mover said. An answer counts once for the ticket as a whole: an import that ends wakes
+    /// Handles a mover's message. An answer counts once for the ticket as a whole: an import that ends wakes
     /// it at once.
     pub(crate) fn handle(&mut self, message: ToWorker) {
         match message {
@@ -184,7 +184,7 @@ impl ParkingLot {
         }
     }
 
-    /// Whether the command waits still.
+    /// Whether the command still waits.
     pub(crate) fn is_waiting(&self, ticket: Ticket) -> bool {
         self.waiting.contains_key(&ticket)
     }
@@ -209,7 +209,7 @@ impl ParkingLot {
             ToMover::Pull { ticket, .. } | ToMover::Flush { ticket, .. } | ToMover::Await { ticket, .. } => {
                 self.waiting.contains_key(ticket)
             }
-            // Nobody waits for these: they are not kept.
+            // Without a waiter these are not kept.
             _ => false,
         });
     }
@@ -219,22 +219,22 @@ impl ParkingLot {
         self.woken.pop_front()
     }
 
-    /// Why the woken command is to fail, if it is; asked once.
+    /// Why the woken command is to fail, if it is; taken.
     pub(crate) fn take_refusal(&mut self, ticket: Ticket) -> Option<WaiterRefusal> {
         self.refused.remove(&ticket)
     }
 
-    /// Whether the woken command has had every answer that it waited for; asked once.
+    /// Whether the woken command has all of its answers; taken.
     pub(crate) fn take_answered(&mut self, ticket: Ticket) -> bool {
         self.answered.remove(&ticket)
     }
 
-    /// Whether the woken command has waited as long as it would; asked once.
+    /// Whether the woken command's patience is over; taken.
     pub(crate) fn take_waited_out(&mut self, ticket: Ticket) -> bool {
         self.waited_out.remove(&ticket)
     }
 
-    /// The imports that were flushed for the woken command; asked once.
+    /// The imports that were flushed for the woken command; taken.
     pub(crate) fn take_flushed(&mut self, ticket: Ticket) -> Vec<MigrationId> {
         self.flushed.remove(&ticket).unwrap_or_default()
     }
@@ -261,14 +261,14 @@ impl ParkingLot {
     /// Sends a message that may be lost.
     pub(crate) fn send_if_room(&mut self, migration: MigrationId, message: ToMover) {
         let mover = self.mover_of(migration);
-        // A full queue means that the mover has more than enough to do.
+        // A full queue means that the mover has enough to do.
         let _ = self.try_send(mover, message);
     }
 
-    /// Leaves a message that may be lost and need not be heard at once: the mover is not woken for it.
+    /// Leaves a message that may be lost and is not urgent: the mover is not woken for it.
     pub(crate) fn offer(&mut self, migration: MigrationId, message: ToMover) {
         let mover = self.mover_of(migration);
-        // A full queue means that the mover has samples enough.
+        // A full queue means that the mover has enough samples.
         let _ = self.ports[usize::from(mover.0)].to_mover.push(message);
     }
 
@@ -291,20 +291,20 @@ impl ParkingLot {
             Fill::new("woken commands", self.woken.len(), connections),
             Fill::new("refused commands", self.refused.len(), connections),
             Fill::new("answered commands", self.answered.len(), connections),
-            Fill::new("commands that have waited in vain", self.waited_out.len(), connections),
+            Fill::new("commands whose patience is over", self.waited_out.len(), connections),
             Fill::new("commands whose flushes were answered", self.flushed.len(), connections),
             Fill::new("messages to movers", self.unsent.len(), to_come.sum()),
         ]
     }
 
-    /// What is kept, in words, each with how many of it there are.
+    /// Its contents by name, with their count.
     pub(crate) fn in_hand(&self) -> Vec<(&'static str, usize)> {
         [
             ("parked commands", self.waiting.len()),
             ("woken commands", self.woken.len()),
             ("refused commands", self.refused.len()),
             ("answered commands", self.answered.len()),
-            ("commands that have waited in vain", self.waited_out.len()),
+            ("commands whose patience is over", self.waited_out.len()),
             ("messages to movers", self.unsent.len()),
         ]
         .into_iter()
@@ -346,7 +346,7 @@ mod tests {
         assert!(is_within(&lot), "{:?}", lot.queues(2));
         assert_eq!(lot.unsent.len(), 2);
         assert!(matches!(lot.unsent.pop_front(), Some((_, ToMover::Pull { ticket, .. })) if ticket == stays));
-        // After a new range table it asks again.
+        // After a new range table it checks again.
         lot.wake_everything();
         assert_eq!((drain(&mut lot), lot.unsent.len()), (vec![stays], 0));
     }
@@ -384,7 +384,7 @@ mod tests {
         lot.handle(ToWorker::WakeAll(M));
         lot.handle(ToWorker::Flushed { migration: M, ticket });
         lot.wake_everything();
-        assert_eq!(drain(&mut lot), [], "it is not known yet what the other mover did");
+        assert_eq!(drain(&mut lot), [], "the other mover has yet to answer");
         lot.handle(ToWorker::Wake { migration: OTHER, ticket });
         assert_eq!(drain(&mut lot), [ticket]);
         assert_eq!(lot.take_flushed(ticket), [M]);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_in_vain_is_found_once() {
+    fn the_end_of_patience_is_found_once() {
         let mut lot = ParkingLot::default();
         let (first, second) = (lot.park_for_arrival(M), lot.park_for_arrival(M));
         lot.handle(ToWorker::WaitedOut(first));

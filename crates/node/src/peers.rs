@@ -1,14 +1,14 @@
-//! The conversations between nodes and the coordinator, as CLUSTER INFO, NODES and LINKS show them.
+//! The links between nodes and the coordinator, as CLUSTER INFO, NODES and LINKS show them.
 //!
-//! A member has one, with the coordinator's node; that one has one with each member. Whoever drives them
-//! opens a [`PeerLink`] for each and counts what it carries.
+//! A member has one, with the coordinator's node; that one has one with each member. Their driver opens a
+//! [`PeerLink`] for each and counts its messages.
 
 use sidle_types::{NodeId, WallMs};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// All conversations of a node, and how many messages they carried.
+/// All links of a node, and how many messages they carried.
 #[derive(Debug, Default)]
 pub struct Peers {
     sent: AtomicU64,
@@ -19,7 +19,7 @@ pub struct Peers {
 
 #[derive(Debug)]
 struct Record {
-    /// The member that opened the conversation; `None`: this node did, to reach the coordinator.
+    /// The member that opened the link; `None`: this node did, to reach the coordinator.
     opened_by: Option<NodeId>,
     opened_at: WallMs,
     /// 0: nothing yet.
@@ -27,7 +27,7 @@ struct Record {
     waiting_bytes: Arc<AtomicUsize>,
 }
 
-/// One conversation, for as long as the value lives.
+/// One link, until it is dropped.
 #[derive(Debug)]
 pub struct PeerLink {
     number: u64,
@@ -35,22 +35,22 @@ pub struct PeerLink {
     peers: Arc<Peers>,
 }
 
-/// What is shown of one conversation.
+/// What is shown of one link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShownLink {
     pub(crate) node: NodeId,
     /// Whether this node opened it.
     pub(crate) is_outgoing: bool,
     pub(crate) opened_at: WallMs,
-    /// When the other end's last message came.
+    /// When the other end's last message arrived.
     pub(crate) received_at: WallMs,
     /// Bytes that wait to be sent.
     pub(crate) waiting_bytes: usize,
 }
 
 impl Peers {
-    /// A conversation begins. `opened_by`: the member that opened it, or `None` where this node did, to reach
-    /// the coordinator. `waiting_bytes`: what waits to be sent in it.
+    /// Opens a link. `opened_by`: the member that opened it, or `None` if this node did, to reach the
+    /// coordinator. `waiting_bytes`: its unsent bytes.
     pub fn open(
         self: &Arc<Peers>,
         opened_by: Option<NodeId>,
@@ -64,12 +64,12 @@ impl Peers {
         PeerLink { number, record, peers: Arc::clone(self) }
     }
 
-    /// Counts a message that was sent to another node.
+    /// Counts a message sent to another node.
     pub fn count_sent(&self) {
         self.sent.fetch_add(1, Relaxed);
     }
 
-    /// Counts a message that another node sent.
+    /// Counts a message received from another node.
     pub fn count_received(&self) {
         self.received.fetch_add(1, Relaxed);
     }
@@ -79,7 +79,7 @@ impl Peers {
         [&self.sent, &self.received].map(|count| count.load(Relaxed))
     }
 
-    /// The conversations in which the other end has spoken. `coordinator`: the node that runs it, if known.
+    /// The links whose other end has sent a message. `coordinator`: the node that runs it, if known.
     pub(crate) fn shown(&self, coordinator: Option<NodeId>) -> Vec<ShownLink> {
         let shown = |record: &Arc<Record>| {
             let received_at = record.received_at_ms.load(Relaxed);
@@ -100,7 +100,7 @@ impl Peers {
 }
 
 impl PeerLink {
-    /// The other end has spoken as what it should be.
+    /// Received a valid message from the other end.
     pub fn heard(&self, now: WallMs) {
         self.record.received_at_ms.store(now.0.max(1), Relaxed);
     }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_is_shown_from_its_first_word_to_its_end() {
+    fn a_link_is_shown_from_its_first_message_to_its_end() {
         let peers = Arc::new(Peers::default());
         let [member, coordinator] = [1, 2].map(|number| NodeId::from_bytes([number; 20]));
         let waiting = Arc::new(AtomicUsize::new(7));
@@ -133,7 +133,7 @@ mod tests {
             [(member, false, 10, 30), (coordinator, true, 20, 40)]
         );
         assert_eq!(shown[0].waiting_bytes, 7);
-        assert_eq!(peers.shown(None).len(), 1, "whose it is is not known yet");
+        assert_eq!(peers.shown(None).len(), 1, "its owner is not known yet");
         drop(from);
         assert_eq!(peers.shown(Some(coordinator)).len(), 1);
         drop(to);

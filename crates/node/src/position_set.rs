@@ -36,7 +36,7 @@ impl PositionSet {
         Some(rest)
     }
 
-    /// Whether any of the positions lies in the range.
+    /// Whether any of the positions is in the range.
     pub(crate) fn touches(&self, range: PositionRange) -> bool {
         self.ranges.iter().any(|covered| covered.overlaps(range))
     }

@@ -1,21 +1,20 @@
-//! What an opted-in client has been told of running migrations, and when it is told again.
+//! The progress of running migrations that an opted-in client was sent, and when it is sent again.
 //!
-//! Realises design "Tell clients" (Fulva, section 4.2, MCR): the progress travels as an attribute before a
-//! reply, only when it moved by 1/256 of the range, or moved at all and some time has passed since that
-//! connection was told.
+//! Realises design "Tell clients" (Fulva, section 4.2, MCR). Progress travels as an attribute before a reply.
+//! It is sent only after 1/256 of the range, or after any progress once some time has passed on that
+//! connection.
 
 use sidle_migration::ImportView;
 use sidle_resp::{ReplyWriter, RespVersion};
 use sidle_types::{MigrationId, MonotonicUs, Position, PositionRange};
 use smallvec::SmallVec;
 
-/// Progress is told at once when it moved by the range's length divided by this.
-pub(crate) const TELL_FRACTION: u64 = 256;
-/// Progress that moved less is told when so long has passed since the last time. Of so little nobody saves
-/// many second requests, and a client with many connections hears it on each of them.
-pub(crate) const TELL_INTERVAL_US: u64 = 10_000;
-/// Of how many migrations a session remembers what it was told; beyond that the oldest is forgotten, and told
-/// anew.
+/// Progress of the range's length divided by this is sent at once.
+pub(crate) const REPORT_FRACTION: u64 = 256;
+/// Smaller progress is sent after this time. It saves few second requests, and a client with many connections
+/// receives it on each of them.
+pub(crate) const REPORT_INTERVAL_US: u64 = 10_000;
+/// The migrations that a session remembers; beyond that the oldest is dropped, and sent anew.
 const REMEMBERED: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,14 +25,14 @@ struct Last {
     arrived: u64,
 }
 
-/// What one connection was told last, by migration.
+/// The last progress sent on one connection, by migration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProgressReports {
     last: SmallVec<[Last; 1]>,
 }
 
 impl ProgressReports {
-    /// Whether to tell now; if so, notes that it was told. `arrived`: how many positions of `range` are here.
+    /// Whether to send now; if so, notes it as sent. `arrived`: how many positions of `range` are here.
     fn is_due(
         &mut self,
         now: MonotonicUs,
@@ -50,18 +49,17 @@ impl ProgressReports {
             return true;
         };
         let moved = arrived.saturating_sub(last.arrived);
-        let step = (range.last().0 - range.first().0) / TELL_FRACTION;
-        let due = moved > 0 && (moved >= step || now.since(last.at) >= TELL_INTERVAL_US);
+        let step = (range.last().0 - range.first().0) / REPORT_FRACTION;
+        let due = moved > 0 && (moved >= step || now.since(last.at) >= REPORT_INTERVAL_US);
         if due {
             *last = this;
         }
         due
     }
 
-    /// Writes the progress of an import as an attribute of the reply that follows, if the connection is due
-    /// to be told: the migration's number, then for each partition its first position that is not here yet,
-    /// or `done`.
-    pub(crate) fn tell(
+    /// Writes the progress of an import as an attribute of the next reply, if it is due on this connection.
+    /// It holds the migration's number, then each partition's first missing position, or `done`.
+    pub(crate) fn report(
         &mut self,
         version: RespVersion,
         now: MonotonicUs,
@@ -86,7 +84,7 @@ impl ProgressReports {
     }
 }
 
-/// How many positions of an import are here; the last one of a partition is not counted.
+/// How many positions of an import are here; each partition's last one is not counted.
 fn positions_arrived(view: &ImportView) -> u64 {
     let arrived = |(partition, next): (&PositionRange, Option<Position>)| {
         next.unwrap_or(partition.last()).0.saturating_sub(partition.first().0)
@@ -104,8 +102,8 @@ mod tests {
     #[test]
     fn is_due_by_distance_or_by_time() {
         let range = PositionRange::new(Position(0), Position(25_600)).expect("in order");
-        let mut told = ProgressReports::default();
-        let mut due = |us, arrived| told.is_due(MonotonicUs(us), M, range, arrived);
+        let mut reports = ProgressReports::default();
+        let mut due = |us, arrived| reports.is_due(MonotonicUs(us), M, range, arrived);
         assert!(due(0, 0), "the first time");
         assert!(!due(5, 99), "neither far nor long ago");
         assert!(due(5, 100), "a 256th of the range");
@@ -116,11 +114,11 @@ mod tests {
 
     #[test]
     fn is_due_again_when_forgotten() {
-        let mut told = ProgressReports::default();
+        let mut reports = ProgressReports::default();
         for migration in 0..=REMEMBERED as u64 {
-            assert!(told.is_due(MonotonicUs(0), MigrationId(migration), PositionRange::ALL, 0));
+            assert!(reports.is_due(MonotonicUs(0), MigrationId(migration), PositionRange::ALL, 0));
         }
-        assert!(told.is_due(MonotonicUs(0), MigrationId(0), PositionRange::ALL, 0));
-        assert!(!told.is_due(MonotonicUs(0), MigrationId(REMEMBERED as u64), PositionRange::ALL, 0));
+        assert!(reports.is_due(MonotonicUs(0), MigrationId(0), PositionRange::ALL, 0));
+        assert!(!reports.is_due(MonotonicUs(0), MigrationId(REMEMBERED as u64), PositionRange::ALL, 0));
     }
 }

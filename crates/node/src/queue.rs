@@ -1,8 +1,8 @@
 //! Bounded queues between workers and movers: one pair for each worker and mover, single producer, single
 //! consumer, no locks.
 //!
-//! Neither side ever waits for the other. A worker whose queue is full drops a sample, and keeps a pull in
-//! its parking lot until the next turn; a mover whose queue is full keeps the wake until its next step.
+//! Neither side ever waits for the other. A worker with a full queue drops a sample, and keeps a pull in its
+//! parking lot until the next turn. A mover with a full queue keeps the wake until its next step.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use sidle_migration::WaiterRefusal;
@@ -12,7 +12,7 @@ use sidle_types::{MigrationId, Position, PositionRange};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerIndex(pub u16);
 
-/// Names one parked command of one worker; never given twice by the same worker.
+/// One parked command of one worker; never reused by the same worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -20,11 +20,11 @@ pub struct Ticket(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MoverIndex(pub u16);
 
-/// The most movers that a node may have: notifications are bits of one word.
+/// The most movers of a node: notifications are bits of one word.
 pub const MAX_MOVERS: u16 = 64;
 
 impl MoverIndex {
-    /// The mover that a migration belongs to, for its whole life.
+    /// The mover of a migration, from start to end.
     ///
     /// # Panics
     /// If there are no movers.
@@ -39,31 +39,31 @@ pub const TO_MOVER_CAPACITY: usize = 4096;
 /// How many messages to a worker may wait.
 pub const TO_WORKER_CAPACITY: usize = 4096;
 
-/// What a worker asks of a mover.
+/// A worker's message to a mover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToMover {
     /// A read missed here; its position was drawn for a sampled pull. May be lost.
     Sampled {
         /// The migration that will bring the position.
         migration: MigrationId,
-        /// Where the key stands.
+        /// The key's position.
         position: Position,
     },
-    /// A client was told to come again for this key. May be lost.
+    /// A client is to retry for this key. May be lost.
     Wanted {
         /// The migration that brings it.
         migration: MigrationId,
         /// The key.
         key: Box<[u8]>,
     },
-    /// A key was written here without looking, and was not here: the source may have it too. May be lost.
+    /// A key was written here without a look-up, and was not here: the source may have it too. May be lost.
     WrittenUnseen {
         /// The migration that will bring the position.
         migration: MigrationId,
-        /// Where the key stands.
+        /// The key's position.
         position: Position,
     },
-    /// A command waits until all of these positions have arrived, so long at most.
+    /// A command waits until all of these positions have arrived, at most this long.
     Await {
         /// The migration that brings them.
         migration: MigrationId,
@@ -83,7 +83,7 @@ pub enum ToMover {
         /// The command.
         ticket: Ticket,
     },
-    /// FLUSHALL: what has not arrived must never arrive, and what has must go.
+    /// FLUSHALL: what has not arrived must never arrive, and what has is removed.
     Flush {
         /// The import to flush.
         migration: MigrationId,
@@ -92,12 +92,12 @@ pub enum ToMover {
     },
 }
 
-/// What a mover tells a worker.
+/// A mover's message to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToWorker {
-    /// One of the answers that the command waits for has come.
+    /// An answer for the command has arrived.
     Wake {
-        /// The migration that it was asked of.
+        /// The migration that it is from.
         migration: MigrationId,
         /// The command.
         ticket: Ticket,
@@ -109,11 +109,11 @@ pub enum ToWorker {
         /// The command.
         ticket: Ticket,
     },
-    /// What the command waits for has not come in the time that it gave.
+    /// The command's patience ended without an arrival.
     WaitedOut(Ticket),
     /// The command fails, since it cannot wait for a key.
     Refuse(Ticket, WaiterRefusal),
-    /// The import may be served, or is over: run again whatever waits for it.
+    /// The import may be served, or is over: run again every command that waits for it.
     WakeAll(MigrationId),
 }
 

@@ -1,15 +1,15 @@
 //! A worker's private stream of random bits: xorshift64* (Vigna, 2016), seeded from outside.
 
-/// Cheap pseudo-random bits for sampling; nothing secret hangs on them.
+/// Cheap pseudo-random bits for sampling; no secret depends on them.
 #[derive(Clone, Debug)]
 pub(crate) struct Random {
     state: u64,
 }
 
 impl Random {
-    /// The stream of this seed; any seed will do.
+    /// The stream of this seed; any seed is valid.
     pub(crate) fn new(seed: u64) -> Random {
-        // The state must not be 0, and seeds that lie close together must not give streams that do.
+        // The state must not be 0, and similar seeds must not give similar streams.
         let mixed = (seed ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         Random { state: (mixed ^ (mixed >> 29)) | 1 }
     }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draw_hits_about_as_often_as_told() {
+    fn draw_hits_about_as_often_as_requested() {
         for seed in 0..8 {
             let mut random = Random::new(seed);
             let hits = (0..100_000).filter(|_| random.draw(100)).count();

@@ -1,20 +1,20 @@
-//! The range table: what this node is to every position.
+//! The range table: this node's role for every position.
 //!
-//! Purpose: one immutable, sorted table answers the first question of every command, "who owns this
-//! position", with one comparison when this node owns everything and a short binary search otherwise. It is
-//! built from the cluster's tablet map and from the imports and exports that this node takes part in, and
-//! replaced as a whole ([`CurrentTable`](crate::Published)).
+//! Purpose: one immutable, sorted table answers every command's first question, who owns a position. That
+//! takes one comparison when this node owns everything, a short binary search otherwise. It is built from the
+//! cluster's tablet map and this node's imports and exports, and replaced as a whole
+//! ([`CurrentTable`](crate::Published)).
 //!
 //! Invariants:
 //! - R1: the entries tile all positions, in order.
-//! - R2: `Owned` and `Importing` stand only where the tablet map names this node the owner (M1).
-//! - R3: where a migration to this node runs and this node has no import for it (it restarted and lost
-//!   everything), the range is `Lost`: nothing is acknowledged, for absent would be a lie (M8).
-//! - R4: before the coordinator has confirmed this incarnation of the node, nothing is served, whatever a map
-//!   of an earlier incarnation says: what was this node's then may be another's since.
+//! - R2: `Owned` and `Importing` appear only where the tablet map names this node the owner (M1).
+//! - R3: a migration to this node without an import here (it restarted and lost everything) makes the range
+//!   `Lost`. Nothing is acknowledged there: absent would be wrong (M8).
+//! - R4: before the coordinator has confirmed this incarnation of the node, nothing is served, whatever an
+//!   earlier incarnation's map shows: ownership may have changed since.
 //!
-//! Realises: architecture, "One node".
-//! Ownership: built by the control thread; each worker reads its own snapshot.
+//! Realises: architecture, "One node". Ownership: built by the control thread; each worker reads its own
+//! snapshot.
 
 use sidle_cluster::{NodeInfo, Tablet, TabletMap};
 use sidle_migration::{ExportView, ImportView};
@@ -24,18 +24,18 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// What this node is to a range.
+/// This node's role for a range.
 #[derive(Clone)]
 pub enum Role {
-    /// Its owner, with all of its data.
+    /// Owner, with all of its data.
     Owned,
-    /// Its owner, while its data still arrives.
+    /// Owner, while its data still arrives.
     Importing(Arc<ImportView>),
-    /// Its former owner, with a frozen copy.
+    /// Former owner, with a frozen copy.
     Exporting(Arc<ExportView>),
-    /// Nothing; another node owns it.
+    /// None; another node owns it.
     Elsewhere,
-    /// Its owner by the map, without the data: nobody can serve it.
+    /// Owner by the map, without the data: nobody can serve it.
     Lost,
 }
 
@@ -58,24 +58,23 @@ impl fmt::Debug for Role {
     }
 }
 
-/// A range and what this node is to it.
+/// A range and this node's role for it.
 #[derive(Clone, Debug)]
 pub struct RangeEntry {
     /// The positions.
     pub range: PositionRange,
-    /// What this node is to them.
+    /// This node's role.
     pub role: Role,
     /// Their owner.
     pub owner: NodeId,
-    /// Where this node owns them and they are copied before they leave: what workers mark their changes in
-    /// (M11).
+    /// For owned positions that are copied before they leave: where workers mark their changes (M11).
     pub tracked: Option<Arc<ExportView>>,
 }
 
-/// Where a request has to go instead.
+/// Where to send a request instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redirect<'t> {
-    /// The slot belongs to the node at this address; the client may note that down.
+    /// The slot belongs to the node at this address; the client may remember that.
     Moved(Slot, &'t str),
     /// This one request belongs to the node at this address.
     Ask(Slot, &'t str),
@@ -83,21 +82,21 @@ pub enum Redirect<'t> {
     NotServed,
 }
 
-/// How far a walk over this node's keys may go on.
+/// How far a walk over this node's keys may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// These positions come next, and all of their keys are here.
     Here(PositionRange),
-    /// From this position on it is still to be seen which keys there are: this import brings them.
+    /// The keys from this position on are not all known yet: this import brings them.
     NotYet(Position, MigrationId),
-    /// Nothing of this node's comes after.
+    /// Nothing of this node's follows.
     End,
 }
 
-/// Where the map of a table comes from.
+/// The origin of a table's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// There is none: the node has not joined a cluster yet.
+    /// No map: the node has not joined a cluster yet.
     Unknown,
     /// An earlier incarnation of the node published it; this incarnation has not joined yet.
     Remembered,
@@ -105,12 +104,12 @@ enum Standing {
     Joined,
 }
 
-/// What a node is to every position, at one map epoch.
+/// A node's role for every position, at one map epoch.
 pub struct RangeTable {
     node: NodeId,
     map: Arc<TabletMap>,
     entries: Box<[RangeEntry]>,
-    /// The first position of each entry, apart from the entries so that a search touches few cache lines.
+    /// The first position of each entry, stored separately so that a search touches few cache lines.
     firsts: Box<[u64]>,
     /// The client address of each member as redirects name it, in the order of the map's nodes.
     addresses: Box<[Box<str>]>,
@@ -121,8 +120,7 @@ pub struct RangeTable {
 }
 
 impl RangeTable {
-    /// The table of a node that has not joined its cluster and knows nothing of it: it serves no position
-    /// (R4), and has no map to show.
+    /// The table of a node that has not joined a cluster and has no map: it serves no position (R4).
     pub fn before_joining(node: NodeInfo) -> RangeTable {
         let id = node.id;
         let map = Arc::new(TabletMap::founded_by(node));
@@ -130,14 +128,14 @@ impl RangeTable {
         RangeTable { standing: Standing::Unknown, ..RangeTable::from_entries(id, map, vec![lost]) }
     }
 
-    /// The table of a node that has not joined its cluster again, and remembers the map that an earlier
-    /// incarnation of it used: it serves no position (R4), and sends clients to the others as that map says.
+    /// The table of a node that has not rejoined its cluster, with the last map of an earlier incarnation. It
+    /// serves no position (R4), and redirects clients by that map.
     ///
     /// # Panics
     /// If the node is no member by the map.
     pub fn remembered(node: NodeInfo, map: &TabletMap) -> RangeTable {
         let id = node.id;
-        let map = map.with_member(node).expect("what is remembered was checked when it was read");
+        let map = map.with_member(node).expect("a remembered map was checked when it was read");
         let entry = |tablet: &Tablet| RangeEntry {
             range: tablet.range,
             role: if tablet.owner == id { Role::Lost } else { Role::Elsewhere },
@@ -201,14 +199,14 @@ impl RangeTable {
         self.node
     }
 
-    /// The tablet map that clients may be shown: the coordinator's, or the last that an earlier incarnation
-    /// of the node used.
+    /// The tablet map that clients may see: the coordinator's, or the last of an earlier incarnation of the
+    /// node.
     pub fn known_map(&self) -> Option<&Arc<TabletMap>> {
         (self.standing != Standing::Unknown).then_some(&self.map)
     }
 
-    /// The tablet map that the table was built from; of a node that knows none a stand-in, which nobody is to
-    /// be shown ([`known_map`](Self::known_map)).
+    /// The tablet map that the table was built from. Without one a placeholder, which must not be shown
+    /// ([`known_map`](Self::known_map)).
     pub fn map(&self) -> &Arc<TabletMap> {
         &self.map
     }
@@ -244,7 +242,7 @@ impl RangeTable {
         &self.entries[self.firsts.partition_point(|&first| first <= position.0) - 1]
     }
 
-    /// The ranges that this node owns, those that still arrive included, in order.
+    /// The ranges that this node owns, arriving ones included, in order.
     pub fn owned(&self) -> impl Iterator<Item = PositionRange> + '_ {
         self.entries.iter().filter(|entry| entry.role.is_served()).map(|entry| entry.range)
     }
@@ -273,8 +271,8 @@ impl RangeTable {
         }
     }
 
-    /// How many keys this node has by its own account: those of what it owns, the ones that have not arrived
-    /// yet included, and of what it gave away those that the new owner does not count yet.
+    /// The number of this node's keys by its own count: those of what it owns, missing ones included, and of
+    /// exports those that the new owner does not count yet.
     pub fn key_count(&self, store: &Store) -> u64 {
         let count = |entry: &RangeEntry| match &entry.role {
             Role::Owned => store.len_in(entry.range),
@@ -290,8 +288,8 @@ impl RangeTable {
         self.entries.iter().map(count).sum()
     }
 
-    /// What of the range is this node's, comes by an import and has not all arrived; the first such part. To
-    /// be called before looking into the store.
+    /// The first part of the range that this node imports and that has not all arrived. Call it before
+    /// looking into the store.
     pub fn awaited_in(&self, range: PositionRange) -> Option<(MigrationId, PositionRange)> {
         self.entries.iter().find_map(|entry| match &entry.role {
             Role::Importing(view) => {
@@ -302,7 +300,7 @@ impl RangeTable {
         })
     }
 
-    /// How a walk over this node's keys goes on from a position.
+    /// How a walk over this node's keys continues from a position.
     pub fn reach(&self, from: Position) -> Reach {
         let index = self.firsts.partition_point(|&first| first <= from.0) - 1;
         for entry in &self.entries[index..] {
@@ -316,15 +314,14 @@ impl RangeTable {
         Reach::End
     }
 
-    /// Where a request for a position that this node does not serve has to go.
+    /// Where to send a request for a position that this node does not serve.
     ///
-    /// A whole slot elsewhere is answered with MOVED. A split slot is shown to clients as its first
-    /// position's owner's; that owner forwards what belongs to the other parts, or answers ASK to clients
-    /// that opted in, so that they leave their maps alone; every other node sends clients to it.
+    /// A whole slot elsewhere is answered with MOVED. Clients see a split slot as its first position's
+    /// owner's. That owner forwards requests for the other parts. To opted-in clients it answers ASK, so that
+    /// they keep their maps. Every other node redirects to it.
     ///
-    /// A client is never sent to the address of this node itself. A member that lost its data directory stays
-    /// in the map at its old address, and the node that runs there now stands in for it: clients who look for
-    /// the lost one come here.
+    /// No redirect names this node's own address. A member that lost its data directory stays in the map at
+    /// its old address, and the node that now runs there stands in for it: clients of the lost one come here.
     pub fn redirect(&self, position: Position) -> Redirect<'_> {
         let entry = self.entry_at(position);
         if self.is_here(entry.owner) {
@@ -339,7 +336,7 @@ impl RangeTable {
         }
     }
 
-    /// Whether clients who go to this member's address come to this node.
+    /// Whether this member's client address is this node's.
     fn is_here(&self, member: NodeId) -> bool {
         member == self.node || self.address(member) == self.address(self.node)
     }
@@ -440,8 +437,7 @@ fn is_same(a: &RangeEntry, b: &RangeEntry) -> bool {
         }
 }
 
-/// Of an import only what has arrived can be walked over: beyond that a key that was never deleted might be
-/// missed.
+/// Only the arrived part of an import can be walked: beyond it a key might be missed that was never deleted.
 fn reach_of_import(view: &ImportView, range: PositionRange, from: Position) -> Reach {
     if !view.activated() {
         return Reach::NotYet(from, view.id());
@@ -585,14 +581,14 @@ mod tests {
         assert!(!table.is_joined());
         assert_eq!(table.owned().count(), 0, "R4");
         let (own, other) = (slots(7, 7).first(), slots(100, 100).first());
-        assert_eq!(table.redirect(own), Redirect::NotServed, "it may be another's by now");
+        assert_eq!(table.redirect(own), Redirect::NotServed, "its owner may have changed");
         assert_eq!(table.redirect(other), Redirect::Moved(other.slot(), "127.0.0.1:7002"));
         let known = table.known_map().expect("it remembers");
         assert_eq!((known.epoch(), known.node(info.id)), (MapEpoch(5), Some(&info)));
     }
 
     #[test]
-    fn nobody_is_sent_to_the_address_of_this_node() {
+    fn no_redirect_names_this_node() {
         // Node 3 runs where node 1 ran, whose data directory is lost.
         let mut me = node_info(3);
         me.client_addr = node_info(1).client_addr;
@@ -617,7 +613,7 @@ mod tests {
             assert_eq!(table.redirect(slots(3, 3).first()), Redirect::NotServed);
             assert_eq!(table.redirect(split), Redirect::NotServed);
             let ask = Redirect::Ask(split.slot(), "127.0.0.1:7002");
-            assert_eq!(table.redirect(after), ask, "clients take this node for the shown owner");
+            assert_eq!(table.redirect(after), ask, "this node is the shown owner");
             let other = slots(6, 6).first();
             assert_eq!(table.redirect(other), Redirect::Moved(other.slot(), "127.0.0.1:7002"));
         }

@@ -1,4 +1,4 @@
-//! A request whose command is known, and what goes with it once it may run.
+//! A request with its command resolved, and its duties once it may run.
 
 use crate::routing::{INLINE_KEYS, Missing};
 use crate::table::Found;
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 /// The keys of one command.
 pub(crate) type Keys<'k> = SmallVec<[HashedKey<'k>; INLINE_KEYS]>;
 
-/// A request whose command is known, name first.
+/// A request with its command resolved, name first.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'r> {
     pub(crate) found: Found,
@@ -18,7 +18,7 @@ pub(crate) struct Request<'r> {
 }
 
 impl<'r> Request<'r> {
-    /// The words of the command over these of its keys, with what belongs to each of them.
+    /// The words of the command over these of its keys, with each key's own arguments.
     pub(crate) fn part(&self, keys: &[usize]) -> SmallVec<[&'r [u8]; 8]> {
         let spec = self.found.spec.keys;
         let (first, step) = (usize::from(spec.first), usize::from(spec.step));
@@ -30,18 +30,17 @@ impl<'r> Request<'r> {
     }
 }
 
-/// What goes with the decision that a command may run.
+/// The duties of a command that may run.
 #[derive(Default)]
 pub(crate) struct Clearance {
-    /// What it changes is copied at present, and has to be marked (M11).
+    /// Its changes are being copied, and must be marked (M11).
     pub(crate) marks: bool,
-    /// Of keys that it writes without looking, and that have not arrived: by which migration they come, and
-    /// where they lie.
+    /// Keys that it writes without a look-up before they arrived: their migration and position.
     pub(crate) unseen: SmallVec<[(MigrationId, Position); INLINE_KEYS]>,
 }
 
 impl Clearance {
-    /// What goes with a judgement to run a request. `unseen`: by their numbers among its keys.
+    /// The duties of a judgement to run a request. `unseen`: by the keys' numbers.
     #[inline]
     pub(crate) fn new(request: Request<'_>, is_tracked: bool, unseen: &[Missing]) -> Clearance {
         let marks = is_tracked && request.found.spec.access.is_write();

@@ -1,5 +1,3 @@
-//! What the dispatcher remembers of a connection.
-
 use crate::flush::Flush;
 use crate::forward::Progress;
 use crate::progress_reports::ProgressReports;
@@ -10,23 +8,23 @@ use sidle_types::MapEpoch;
 /// What the dispatcher remembers of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct RouteState {
-    /// The newest map that an opted-in client was told of.
-    pub(crate) map_told: MapEpoch,
-    /// What an opted-in client was told of each running migration.
-    pub(crate) told: ProgressReports,
+    /// The newest map that an opted-in client was sent.
+    pub(crate) map_sent: MapEpoch,
+    /// The progress that an opted-in client was sent for each running migration.
+    pub(crate) reported: ProgressReports,
     /// The ticket of the request that waits, or has been woken and not run since.
     pub(crate) ticket: Option<Ticket>,
-    /// Of the request that waits: which of its keys were asked of which import.
+    /// The waiting request's keys that were asked of an import.
     pub(crate) asked: Asked,
-    /// Of the request that is run again: which of its keys an import has answered for. What the store does
-    /// not have of these is absent, even if the mark that said so has made way since.
+    /// The rerun request's keys that an import has answered for. If the store lacks one it is absent, even if
+    /// its mark of absence has made way since.
     pub(crate) settled: Asked,
-    /// Whether the request that is run again has waited as long as it would.
+    /// Whether the rerun request's patience is over.
     pub(crate) waited_out: bool,
-    /// How far a FLUSHALL has come that works in steps.
+    /// The progress of a FLUSHALL in steps.
     pub(crate) flush: Option<Flush>,
-    /// What its steps have taken so far.
+    /// The time of its steps so far.
     pub(crate) spent_ns: u64,
-    /// How far a command has come that other nodes run, or run parts of.
+    /// The progress of a command that other nodes run in whole or part.
     pub(crate) forward: Option<Box<Progress>>,
 }

@@ -1,27 +1,25 @@
-//! The decision that precedes every command with keys: run it here, send it elsewhere, or wait for a
-//! migration.
+//! The decision before every command with keys: run it here, send it elsewhere, or wait for a migration.
 //!
-//! Purpose: after this decision a command knows nothing of migrations. Absent then means absent, and all it
-//! has to respect is what its removals must leave behind.
+//! Purpose: after this decision a command needs no knowledge of migrations. Absent then means absent, and the
+//! command only respects what its removals must leave behind.
 //!
 //! Invariants:
 //! - D1 (M3): nothing runs in an importing range before its activation.
-//! - D2 (M7): whether a position has arrived is loaded before the store is asked for the key, and the
-//!   command's own look-up comes later still. The other way round, a record that arrives between the two is
-//!   missed: the store said "no entry" too early, the progress says "arrived" too late, and together they say
-//!   "absent" of a key that is there. For that reason the decision hands no look-up on to the command,
-//!   however tempting: the command looks again.
+//! - D2 (M7): the position's progress is loaded before the store is searched for the key, and the command's
+//!   own look-up comes later still. In the other order a record that arrives between the two is missed: "no
+//!   entry" is read too early, "arrived" too late, and a present key seems absent. So the decision hands no
+//!   look-up on to the command, however tempting: the command looks again.
 //! - D3 (M6): values and tombstones never vanish from an importing range, so what was settled here stays
 //!   settled while the command runs. A mark of absence may go; then the command finds nothing, which is what
-//!   the mark said.
-//! - D5: a key that its import has answered for needs no second answer: the record or tombstone that came is
-//!   here (D3), and a mark of absence said what the frozen source will always say. Without this, commands
-//!   whose marks make way for each other at a full node would ask for ever.
+//!   the mark meant.
+//! - D5: a key that its import has answered for needs no second answer. The record or tombstone that came is
+//!   here (D3), and a mark of absence holds for the frozen source for ever. Otherwise commands whose marks
+//!   make way for each other at a full node would never end.
 //! - D4: a command runs wholly between two loop boundaries of its worker, so the range table cannot change
 //!   under it.
 //!
-//! Realises: Fulva's three answers (value, absent, not here yet), design "Serve".
-//! Ownership: any worker; reads its snapshot of the range table, the views' atomics and the store.
+//! Realises: Fulva's three answers (value, absent, not here yet), design "Serve". Ownership: any worker;
+//! reads its snapshot of the range table, the views' atomics and the store.
 
 use crate::range_table::{RangeTable, Redirect, Role};
 use sidle_migration::ImportView;
@@ -33,11 +31,11 @@ use std::sync::Arc;
 /// How many keys of one command are handled without allocating.
 pub(crate) const INLINE_KEYS: usize = 4;
 
-/// Keys of one request, by their index, each with the import that it was asked of.
+/// Keys of one request, by index, each with the import that it was asked of.
 pub(crate) type Asked = SmallVec<[(MigrationId, u32); INLINE_KEYS]>;
 
-/// A key that has not arrived: it has to be pulled before the command can run, unless the command writes it
-/// without looking.
+/// A key that has not arrived: pull it before the command runs, unless the command writes it without a
+/// look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
     /// The migration that brings it.
@@ -46,7 +44,7 @@ pub(crate) struct Missing {
     pub(crate) key: usize,
 }
 
-/// What is to be done with a command.
+/// The decision on a command.
 pub(crate) enum Verdict<'t> {
     /// Run it.
     Run,
@@ -60,22 +58,19 @@ pub(crate) enum Verdict<'t> {
     NotHereYet(SmallVec<[Missing; INLINE_KEYS]>),
 }
 
-/// The decision, and what goes with it.
+/// The decision, and its duties.
 pub(crate) struct Judgement<'t> {
-    /// What is to be done.
     pub(crate) verdict: Verdict<'t>,
-    /// The import that the command touches, if any: its progress may be worth telling.
+    /// The import that the command touches, if any: its progress may be worth sending.
     pub(crate) import: Option<&'t Arc<ImportView>>,
-    /// Keys that the command writes without looking, of which the source may have a record that has not
-    /// arrived.
+    /// Keys that the command writes without a look-up, and whose record at the source may not have arrived.
     pub(crate) unseen: SmallVec<[Missing; INLINE_KEYS]>,
-    /// Whether something that the command may change is copied at present, and has to be marked (M11).
+    /// Whether something that the command may change is being copied, and must be marked (M11).
     pub(crate) is_tracked: bool,
 }
 
-/// Decides what is to be done with a command that has these keys, each with its number among all of the
-/// command's. `needs_old`: it has to know their values. `settled`: keys that their import has answered for
-/// (D5).
+/// Decides on a command with these keys, each with its number among all of the command's. `needs_old`: it has
+/// to know their values. `settled`: keys that their import has answered for (D5).
 #[inline]
 pub(crate) fn judge<'t, 'k>(
     ranges: &'t RangeTable,
@@ -128,10 +123,9 @@ pub(crate) fn judge<'t, 'k>(
     Judgement { verdict, import, unseen, is_tracked }
 }
 
-/// Whether the store now says of the key what is true: it has an entry, or never will have one from the
-/// source.
+/// Whether the store's answer for the key is final: it has an entry, or will never get one from the source.
 fn is_settled(view: &ImportView, store: &Store, key: HashedKey<'_>) -> bool {
-    // D2: the progress first, the store second. If it has arrived, the command's own look-up finds it; if it
-    // has not, an entry that is here all the same (written here, or pulled out of turn) is newer and final.
+    // D2: the progress first, the store second. If it has arrived, the command's own look-up finds it. If
+    // not, an existing entry (written here, or pulled out of turn) is newer and final.
     view.has_arrived(key.position()) || !matches!(store.pin().get(key), Entry::Absent)
 }

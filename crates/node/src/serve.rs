@@ -1,10 +1,10 @@
 //! Serving a connection's input: requests are read ahead in batches, so that their cache misses overlap.
 //!
-//! Purpose: a pipelined batch spends most of its time waiting for index slots, buckets and records. Parsing
-//! and hashing the whole batch first, asking for slots on the way, and then for all buckets, then for all
-//! records, before the first command runs, turns sixteen misses in a row into sixteen at once (design
-//! "Batches prefetch"). Requests that come one by one over many connections are a batch too, if all that is
-//! here is [foreseen](Worker::foresee) before the first of it is served.
+//! Purpose: a pipelined batch mostly waits for index slots, buckets and records. So the whole batch is parsed
+//! and hashed first, prefetching slots, then all buckets, then all records, before the first command runs.
+//! That turns sixteen misses in a row into sixteen at once (design "Batches prefetch"). Single requests over
+//! many connections are a batch too, if all of them are [foreseen](Worker::foresee) before the first is
+//! served.
 
 use crate::forward::{Aside, Skip};
 use crate::now::Now;
@@ -22,29 +22,27 @@ use smallvec::SmallVec;
 
 /// How many requests are read ahead.
 pub const BATCH_REQUESTS: usize = 16;
-/// How many connections' first requests are foreseen at most; what is loaded for more would push out the
-/// rest.
+/// How many connections' first requests are foreseen at most; more would evict each other.
 const FORESEEN_KEYS: usize = 64;
-/// After so much [work](work_of) a connection lets others have their turn, and the range table may change: so
-/// many short requests, empty ones included.
+/// After so much [work](work_of) other connections have their turn, and the range table may change: so many
+/// short requests, empty ones included.
 pub const SERVE_REQUESTS: usize = 512;
-/// A request with so many arguments counts as one more, and so does one with so many bytes: a turn has a
-/// bound whatever requests it is made of.
+/// So many arguments count as one more request, and so do so many bytes: a turn is bounded for any requests.
 const ARGUMENTS_A_REQUEST: usize = 64;
 const BYTES_A_REQUEST: usize = 4 << 10;
-/// After so many bytes of replies a connection lets others have their turn, and sends.
+/// After so many bytes of replies a connection sends, and others have their turn.
 pub const SERVE_REPLY_BYTES: usize = 1 << 20;
 
-/// What became of a connection's input.
+/// The result of serving a connection's input.
 #[derive(Debug)]
 pub struct Served {
-    /// How many bytes of the input are spent. The rest must stay in front of what is read later.
+    /// How many bytes of the input are consumed. The rest must precede what is read later.
     pub consumed: usize,
-    /// What the connection does next, after the output was sent.
+    /// The connection's next step, after the output was sent.
     pub then: Then,
 }
 
-/// What a connection does after it was served.
+/// A connection's next step after it was served.
 #[derive(Debug)]
 pub enum Then {
     /// Read more: the input ends inside a request, or behind the last one.
@@ -52,11 +50,11 @@ pub enum Then {
         /// At least so many bytes are missing.
         need: usize,
     },
-    /// There is more to do; let other connections have their turn first.
+    /// More is to be done; let other connections have their turn first.
     Again,
     /// Close.
     Close(Closing),
-    /// Wait until [`Worker::poll_woken`] returns the ticket, then serve the rest of the input again.
+    /// Wait until [`Worker::poll_woken`] returns the ticket, then serve the rest of the input.
     Parked(Ticket),
     /// Wait for the control thread's reply, write it with [`Worker::answer`], then serve the rest of the
     /// input.
@@ -84,16 +82,16 @@ struct Place {
 struct Batch {
     /// How many requests.
     count: usize,
-    /// Where the first request starts that is not among them.
+    /// Where the next request starts.
     end: usize,
-    /// The work that they are, and that it was to find them.
+    /// The work of the requests, and of reading them.
     work: usize,
     stop: Stop,
 }
 
 /// How reading ahead ended.
 enum Stop {
-    /// The batch is full, or as much work as may be done at once.
+    /// The batch is full, or reached the most work of a turn.
     Full,
     /// The input ends; so many bytes are missing.
     Incomplete(usize),
@@ -108,7 +106,7 @@ impl Ahead<'_> {
         self.found.as_ref().ok().copied()
     }
 
-    /// Whether it takes about as long as others of its kind: it touches one key, or is marked as fast.
+    /// Whether it is usually fast: it touches one key, or is marked as fast.
     #[inline]
     fn is_light(&self) -> bool {
         match &self.found {
@@ -122,8 +120,8 @@ impl Ahead<'_> {
 }
 
 impl Worker {
-    /// Says that this input will be served soon, after that of other connections was looked at: what its
-    /// first request needs begins to be loaded. Nothing else follows from it.
+    /// Announces input that will be served soon, after other connections' input: loading of its first
+    /// request's data begins. It has no other effect.
     #[inline]
     pub fn foresee(&mut self, input: &[u8]) {
         if let Some(key) = likely_key(input)
@@ -135,7 +133,7 @@ impl Worker {
         }
     }
 
-    /// Goes on loading what was foreseen: every bucket, then every record that they point at.
+    /// Continues to load what was foreseen: every bucket, then every record in them.
     #[inline]
     fn load_foreseen(&mut self) {
         if self.foreseen.len() > 1 {
@@ -146,7 +144,7 @@ impl Worker {
         self.foreseen.clear();
     }
 
-    /// Runs the requests in `input`, which starts where the last call left off, and appends their replies to
+    /// Runs the requests in `input`, which starts where the last call stopped, and appends their replies to
     /// `out`.
     pub fn serve(
         &mut self,
@@ -194,7 +192,7 @@ impl Worker {
                 if spent > 0 {
                     consumed = places[spent - 1].end;
                 }
-                // It may stand inside a request that will be read again from an earlier place.
+                // It may be inside a request that will be read again from an earlier place.
                 parser.restart();
                 break then;
             }
@@ -214,8 +212,8 @@ impl Worker {
         Served { consumed, then }
     }
 
-    /// Runs those of a connection's requests that have stepped aside and were woken, and appends their
-    /// replies to `out`. Returns whether some are left for the next turn.
+    /// Runs the connection's woken asides, and appends their replies to `out`. Returns whether some are left
+    /// for the next turn.
     #[cold]
     pub fn serve_asides(&mut self, now: Now, session: &mut Session, out: &mut Vec<u8>) -> bool {
         self.pass_boundary();
@@ -237,7 +235,7 @@ impl Worker {
     fn resume_aside(&mut self, now: Now, session: &mut Session, mut aside: Aside, out: &mut Vec<u8>) {
         let args: Vec<&[u8]> = aside.args.iter().map(|arg| &arg[..]).collect();
         let mut reply = Vec::new();
-        // The request that the connection itself may wait with is another one.
+        // The connection's own waiting request is another one.
         std::mem::swap(&mut session.route, &mut aside.route);
         let began_ns = self.reading_ns();
         let outcome = match self.dispatcher.commands.resolve(&args) {
@@ -265,8 +263,8 @@ impl Worker {
         }
     }
 
-    /// Runs requests that were read ahead, until `out` is as long as `full_at`. Returns how many are spent,
-    /// and what to do when not all of them ran.
+    /// Runs requests that were read ahead, until `out` is as long as `full_at`. Returns how many are
+    /// consumed, and what to do unless all of them ran.
     #[expect(clippy::too_many_arguments, reason = "the parts of one turn, which live in its frame")]
     fn run_batch(
         &mut self,
@@ -278,8 +276,7 @@ impl Worker {
         full_at: usize,
         out: &mut Vec<u8>,
     ) -> (usize, Option<Then>) {
-        // Filled where it stands: it is some kilobytes, and whatever is built elsewhere is copied several
-        // times on its way.
+        // Filled in place: it is some kilobytes, and would otherwise be copied several times.
         let mut batch: SmallVec<[Ahead<'_>; BATCH_REQUESTS]> = SmallVec::new();
         for (args, place) in arguments.iter().zip(places) {
             batch.push(Ahead { args: Slices::new(), found: Err(ReplyError::Syntax), keys: Keys::new() });
@@ -336,7 +333,7 @@ impl Worker {
         (arguments.len(), None)
     }
 
-    /// Ends the lap if any command is in it: what they took is counted, and noted where it is long.
+    /// Ends a lap with commands in it: their time is counted, and noted if long.
     #[inline]
     fn end_lap(&mut self, now: Now, session: &Session, batch: &[Ahead<'_>]) {
         if self.lap.is_empty() {
@@ -357,7 +354,7 @@ impl Worker {
         }
     }
 
-    /// Counts what each of a lap's commands took.
+    /// Counts the time of each of a lap's commands.
     fn count_lap(&self, batch: &[Ahead<'_>], lap: Lap, spent: Spent, tracks: bool) {
         for place in lap.places().filter(|&place| lap.has_run(place)) {
             if let Some(found) = batch[place].command() {
@@ -366,7 +363,7 @@ impl Worker {
         }
     }
 
-    /// Enters those of a lap's commands that took long into SLOWLOG and LATENCY.
+    /// Enters a lap's slow commands into SLOWLOG and LATENCY.
     #[cold]
     fn note_lap(&self, now: Now, session: &Session, batch: &[Ahead<'_>], lap: Lap, spent: Spent) {
         let thresholds = self.dispatcher.executor.shared.config.thresholds();
@@ -391,8 +388,8 @@ impl Worker {
         }
     }
 
-    /// Resolves a request, and asks for the slots of its keys, also where it is the only one: they arrive
-    /// while its session is looked at.
+    /// Resolves a request, and prefetches the slots of its keys, even of a single one: they arrive while its
+    /// session is read.
     #[inline]
     fn look_ahead(&self, ahead: &mut Ahead<'_>) {
         ahead.found = self.dispatcher.commands.resolve(&ahead.args);
@@ -402,7 +399,7 @@ impl Worker {
         }
     }
 
-    /// Asks for every bucket of the batch, then for every record that the buckets point at.
+    /// Prefetches every bucket of the batch, then every record in the buckets.
     fn prefetch(&self, batch: &[Ahead<'_>]) {
         let guard = self.dispatcher.executor.store.pin();
         for ahead in batch {
@@ -414,8 +411,7 @@ impl Worker {
     }
 }
 
-/// Answers input that breaks the protocol, and skips it where that ends one request only; what to do
-/// otherwise.
+/// Answers invalid input, and skips it if it ends one request only; otherwise what to do.
 #[cold]
 fn answer_broken(
     session: &mut Session,
@@ -434,14 +430,14 @@ fn answer_broken(
     Some(Then::Close(if is_too_long { Closing::RequestTooLong } else { Closing::Protocol }))
 }
 
-/// How much work a request is, in short requests: what costs time without a command being run counts too.
+/// The work of a request, in short requests: it counts costs without a command, too.
 #[inline]
 fn work_of(arguments: usize, bytes: usize) -> usize {
     1 + arguments / ARGUMENTS_A_REQUEST + bytes / BYTES_A_REQUEST
 }
 
-/// Parses requests from `at` on, at least one and then no more than about `most` work. `places` says where
-/// each of them stands.
+/// Parses requests from `at` on, at least one and then no more than about `most` work. `places` gets the
+/// place of each.
 fn read_ahead(
     session: &Session,
     parser: &mut RequestParser,
@@ -451,7 +447,7 @@ fn read_ahead(
     arguments: &mut [Args],
     places: &mut [Place; BATCH_REQUESTS],
 ) -> Batch {
-    // Before the password tighter limits hold, and the request in front may be the one that gives it.
+    // Before authentication tighter limits hold, and the request in front may authenticate.
     let most_requests = if session.authenticated { BATCH_REQUESTS } else { 1 };
     parser.set_authenticated(session.authenticated);
     let (mut count, mut work) = (0, 0);
@@ -460,7 +456,7 @@ fn read_ahead(
             break Stop::Full;
         }
         if at == input.len() {
-            // The usual end, found without asking the parser.
+            // The usual end, found without the parser.
             break Stop::Incomplete(1);
         }
         match parser.parse(&input[at..], &mut arguments[count]) {
@@ -468,7 +464,7 @@ fn read_ahead(
                 places[count] = Place { start: at, end: at + consumed };
                 at += consumed;
                 work += work_of(arguments[count].len(), consumed);
-                // Empty requests are skipped without a reply, as Redis does.
+                // Empty requests are skipped without a reply, as in Redis.
                 if !arguments[count].is_empty() {
                     count += 1;
                 }

@@ -8,18 +8,17 @@ use crate::route::RouteState;
 use sidle_resp::{ProtocolError, RespVersion};
 use sidle_types::ProtocolVersion;
 
-/// One connection's state; lives and dies on one worker.
+/// One connection's state; stays on one worker.
 pub struct Session {
-    /// The connection's entry in the node's list of clients, taken out when the session is dropped.
+    /// The connection's entry in the node's list of clients, removed when the session is dropped.
     pub client: Registration,
     /// The protocol version that HELLO chose.
     pub version: RespVersion,
     /// Whether commands other than AUTH, HELLO and QUIT may run.
     pub authenticated: bool,
-    /// It has one of the places that are kept for operators: other commands than theirs are refused, and end
-    /// it.
+    /// It has a place for operators: other commands are refused, and end it.
     pub is_guest: bool,
-    /// MULTI was refused: so is everything else up to EXEC or DISCARD.
+    /// MULTI was refused, and so is everything up to EXEC or DISCARD.
     pub refuses_transaction: bool,
     /// The next command may touch a slot that is being imported (ASKING).
     pub asking: bool,
@@ -27,18 +26,18 @@ pub struct Session {
     pub readonly: bool,
     /// The client understands Sidle's own replies (CLIENT CAPA sidle).
     pub capa_sidle: bool,
-    /// The latest version that it reads: of a client that has opted in without one, the first that there was.
+    /// The latest protocol version that it reads; of a client that has opted in without one, the first.
     pub reads_version: ProtocolVersion,
-    /// Another node sends on what its own clients asked it (F1): what does not belong here is neither
-    /// redirected nor sent on.
+    /// Another node forwards its clients' requests (F1): what does not belong here is neither redirected nor
+    /// forwarded.
     pub is_forwarded: bool,
     /// Which replies are sent (CLIENT REPLY).
     pub replies: Replies,
     /// The dispatcher's own memory of the connection.
     pub(crate) route: RouteState,
-    /// Of another node's connection: its requests that wait and let those behind them pass.
+    /// Of another node's connection: its waiting requests, which let others pass.
     pub(crate) asides: Option<Box<Asides>>,
-    /// Of another node's connection: the request that is skipped at present.
+    /// Of another node's connection: the request being skipped.
     pub(crate) skip: Option<Skip>,
 }
 
@@ -50,15 +49,15 @@ pub enum Replies {
     On,
     /// None is sent.
     Off,
-    /// The next command's reply is not sent; this command's neither.
+    /// The next command's reply is not sent, nor is this command's.
     SkipNext,
     /// This command's reply is not sent.
     Skip,
 }
 
 impl Session {
-    /// The ticket of the request that waits, or has been woken and not run since. Whoever drops the session
-    /// has the worker forget it.
+    /// The ticket of the request that waits, or has been woken and not run since. To drop the session, have
+    /// the worker forget it.
     pub fn ticket(&self) -> Option<Ticket> {
         self.route.ticket
     }
@@ -83,13 +82,12 @@ impl Session {
         }
     }
 
-    /// A connection of another node, which sends on what its clients asked it and speaks their version of the
-    /// protocol.
+    /// A connection of another node, which forwards its clients' requests in their protocol version.
     pub fn forwarded(client: Registration, version: RespVersion) -> Session {
         Session { version, is_forwarded: true, ..Session::new(client, true) }
     }
 
-    /// Whether some commands may not run on it at present.
+    /// Whether some commands are refused on it at present.
     #[inline]
     pub(crate) fn is_restricted(&self) -> bool {
         !self.authenticated | self.is_guest | self.refuses_transaction
@@ -117,14 +115,14 @@ impl Session {
         self.replies == Replies::On
     }
 
-    /// From now on requests that have to wait step aside. Whoever drives the connection looks for
-    /// [tickets](Self::take_aside_tickets) after it was served, and calls
-    /// [`serve_asides`](crate::Worker::serve_asides) when one of them is woken.
+    /// From now on waiting requests step aside. After serving, the driver takes their
+    /// [tickets](Self::take_aside_tickets), and calls [`serve_asides`](crate::Worker::serve_asides) when one
+    /// of them is woken.
     pub fn let_step_aside(&mut self) {
         self.asides = Some(Box::default());
     }
 
-    /// Lets a request that has parked step aside, if it may: then it is done for now.
+    /// Lets a parked request step aside, if it may: then it is done for now.
     #[cold]
     pub(crate) fn step_aside(&mut self, ticket: Ticket, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
         let (route, version) = (&mut self.route, self.version);
@@ -137,12 +135,12 @@ impl Session {
         }
     }
 
-    /// The tickets of requests that have stepped aside since the last time.
+    /// The tickets of requests that stepped aside since the last call.
     pub fn take_aside_tickets(&mut self) -> Vec<Ticket> {
-        self.asides.as_mut().map_or_else(Vec::new, |asides| asides.take_untold())
+        self.asides.as_mut().map_or_else(Vec::new, |asides| asides.take_unreported())
     }
 
-    /// The tickets of all requests that are aside. Whoever drops the session has the worker forget them.
+    /// The tickets of all requests aside. To drop the session, have the worker forget them.
     pub fn aside_tickets(&self) -> impl Iterator<Item = Ticket> + '_ {
         self.asides.iter().flat_map(|asides| asides.tickets())
     }
@@ -153,7 +151,7 @@ impl Session {
         self.asides.as_ref().is_some_and(|asides| !asides.is_empty())
     }
 
-    /// Whether a request that breaks the protocol in this way is to be skipped, and the connection to go on.
+    /// Whether to skip a request with this protocol error, and continue.
     pub(crate) fn skips(&self, error: &ProtocolError) -> bool {
         let is_too_long = matches!(
             error,
@@ -165,8 +163,8 @@ impl Session {
         self.is_forwarded && is_too_long
     }
 
-    /// Goes on skipping: how many bytes of the input are skipped, and whether the request ends there. `None`:
-    /// it is no request.
+    /// Continues skipping: how many bytes of the input are skipped, and whether the request ends there.
+    /// `None`: it is no request.
     #[cold]
     pub(crate) fn skip(&mut self, input: &[u8]) -> Option<(usize, bool)> {
         match self.skip.as_mut().map_or(Skipped::All(0), |skip| skip.take(input)) {

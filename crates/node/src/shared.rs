@@ -1,7 +1,7 @@
 //! What all workers of a node share: configuration, clients, counters, and facts about the process.
 
 use crate::clients::Clients;
-use crate::cluster_view::Unheard;
+use crate::cluster_view::Unreachable;
 use crate::config::Config;
 use crate::current_table::CurrentTable;
 use crate::observe::{Distribution, SlowLog, Spikes};
@@ -14,7 +14,7 @@ use sidle_types::{NodeId, WallMs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The Redis whose replies are the reference, and what clients are told that they talk to.
+/// The Redis version whose replies are the reference, and that clients are shown.
 pub const REDIS_VERSION: &str = "7.0.15";
 
 /// What a node's workers, movers and control thread have in common.
@@ -36,15 +36,15 @@ pub struct NodeShared {
     pub clients: Arc<Clients>,
     /// Each worker's counters.
     pub workers: Vec<Arc<WorkerStats>>,
-    /// What does not change while the process lives.
+    /// Constant while the process runs.
     pub process: ProcessFacts,
-    /// What the control thread measures from time to time.
+    /// The control thread's regular measurements.
     pub gauges: Gauges,
     pub(crate) slow_log: SlowLog,
     pub(crate) spikes: Spikes,
-    /// The members that are not heard of.
-    pub unheard: Unheard,
-    /// The conversations with other nodes.
+    /// The unreachable members.
+    pub unreachable: Unreachable,
+    /// The links to other nodes.
     pub peers: Arc<Peers>,
 }
 
@@ -64,12 +64,12 @@ impl NodeShared {
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),
             spikes: Spikes::default(),
-            unheard: Unheard::default(),
+            unreachable: Unreachable::default(),
             peers: Arc::default(),
         }
     }
 
-    /// How long the calls of a command took; `None` when none was measured.
+    /// The durations of a command's calls; `None` when none was measured.
     pub(crate) fn distribution(&self, id: CommandId) -> Option<Distribution> {
         Distribution::of(self.workers.iter().map(|worker| &worker.command(id).latencies))
     }
@@ -80,12 +80,12 @@ impl NodeShared {
     }
 }
 
-/// Facts about the process that INFO and CLUSTER tell.
+/// Facts about the process that INFO and CLUSTER show.
 #[derive(Clone, Debug)]
 pub struct ProcessFacts {
     /// This node's name in the cluster.
     pub node: NodeId,
-    /// Names this run of the process.
+    /// This process's random id.
     pub run_id: NodeId,
     /// When the process started.
     pub started_at: WallMs,
@@ -101,16 +101,16 @@ pub struct ProcessFacts {
     pub config_file: String,
 }
 
-/// Measurements that the control thread refreshes and INFO tells.
+/// Measurements that the control thread refreshes and INFO shows.
 #[derive(Debug, Default)]
 pub struct Gauges {
-    /// Commands per second of late.
+    /// Recent commands per second.
     pub operations_per_second: AtomicU64,
-    /// Bytes received per second of late.
+    /// Recent bytes received per second.
     pub input_bytes_per_second: AtomicU64,
-    /// Bytes sent per second of late.
+    /// Recent bytes sent per second.
     pub output_bytes_per_second: AtomicU64,
-    /// The most memory for data that was seen in use.
+    /// The most memory for data seen in use.
     pub peak_used_bytes: AtomicU64,
     /// The process's resident memory.
     pub resident_bytes: AtomicU64,
@@ -120,12 +120,12 @@ pub struct Gauges {
     pub cpu_system_us: AtomicU64,
     /// CPU time in the program so far.
     pub cpu_user_us: AtomicU64,
-    /// What migrations cost so far.
+    /// The cost of migrations so far.
     pub migration: MigrationTotals,
 }
 
-/// Sums over all migrations since the node started, which INFO tells. Each has one writer at a time: the
-/// control thread, for `bytes_sent` the movers.
+/// Sums over all migrations since the node started, for INFO. Each has one writer at a time: the control
+/// thread, for `bytes_sent` the movers.
 #[derive(Debug, Default)]
 pub struct MigrationTotals {
     /// Bulk pulls sent as a target.
@@ -145,7 +145,7 @@ pub struct MigrationTotals {
 }
 
 impl MigrationTotals {
-    /// Adds what a target machine counted between two looks at it.
+    /// Adds what a target machine counted between two readings.
     pub(crate) fn add(&self, before: ImporterCounters, now: ImporterCounters) {
         let sums = [
             (&self.pulls, before.pulls, now.pulls),
@@ -162,7 +162,7 @@ impl MigrationTotals {
 }
 
 impl Gauges {
-    /// Notes how much memory for data is in use; returns the most that was seen.
+    /// Notes the memory for data in use; returns the most seen.
     pub fn note_used(&self, bytes: u64) -> u64 {
         self.peak_used_bytes.fetch_max(bytes, Relaxed).max(bytes)
     }

@@ -15,7 +15,7 @@ impl Counter {
     /// Adds; only the owning worker may.
     #[inline]
     pub fn add(&self, amount: u64) {
-        // One writer: a plain load and store do, without the locked instruction.
+        // One writer: a plain load and store suffice, without the locked instruction.
         self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
@@ -25,24 +25,24 @@ impl Counter {
         self.0.load(Relaxed)
     }
 
-    /// Replaces what was counted, for a figure that goes up and down; only the owning worker may.
+    /// Replaces the count, for a figure that rises and falls; only the owning worker may.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
 
-    /// Starts again from 0 (CONFIG RESETSTAT). An addition at the same moment may survive.
+    /// Restarts from 0 (CONFIG RESETSTAT). An addition at the same moment may survive.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
-/// What is counted for each command.
+/// The counters of each command.
 #[derive(Debug, Default)]
 pub struct CommandCounters {
     /// Executed.
     pub calls: Counter,
-    /// Time spent, in nanoseconds, as far as the driver measures it.
+    /// Time spent, in nanoseconds, where the driver measures it.
     pub nanoseconds: Counter,
     pub(crate) latencies: Latencies,
     /// Refused before they ran: arity, authentication, redirection.
@@ -52,7 +52,7 @@ pub struct CommandCounters {
 }
 
 impl CommandCounters {
-    /// Counts calls that took so long each; `tracks`: in the distribution too.
+    /// Counts calls of this duration each; `tracks`: in the distribution too.
     #[inline]
     pub(crate) fn took(&self, ns: u64, calls: u64, tracks: bool) {
         self.nanoseconds.add(ns * calls);
@@ -62,7 +62,7 @@ impl CommandCounters {
     }
 }
 
-/// How many kinds of error are told apart; further ones are counted in the totals only.
+/// How many kinds of error are distinguished; further ones are counted in the totals only.
 const ERROR_KINDS: usize = 128;
 
 /// One worker's counters.
@@ -73,15 +73,15 @@ pub struct WorkerStats {
     pub hits: Counter,
     /// Reads that did not.
     pub misses: Counter,
-    /// Keys removed because their time had come.
+    /// Keys removed because they expired.
     pub expired: Counter,
     /// Bytes received from clients.
     pub bytes_in: Counter,
     /// Bytes sent to clients.
     pub bytes_out: Counter,
-    /// Commands that wait for what a migration or the mover has to bring; it goes up and down.
+    /// Commands that wait for a migration or its mover; it rises and falls.
     pub parked: Counter,
-    /// Requests that were sent on to the nodes that own their keys.
+    /// Requests forwarded to the owners of their keys.
     pub forwarded: Counter,
     /// Error replies.
     pub errors: Counter,
@@ -89,7 +89,7 @@ pub struct WorkerStats {
 }
 
 impl WorkerStats {
-    /// Nothing is counted yet, of so many commands.
+    /// Zero counters for so many commands.
     pub(crate) fn new(commands: usize) -> WorkerStats {
         let mut counters = Vec::new();
         counters.resize_with(commands, CommandCounters::default);
@@ -132,7 +132,7 @@ impl WorkerStats {
         }
     }
 
-    /// Starts all counters again from 0 (CONFIG RESETSTAT).
+    /// Restarts all counters from 0 (CONFIG RESETSTAT).
     pub fn reset(&self) {
         for command in &self.commands {
             command.calls.reset();

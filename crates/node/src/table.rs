@@ -1,4 +1,4 @@
-//! What the table of all commands that a node has is made of.
+//! The types of a node's table of all commands.
 
 use crate::call::{Call, CommandResult};
 use crate::keyspace::NodeKeyspace;
@@ -8,7 +8,7 @@ use sidle_resp::ReplyWriter;
 pub use crate::commands::commands;
 pub use sidle_commands::{Access, CommandFlags, CommandId, Docs, KeySpec};
 
-/// The node as the one who runs commands.
+/// The node as the executor of commands.
 #[derive(Clone, Copy, Debug)]
 pub enum NodeExecutor {}
 
@@ -19,7 +19,7 @@ impl Executor for NodeExecutor {
     type OwnResult = CommandResult;
 }
 
-/// What is known of a command.
+/// A command's description.
 pub type CommandSpec = sidle_commands::CommandSpec<NodeExecutor>;
-/// A command that was found.
+/// A resolved command.
 pub type Found = sidle_commands::Found<NodeExecutor>;

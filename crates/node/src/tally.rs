@@ -1,9 +1,9 @@
-//! Bytes that one holder has, within the sum of what all holders have.
+//! One holder's bytes, within the sum of all holders'.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How many bytes one holder has, counted in a sum.
+/// One holder's bytes, counted in a sum.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     bytes: AtomicU64,
@@ -11,17 +11,16 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Of a holder that has nothing yet, to be counted in this sum.
+    /// Of a holder without bytes, counted in this sum.
     pub(crate) fn in_sum(sum: &Arc<AtomicU64>) -> Tally {
         Tally { bytes: AtomicU64::new(0), sum: Arc::clone(sum) }
     }
 
-    /// How many it has.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// Notes how many it has now; one thread at a time may.
+    /// Sets its bytes; one thread at a time may.
     pub(crate) fn set(&self, bytes: u64) {
         let before = self.bytes.load(Relaxed);
         if bytes != before {

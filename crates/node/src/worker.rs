@@ -3,14 +3,13 @@
 //! Purpose: binds a snapshot of the range table, an append head, the queues to the movers and the parked
 //! commands to the thread that uses them.
 //!
-//! Call order, for whoever drives it: [`turn`](Worker::turn) whenever the thread was notified and at least
-//! every few milliseconds; then [`poll_woken`](Worker::poll_woken) until `None`, each ticket's connection
-//! being served again; [`serve`](Worker::serve) for every connection with input, which may be
-//! [foreseen](Worker::foresee) before; [`poll_notify`](Worker::poll_notify) until `None` before the thread
-//! sleeps. A control reply goes through [`answer`](Worker::answer); a connection that closes while it is
-//! parked is reported with [`forget`](Worker::forget). After all of these comes
-//! [`poll_forward`](Worker::poll_forward) until `None`; what becomes of connections to other nodes, and what
-//! they bring, is reported as it happens.
+//! Call order, for its driver: [`turn`](Worker::turn) whenever the thread was notified and at least every few
+//! milliseconds; then [`poll_woken`](Worker::poll_woken) until `None`, serving each ticket's connection
+//! again; [`serve`](Worker::serve) for every connection with input, which may be [foreseen](Worker::foresee)
+//! before; [`poll_notify`](Worker::poll_notify) until `None` before the thread sleeps. A control reply goes
+//! through [`answer`](Worker::answer). Report a connection that closes while it is parked with
+//! [`forget`](Worker::forget). After all of these call [`poll_forward`](Worker::poll_forward) until `None`.
+//! Report events and bytes of connections to other nodes as they happen.
 //!
 //! Invariants:
 //! - W1 (D4, M2): the snapshot changes only in `turn` and at the start of `serve` and `execute`, never inside
@@ -44,10 +43,10 @@ pub struct Worker {
     published: Arc<CurrentTable>,
     /// The requests that `serve` has read ahead; kept for their memory.
     pub(crate) read_ahead: Vec<Args>,
-    /// Tells the time, in nanoseconds from any beginning on.
+    /// The time in nanoseconds, from any start.
     stopwatch: Box<dyn Fn() -> u64 + Send>,
     pub(crate) lap: Lap,
-    /// Keys of requests that were foreseen and whose slots are on their way.
+    /// Keys of foreseen requests, whose slots are being loaded.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
 }
 
@@ -74,21 +73,21 @@ impl Worker {
         self.index
     }
 
-    /// From now on what commands take is measured, with a stopwatch that tells nanoseconds and costs little
-    /// to read. [`Now::reading_ns`](crate::Now::reading_ns) has to come from the same.
+    /// From now on commands' durations are measured, with a nanosecond stopwatch that is cheap to read.
+    /// [`Now::reading_ns`](crate::Now::reading_ns) must come from the same.
     pub fn measure_with(&mut self, stopwatch: impl Fn() -> u64 + Send + 'static) {
         self.stopwatch = Box::new(stopwatch);
     }
 
-    /// What the stopwatch says.
+    /// The stopwatch's reading.
     #[inline]
     pub fn reading_ns(&self) -> u64 {
         (self.stopwatch)()
     }
 
-    /// One turn of the loop: takes a new range table if there is one, hears what the movers said, sends what
-    /// found its queue full. Returns whether the range table changed: opted-in connections are then due a
-    /// push ([`write_pushes`](Worker::write_pushes)).
+    /// One turn of the loop: takes a new range table if there is one, handles the movers' messages, sends
+    /// those that found a queue full. Returns whether the range table changed: opted-in connections are then
+    /// due a push ([`write_pushes`](Worker::write_pushes)).
     pub fn turn(&mut self) -> bool {
         let changed = self.pass_boundary();
         self.dispatcher.parking.turn();
@@ -96,8 +95,8 @@ impl Worker {
         changed
     }
 
-    /// Looks at about `budget` values with a deadline, from where it ended the last time, and removes those
-    /// that are past it. Ends at the last position; the next call begins at the first.
+    /// Visits about `budget` values with a deadline, from where the last call ended, and removes expired
+    /// ones. Ends at the last position; the next call begins at the first.
     pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySweep {
         self.pass_boundary();
         self.dispatcher.executor.expire(now.wall, budget)
@@ -117,7 +116,7 @@ impl Worker {
         self.dispatcher.parking.poll_woken()
     }
 
-    /// The next mover whose thread has to be woken, since its queue is not empty.
+    /// The next mover whose thread to wake, since its queue is not empty.
     pub fn poll_notify(&mut self) -> Option<MoverIndex> {
         self.dispatcher.parking.poll_notify()
     }
@@ -134,8 +133,8 @@ impl Worker {
         self.dispatcher.parking.len()
     }
 
-    /// How full its queues are. `connections`: how many of its commands may wait at once: one a connection,
-    /// and those that have stepped aside.
+    /// The fill of its queues. `connections`: how many of its commands may wait at once: one a connection,
+    /// and those aside.
     pub fn queues(&self, connections: usize) -> impl Iterator<Item = Fill> {
         self.dispatcher
             .parking
@@ -144,7 +143,7 @@ impl Worker {
             .chain(self.dispatcher.lines.queues(connections))
     }
 
-    /// What is in hand, in words, each with how many of it there are: nothing when no command waits.
+    /// Pending work by name, with its count: empty when no command waits.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let mut in_hand = self.dispatcher.parking.in_hand();
         if self.dispatcher.lines.len() > 0 {
@@ -177,7 +176,7 @@ impl Worker {
         self.dispatcher.executor.seen = epoch;
         // Only now: from here on nothing on this thread refers to an older table.
         self.published.pass(self.index, epoch);
-        // P3: whatever was waited for may have changed hands.
+        // P3: what commands waited for may have a new owner.
         if !fault!(NewTableWakesNobody) {
             self.dispatcher.parking.wake_everything();
             self.dispatcher
@@ -186,54 +185,53 @@ impl Worker {
         }
     }
 
-    /// The next thing that the driver is to do for requests to other nodes.
+    /// The driver's next action for requests to other nodes.
     #[inline]
     pub fn poll_forward(&mut self) -> Option<ForwardEvent> {
         self.dispatcher.lines.poll_event()
     }
 
-    /// A connection that was asked for stands; everything that was to be said first has been said. Returns
-    /// whether it is still wanted.
+    /// A requested connection is open; its handshake is complete. Returns whether it is still needed.
     pub fn forward_connected(&mut self, now: MonotonicUs, link: ForwardLink) -> bool {
         self.dispatcher.lines.connected(now, link)
     }
 
-    /// A connection could not be made, or is over.
+    /// A connection failed or ended.
     pub fn forward_lost(&mut self, now: MonotonicUs, link: ForwardLink) {
         self.dispatcher.lines.lost(now, link, &mut self.dispatcher.parking);
     }
 
-    /// Bytes came over a connection: other nodes' replies.
+    /// Bytes arrived over a connection: other nodes' replies.
     pub fn forward_received(&mut self, now: MonotonicUs, link: ForwardLink, bytes: &[u8]) {
         self.dispatcher.lines.received(now, link, bytes, &mut self.dispatcher.parking);
     }
 
-    /// Moves some of what is to be sent over a connection to `out`; returns whether there was any.
+    /// Moves some output of a connection to `out`; returns whether there was any.
     pub fn forward_output(&mut self, link: ForwardLink, out: &mut Vec<u8>) -> bool {
         self.dispatcher.lines.take_output(link, out, &mut self.dispatcher.parking)
     }
 
-    /// Time has passed: ends what waits for too long.
+    /// Time has passed: ends requests that waited too long.
     pub fn forward_time(&mut self, now: MonotonicUs) {
         self.dispatcher.lines.pass_time(now, &mut self.dispatcher.parking);
     }
 
-    /// When [`forward_time`](Self::forward_time) is to be called though nothing happens.
+    /// When [`forward_time`](Self::forward_time) is due without an event.
     pub fn forward_timeout(&self) -> Option<MonotonicUs> {
         self.dispatcher.lines.poll_timeout()
     }
 
-    /// Tells an opted-in client of a new tablet map, unless it knows: `>2 sidle-map <map epoch>`. To be
-    /// called between two replies. Returns whether anything was written.
+    /// Notifies an opted-in client of a new tablet map, unless it was: `>2 sidle-map <map epoch>`. Call it
+    /// between two replies. Returns whether anything was written.
     pub fn write_pushes(&self, session: &mut Session, out: &mut Vec<u8>) -> bool {
         let epoch = self.dispatcher.executor.ranges.map().epoch();
         if !session.is_aware()
             || !self.dispatcher.executor.ranges.is_joined()
-            || session.route.map_told >= epoch
+            || session.route.map_sent >= epoch
         {
             return false;
         }
-        session.route.map_told = epoch;
+        session.route.map_sent = epoch;
         let mut reply = ReplyWriter::new(out, session.version);
         reply.push(2);
         reply.bulk(b"sidle-map");
@@ -241,7 +239,7 @@ impl Worker {
         true
     }
 
-    /// Writes the reply that a connection has waited for since its request ended as
+    /// Writes the reply that a connection waits for since its request ended as
     /// [`Then::Control`](crate::Then::Control).
     pub fn answer(&self, session: &mut Session, reply: &ControlReply, out: &mut Vec<u8>) {
         if !session.sends_reply() {

@@ -1,9 +1,9 @@
-//! What one command over several keys shows to others while it runs.
+//! The effect of one command over several keys on concurrent readers.
 //!
-//! Redis runs one command at a time, so that nobody sees half of one. Here commands over several keys lock
-//! their slots, and readers wait while such a change is published. FLUSHALL alone works in steps, so that a
-//! node with many keys serves others meanwhile, and shows them: its case *expects* torn replies, and fails
-//! once there are none any more.
+//! Redis runs one command at a time, so nobody sees half of one. Here commands over several keys lock their
+//! slots, and readers wait while such a change is published. FLUSHALL alone works in steps, so that a node
+//! with many keys serves others meanwhile, and shows them. Its case *expects* torn replies, and fails without
+//! any.
 
 #![expect(clippy::disallowed_methods, reason = "races need threads, and their search a clock")]
 
@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const KEYS: usize = 20;
-/// How long a torn reply is looked for. One comes within milliseconds where both threads have a processor.
+/// How long to wait for a torn reply. One appears within milliseconds if both threads have a processor.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How many whole replies prove enough of a command that is expected to be atomic.
+/// How many whole replies show that a command is atomic.
 const WHOLE_REPLIES: u64 = 200_000;
 const NOW: Now = Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), reading_ns: 0 };
 
-/// What the replies to concurrent readers must be.
+/// The expected replies to concurrent readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     /// Some show half of a command, which works in steps.
@@ -32,7 +32,7 @@ enum Expected {
     Whole,
 }
 
-/// One writer's alternating commands, one reader's command, and what a whole reply is.
+/// One writer's alternating commands, one reader's command, and the form of a whole reply.
 struct Case {
     writes: [Vec<String>; 2],
     read: Vec<String>,

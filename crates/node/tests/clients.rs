@@ -1,11 +1,10 @@
-//! Nothing that a client sends writes by accident, takes memory without bound or keeps the worker from
-//! others.
+//! No client request writes by accident, takes unbounded memory or starves others on the worker.
 
 use sidle_node::testing::SoloNode;
 use sidle_node::{Closing, Ending, SERVE_REPLY_BYTES, SERVE_REQUESTS, Served, Session, Then};
 use sidle_resp::{Limits, RequestParser, RequestWriter, Value};
 
-/// A connection whose output is left as it was built, so that what it took can be seen.
+/// A connection that keeps its output as built, to measure its memory.
 struct Wire {
     session: Session,
     parser: RequestParser,
@@ -36,7 +35,7 @@ impl Wire {
         served
     }
 
-    /// Turns until there is nothing more to do; why it was closed, if it was.
+    /// Turns until there is nothing left to do; returns the reason if it was closed.
     fn run(&mut self, node: &mut SoloNode) -> Option<Closing> {
         loop {
             match self.turn(node).then {
@@ -77,7 +76,7 @@ fn what_browsers_send_ends_the_connection_and_runs_nothing() {
         wire.input.extend_from_slice(head);
         wire.input.extend_from_slice(b"SET behind 1\r\nFLUSHALL\r\n");
         assert_eq!(wire.run(&mut node), Some(Closing::CrossProtocol), "{}", head.escape_ascii());
-        assert!(!wire.input.is_empty(), "what stands behind it is not even read");
+        assert!(!wire.input.is_empty(), "later input is not even read");
         let mut other = node.connect();
         assert_eq!(node.ask(&mut other, "EXISTS before"), Value::Integer(1));
         assert_eq!(node.ask(&mut other, "EXISTS behind"), Value::Integer(0));
@@ -125,10 +124,10 @@ fn reply_beyond_the_limit_is_cut_while_it_is_built() {
             wire.send(&[b"SET", b"behind", b"1"]);
             let name = String::from_utf8_lossy(request[0]).into_owned();
             assert_eq!(wire.run(&mut node), Some(Closing::ReplyTooLong), "{name}");
-            let said = String::from_utf8_lossy(&wire.out).into_owned();
+            let reply = String::from_utf8_lossy(&wire.out).into_owned();
             assert!(
-                said.starts_with("+PONG\r\n-ERR the reply has more than 3145728 bytes"),
-                "{name}: {said}"
+                reply.starts_with("+PONG\r\n-ERR the reply has more than 3145728 bytes"),
+                "{name}: {reply}"
             );
             assert!(wire.out.capacity() <= 2 * LIMIT, "{name} took {} bytes", wire.out.capacity());
             assert_eq!(node.ask(&mut filler, "EXISTS behind"), Value::Integer(0), "{name}");
@@ -148,7 +147,7 @@ fn reply_within_the_limit_is_whole() {
     assert!(matches!(client.receive(), Some(Value::Array(values)) if values.len() == 2));
 }
 
-/// Sixteen requests are read ahead at once; that must not make sixteen large replies at once.
+/// Sixteen requests are read ahead at once; that must not build sixteen large replies at once.
 #[test]
 fn large_replies_are_sent_before_more_are_built() {
     let mut node = SoloNode::new();
@@ -165,7 +164,7 @@ fn large_replies_are_sent_before_more_are_built() {
     assert!(wire.input.is_empty());
 }
 
-/// Whatever a client sends, its turn ends after about as much work as so many short requests are.
+/// For any client input, a turn ends after about as much work as so many short requests.
 #[test]
 fn every_kind_of_request_counts_as_work() {
     const BYTES: usize = 1 << 20;
@@ -236,7 +235,7 @@ fn nothing_between_a_refused_multi_and_its_end_is_executed() {
     }
 }
 
-/// As in Redis: whatever EXEC is refused for, the transaction is over.
+/// As in Redis: for whatever reason EXEC is refused, the transaction is over.
 #[test]
 fn an_exec_that_is_refused_ends_the_transaction_too() {
     let aborted = |why: &str| error(&format!("EXECABORT Transaction discarded because of: {why}"));
@@ -304,11 +303,11 @@ fn client_kill_ends_what_fits() {
     );
     assert_eq!(endings(&others), [true, true, true]);
     let Value::Bulk(list) = node.ask(&mut me, "CLIENT LIST") else { panic!("no text") };
-    assert_eq!(list.iter().filter(|byte| **byte == b'\n').count(), 1, "only the one who asks is left");
+    assert_eq!(list.iter().filter(|byte| **byte == b'\n').count(), 1, "only the asking connection is left");
 }
 
 #[test]
-fn client_kill_spares_who_asks_unless_told_otherwise() {
+fn client_kill_spares_its_own_connection_by_default() {
     let mut node = SoloNode::new();
     for (request, replies, closes) in [
         (&b"CLIENT KILL TYPE normal\r\nPING\r\n"[..], &b":0\r\n+PONG\r\n"[..], None),
@@ -323,7 +322,7 @@ fn client_kill_spares_who_asks_unless_told_otherwise() {
 }
 
 #[test]
-fn client_list_and_info_tell_what_is_held() {
+fn client_list_and_info_show_what_is_held() {
     let mut node = SoloNode::new();
     let mut me = node.connect();
     let other = node.parts.shared.clients.register("10.0.0.1:5".into(), "b:2".into(), node.now.wall);
@@ -380,7 +379,7 @@ fn names_of_clients_have_a_bound() {
     }
 }
 
-/// Redis takes HELLO's words in their order: what stands behind a wrong password is not taken.
+/// Redis takes HELLO's words in order: those behind a wrong password are not taken.
 #[test]
 fn a_name_behind_a_wrong_password_is_not_taken() {
     for (words, name) in [
@@ -424,11 +423,11 @@ fn the_commands_of_this_family_are_listed_with_a_line_each() {
 fn limits_can_be_changed_while_the_node_runs() {
     let mut node = SoloNode::new();
     let mut client = node.connect();
-    for (name, value, told) in
+    for (name, value, shown) in
         [("timeout", "7", "7"), ("maxmemory-clients", "2mb", "2097152"), ("maxmemory-clients", "5%", "5%")]
     {
         assert_eq!(node.ask(&mut client, &format!("CONFIG SET {name} {value}")), ok());
-        let expected = [name, told].map(|text| Value::Bulk(text.as_bytes().to_vec()));
+        let expected = [name, shown].map(|text| Value::Bulk(text.as_bytes().to_vec()));
         assert_eq!(node.ask(&mut client, &format!("CONFIG GET {name}")), Value::Array(expected.to_vec()));
     }
     assert_eq!(node.parts.shared.config.idle_seconds(), Some(7));

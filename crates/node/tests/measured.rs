@@ -1,11 +1,11 @@
-//! What a node says that commands took, with a stopwatch that the test turns.
+//! A node's reported command durations, with the test's stopwatch.
 
 use sidle_node::testing::{SoloNode, TestClient};
 use sidle_resp::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A node whose clock goes on by `step_ns` with each reading.
+/// A node whose clock advances by `step_ns` with each reading.
 struct Timed {
     node: SoloNode,
     client: TestClient,
@@ -25,7 +25,7 @@ impl Timed {
         Timed { node, client, step_ns }
     }
 
-    /// From now on each lap takes so long.
+    /// From now on each lap takes this long.
     fn laps_take(&self, ns: u64) {
         self.step_ns.store(ns, Relaxed);
     }
@@ -36,7 +36,7 @@ impl Timed {
             let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
             self.client.send(&args);
         }
-        // The stopwatch starts from 0 with each batch: what the worker reads is how often it was read since.
+        // The stopwatch starts at 0 with each batch: the worker's reading is the number of readings since.
         self.node.now.reading_ns = self.reading();
         while self.client.serve(&mut self.node.worker, self.node.now) {}
         requests.iter().map(|_| self.client.receive().expect("a reply to each request")).collect()
@@ -46,7 +46,7 @@ impl Timed {
         self.ask_all(&[request]).remove(0)
     }
 
-    /// Where the stopwatch stands, found by one more reading that costs nothing.
+    /// The stopwatch's value, found by one more reading that costs nothing.
     fn reading(&mut self) -> u64 {
         let step = self.step_ns.swap(0, Relaxed);
         let reading = self.node.worker.reading_ns();
@@ -90,9 +90,9 @@ fn usec_is_what_the_stopwatch_measured() {
     let percentiles = timed.line("latencystats", "latency_percentiles_usec_set").expect("it is counted");
     assert_eq!(percentiles, "p50=40.959,p99=40.959,p99.9=40.959");
     let steps = Value::Array(vec![Value::Integer(4), Value::Integer(16)]);
-    let told = vec![bulk("calls"), Value::Integer(16), bulk("histogram_usec"), steps];
+    let shown = vec![bulk("calls"), Value::Integer(16), bulk("histogram_usec"), steps];
     let histogram = timed.ask("LATENCY HISTOGRAM get nothing");
-    assert_eq!(histogram, Value::Array(vec![bulk("get"), Value::Array(told)]));
+    assert_eq!(histogram, Value::Array(vec![bulk("get"), Value::Array(shown)]));
     timed.ask("CONFIG RESETSTAT");
     assert_eq!(timed.line("latencystats", "latency_percentiles_usec_set"), None);
     timed.ask("CONFIG SET latency-tracking no");
@@ -104,14 +104,14 @@ fn usec_is_what_the_stopwatch_measured() {
 fn a_batch_of_several_kinds_is_shared_out_by_what_each_may_have_taken() {
     let mut timed = Timed::new();
     timed.laps_take(30_000);
-    // The light ones before and after KEYS share a lap each; KEYS has one of its own.
+    // The light ones before and after KEYS share a lap each; KEYS has its own.
     timed.ask_all(&["SET a 1", "GET a", "KEYS *", "INCR a", "INCR a", "GET a"]);
     let mut per_call = |command| {
         let line = timed.line("commandstats", &format!("cmdstat_{command}")).expect("it ran");
         line.split(',').find_map(|field| field.strip_prefix("usec=")?.parse::<u64>().ok()).expect("a number")
     };
-    // What is beyond 5 us is the one's that moved most bytes: SET's, and the last GET's, which has a bulk for
-    // a reply.
+    // Time beyond 5 us goes to the command that moved most bytes: SET, and the last GET, whose reply is a
+    // bulk.
     assert_eq!([per_call("set"), per_call("keys"), per_call("incr"), per_call("get")], [25, 30, 10, 25]);
 }
 

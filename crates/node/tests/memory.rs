@@ -1,4 +1,4 @@
-//! Memory as clients see it: what has expired is never in the way of a write.
+//! Memory as clients see it: expired keys never prevent a write.
 
 use sidle_node::testing::{SoloNode, TestClient};
 use sidle_resp::Value;
@@ -20,7 +20,7 @@ fn ok() -> Value {
     Value::Simple("OK".into())
 }
 
-/// Nobody ticks: the writes alone make room, each for itself.
+/// Without ticks: the writes alone make room, each for itself.
 #[test]
 fn a_node_full_of_expired_keys_refuses_no_write() {
     // Everything expires; every second key does; one in ten does, spread over all segments.
@@ -35,7 +35,7 @@ fn a_node_full_of_expired_keys_refuses_no_write() {
         let before = node.parts.store.len();
         assert_eq!(before, filled);
         node.now.wall.0 += 1_001;
-        // What a tenth of the keys took is too thinly spread to come back to the last byte.
+        // A tenth of the keys is spread too thinly to free every last byte.
         let again = filled.div_ceil(one_in) * if one_in == 1 { 95 } else { 70 } / 100;
         for number in 0..again {
             let reply = set(&mut node, &mut client, &format!("new {number:08}"), bytes, None);
@@ -56,7 +56,7 @@ fn expired_keys(node: &mut SoloNode, client: &mut TestClient) -> u64 {
     line.parse().expect("a number")
 }
 
-/// As in Redis, where every command looks the key up first.
+/// As in Redis, where every command first looks the key up.
 #[test]
 fn a_key_that_had_expired_when_it_was_written_over_counts_as_expired() {
     for (writes, expired) in [
@@ -82,13 +82,13 @@ fn a_key_that_had_expired_when_it_was_written_over_counts_as_expired() {
     }
 }
 
-/// A refusal costs a look at what may have expired once a millisecond, not for each write.
+/// A refusal checks for expired keys once a millisecond, not for each write.
 #[test]
-fn a_full_node_without_expired_keys_refuses_and_says_so() {
+fn a_full_node_without_expired_keys_refuses_with_an_error() {
     let mut node = SoloNode::with_memory(LIMIT);
     let mut client = node.connect();
     let (mut filled, mut refused) = (0, 0);
-    // The first refusals make the cleaner look once more.
+    // The first refusals make the cleaner check once more.
     while refused < 100 {
         match set(&mut node, &mut client, &format!("{filled:08}"), 100, Some(1_000_000)) == ok() {
             true => filled += 1,
@@ -103,12 +103,12 @@ fn a_full_node_without_expired_keys_refuses_and_says_so() {
         assert!(is_oom || reply == ok(), "{reply:?}");
         refused += u64::from(is_oom);
     }
-    // What the open segment and the tables that were replaced had left is taken by some.
+    // Some writes use the rest of the open segment and of replaced tables.
     assert!(refused > 950, "{refused}");
     assert_eq!(node.parts.store.len(), filled + 1_000 - refused);
 }
 
-/// The work of active expiry is in proportion to what has expired, whatever else there is.
+/// The work of active expiry is proportional to the number of expired keys, whatever else there is.
 #[test]
 fn expiry_looks_at_little_more_than_what_has_expired() {
     let mut node = SoloNode::with_memory(64 << 20);
@@ -131,7 +131,7 @@ fn expiry_looks_at_little_more_than_what_has_expired() {
     assert_eq!((idle.looked, idle.next), (0, None));
 }
 
-/// What APPEND and SETRANGE add at the end costs as much as is added, and reads as what was written.
+/// APPEND and SETRANGE at the end cost as much as they add, and read back as written.
 #[test]
 fn a_value_is_appended_to_where_it_lies() {
     let mut node = SoloNode::with_memory(LIMIT);

@@ -1,5 +1,5 @@
-//! SCAN where it is hard: keys whose hashes were chosen to crowd one cursor, ownership split in the middle of
-//! one, a walk that goes on at another node.
+//! Hard cases of SCAN: keys whose hashes crowd one cursor, ownership split inside one, a walk that continues
+//! at another node.
 
 use proptest::prelude::*;
 use sidle_cluster::{Tablet, TabletMap};
@@ -12,13 +12,13 @@ use std::sync::{Arc, LazyLock};
 
 type Key = Vec<u8>;
 
-/// The stretches that are crowded: the first two, two next to each other in one slot, and the last two, which
-/// share a cursor.
+/// The crowded stretches: the first two, two adjacent ones in one slot, and the last two, which share a
+/// cursor.
 const CROWDED: [u64; 6] = [0, 1, 0x1234 << 39 | 77, 0x1234 << 39 | 78, (1 << 53) - 2, (1 << 53) - 1];
 const KEYS_EACH: usize = 40;
 
-/// The one key of eight bytes with this hash: XXH3 turns eight bytes into eight others, and every step can be
-/// undone.
+/// The one key of eight bytes with this hash: XXH3 turns eight bytes into eight others, and every step is
+/// invertible.
 fn key_with_hash(hash: KeyHash) -> [u8; 8] {
     const FACTOR: u64 = 0x9FB2_1C65_1E98_DF25;
     const FLIPPED: u64 = u64::from_le_bytes([0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c])
@@ -31,7 +31,7 @@ fn key_with_hash(hash: KeyHash) -> [u8; 8] {
     word = word.wrapping_mul(inverse);
     word ^= (word >> 35) + 8;
     word = word.wrapping_mul(inverse);
-    // Its 64th power is the identity, so 63 more of it undo it.
+    // Its 64th power is the identity, so 63 more applications invert it.
     for _ in 0..63 {
         word ^= word.rotate_left(49) ^ word.rotate_left(24);
     }
@@ -42,7 +42,7 @@ fn key_with_hash(hash: KeyHash) -> [u8; 8] {
     key
 }
 
-/// Keys that crowd a stretch. Of all hashes that lie in it one in 16384 belongs to a key of its slot.
+/// Keys that crowd a stretch. Of all hashes in it one in 16384 belongs to a key of its slot.
 fn crowd(stretch: u64) -> Vec<Key> {
     let slot = Slot::new((stretch >> 39) as u16).expect("a slot");
     let hashes = (0..1u64 << 25).map(|low| KeyHash(stretch << 25 | low));
@@ -68,8 +68,8 @@ fn node_with(keys: &[Key]) -> (SoloNode, TestClient) {
     (node, client)
 }
 
-/// Gives node 1 every other one of the ranges between these boundaries, and the others to node 2; to the
-/// node's mind, it is node `number`.
+/// Gives every other one of the ranges between these boundaries to node 1, and the rest to node 2; this node
+/// acts as node `number`.
 fn split(node: &SoloNode, number: u8, epoch: u64, boundaries: &BTreeSet<Position>, flip: bool) {
     let mut firsts: Vec<Position> = boundaries.iter().copied().collect();
     firsts.insert(0, Position::FIRST);
@@ -108,7 +108,7 @@ fn step(
     (ScanCursor(next), bulks.collect())
 }
 
-/// Walks on from a cursor to the end, or for so many steps; returns where it stands.
+/// Continues a walk from a cursor to the end, or for so many steps; returns its cursor.
 fn walk(
     (node, client): (&mut SoloNode, &mut TestClient),
     from: ScanCursor,
@@ -147,7 +147,7 @@ fn a_stretch_is_returned_whole_whatever_the_count() {
     assert_eq!((next, keys.len()), (ScanCursor(CROWDED[3] + 1), KEYS_EACH));
     let (next, keys) = step(&mut node, &mut client, next, 1);
     assert_eq!(keys.iter().collect::<BTreeSet<_>>(), CROWDS[3].iter().collect());
-    assert_eq!(next, ScanCursor::START, "nothing is behind them");
+    assert_eq!(next, ScanCursor::START, "nothing follows them");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn some_keys() -> impl Strategy<Value = Vec<Key>> {
     })
 }
 
-/// Boundaries between tablets, most of them in the middle of a crowd.
+/// Boundaries between tablets, most of them inside a crowd.
 fn some_boundaries() -> impl Strategy<Value = BTreeSet<Position>> {
     let inside = (0..CROWDED.len(), 0..KEYS_EACH, 0..2u64)
         .prop_map(|(crowd, key, more)| Position(position(&CROWDS[crowd][key]).0.saturating_add(more)));
@@ -203,7 +203,7 @@ proptest! {
             let most = 2 * keys.len() + 1000;
             let end = walk((&mut node, &mut client), ScanCursor::START, count, most, &mut found);
             prop_assert_eq!(end, ScanCursor::START, "the walk does not end");
-            prop_assert_eq!(found.len(), owned.len(), "a key came twice with nothing going on");
+            prop_assert_eq!(found.len(), owned.len(), "a key was returned twice without changes");
             prop_assert_eq!(found.into_iter().collect::<BTreeSet<Key>>(), owned);
         }
     }
@@ -219,7 +219,7 @@ proptest! {
         let (mut second, mut other) = node_with(&keys);
         let mut found = Vec::new();
         let cursor = walk((&mut first, &mut client), ScanCursor::START, count, steps, &mut found);
-        // Whatever happens to the map meanwhile, in the end the second node has everything.
+        // Whatever the map changes meanwhile, the second node owns everything in the end.
         split(&second, 2, 2, &boundaries, false);
         step(&mut second, &mut other, cursor, count);
         split(&second, 1, 3, &BTreeSet::new(), false);

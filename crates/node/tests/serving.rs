@@ -80,7 +80,7 @@ fn nothing_runs_before_authentication() {
     let mut client = node.connect();
     let refused = Value::Error("NOAUTH Authentication required.".into());
     assert_eq!(node.ask(&mut client, "GET a"), refused);
-    // Redis names an unknown command before it asks for the password.
+    // Redis names an unknown command before it requires the password.
     let Value::Error(unknown) = node.ask(&mut client, "NOSUCHCOMMAND") else { panic!("not an error") };
     assert!(unknown.starts_with("ERR unknown command 'NOSUCHCOMMAND'"));
 }
@@ -99,7 +99,7 @@ fn node_before_joining_serves_nothing() {
     assert_eq!(node.ask(&mut client, "FLUSHALL"), down, "nobody knows what there is to flush");
     let Value::Bulk(info) = node.ask(&mut client, "CLUSTER INFO") else { panic!("no text") };
     assert!(info.starts_with(b"cluster_state:fail\r\ncluster_slots_assigned:0\r\ncluster_slots_ok:0\r\n"));
-    // It knows itself, and claims no slots.
+    // It shows itself, and claims no slots.
     let id = node.parts.shared.process.node;
     let line = format!("{id} 127.0.0.1:7001@17001 myself,master - 0 0 0 connected\n");
     assert_eq!(node.ask(&mut client, "CLUSTER NODES"), bulk(&line));
@@ -129,7 +129,7 @@ fn node_that_remembers_a_map_shows_the_owners_and_serves_nothing() {
     node.worker = Worker::new(&parts, WorkerIndex(0), ports.remove(0), 1);
     node.parts = parts;
     let mut client = node.connect();
-    // bar lies in slot 5061, foo in slot 12182.
+    // bar is in slot 5061, foo in slot 12182.
     let down = Value::Error("CLUSTERDOWN Hash slot not served".into());
     assert_eq!(node.ask(&mut client, "GET bar"), down, "it may be another's by now");
     assert_eq!(node.ask(&mut client, "SET bar 1"), down);
@@ -170,7 +170,7 @@ fn cluster_commands_show_one_owner_of_everything() {
     assert!(matches!(refused, Value::Error(text) if text.contains("SIDLE.MIGRATE")));
 }
 
-/// What a node sends to the coordinator is short, whatever a client asks for.
+/// A node's messages to the coordinator are short, whatever a client requests.
 #[test]
 fn a_protocol_with_a_name_without_end_is_refused() {
     let mut node = SoloNode::new();
@@ -274,8 +274,8 @@ fn expire_removes_what_is_past_its_deadline() {
     assert_eq!(node.parts.store.len(), 100);
 }
 
-/// What is foreseen is only loaded: requests of many connections, broken ones among them, are answered as
-/// ever.
+/// Foreseen requests are only loaded: many connections' requests, invalid ones included, get their usual
+/// answers.
 #[test]
 fn serve_answers_the_same_what_was_foreseen() {
     let requests: Vec<Vec<u8>> = (0..200)

@@ -16,7 +16,7 @@ enum When {
     Present,
 }
 
-/// What becomes of the deadline.
+/// The effect on the deadline.
 #[derive(Clone, Copy, Debug)]
 enum Ttl {
     Endless,
@@ -88,7 +88,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What a node should be: values with deadlines.
+/// The expected node: values with deadlines.
 #[derive(Default)]
 struct Model {
     now_ms: u64,
@@ -106,7 +106,7 @@ fn ok() -> Value {
 impl Model {
     fn live(&mut self) {
         let now = self.now_ms;
-        // As in Redis, a key lives through the whole millisecond of its deadline.
+        // As in Redis, a key exists for the whole millisecond of its deadline.
         self.records.retain(|_, (_, end)| end.is_none_or(|end| end >= now));
     }
 
@@ -118,7 +118,7 @@ impl Model {
         self.records.get(key).and_then(|(_, end)| *end)
     }
 
-    /// Keeps the deadline, as commands do that change a part of a value.
+    /// Keeps the deadline, like commands that change a part of a value.
     fn change(&mut self, key: Bytes, value: Bytes) {
         let end = self.end(&key);
         self.records.insert(key, (value, end));
@@ -301,7 +301,7 @@ fn ask(node: &mut SoloNode, client: &mut TestClient, args: &[Bytes]) -> Value {
     client.receive().expect("a node that owns everything answers at once")
 }
 
-/// Walks over all keys with SCAN; between two steps `meanwhile` may do what it likes.
+/// Walks over all keys with SCAN; between two steps `meanwhile` runs.
 fn scan_all(
     node: &mut SoloNode,
     client: &mut TestClient,
@@ -344,7 +344,7 @@ proptest! {
                     model.live();
                     let found = scan_all(&mut node, &mut client, count, |_, _| {});
                     let distinct: BTreeSet<Bytes> = found.iter().cloned().collect();
-                    prop_assert_eq!(distinct.len(), found.len(), "a key came twice with nothing going on");
+                    prop_assert_eq!(distinct.len(), found.len(), "a key was returned twice without changes");
                     prop_assert_eq!(distinct, model.records.keys().cloned().collect::<BTreeSet<Bytes>>());
                 }
                 operation => {
@@ -357,7 +357,7 @@ proptest! {
     }
 }
 
-/// SCAN's promise: what is there all the time is returned, however the index grows and shrinks meanwhile.
+/// SCAN's guarantee: a key that exists throughout is returned, however the index grows and shrinks meanwhile.
 #[test]
 fn scan_finds_what_stays_while_the_index_grows_and_shrinks() {
     let mut node = SoloNode::new();
@@ -365,7 +365,7 @@ fn scan_finds_what_stays_while_the_index_grows_and_shrinks() {
     let set = |node: &mut SoloNode, client: &mut TestClient, key: String| {
         ask(node, client, &[b"SET".to_vec(), key.into_bytes(), b"v".to_vec()]);
     };
-    // One slot, so that one table does all of the growing.
+    // One slot, so that one table grows.
     for index in 0..500 {
         set(&mut node, &mut client, format!("{{t}}stays{index}"));
     }
@@ -444,7 +444,7 @@ fn several_keys_are_set_all_or_none_for_want_of_memory() {
     assert_eq!(ask(&mut node, &mut client, &get("d")), Value::Bulk(after));
 }
 
-/// What small values have left behind is cleaned for a large one, however many segments that takes at once.
+/// Small values' remains are cleaned for a large one, however many segments it takes at once.
 #[test]
 fn a_large_value_has_room_made_for_it() {
     let mut node = SoloNode::new();
@@ -457,7 +457,7 @@ fn a_large_value_has_room_made_for_it() {
     });
     let full = full.count();
     assert!((10_000..40_000).contains(&full), "{full}");
-    // Two of three go, all over the memory.
+    // Two of three are removed, all over the memory.
     for name in names[..full].iter().enumerate().filter(|(index, _)| index % 3 != 0).map(|(_, name)| name) {
         assert_eq!(ask(&mut node, &mut client, &[b"DEL".to_vec(), name.clone()]), Value::Integer(1));
     }

@@ -26,7 +26,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::container(
     CommandFlags::NONE,
     SUBCOMMANDS,
 )
-.docs("connection", "2.4.0", "Depends on subcommand", "Tells of connections and changes this one.")];
+.docs("connection", "2.4.0", "Depends on subcommand", "Lists connections and changes this one.")];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new("client|id", 2, FLAGS, id).docs(
@@ -36,10 +36,10 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "Returns this connection's id.",
     ),
     CommandSpec::new("client|info", 2, FLAGS, info)
-        .docs("connection", "6.2.0", "O(1)", "Tells of this connection.")
+        .docs("connection", "6.2.0", "O(1)", "Describes this connection.")
         .tips(VARIES),
     CommandSpec::new("client|list", -2, ADMIN, list)
-        .docs("connection", "2.4.0", "O(N) where N is the number of connections", "Tells of all connections.")
+        .docs("connection", "2.4.0", "O(N) where N is the number of connections", "Lists connections.")
         .tips(VARIES),
     CommandSpec::new("client|kill", -3, ADMIN, kill).docs(
         "connection",
@@ -63,13 +63,13 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "connection",
         "7.2.0",
         "O(1)",
-        "Tells the name or the version of the client's library.",
+        "Sets the name or the version of the client's library.",
     ),
     CommandSpec::new("client|capa", -3, FLAGS, capa).docs(
         "connection",
         "8.0.0",
         "O(1)",
-        "Says what the client understands: sidle for Sidle's own replies.",
+        "Announces what the client understands: sidle for Sidle's own replies.",
     ),
     CommandSpec::new("client|reply", 3, FLAGS, reply).docs(
         "connection",
@@ -81,7 +81,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "connection",
         "7.0.0",
         "O(1)",
-        "Keeps this connection from being closed to save memory, or no longer.",
+        "Exempts this connection from being closed to save memory, or no longer.",
     ),
     CommandSpec::new("client|no-touch", 3, FLAGS, no_touch).docs(
         "connection",
@@ -93,7 +93,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "connection",
         "5.0.0",
         "O(1)",
-        "Tells of the subcommands.",
+        "Lists the subcommands.",
     ),
 ];
 
@@ -133,14 +133,14 @@ fn list(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// One line in the form of CLIENT LIST. What has no counterpart here is left out, but for what says that
-/// nothing of the kind is there: databases, subscriptions, transactions.
+/// One line in the form of CLIENT LIST. Fields without a counterpart are left out, except those that report
+/// absence: databases, subscriptions, transactions.
 fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let seconds_since = |then: WallMs| now.0.saturating_sub(then.0) / 1000;
     let details = client.details().clone();
     let buffers = client.buffers();
     let output = buffers.output + client.collected_bytes();
-    // While replies wait to be taken nothing is read.
+    // While replies wait to be sent nothing is read.
     let events = if buffers.output > 0 { "w" } else { "r" };
     let mut flags = String::new();
     for (set, letter) in [(details.readonly, 'r'), (details.no_evict, 'e'), (details.no_touch, 'T')] {
@@ -167,7 +167,7 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
         buffers.input,
         buffers.input_free,
         buffers.arguments,
-        // What is pending is one piece.
+        // What is pending is one buffer.
         u8::from(output > 0),
         output,
         client.memory_bytes(),
@@ -216,8 +216,8 @@ fn setinfo(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// `CLIENT CAPA sidle [sidle-<version> ...]`. Words that mean nothing here are ignored: they are what other
-/// servers offer, or later versions.
+/// `CLIENT CAPA sidle [sidle-<version> ...]`. Unknown words are ignored: other servers, or later versions,
+/// offer them.
 fn capa(call: &mut Call<'_>) -> CommandResult {
     let version = call.args[2..].iter().filter_map(|word| capability(word)).max();
     if version.is_some() && call.session.version != RespVersion::Resp3 {
@@ -283,20 +283,20 @@ fn help(call: &mut Call<'_>) -> CommandResult {
         "CLIENT",
         &[
             "CAPA <word> ...",
-            "    Say what this client understands.",
+            "    Announce what this client understands.",
             "GETNAME",
             "    Return this connection's name.",
             "ID",
             "    Return this connection's id.",
             "INFO",
-            "    Tell of this connection.",
+            "    Describe this connection.",
             "KILL <ip:port>",
             "    Close the connection from this address.",
             "KILL <option> <value> [<option> <value> ...]",
             "    Close the connections that fit all of: ID, ADDR, LADDR, USER, TYPE, MAXAGE <seconds>.",
             "    SKIPME NO: this one too.",
             "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB) | ID <id> ...]",
-            "    Tell of connections.",
+            "    List connections.",
             "NO-EVICT (ON|OFF)",
             "    Keep this connection from being closed to save memory.",
             "NO-TOUCH (ON|OFF)",
@@ -304,7 +304,7 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "REPLY (ON|OFF|SKIP)",
             "    Turn replies on or off, or skip the next one.",
             "SETINFO (LIB-NAME|LIB-VER) <value>",
-            "    Tell the client library's name or version.",
+            "    Set the client library's name or version.",
             "SETNAME <name>",
             "    Give this connection a name.",
         ],

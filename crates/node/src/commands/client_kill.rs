@@ -1,4 +1,4 @@
-//! CLIENT KILL: ends other connections, and this one if it is asked to.
+//! CLIENT KILL: ends other connections, and this one on request.
 
 use super::connection::DEFAULT_USER;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
@@ -6,17 +6,17 @@ use crate::clients::{ClientRecord, Ending};
 use sidle_commands::parse_i64;
 use sidle_types::WallMs;
 
-/// The kinds of connections that Redis tells apart.
+/// The kinds of connections that Redis distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Clients: all that there are here.
+    /// Clients: the only kind here.
     Normal,
     /// Replicas, masters and subscribers.
     Other,
 }
 
 impl Kind {
-    /// Reads the word behind TYPE.
+    /// Parses the word behind TYPE.
     pub(super) fn parse(word: &[u8]) -> Result<Kind, ReplyError> {
         match word.to_ascii_lowercase().as_slice() {
             b"normal" => Ok(Kind::Normal),
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// Which connections are meant.
+/// Which connections match.
 #[derive(Debug)]
 struct Filter<'a> {
     id: Option<i64>,
@@ -94,8 +94,8 @@ fn positive(text: &[u8], refusal: &'static str) -> Result<i64, ReplyError> {
     parse_i64(text).filter(|&number| number > 0).ok_or(ReplyError::text(refusal))
 }
 
-/// `CLIENT KILL <address>`, or options in pairs. The first form is answered with OK or an error, the second
-/// with how many connections it ended.
+/// `CLIENT KILL <address>`, or options in pairs. The first form replies OK or an error, the second the number
+/// of connections that it ended.
 pub(super) fn kill(call: &mut Call<'_>) -> CommandResult {
     let one_address = match call.args[2..] {
         [address] => Some(Filter { address: Some(address), skips_me: false, ..Filter::ALL }),

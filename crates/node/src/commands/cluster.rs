@@ -1,7 +1,7 @@
-//! CLUSTER and its companions: the cluster as clients of Redis Cluster see it.
+//! CLUSTER and related commands: the cluster as clients of Redis Cluster see it.
 //!
-//! Every slot is shown with one owner, the owner of its first position, and migrations are never shown:
-//! clients follow MOVED and ASK, and markers of moving slots only confuse their tools.
+//! Every slot is shown with one owner, that of its first position. Migrations are never shown: clients follow
+//! MOVED and ASK, and markers of moving slots only confuse their tools.
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::cluster_view::{ClusterView, Health, SlotCounts};
@@ -162,7 +162,7 @@ const fn managed_elsewhere(name: &'static str, arity: i16, since: &'static str) 
     )
 }
 
-/// Slots and members are the coordinator's business, never a single node's.
+/// The coordinator manages slots and members, never a single node.
 fn refuse_management(_: &mut Call<'_>) -> CommandResult {
     Err(ReplyError::text(
         "ERR Slots and nodes are managed by Sidle's coordinator: move slots with SIDLE.MIGRATE START (see \
@@ -191,19 +191,19 @@ fn readwrite(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn view<'c>(call: &Call<'c>) -> ClusterView<'c> {
-    ClusterView::new(call.ranges, &call.shared.unheard)
+    ClusterView::new(call.ranges, &call.shared.unreachable)
 }
 
-/// Which node runs the coordinator: its id, and where clients reach it; empty while that is not known.
+/// The node that runs the coordinator: its id and client address; empty while unknown.
 pub(super) fn coordinator_fields(call: &Call<'_>) -> [(&'static str, String); 2] {
-    let node = call.shared.unheard.coordinator();
+    let node = call.shared.unreachable.coordinator();
     let address = node.and_then(|node| call.ranges.map().node(node)).map(|node| node.client_addr.to_string());
     let id = node.map(|node| node.to_string());
     [("sidle_coordinator_id", id.unwrap_or_default()), ("sidle_coordinator", address.unwrap_or_default())]
 }
 
-/// The state is `fail` while some slot is served by nobody that is known to be up, as in a Redis Cluster that
-/// requires full coverage. That is for who watches: the other nodes go on serving all the same.
+/// The state is `fail` while some slot is not known to be served, as in a Redis Cluster that requires full
+/// coverage. That is for monitoring: the other nodes keep serving.
 fn info(call: &mut Call<'_>) -> CommandResult {
     let view = view(call);
     let SlotCounts { assigned, failed, suspected } = view.slot_counts();
@@ -247,11 +247,11 @@ fn nodes(call: &mut Call<'_>) -> CommandResult {
 
 /// The conversations with other nodes.
 fn shown_links(call: &Call<'_>) -> Vec<ShownLink> {
-    call.shared.peers.shown(call.shared.unheard.coordinator())
+    call.shared.peers.shown(call.shared.unreachable.coordinator())
 }
 
-/// One line of CLUSTER NODES without the slots. There is no gossip: no ping is ever under way, and what
-/// stands for the last pong is the last message of a node that this one speaks with.
+/// One line of CLUSTER NODES without the slots. There is no gossip, so no ping is ever pending. The last pong
+/// is the last message of a node that this one has a link with.
 fn append_node(
     text: &mut String,
     view: &ClusterView<'_>,

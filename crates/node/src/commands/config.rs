@@ -14,7 +14,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::container(
     CommandFlags::NONE,
     SUBCOMMANDS,
 )
-.docs("server", "2.0.0", "Depends on subcommand", "Tells and changes the configuration.")];
+.docs("server", "2.0.0", "Depends on subcommand", "Shows and changes the configuration.")];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new("config|get", -3, ADMIN, get).docs(
@@ -35,14 +35,9 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "server",
         "2.0.0",
         "O(1)",
-        "Starts the counters that INFO tells again from 0.",
+        "Resets the counters that INFO shows.",
     ),
-    CommandSpec::new("config|help", 2, HELP, help).docs(
-        "server",
-        "5.0.0",
-        "O(1)",
-        "Tells of the subcommands.",
-    ),
+    CommandSpec::new("config|help", 2, HELP, help).docs("server", "5.0.0", "O(1)", "Lists the subcommands."),
 ];
 
 fn get(call: &mut Call<'_>) -> CommandResult {
@@ -50,7 +45,7 @@ fn get(call: &mut Call<'_>) -> CommandResult {
     for &pattern in &call.args[2..] {
         let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));
         match Config::name_of(pattern) {
-            // A name comes back in the letters in which it was asked for.
+            // A name is returned in the letters of the request.
             Some(name) if is_name => {
                 found.insert(pattern.to_vec(), call.shared.config.value(name));
             }
@@ -117,7 +112,7 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "GET <pattern> ...",
             "    Return the parameters whose names match, with their values.",
             "RESETSTAT",
-            "    Start the counters that INFO tells again from 0.",
+            "    Reset the counters that INFO shows.",
             "SET <parameter> <value> ...",
             "    Change parameters, all or none.",
         ],

@@ -55,7 +55,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     ),
 ];
 
-/// The only user that there is.
+/// The only user.
 pub(super) const DEFAULT_USER: &[u8] = b"default";
 
 fn ping(call: &mut Call<'_>) -> CommandResult {
@@ -72,8 +72,8 @@ fn echo(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// Takes HELLO's arguments in their order, each at once, as Redis does: a password that is wrong keeps what
-/// stands behind it from being taken, and not what stands before it. Returns the version asked for.
+/// Takes HELLO's arguments in order, each at once, as in Redis: a wrong password stops those behind it, not
+/// those before it. Returns the requested version.
 fn greeting(call: &mut Call<'_>) -> Result<Option<RespVersion>, ReplyError> {
     let [version, options @ ..] = &call.args[1..] else { return Ok(None) };
     let version = match parse_i64(version) {
@@ -172,7 +172,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(),
     Ok(())
 }
 
-/// Takes as long for any two texts of these lengths, so that time tells nothing of the password.
+/// Takes equally long for any two texts of these lengths: the time reveals nothing about the password.
 fn is_equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
     let mut difference = expected.len() ^ given.len();
     for (index, byte) in given.iter().enumerate() {
@@ -224,15 +224,15 @@ pub(super) fn set_name(session: &Session, name: &[u8]) -> Result<(), ReplyError>
     Ok(())
 }
 
-/// Checks what a client says of itself: printable and in one word.
+/// Checks what a client reports about itself: printable, and one word.
 pub(super) fn check_word(word: &[u8], refusal: &'static str) -> Result<(), ReplyError> {
     if word.iter().all(u8::is_ascii_graphic) { Ok(()) } else { Err(ReplyError::text(refusal)) }
 }
 
-/// What a client says of itself is kept for as long as it is connected, and counts for no limit.
+/// A client's reported names are kept for the whole connection, and count towards no limit.
 const LONGEST_NAME_BYTES: usize = 1024;
 
-/// Checks how long a client's name is, or its library's.
+/// Checks the length of a client's or its library's name.
 pub(super) fn check_name_length(name: &[u8]) -> Result<(), ReplyError> {
     match name.len() <= LONGEST_NAME_BYTES {
         true => Ok(()),

@@ -1,8 +1,6 @@
-//! INFO: the node in figures, under the names that Redis gives them, since exporters and clients look for
-//! those.
+//! INFO: the node's figures, under Redis's names for exporters and clients.
 //!
-//! Only what is measured is told. [`FACTS`] are the exception: what cannot be anything else here, where
-//! clients or tools look for it.
+//! Only measurements are shown. [`FACTS`] are the exception: constants that clients or tools read.
 
 use super::cluster::coordinator_fields;
 use super::commands;
@@ -22,17 +20,17 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::new(
         .with(CommandFlags::FOR_OPERATORS),
     info,
 )
-.docs("server", "1.0.0", "O(1)", "Tells of the node, by sections.")
+.docs("server", "1.0.0", "O(1)", "Returns facts about the node, by sections.")
 .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])];
 
-/// One section: what it is asked for by, whether INFO without arguments tells it, and what writes it.
+/// One section: its name, whether INFO without arguments shows it, and its writer.
 struct Section {
     name: &'static str,
     by_default: bool,
     write: fn(&Call<'_>, &mut Channels),
 }
 
-/// In the order in which they are told.
+/// In the order of the reply.
 const SECTIONS: &[Section] = &[
     Section { name: "Server", by_default: true, write: server },
     Section { name: "Clients", by_default: true, write: clients },
@@ -49,18 +47,18 @@ const SECTIONS: &[Section] = &[
     Section { name: "Keyspace", by_default: true, write: keyspace },
 ];
 
-/// Channels that never change, each with who looks for it.
+/// Lines that never change, each with its readers.
 const FACTS: &[(&str, &str, &str)] = &[
-    // Clients choose how they route requests by it.
+    // Clients choose their routing by it.
     ("Server", "redis_mode", "cluster"),
     ("Cluster", "cluster_enabled", "1"),
     // ioredis and others wait until it is 0; nothing is ever loaded from a disk.
     ("Persistence", "loading", "0"),
     ("Persistence", "async_loading", "0"),
-    // Tools that back nodes up look whether anything is written to a disk: never.
+    // Backup tools check whether a dump runs: never.
     ("Persistence", "rdb_bgsave_in_progress", "0"),
     ("Persistence", "aof_enabled", "0"),
-    // A node that is full refuses writes; dashboards show that nothing was thrown away.
+    // A full node refuses writes; dashboards show that it evicts nothing.
     ("Stats", "evicted_keys", "0"),
     // Topology refreshes of Lettuce and others read these. No node has replicas.
     ("Replication", "role", "master"),
@@ -85,7 +83,7 @@ impl Channels {
         write!(self.text, "{name}:{value}\r\n").expect("writing to a string cannot fail");
     }
 
-    /// A number of bytes, and again as people read it.
+    /// A number of bytes, also human-readable.
     fn add_bytes(&mut self, name: &str, bytes: u64) {
         self.add(name, bytes);
         self.add(format_args!("{name}_human"), human(bytes));
@@ -253,16 +251,16 @@ fn latency_stats(call: &Call<'_>, lines: &mut Channels) {
     let percents = percents.unwrap_or_default();
     for found in commands().all().iter().filter(|_| !percents.is_empty()) {
         if let Some(durations) = call.shared.distribution(found.id) {
-            let told = percents.iter().map(|&percent| {
+            let shown = percents.iter().map(|&percent| {
                 format!("p{percent}={:.3}", durations.percentile_ns(percent) as f64 / 1000.0)
             });
-            let told: Vec<String> = told.collect();
-            lines.add(format_args!("latency_percentiles_usec_{}", found.spec.name), told.join(","));
+            let shown: Vec<String> = shown.collect();
+            lines.add(format_args!("latency_percentiles_usec_{}", found.spec.name), shown.join(","));
         }
     }
 }
 
-/// What migrations cost this node since it started.
+/// The cost of migrations since this node started.
 fn migration(call: &Call<'_>, lines: &mut Channels) {
     let totals = &call.shared.gauges.migration;
     for (name, sum) in [

@@ -1,4 +1,4 @@
-//! COMMAND and its subcommands: what client libraries ask before they route requests.
+//! COMMAND and its subcommands: what client libraries read before they route requests.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::table::{CommandFlags, CommandSpec};
@@ -45,7 +45,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "server",
         "5.0.0",
         "O(1)",
-        "Tells of the subcommands.",
+        "Lists the subcommands.",
     ),
 ];
 
@@ -104,14 +104,14 @@ fn reply_words(reply: &mut ReplyWriter<'_>, words: impl Iterator<Item = &'static
     words.for_each(|word| reply.simple(word));
 }
 
-/// Redis 7's key specifications, of which every command here has one at most: from an index on, in steps.
+/// Redis 7's key specifications. Commands here have one at most: a first index and a step.
 fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
     let keys = spec.keys;
     if keys.first == 0 {
         reply.set(0);
         return;
     }
-    // Counted from the first key, while the command's own description counts from its name.
+    // Counted from the first key; the command's own description counts from its name.
     let last = if keys.last < 0 { keys.last.into() } else { i64::from(keys.last) - i64::from(keys.first) };
     reply.set(1);
     reply.map(3);

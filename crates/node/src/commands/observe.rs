@@ -1,4 +1,4 @@
-//! SLOWLOG and LATENCY: the commands that took long, and how the durations of commands are distributed.
+//! SLOWLOG and LATENCY: slow commands, and the distribution of durations.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::observe::Distribution;
@@ -18,19 +18,19 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "server",
         "2.2.12",
         "Depends on subcommand",
-        "Tells of slow commands.",
+        "Lists slow commands.",
     ),
     CommandSpec::container("latency", CommandFlags::NONE, LATENCY_SUBCOMMANDS).docs(
         "server",
         "2.8.13",
         "Depends on subcommand",
-        "Tells of latency spikes.",
+        "Lists latency spikes.",
     ),
 ];
 
 const SLOWLOG_SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new("slowlog|get", -2, SLOWLOG, slowlog_get)
-        .docs("server", "2.2.12", "O(1)", "Returns the latest commands that took long.")
+        .docs("server", "2.2.12", "O(1)", "Returns the latest slow commands.")
         .tips(&["request_policy:all_nodes", "nondeterministic_output"]),
     CommandSpec::new("slowlog|len", 2, SLOWLOG, slowlog_len)
         .docs("server", "2.2.12", "O(1)", "Returns how many slow commands are kept.")
@@ -42,7 +42,7 @@ const SLOWLOG_SUBCOMMANDS: &[CommandSpec] = &[
         "server",
         "6.2.0",
         "O(1)",
-        "Tells of the subcommands.",
+        "Lists the subcommands.",
     ),
 ];
 
@@ -60,17 +60,17 @@ const LATENCY_SUBCOMMANDS: &[CommandSpec] = &[
         .docs("server", "2.8.13", "O(1)", "Forgets latency spikes.")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     CommandSpec::new("latency|doctor", 2, LATENCY, latency_doctor)
-        .docs("server", "2.8.13", "O(1)", "Says in words what the latency spikes are.")
+        .docs("server", "2.8.13", "O(1)", "Describes the latency spikes in words.")
         .tips(VARIES),
     CommandSpec::new("latency|help", 2, HELP, latency_help).docs(
         "server",
         "2.8.13",
         "O(1)",
-        "Tells of the subcommands.",
+        "Lists the subcommands.",
     ),
 ];
 
-/// What SLOWLOG GET returns when it is asked for no number.
+/// What SLOWLOG GET returns without a number.
 const DEFAULT_ENTRIES: usize = 10;
 
 fn slowlog_get(call: &mut Call<'_>) -> CommandResult {
@@ -156,10 +156,10 @@ fn latency_histogram(call: &mut Call<'_>) -> CommandResult {
             }
         }
     }
-    let told: Vec<(Found, Distribution)> =
+    let shown: Vec<(Found, Distribution)> =
         asked.into_iter().filter_map(|found| Some((found, call.shared.distribution(found.id)?))).collect();
-    call.reply.map(told.len());
-    for (found, durations) in told {
+    call.reply.map(shown.len());
+    for (found, durations) in shown {
         let steps = durations.steps();
         call.reply.bulk(found.spec.name.as_bytes());
         call.reply.map(2);
@@ -186,7 +186,7 @@ fn latency_doctor(call: &mut Call<'_>) -> CommandResult {
     };
     let latest = call.shared.spikes.latest();
     if latest.is_empty() {
-        text = format!("No command has taken {threshold_ms} ms or more since spikes are noted.");
+        text = format!("No command has taken {threshold_ms} ms or more since recording began.");
     }
     for kind in latest {
         let spikes = call.shared.spikes.history(kind.event.as_bytes());
@@ -210,7 +210,7 @@ fn slowlog_help(call: &mut Call<'_>) -> CommandResult {
         "SLOWLOG",
         &[
             "GET [<count>]",
-            "    Return the latest commands that took long (10; -1: all that are kept). Each is given as",
+            "    Return the latest slow commands (10; -1: all that are kept). Each is given as",
             "    its id, when it ended, its microseconds, its arguments, its client's address and name.",
             "LEN",
             "    Return how many are kept.",
@@ -227,7 +227,7 @@ fn latency_help(call: &mut Call<'_>) -> CommandResult {
         "LATENCY",
         &[
             "DOCTOR",
-            "    Say in words what the latency spikes are.",
+            "    Describe the latency spikes in words.",
             "HISTOGRAM [<command> ...]",
             "    Return how many calls took less than 1, 2, 4, ... microseconds, for each command.",
             "HISTORY <event>",

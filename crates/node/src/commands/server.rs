@@ -63,7 +63,7 @@ fn wait(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// SAVE and NOSAVE make no difference: nothing is saved in either case.
+/// SAVE and NOSAVE change nothing: nothing is saved in either case.
 fn shutdown(call: &mut Call<'_>) -> CommandResult {
     let (mut save, mut nosave, mut abort, mut other) = (false, false, false, false);
     for option in &call.args[1..] {

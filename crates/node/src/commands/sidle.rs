@@ -1,8 +1,8 @@
 //! Sidle's own commands: the map, frozen reads, migrations, status.
 //!
-//! SIDLE.MAP and SIDLE.FROZEN serve opted-in clients (Fulva's double read); they are answered to anyone who
-//! asks. SIDLE.MIGRATE, SIDLE.FORGET, SIDLE.UPGRADE and SIDLE.STATUS are for operators, on any node; the
-//! control thread has their answers.
+//! SIDLE.MAP and SIDLE.FROZEN serve opted-in clients (Fulva's double read), but answer anyone. SIDLE.MIGRATE,
+//! SIDLE.FORGET, SIDLE.UPGRADE and SIDLE.STATUS are for operators, on any node; the control thread answers
+//! them.
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::outcome::ControlRequest;
@@ -16,14 +16,14 @@ use sidle_migration::{ExportPhase, PROTOCOLS};
 use sidle_store::Entry;
 use sidle_types::{HashedKey, MigrationId, MigrationPolicy, PositionRange, Slot};
 
-/// The longest name of a protocol with its options: far above what all options take.
+/// The longest name of a protocol with its options: far more than all options take.
 const PROTOCOL_BYTES_MAX: usize = 1 << 10;
 
 const ADMIN: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE);
 const HELP: CommandFlags = CommandFlags::STALE.with(CommandFlags::LOADING);
 const READS: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST);
 
-const TELLS_ANYONE: CommandFlags = CommandFlags::NO_AUTH.with(CommandFlags::FAST).with(HELP);
+const ANSWERS_ANYONE: CommandFlags = CommandFlags::NO_AUTH.with(CommandFlags::FAST).with(HELP);
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -33,7 +33,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "O(N) where N is the number of tablets",
         "Returns the tablet map with its running migrations, as JSON.",
     ),
-    CommandSpec::new("sidle.bus", 1, TELLS_ANYONE, bus).docs(
+    CommandSpec::new("sidle.bus", 1, ANSWERS_ANYONE, bus).docs(
         "sidle",
         "0.1.0",
         "O(1)",
@@ -130,7 +130,7 @@ fn map(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// A node that joins asks it before it gives any password: at that port both ends prove who they are.
+/// A joining node requests it before it gives any password: at that port both ends prove their identity.
 fn bus(call: &mut Call<'_>) -> CommandResult {
     let this = call.ranges.map().node(call.ranges.node()).expect("a node knows itself");
     call.reply.integer(i64::from(this.bus_addr.port()));
@@ -139,9 +139,8 @@ fn bus(call: &mut Call<'_>) -> CommandResult {
 
 /// `SIDLE.FROZEN <migration> GET <key>`: the second half of a double read (M4).
 ///
-/// The answer counts only while this node still has its frozen copy for the very migration that the client
-/// was told of. The phase is loaded again after the look-up: had the copy begun to go in between, absent
-/// would be a lie (M8).
+/// The answer counts only while this node still has its frozen copy for the named migration. The phase is
+/// loaded again after the look-up: if freeing the copy had begun, absent would be wrong (M8).
 fn frozen(call: &mut Call<'_>) -> CommandResult {
     let migration = migration_argument(call.args[1])?;
     if !call.args[2].eq_ignore_ascii_case(b"get") {
@@ -176,7 +175,7 @@ fn frozen(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// A migration that the map still shows as running may not have reached this node's range table; any other is
+/// A migration that the map still shows as running may be missing in this node's range table; any other is
 /// over.
 fn no_copy(call: &Call<'_>, migration: MigrationId) -> ReplyError {
     match call.ranges.map().migration(migration) {
@@ -211,14 +210,14 @@ fn upgrade(_: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Control(ControlRequest::Upgrade))
 }
 
-/// `SIDLE.FORGET <node>`: by its id or an address of its.
+/// `SIDLE.FORGET <node>`: by id or address.
 fn forget(call: &mut Call<'_>) -> CommandResult {
     let node = text(call.args[1])?.parse().map_err(|error| ReplyError::owned(format!("ERR {error}")))?;
     Ok(Flow::Control(ControlRequest::Forget(node)))
 }
 
-/// `CLUSTER FORGET <node-id>`, with Redis's errors where Redis has them. The whole cluster forgets the node
-/// at once.
+/// `CLUSTER FORGET <node-id>`, with Redis's errors where they exist. The whole cluster forgets the node at
+/// once.
 pub(super) fn cluster_forget(call: &mut Call<'_>) -> CommandResult {
     let name = String::from_utf8_lossy(call.args[2]);
     let node = name.parse().ok().filter(|&node| call.ranges.map().node(node).is_some());
@@ -262,7 +261,7 @@ fn set_policy(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Control(ControlRequest::SetPolicy(migration, policy(&words)?)))
 }
 
-/// Every command of this family but containers, whose subcommands stand for them, as the table has them.
+/// Every command of this family, sorted; subcommands instead of their containers.
 fn list(call: &mut Call<'_>) -> CommandResult {
     let mut lines: Vec<String> = COMMANDS
         .iter()

@@ -1,8 +1,8 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: there are no transactions, and nothing may look as if there were.
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: transactions do not exist, and no reply may suggest otherwise.
 //!
-//! Clients send a whole transaction in one go. So after a refused MULTI the dispatcher refuses whatever comes
-//! before EXEC or DISCARD ([`Session::refuses_transaction`](crate::Session::refuses_transaction)): all of it
-//! happens, or nothing, and here it is nothing.
+//! Clients send a whole transaction at once. After a refused MULTI the dispatcher refuses everything up to
+//! EXEC or DISCARD ([`Session::refuses_transaction`](crate::Session::refuses_transaction)). So nothing of it
+//! runs.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::table::{Access, CommandFlags, CommandSpec, KeySpec};
@@ -52,13 +52,13 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     ),
 ];
 
-/// What a command gets that stands between a refused MULTI and its EXEC.
+/// The reply to a command between a refused MULTI and its EXEC.
 pub(crate) const NOT_EXECUTED: ReplyError = ReplyError::text(
     "ERR not executed: this connection sent MULTI, and transactions are not supported. \
      Send EXEC or DISCARD first",
 );
 
-/// What EXEC gets where it is refused before it runs, as from Redis: the transaction is over, and why.
+/// The reply to an EXEC that is refused before it runs, as from Redis: the transaction is over, and why.
 pub(crate) fn aborted(error: &ReplyError) -> ReplyError {
     // Redis leaves its general code out.
     let line = error.line();

@@ -1,12 +1,11 @@
 //! Walking over keys: SCAN, KEYS, RANDOMKEY, DBSIZE.
 //!
-//! SCAN's cursor names the [stretch](ScanCursor) of positions that comes next. Keys are kept, split and moved
-//! in the order of positions, so a cursor stays good whatever the index does meanwhile and at whichever node,
-//! and a key that exists all the time is returned at least once. A stretch is returned whole, also where it
-//! consists of several ranges. Where a range still arrives from another node, SCAN stops in front of what has
-//! not come yet. A call that stands there waits for it, and after a while returns no keys and the same
-//! cursor; so the walk goes on as fast as the range arrives. KEYS waits for everything, and so does RANDOMKEY
-//! where there is no key yet.
+//! SCAN's cursor names the next [stretch](ScanCursor) of positions. Keys are kept, split and moved in the
+//! order of positions. So a cursor stays valid at every node, whatever the index does, and a key that exists
+//! throughout is returned at least once. A stretch is returned whole, even across several ranges. SCAN stops
+//! in front of positions that have not arrived. A call there waits for them, and after a while returns no
+//! keys and the same cursor: the walk continues as the range arrives. KEYS waits for everything, and so does
+//! RANDOMKEY while there is no key.
 
 use crate::call::{Awaited, Call, CommandResult, Flow, ReplyError};
 use crate::range_table::Reach;
@@ -34,20 +33,20 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
 ];
 
-/// How many keys SCAN looks at when COUNT says nothing.
+/// How many keys SCAN visits without COUNT.
 const DEFAULT_COUNT: usize = 10;
-/// How many records are looked at before memory may be given back again.
+/// How many records are visited before memory may be freed again.
 const STEP_RECORDS: usize = 1024;
-/// How long one call of SCAN waits for keys to arrive: well below the time that clients wait for an answer.
+/// How long one SCAN call waits for keys: well below clients' timeouts.
 const SCAN_PATIENCE_US: u64 = 1_000_000;
-/// How often RANDOMKEY draws before it takes the first key there is.
+/// How often RANDOMKEY draws before it takes the first key.
 const DRAWS: u64 = 64;
 
 /// SCAN's options.
 struct ScanOptions<'a> {
     pattern: Option<&'a [u8]>,
     count: usize,
-    /// Whether TYPE asks for anything but strings.
+    /// Whether TYPE names anything but strings.
     other_type: bool,
 }
 
@@ -91,7 +90,7 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
                 continue;
             }
             Reach::NotYet(position, migration) => {
-                // The same cursor again would have a client ask in a loop.
+                // The same cursor again would make a client loop.
                 let is_stuck = ScanCursor::of(position) == ScanCursor(cursor) || looked_at == 0;
                 if is_stuck && !call.session.route.waited_out {
                     return Ok(await_position(position, migration));
@@ -125,14 +124,13 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// A walk that stands in front of what has not arrived has nothing to return yet.
+/// A walk in front of positions that have not arrived has nothing to return yet.
 fn await_position(position: Position, migration: MigrationId) -> Flow {
     let range = PositionRange::new(position, position).expect("one position");
     Flow::Await(Awaited { migration, range, patience_us: SCAN_PATIENCE_US })
 }
 
-/// A cursor as C's `strtoul` reads it, since that is what Redis takes: a sign may stand in front, and nothing
-/// is 0.
+/// A cursor as C's `strtoul` reads it, like Redis: a sign may precede it, and no text is 0.
 fn parse_cursor(text: &[u8]) -> Option<u64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -184,7 +182,7 @@ fn randomkey(call: &mut Call<'_>) -> CommandResult {
             }
         }
     }
-    // Before the walk: what arrives while it goes on may be missed.
+    // Before the walk: it may miss what arrives meanwhile.
     let wait = call.await_arrival(PositionRange::ALL);
     let mut first: Option<Vec<u8>> = None;
     for_each_live(call, &mut |record| {
@@ -201,7 +199,7 @@ fn randomkey(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// Gives every key of this node whose time is not over to `f`, until it returns false.
+/// Passes every live key of this node to `f`, until it returns false.
 fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bool) {
     let mut go_on = true;
     for range in call.ranges.owned() {

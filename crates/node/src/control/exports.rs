@@ -1,5 +1,5 @@
-//! This node as the source: where the protocol says so tracked first, then published as exported, frozen
-//! behind the barrier, released behind another.
+//! This node as the source: tracked first if the protocol needs it, then published as exported, frozen behind
+//! the barrier, released behind another.
 
 use super::table::Then;
 use super::{ControlEvent, NodeControl, spec};
@@ -10,7 +10,7 @@ use sidle_types::{MigrationId, PositionRange};
 use std::sync::Arc;
 
 impl NodeControl {
-    /// The coordinator asks how much there is, and where to cut it.
+    /// The coordinator requests the amount of data, and where to cut it.
     pub(super) fn survey(&mut self, id: MigrationId, partitions: usize) {
         let (store, source) = (&self.parts.store, self.agent.migrations.sources.get_mut(&id));
         let source = source.expect("just asked about");
@@ -21,8 +21,8 @@ impl NodeControl {
         });
     }
 
-    /// Goes on with ranges that are this node's and have arrived whole (C6): from the next table on workers
-    /// mark what they change there, and behind its barrier it is copied (C5).
+    /// Resumes ranges that this node now owns and that have arrived whole (C6). From the next table on
+    /// workers mark their changes there; behind its barrier it is copied (C5).
     pub(super) fn track_waiting(&mut self) {
         let sources = self.agent.migrations.sources.iter();
         let waiting =
@@ -37,8 +37,8 @@ impl NodeControl {
         }
     }
 
-    /// Has the mover take part as the source; false, with a note, where that cannot be: the target asks in
-    /// vain, and gives up.
+    /// Starts the mover as the source. False, with a note, if impossible: the target gets no answer, and
+    /// gives up.
     fn serve(&mut self, id: MigrationId) -> bool {
         let speaks = self.agent.speaks();
         let source = self.agent.migrations.sources.get_mut(&id).expect("it is to be served");
@@ -57,9 +57,9 @@ impl NodeControl {
         }
     }
 
-    /// Whether this node owns all of the range and takes part in nothing there. The coordinator asks for
-    /// nothing before that, but this node may hear of the end of what came before later than of what comes
-    /// next; and what it is asked late is of a migration that is over.
+    /// Whether this node owns all of the range and takes part in nothing there. The coordinator waits for
+    /// that, but this node may learn of an earlier migration's end after the next request. A delayed request
+    /// is for a migration that is over.
     fn is_whole(&self, range: PositionRange) -> bool {
         let is_own = |map: &Arc<TabletMap>| map.tablets_in(range).iter().all(|at| at.owner == self.me().id);
         self.map.as_ref().is_some_and(is_own)
@@ -67,8 +67,8 @@ impl NodeControl {
             && !self.imports().any(|view| view.range().overlaps(range))
     }
 
-    /// Earlier migrations that tracked something of the range were given up, though this node has not heard
-    /// of it: the coordinator begins nothing that overlaps what is not over.
+    /// Earlier migrations that tracked part of the range were given up, though this node was not notified:
+    /// the coordinator begins nothing that overlaps an open migration.
     pub(super) fn drop_tracked_before(&mut self, later: MigrationId) {
         let range = self.agent.migrations.sources[&later].range;
         let is_tracked = |source: &Source<Arc<ExportView>>| match source.stage {
@@ -82,7 +82,7 @@ impl NodeControl {
         }
     }
 
-    /// The copy comes to nothing; what was kept for it goes.
+    /// The copy is given up; its memory is freed.
     fn stop_tracking(&mut self, id: MigrationId) {
         let source = self.agent.migrations.sources.get_mut(&id).expect("it was tracked");
         let is_given = source.stage >= SourceStage::GivenAway;
@@ -93,7 +93,7 @@ impl NodeControl {
         }
     }
 
-    /// The next map gives the range away: with it the range is exported, and behind its barrier frozen. It
+    /// The next map gives the range away. With it the range is exported, and behind its barrier frozen. It
     /// may have been tracked until now.
     pub(super) fn start_export(&mut self, id: MigrationId) {
         if self.agent.migrations.sources[&id].view.is_none() {
@@ -102,7 +102,7 @@ impl NodeControl {
         }
     }
 
-    /// Exports whose freeze starts with a table by this map: this node no longer owns the range by it (C1).
+    /// Exports whose freeze starts with this map's table: this node no longer owns the range by it (C1).
     pub(super) fn begin_freezes(&mut self, map: &TabletMap) -> impl Iterator<Item = Then> {
         let given = self.agent.migrations.sources.iter_mut().filter(|(id, source)| {
             source.stage == SourceStage::GivenAway && source.view.is_some() && map.migration(**id).is_some()
@@ -113,7 +113,7 @@ impl NodeControl {
         })
     }
 
-    /// It is over, and nobody needs the range's records any more.
+    /// The migration is over, and nobody needs the range's records any more.
     pub(super) fn release(&mut self, id: MigrationId, range: PositionRange) {
         self.keep(id);
         let source = self.agent.migrations.sources.get_mut(&id);
@@ -122,7 +122,7 @@ impl NodeControl {
                 source.stage = SourceStage::Over;
                 Then::Mover(id, Table::Over)
             }
-            // It ran and is over, and this node has not heard of it in between.
+            // It ran and ended, and this node was not notified in between.
             None => Then::Discard(range),
         };
         self.publish(vec![then]);

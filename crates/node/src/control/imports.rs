@@ -1,5 +1,5 @@
-//! This node as the target: room is made, the source connected, where the protocol says so the range copied,
-//! then taken, and in the end swept.
+//! This node as the target: it makes room, connects to the source, copies the range first if the protocol
+//! needs it, takes it over, and sweeps it at the end.
 
 use super::table::Then;
 use super::{ControlEvent, NodeControl, spec};
@@ -9,11 +9,11 @@ use sidle_migration::{Copies, ImportView, ImporterCounters, MigrationSpec};
 use sidle_types::{MigrationId, PositionRange, fault};
 use std::sync::Arc;
 
-/// Of the free memory, how much an import may plan to fill: the rest is for writes meanwhile, and for the
-/// cleaner.
+/// The percentage of free memory that an import may plan to fill: the rest is for concurrent writes, and for
+/// the cleaner.
 const FILL_PERCENT: u64 = 90;
 
-/// What arrives: an import, or what is copied ahead of the freeze.
+/// What arrives: an import, or a copy ahead of the freeze.
 #[derive(Debug)]
 pub struct Import {
     pub(super) view: Arc<ImportView>,
@@ -22,7 +22,7 @@ pub struct Import {
 }
 
 impl Import {
-    /// What the coordinator is told of it.
+    /// Its progress as reported to the coordinator.
     fn progress(&self) -> Progress {
         Progress {
             activated: self.view.source_is_frozen(),
@@ -35,14 +35,14 @@ impl Import {
         }
     }
 
-    /// Whether this is a copy without the last round: what was deleted or overwritten at the source may still
-    /// be in it, and a stale value is worse than none. To be asked when nothing more is replayed.
+    /// Whether this is a copy without the last round. It may still hold what the source has deleted or
+    /// overwritten, and a stale value is worse than none. Call it when nothing more is replayed.
     fn is_stale_copy(&self) -> bool {
         self.view.is_copied_ahead() && !self.view.activated()
     }
 }
 
-/// Whether nobody else may discard what is in its range (C7).
+/// Whether its range must not be discarded by others (C7).
 fn claims_range(target: &Target<Import>) -> bool {
     !matches!(target.stage(), TargetStage::Clearing | TargetStage::Dropped | TargetStage::Over)
 }
@@ -63,17 +63,17 @@ impl NodeControl {
         }
     }
 
-    /// Goes on with preparations whose range is clear by now (C4).
+    /// Resumes preparations whose range is clear by now (C4).
     pub(super) fn prepare_waiting(&mut self) {
         let targets = self.agent.migrations.targets.iter();
         let waiting = targets.filter(|(_, target)| target.stage() == TargetStage::Clearing);
         let waiting = waiting.map(|(&id, target)| (id, target.record.range));
         for (id, range) in waiting.collect::<Vec<_>>() {
-            // An earlier migration of the range whose end this node has not heard of yet counts too.
+            // An earlier migration of the range whose end has not been reported here counts too.
             let in_hand = self.has_records_in(range)
                 || self.jobs.overlaps(range)
                 || self.barriers.clear_in(range)
-                // Who owns it takes nothing in: the map is to change yet, or the question is late (C7).
+                // An owner takes nothing in: the map is yet to change, or the question is outdated (C7).
                 || self.owned_in(range).next().is_some();
             if in_hand && !fault!(PreparesOverLeavings) {
                 continue;
@@ -81,7 +81,7 @@ impl NodeControl {
             let store = &self.parts.store;
             let is_clear = store.len_in(range) == 0 && store.tombstones_in(range) == 0;
             if !is_clear && !fault!(PreparesOverLeavings) {
-                // Nobody looks after what is left here; this node does not own it.
+                // Nobody clears what is left here; this node does not own it.
                 self.publish(vec![Then::Discard(range)]);
                 continue;
             }
@@ -92,7 +92,7 @@ impl NodeControl {
         }
     }
 
-    /// Whether something of a migration is in the range, or is about to be.
+    /// Whether a migration has records in the range, or is about to.
     fn has_records_in(&self, range: PositionRange) -> bool {
         let migrations = &self.agent.migrations;
         let sources = migrations.sources.iter().filter(|(_, source)| source.view.is_some());
@@ -107,7 +107,7 @@ impl NodeControl {
         tablets.filter(|tablet| tablet.owner == self.me().id).map(|tablet| tablet.range)
     }
 
-    /// What of the range is nobody's: neither owned nor exported nor imported nor copied by this node (C7).
+    /// The parts of the range that nobody uses: not owned, exported, imported or copied by this node (C7).
     pub(super) fn leavings_in(&self, range: PositionRange) -> Vec<PositionRange> {
         let targets = self.agent.migrations.targets.iter().filter(|(_, target)| claims_range(target));
         let claimed = self.exports().map(|view| view.range());
@@ -118,7 +118,7 @@ impl NodeControl {
         })
     }
 
-    /// Migrations not heard of as running of which something was copied that is this node's.
+    /// Copies of ranges that this node now owns, whose migrations were not reported as running.
     pub(super) fn owned_copies(&self) -> Vec<MigrationId> {
         let targets = self.agent.migrations.targets.iter();
         let copies = targets.filter(|(_, target)| target.is_prepared() && target.import.is_some());
@@ -126,8 +126,8 @@ impl NodeControl {
         owned.map(|(&id, _)| id).collect()
     }
 
-    /// It cannot be, or not begin: what was made ready is forgotten. The memory of a copy goes back as soon
-    /// as nothing more is replayed.
+    /// It cannot be prepared, or not begin: its preparation is dropped. A copy's memory is freed once nothing
+    /// more is replayed.
     fn refuse(&mut self, id: MigrationId, why: PrepareRefusal) {
         let target = self.agent.migrations.targets.get_mut(&id).expect("it was prepared");
         let is_known_to_mover = target.stage() > TargetStage::Clearing;
@@ -137,9 +137,9 @@ impl NodeControl {
         }
     }
 
-    /// The map may say that a range is this node's whose copy is still prepared: the migration ran and is
-    /// over, and the maps in between were lost. The copy becomes an import, of which nothing is served unless
-    /// it is activated, until the migration's end comes and says what is to be done with it (C8).
+    /// The map may give this node a range whose copy is still prepared: the migration ran and ended, and the
+    /// maps in between were lost. The copy becomes an import that serves nothing unless it is activated. The
+    /// migration's end then decides what becomes of it (C8).
     pub(super) fn meet_missed_commits(&mut self) {
         for id in self.owned_copies() {
             self.agent.migrations.targets.get_mut(&id).expect("just seen").advance(TargetStage::Importing);
@@ -153,9 +153,9 @@ impl NodeControl {
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let is_copied = target.import.is_some();
         let why = match spec(&target.record, self.tuning, speaks) {
-            // The coordinator begins nothing that this incarnation of the node has not prepared. Without an
-            // import the range is lost (R3), and nothing is acknowledged in it.
-            _ if !target.is_prepared() => format!("migration {id} begins without having been prepared"),
+            // The coordinator begins only what this incarnation of the node has prepared. Without an import
+            // the range is lost (R3), and nothing is acknowledged in it.
+            _ if !target.is_prepared() => format!("migration {id} begins unprepared"),
             Err(why) if !is_copied => {
                 self.refuse(id, PrepareRefusal::Other { why: why.clone() });
                 format!("migration {id} cannot begin: {why}")
@@ -168,7 +168,7 @@ impl NodeControl {
         self.event(ControlEvent::Note(why));
     }
 
-    /// Has the mover take part as the target.
+    /// Starts the mover as the target.
     fn import(&mut self, spec: MigrationSpec) {
         let (view, writer) = ImportView::new(&spec);
         let target = self.agent.migrations.targets.get_mut(&spec.id).expect("prepared");
@@ -193,7 +193,7 @@ impl NodeControl {
         }
     }
 
-    /// It is over, and everything has arrived.
+    /// The migration is over, and everything has arrived.
     pub(super) fn finish_import(&mut self, id: MigrationId) {
         let target = self.agent.migrations.targets.get_mut(&id);
         if let Some(target) = target.filter(|target| target.stage() == TargetStage::Importing) {
@@ -202,8 +202,8 @@ impl NodeControl {
         }
     }
 
-    /// It is over: it will not begin, or what has not arrived is given up. Then first nothing more may be
-    /// replayed; then the range is an ordinary one.
+    /// The migration is over: it will not begin, or missing records are given up. First replay must end; then
+    /// the range is an ordinary one.
     pub(super) fn give_up(&mut self, id: MigrationId, why: String) {
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         if target.is_prepared() {
@@ -225,16 +225,16 @@ impl NodeControl {
         match report {
             MoverReport::Connected => return self.connected(id),
             MoverReport::CaughtUp if target.is_prepared() => target.advance(TargetStage::Ready),
-            // After the coordinator was told that it may begin, the mover goes on trying.
+            // After the coordinator was notified that it may begin, the mover keeps trying.
             MoverReport::Unreachable if stage == TargetStage::Connecting => {
-                let error = "no connection to it could be opened, tried again and again".to_owned();
+                let error = "no connection to it could be opened, after several attempts".to_owned();
                 return self.refuse(id, PrepareRefusal::SourceUnreachable { error });
             }
             MoverReport::Finished(_) => target.finish(Ok(())),
             MoverReport::Failed(why) if stage < TargetStage::Ready => {
                 return self.refuse(id, PrepareRefusal::Other { why });
             }
-            // The commit may be on its way.
+            // The commit may be under way.
             MoverReport::Failed(ref why) => target.finish(Err(why.clone())),
             _ => {}
         }
@@ -263,12 +263,12 @@ impl NodeControl {
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let Some(import) = &target.import else { return };
         let then = match stage {
-            // Nobody is served in the range before it is clear.
+            // Nothing is served in the range before it is clear.
             TargetStage::Importing if import.is_stale_copy() => return self.jobs.clear_unserved(id, range),
             TargetStage::Importing if is_owned => Some(Then::Sweep(range)),
             // The range went back to its source.
             TargetStage::Importing => Some(Then::Discard(range)),
-            // No table ever had it: nobody knows of the copy.
+            // It was in no table: nobody uses the copy.
             TargetStage::Dropped => Some(Then::Discard(range)),
             _ => None,
         };

@@ -1,4 +1,4 @@
-//! Clearing ranges that no mover looks after, in slices.
+//! Clears ranges without a mover, in slices.
 
 use sidle_migration::BarrierPassed;
 use sidle_store::Store;
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// How many records one slice handles.
 const SLICE_RECORDS: usize = 512;
-/// How long the control does other things between two slices.
+/// The control's time for other work between two slices.
 const SLICE_PAUSE_US: u64 = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ struct Job {
     what: What,
     range: PositionRange,
     next: Position,
-    /// The import that is over when the range is clear.
+    /// The import that ends once the range is clear.
     of: Option<MigrationId>,
 }
 
@@ -33,17 +33,17 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// Clears ranges that no worker serves or reads any more: that is what the proof says.
+    /// Clears ranges that no worker serves or reads any more, by the barrier's proof.
     pub(super) fn discard(&mut self, ranges: Vec<PositionRange>, _proof: BarrierPassed) {
         ranges.into_iter().for_each(|range| self.push(What::Everything, range, None));
     }
 
-    /// Clears the tombstones of a range in which no worker leaves any: that is what the proof says.
+    /// Clears the tombstones of a range in which no worker leaves any, by the barrier's proof.
     pub(super) fn sweep(&mut self, range: PositionRange, _proof: BarrierPassed) {
         self.push(What::Tombstones, range, None);
     }
 
-    /// Clears the range of an import that was given up before it was activated: no worker has served anything
+    /// Clears the range of an import that was given up before its activation: no worker has served anything
     /// in it (M3), and none does before it is clear.
     pub(super) fn clear_unserved(&mut self, id: MigrationId, range: PositionRange) {
         self.push(What::Everything, range, Some(id));
@@ -53,7 +53,7 @@ impl Jobs {
         self.queue.push_back(Job { what, range, next: range.first(), of });
     }
 
-    /// Whether something in the range is still to be cleared.
+    /// Whether part of the range is still to be cleared.
     pub(super) fn overlaps(&self, range: PositionRange) -> bool {
         self.queue.iter().any(|job| job.range.overlaps(range))
     }
@@ -68,7 +68,7 @@ impl Jobs {
         (!self.queue.is_empty()).then_some(self.due)
     }
 
-    /// Clears one slice if it is due; which import is over with that.
+    /// Clears one slice if it is due; returns the import that ends with it.
     pub(super) fn run(&mut self, now: MonotonicUs, store: &Store) -> Option<MigrationId> {
         if self.deadline().is_none_or(|due| due > now) {
             return None;

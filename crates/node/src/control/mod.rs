@@ -1,33 +1,31 @@
-//! The node's control: what the coordinator says, done step by step on this node.
+//! The node's control: carries out the coordinator's decisions step by step on this node.
 //!
 //! Purpose: ties the node agent of crate `cluster` to the range table, the barrier and the movers. It decides
-//! nothing about the cluster and nothing about a migration's protocol; it sees to it that things happen in
-//! the right order.
+//! nothing about the cluster or a migration's protocol; it keeps the steps in the right order.
 //!
-//! Call order, for whoever drives it: [`NodeControl::handle`] for every input, with [`ControlInput::Timer`]
-//! once [`NodeControl::poll_timeout`] has passed; after each call take [`NodeControl::poll_transmit`] and
-//! [`NodeControl::poll_event`] until both are empty, and carry the events out in order.
-//! [`ControlEvent::NotifyWorkers`] is carried out by waking every worker's thread, so that it calls
+//! Call order, for its driver: [`NodeControl::handle`] for every input, with [`ControlInput::Timer`] once
+//! [`NodeControl::poll_timeout`] has passed. After each call take [`NodeControl::poll_transmit`] and
+//! [`NodeControl::poll_event`] until both are empty, and carry the events out in order. For
+//! [`ControlEvent::NotifyWorkers`] wake every worker's thread, so that it calls
 //! [`Worker::turn`](crate::Worker::turn).
 //!
 //! Invariants:
-//! - C1 (M2): a mover hears that a range is frozen only with the proof that every worker has passed the table
-//!   in which it is exported.
-//! - C2 (M8): an export's memory goes back only with the proof that every worker has passed a table without
+//! - C1 (M2): a mover is notified of a frozen range only with the proof that every worker has passed the
+//!   table that exports it.
+//! - C2 (M8): an export's memory is freed only with the proof that every worker has passed a table without
 //!   the export.
-//! - C3 (M6): an import's tombstones go only with the proof that every worker has passed a table without the
-//!   import.
+//! - C3 (M6): an import's tombstones are removed only with the proof that every worker has passed a table
+//!   without the import.
 //! - C4 (M5): an import is prepared only when the store holds nothing in its range, neither values nor
-//!   tombstones: an earlier owner's leavings would be taken for newer than what arrives.
-//! - C5 (M11): a mover hears that a range is tracked only with the proof that every worker has passed the
-//!   table by which it marks what it changes there.
+//!   tombstones: an earlier owner's records would count as newer than what arrives.
+//! - C5 (M11): a mover is notified of a tracked range only with the proof that every worker has passed the
+//!   table that makes it mark changes there.
 //! - C6 (M11): a range is tracked only where this node owns it and no import or export of its own overlaps
 //!   it: what is written into an import is not marked.
-//! - C7: nothing is discarded that this node owns, exports, imports or copies. Messages may be late and come
-//!   twice (M10), and what was nobody's when they were sent may be somebody's since.
-//! - C8 (M11): what is copied ahead of the freeze is served as an import, or not at all: what was deleted or
-//!   overwritten since may still be in it. A node may come to own the range without having heard that the
-//!   migration ran.
+//! - C7: nothing is discarded that this node owns, exports, imports or copies. Messages may be delayed or
+//!   duplicated (M10): what was unused when they were sent may be in use since.
+//! - C8 (M11): what is copied ahead of the freeze is served as an import, or not at all: it may hold what was
+//!   deleted or overwritten since. A node may come to own the range without a report that the migration ran.
 //!
 //! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
 //! Ownership: the control thread.
@@ -59,30 +57,30 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Barriers, Then};
 
-/// How soon the control looks again whether every worker has passed a barrier.
+/// How often the control checks whether every worker has passed a barrier.
 pub const BARRIER_POLL_US: u64 = 100;
 
-/// What happens to a node's control.
+/// An input of a node's control.
 #[derive(Debug)]
 pub enum ControlInput {
-    /// The connection to the coordinator is made, anew or for the first time.
+    /// The connection to the coordinator is open, for the first time or again.
     Connected,
-    /// The coordinator said something.
+    /// The coordinator sent a message.
     Message(ToNode),
-    /// A mover reported something.
+    /// A mover reported an event.
     Mover(MigrationId, MoverReport),
-    /// A client asked for something; answered by [`ControlEvent::Reply`] with the same tag.
+    /// A client's request; answered by [`ControlEvent::Reply`] with the same tag.
     Request {
         /// The driver's name for the connection that waits.
         tag: u64,
-        /// What was asked.
+        /// The request.
         request: ControlRequest,
     },
-    /// What is wrong with the node's data directory, or that nothing is any more.
+    /// A fault of the node's data directory; `None`: it is well again.
     Trouble(Option<String>),
-    /// While the driver looked for the coordinator it tried to reach the node at this address.
+    /// The driver tried to reach the node at this address while it looked for the coordinator.
     Tried {
-        /// Where nodes connect to it.
+        /// Its bus address.
         bus_addr: HostPort,
         /// Whether it proved that it belongs to the cluster.
         is_reached: bool,
@@ -91,12 +89,12 @@ pub enum ControlInput {
     Timer,
 }
 
-/// What the control wants its driver to do.
+/// An action for the driver.
 #[derive(Debug)]
 pub enum ControlEvent {
     /// A range table was published: wake every worker.
     NotifyWorkers,
-    /// Hand this to a mover, and wake it.
+    /// Pass this to a mover, and wake it.
     Mover(MoverIndex, MoverCommand),
     /// Answer a client's request.
     Reply {
@@ -105,14 +103,14 @@ pub enum ControlEvent {
         /// The reply.
         reply: ControlReply,
     },
-    /// The node belongs to this cluster; to be kept with its identity.
+    /// The node belongs to this cluster; keep that with its identity.
     Joined(ClusterId),
-    /// The coordinator does not let the node in, for this reason; it will be asked again.
+    /// The coordinator refuses the node, for this reason; the node will try again.
     JoinRefused(String),
-    /// Another process has joined with this node's identity, later. This one serves nothing any more, and is
-    /// to exit.
+    /// Another process has joined with this node's identity, later. This one serves nothing any more, and
+    /// must exit.
     Superseded,
-    /// Something that an operator may want to know.
+    /// A note for operators.
     Note(String),
 }
 
@@ -130,8 +128,8 @@ pub struct NodeControl {
 }
 
 impl NodeControl {
-    /// The control of a node in a new incarnation. `start`: drawn at random for this process. `cluster`: the
-    /// one that the node belongs to, if it has been in one. `movers`: how many there are.
+    /// The control of a node in a new incarnation. `start`: random, drawn for this process. `cluster`: the
+    /// node's cluster, if it has joined one. `movers`: their number.
     pub fn new(
         now: MonotonicUs,
         me: NodeInfo,
@@ -170,7 +168,7 @@ impl NodeControl {
         self.agent.remember_coordinator(coordinator);
     }
 
-    /// Takes in what happened.
+    /// Handles an input.
     pub fn handle(&mut self, now: MonotonicUs, input: ControlInput) {
         match input {
             ControlInput::Connected => self.agent.handle(now, AgentInput::Connected),
@@ -203,7 +201,7 @@ impl NodeControl {
             self.agent.handle(now, AgentInput::Timer);
             self.follow_agent();
         }
-        self.parts.shared.unheard.set_coordinator(self.agent.coordinator());
+        self.parts.shared.unreachable.set_coordinator(self.agent.coordinator());
     }
 
     /// The next message to the coordinator. Without a connection to it, it is dropped.
@@ -211,12 +209,12 @@ impl NodeControl {
         self.agent.poll_transmit()
     }
 
-    /// The next thing to do.
+    /// The next action.
     pub fn poll_event(&mut self) -> Option<ControlEvent> {
         self.events.pop_front()
     }
 
-    /// When [`ControlInput::Timer`] is due, if nothing happens before. `now`: the present.
+    /// When [`ControlInput::Timer`] is due, unless another input comes first. `now`: the present.
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
         let barrier = (self.barriers.len() > 0).then(|| now.plus_us(BARRIER_POLL_US));
         [self.agent.poll_timeout(), barrier, self.jobs.deadline()].into_iter().flatten().min()
@@ -244,26 +242,26 @@ impl NodeControl {
         running.filter_map(|(_, target)| target.import.as_ref()).map(|import| &import.view)
     }
 
-    /// The exports that this node takes part in, from commit, or the copy before it, until their memory goes
-    /// back.
+    /// The exports that this node takes part in, from commit, or the copy before it, until their memory is
+    /// freed.
     pub fn exports(&self) -> impl Iterator<Item = &Arc<ExportView>> {
         let sources =
             self.agent.migrations.sources.iter().filter(|(_, source)| source.stage < SourceStage::Over);
         sources.filter_map(|(_, source)| source.view.as_ref())
     }
 
-    /// How many published tables something waits for.
+    /// The number of published tables with pending steps.
     pub fn awaited_tables(&self) -> usize {
         self.barriers.len()
     }
 
-    /// How many clients' requests wait for the coordinator's reply.
+    /// The number of clients' requests that wait for the coordinator's reply.
     pub fn open_requests(&self) -> usize {
         self.requests.len()
     }
 
-    /// What is in hand, in words, each with how many of it there are: nothing when no migration and no
-    /// request is under way and everything is cleared.
+    /// Pending work by name, with its count: empty when no migration and no request is open and everything is
+    /// cleared.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let own = [
             ("tables not passed", self.barriers.len()),
@@ -283,7 +281,7 @@ impl NodeControl {
         self.event(ControlEvent::Mover(mover, (migration, step)));
     }
 
-    /// Does everything that the agent asks for.
+    /// Carries out the agent's requests.
     fn follow_agent(&mut self) {
         while let Some(event) = self.agent.poll_event() {
             match event {
@@ -299,7 +297,7 @@ impl NodeControl {
                     let epoch = map.epoch();
                     self.map = Some(map);
                     self.meet_missed_commits();
-                    self.publish(vec![Then::TellAgent(epoch)]);
+                    self.publish(vec![Then::NotifyAgent(epoch)]);
                 }
                 AgentEvent::Over(id, End::GivenAway(range)) => self.release(id, range),
                 AgentEvent::Over(id, End::Complete) => self.finish_import(id),
@@ -308,7 +306,7 @@ impl NodeControl {
                     self.give_up(id, why);
                 }
                 AgentEvent::Suspected(nodes) => {
-                    self.parts.shared.unheard.replace(nodes, self.agent.coordinator())
+                    self.parts.shared.unreachable.replace(nodes, self.agent.coordinator())
                 }
                 AgentEvent::Superseded => {
                     self.serve_nothing();
@@ -332,8 +330,7 @@ impl NodeControl {
         }
     }
 
-    /// Publishes the table of the present map, imports and exports. What was not waited for before may wait
-    /// for it.
+    /// Publishes the table of the present map, imports and exports, with its steps behind the barrier.
     fn publish(&mut self, mut then: Vec<Then>) {
         let Some(map) = &self.map else { return };
         let map = Arc::clone(map);
@@ -348,7 +345,7 @@ impl NodeControl {
         self.barriers.add(ticket, then);
     }
 
-    /// Does now what is to be done behind the barrier, where a fault that is put back has it so.
+    /// Does the steps behind the barrier at once, if an injected fault demands it.
     fn do_at_once(&mut self, then: &mut Vec<Then>, ticket: &BarrierTicket) {
         let is_early = |step: &mut Then| match step {
             Then::Mover(_, Table::Tracked) => fault!(TrackingWithoutBarrier),
@@ -368,8 +365,7 @@ impl NodeControl {
         self.event(ControlEvent::NotifyWorkers);
     }
 
-    /// Goes on with what waited for tables that every worker has passed, in the order in which they were
-    /// published.
+    /// Runs the steps of tables that every worker has passed, in the order of publication.
     fn pass_barriers(&mut self, now: MonotonicUs) {
         while let Some((step, proof)) = self.barriers.next() {
             self.pass(now, step, proof);
@@ -378,7 +374,7 @@ impl NodeControl {
 
     fn pass(&mut self, now: MonotonicUs, step: Then, proof: BarrierPassed) {
         match step {
-            Then::TellAgent(epoch) => self.agent.handle(now, AgentInput::Published(epoch)),
+            Then::NotifyAgent(epoch) => self.agent.handle(now, AgentInput::Published(epoch)),
             Then::Mover(id, table) => self.command(id, MoverStep::Passed(table, proof)),
             Then::Discard(range) => self.jobs.discard(self.leavings_in(range), proof),
             Then::Sweep(range) => self.jobs.sweep(range, proof),
@@ -386,7 +382,7 @@ impl NodeControl {
     }
 }
 
-/// What the machines of a migration are made from, or why it cannot be.
+/// What the machines of a migration are made from, or why they cannot be made.
 fn spec(record: &MigrationRecord, tuning: Tuning, speaks: Speaks) -> Result<MigrationSpec, String> {
     if let Some(why) = speaks.why_not(record.version) {
         return Err(why);

@@ -1,12 +1,12 @@
-//! What the coordinator asks of the migration protocols.
+//! The coordinator's questions about migration protocols.
 
 use sidle_cluster::ProtocolOutline;
 use sidle_migration::{Copies, SourceReads, protocol};
 
-/// Reads a protocol's name and options for the coordinator ([`sidle_cluster::ReadProtocol`]).
+/// Parses a protocol's name and options for the coordinator ([`sidle_cluster::ReadProtocol`]).
 ///
 /// # Errors
-/// What is wrong with the text, and what there is.
+/// The error in the text, and the valid choices.
 pub fn read_protocol(text: &str) -> Result<ProtocolOutline, String> {
     let choices = protocol(text).map_err(|error| error.to_string())?;
     Ok(ProtocolOutline {

@@ -1,4 +1,4 @@
-//! Clients' requests that go to the coordinator, and its replies in the words of the Redis protocol.
+//! Clients' requests to the coordinator, and its replies in the words of the Redis protocol.
 
 use crate::forward::UNKNOWN;
 use crate::outcome::{ControlReply, ControlRequest};
@@ -6,7 +6,7 @@ use sidle_cluster::{Reply, Request};
 use sidle_types::MigrationId;
 use std::collections::BTreeMap;
 
-/// What a request's reply is made into.
+/// The form of a request's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OpenRequest {
     /// The migration's number, what the cluster speaks, or `OK`.
@@ -17,12 +17,12 @@ enum OpenRequest {
     Migrations(Option<MigrationId>),
 }
 
-/// Those that wait for the coordinator's reply, by the tags of the connections that wait.
+/// Requests that wait for the coordinator's reply, by the tags of their connections.
 #[derive(Debug, Default)]
 pub(super) struct Requests(BTreeMap<u64, OpenRequest>);
 
 impl Requests {
-    /// What is asked of the coordinator.
+    /// The request to the coordinator.
     pub(super) fn open(&mut self, tag: u64, request: ControlRequest) -> Request {
         let (open, request) = match request {
             ControlRequest::StartMigration { range, target, protocol, policy } => {
@@ -46,7 +46,7 @@ impl Requests {
         request
     }
 
-    /// What its client gets, if one waits.
+    /// Its client's reply, if one waits.
     pub(super) fn close(&mut self, tag: u64, reply: Reply) -> Option<ControlReply> {
         self.0.remove(&tag).map(|open| word(open, reply))
     }

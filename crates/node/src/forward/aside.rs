@@ -1,9 +1,9 @@
-//! At the node that runs what others forward: requests that have to wait step aside, so that those behind
-//! them on the same connection go on (F6).
+//! Asides, at the node that runs forwarded requests: waiting requests step aside, so that those behind them
+//! on the same connection continue (F6).
 //!
 //! A connection between two nodes carries the requests of many clients, in order. A request that waits for a
-//! key that has not arrived is answered at once with [`WAITS`] and a number. Its own reply comes later,
-//! between two others: `>2`, the number, and the reply as a bulk string.
+//! missing key is answered at once with [`WAITS`] and a number. Its own reply follows later, between two
+//! others: `>2`, the number, and the reply as a bulk string.
 
 use super::WAITS;
 use crate::queue::Ticket;
@@ -12,12 +12,12 @@ use sidle_commands::ReplyError;
 use sidle_resp::{ReplyWriter, RespVersion};
 use std::collections::BTreeMap;
 
-/// So many requests of one connection may be aside; beyond that the connection waits, as a client's does.
+/// The most requests of one connection aside; beyond that the connection waits, as a client's does.
 const MOST: usize = 1024;
-/// So many bytes of requests may be aside; a longer one may be there by itself.
+/// The most bytes of requests aside; a single request may be longer.
 const MOST_BYTES: usize = 8 << 20;
 
-/// A request that waits, and how far it has come.
+/// A waiting request, and its progress.
 #[derive(Debug)]
 pub(crate) struct Aside {
     pub(crate) number: u64,
@@ -37,12 +37,12 @@ pub(crate) struct Asides {
     waiting: BTreeMap<Ticket, Aside>,
     bytes: usize,
     last_number: u64,
-    /// Tickets that whoever drives the connection has yet to be told of.
-    untold: Vec<Ticket>,
+    /// Tickets still to be returned to the connection's driver.
+    unreported: Vec<Ticket>,
 }
 
 impl Asides {
-    /// Lets a request that has parked step aside, with the route that it has come; says so in its place.
+    /// Lets a parked request step aside, with its route, and announces that in its place.
     pub(crate) fn step_aside(
         &mut self,
         ticket: Ticket,
@@ -59,9 +59,9 @@ impl Asides {
         ReplyWriter::new(out, version).error_bytes(&ReplyError::owned(text).line());
     }
 
-    /// The tickets of those that have stepped aside since the last time.
-    pub(crate) fn take_untold(&mut self) -> Vec<Ticket> {
-        std::mem::take(&mut self.untold)
+    /// The tickets of requests that stepped aside since the last call.
+    pub(crate) fn take_unreported(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.unreported)
     }
 
     /// The tickets of all.
@@ -81,12 +81,12 @@ impl Asides {
     pub(crate) fn add(&mut self, ticket: Ticket, aside: Aside) {
         self.bytes += aside.bytes();
         self.waiting.insert(ticket, aside);
-        self.untold.push(ticket);
+        self.unreported.push(ticket);
     }
 
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Aside> {
         let aside = self.waiting.remove(&ticket)?;
-        self.untold.retain(|untold| *untold != ticket);
+        self.unreported.retain(|unreported| *unreported != ticket);
         self.bytes -= aside.bytes();
         Some(aside)
     }

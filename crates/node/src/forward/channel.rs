@@ -1,4 +1,4 @@
-//! A line to one node: what waits for a connection, the connection, and what was sent over it.
+//! A line to one node: requests that wait for a connection, the connection, and requests sent over it.
 
 use super::{
     Ending, ForwardLink, IDLE_US, INPUT_KEEP_BYTES, OUTPUT_BYTES, PATIENCE_US, PAUSE_US, QUEUE_BYTES,
@@ -21,28 +21,28 @@ pub(super) struct Request {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Names a request: the command that waits for it, and which of that command's parts it is.
+/// Names a request: the command that waits for it, and its part's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) ticket: Ticket,
     pub(super) number: u32,
 }
 
-/// What has ended, in the order in which it did.
+/// Ended requests, in order.
 pub(super) type Endings = Vec<(Part, Ending)>;
 
 /// A request that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// `None`: its command has been told that there is no answer, which may come all the same.
+    /// `None`: its command has given up waiting, though an answer may still come.
     part: Option<Part>,
     /// When its command was forwarded first.
     since: MonotonicUs,
     sent_at: MonotonicUs,
 }
 
-/// What a reply is to the line.
-enum Heard {
+/// What a reply means to the line.
+enum Meaning {
     /// The answer to the oldest request.
     Answer,
     /// The oldest request waits, and its answer will have this number.
@@ -55,29 +55,29 @@ enum Heard {
 #[derive(Debug)]
 struct Open {
     link: ForwardLink,
-    /// What was sent and not answered, oldest first.
+    /// Sent and unanswered requests, oldest first.
     sent: VecDeque<Sent>,
-    /// What waits at the other node for a key, by the number that it has there (F6).
+    /// Requests that wait at the other node for a key, by their number there (F6).
     aside: BTreeMap<u64, Sent>,
     input: Vec<u8>,
     parser: ReplyParser,
     used_at: MonotonicUs,
-    /// When the line was looked at last.
+    /// When the line was checked last.
     seen_at: MonotonicUs,
 }
 
-/// Of a reply that has come in part: the command that waits for it, and how many bytes are here.
+/// A partly received reply: its command, and how many bytes are here.
 pub(super) type Incoming = Option<(Ticket, usize)>;
 
 #[derive(Debug)]
 enum Connection {
-    /// There is none; another is tried from then on.
+    /// There is none; another attempt is due then.
     None(MonotonicUs),
     Opening,
     Open(Box<Open>),
 }
 
-/// What a line wants done after some time has passed.
+/// What a line needs after some time has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wants {
     Nothing,
@@ -85,22 +85,22 @@ pub(super) enum Wants {
     Connection,
     /// That this connection is closed.
     Close(ForwardLink),
-    /// To be forgotten: nobody has used it for long.
+    /// To be forgotten: it has been unused for long.
     End,
 }
 
 /// A line to one node.
 #[derive(Debug)]
 pub(super) struct Channel {
-    /// The node, as the map in use has it.
+    /// The node, by the current map.
     pub(super) node: NodeInfo,
     unsent: VecDeque<Request>,
     unsent_bytes: usize,
     connection: Connection,
     pause_us: u64,
-    /// Since when there has been no connection though one was tried.
+    /// Since when there has been no connection despite attempts.
     lost_at: Option<MonotonicUs>,
-    /// What was last counted of a reply that has come in part.
+    /// The last count of a partly received reply.
     pub(super) counted: Incoming,
 }
 
@@ -122,7 +122,7 @@ impl Channel {
         self.unsent_bytes < QUEUE_BYTES
     }
 
-    /// How many requests wait, and how many are under way.
+    /// How many requests wait, and how many are in flight.
     pub(super) fn len(&self) -> (usize, usize) {
         let sent = match &self.connection {
             Connection::Open(open) => open.under_way(),
@@ -131,7 +131,7 @@ impl Channel {
         (self.unsent.len(), sent)
     }
 
-    /// The connection over which something can be sent now.
+    /// The connection that can send now.
     pub(super) fn open_link(&self) -> Option<ForwardLink> {
         match &self.connection {
             Connection::Open(open) => Some(open.link),
@@ -139,7 +139,7 @@ impl Channel {
         }
     }
 
-    /// Takes a request in, unless the node has been out of reach for long and is not to be tried again yet.
+    /// Takes a request in, unless the node has been unreachable for long and no attempt is due.
     pub(super) fn push(&mut self, request: Request, ended: &mut Endings) {
         let now = request.queued_at;
         let is_given_up = self.lost_at.is_some_and(|lost_at| now.since(lost_at) >= REACH_US);
@@ -166,7 +166,7 @@ impl Channel {
         self.lost_at = None;
     }
 
-    /// The connection could not be made, or is over: what was sent is lost, what was not waits for the next.
+    /// The connection failed or ended: sent requests are lost, others wait for the next.
     pub(super) fn lost(&mut self, now: MonotonicUs, ended: &mut Endings) {
         let lost_at = *self.lost_at.get_or_insert(now);
         let before = std::mem::replace(&mut self.connection, Connection::None(now.plus_us(self.pause_us)));
@@ -191,8 +191,8 @@ impl Channel {
         self.unsent_bytes = self.unsent.iter().map(|request| request.bytes.len()).sum();
     }
 
-    /// Moves some of what waits to `out`, to be written: from then on it has been sent. Returns whether there
-    /// was any.
+    /// Moves some waiting requests to `out`, to be written: they count as sent from then on. Returns whether
+    /// there was any.
     pub(super) fn take_output(&mut self, out: &mut Vec<u8>) -> bool {
         let Connection::Open(open) = &mut self.connection else { return false };
         let start = out.len();
@@ -209,7 +209,7 @@ impl Channel {
         out.len() > start
     }
 
-    /// Bytes came: whole replies answer what was sent, in order. Returns whether they made sense.
+    /// Bytes arrived: whole replies answer sent requests, in order. Returns whether they were valid.
     pub(super) fn received(&mut self, now: MonotonicUs, bytes: &[u8], ended: &mut Endings) -> bool {
         let Connection::Open(open) = &mut self.connection else { return true };
         (open.used_at, open.seen_at) = (now, now);
@@ -219,25 +219,25 @@ impl Channel {
             match open.parser.parse(&open.input[start..]) {
                 Ok(ParsedReply::Incomplete { .. }) => break true,
                 Ok(ParsedReply::Complete { frame, consumed }) => {
-                    let heard = heard(frame.reply);
+                    let meaning = meaning(frame.reply);
                     let whole = &open.input[start..start + consumed];
-                    let answered = match heard {
-                        Heard::Answer => open.sent.pop_front().map(|sent| (sent, whole.to_vec())),
-                        Heard::Waits(number) => {
+                    let answered = match meaning {
+                        Meaning::Answer => open.sent.pop_front().map(|sent| (sent, whole.to_vec())),
+                        Meaning::Waits(number) => {
                             let Some(sent) = open.sent.pop_front() else { break false };
                             open.aside.insert(number, sent);
                             start += consumed;
                             continue;
                         }
-                        // Who waited for it may have given up.
-                        Heard::Late(number, reply) => {
+                        // Its command may have given up.
+                        Meaning::Late(number, reply) => {
                             if let Some(sent) = open.aside.remove(&number) {
                                 ended.extend(sent.part.map(|part| (part, Ending::Answer(reply))));
                             }
                             start += consumed;
                             continue;
                         }
-                        Heard::Nonsense => None,
+                        Meaning::Nonsense => None,
                     };
                     let Some((sent, reply)) = answered else { break false };
                     ended.extend(sent.part.map(|part| (part, Ending::Answer(reply))));
@@ -253,7 +253,7 @@ impl Channel {
         is_sound
     }
 
-    /// The reply that has come in part.
+    /// The partly received reply.
     pub(super) fn incoming(&self) -> Incoming {
         let Connection::Open(open) = &self.connection else { return None };
         let sent = match open.input.first()? {
@@ -263,7 +263,7 @@ impl Channel {
         sent.part.map(|part| (part.ticket, open.input.len()))
     }
 
-    /// Ends what has waited for too long; returns what is to be done.
+    /// Ends requests that have waited too long; returns what to do.
     pub(super) fn pass_time(&mut self, now: MonotonicUs, ended: &mut Endings) -> Wants {
         while let Some(request) = self.unsent.pop_front_if(|request| now.since(request.queued_at) >= REACH_US)
         {
@@ -286,7 +286,7 @@ impl Channel {
         }
     }
 
-    /// When something is to be done though nothing happens.
+    /// When something is due without an event.
     pub(super) fn timeout(&self) -> Option<MonotonicUs> {
         let oldest = self.unsent.front().map(|request| request.queued_at.plus_us(REACH_US));
         let own = match &self.connection {
@@ -304,8 +304,8 @@ impl Open {
         self.sent.len() + self.aside.len()
     }
 
-    /// Ends what was sent for commands that have waited for as long as they may (F4), and nothing else (F6).
-    /// What has not been answered keeps its place, so that the answers behind it are not mistaken.
+    /// Ends requests of commands whose patience is over (F4), and nothing else (F6). An unanswered request
+    /// keeps its place, so that the answers behind it still match.
     fn give_up_overdue(&mut self, now: MonotonicUs, ended: &mut Endings) {
         let is_overdue = |sent: &Sent| now.since(sent.since) >= PATIENCE_US;
         for sent in self.sent.iter_mut().filter(|sent| is_overdue(sent)) {
@@ -315,8 +315,8 @@ impl Open {
         ended.extend(aside.filter_map(|(_, sent)| sent.part).map(|part| (part, Ending::Broken)));
     }
 
-    /// Whether the other node has left a request without any answer for long, and said nothing meanwhile. It
-    /// answers at once, if only that a request waits.
+    /// Whether the other node has left a request unanswered for long, in silence. It answers at once, even if
+    /// only that a request waits.
     fn is_silent(&self, now: MonotonicUs) -> bool {
         self.silent_at().is_some_and(|at| now >= at)
     }
@@ -343,28 +343,28 @@ impl Open {
     }
 }
 
-/// The number of the request that a late reply answers, once so much of it is here.
+/// The number of the request that a late reply answers, once it is here.
 fn late_number(input: &[u8]) -> Option<u64> {
     let rest = input.strip_prefix(b">2\r\n:")?;
     let end = rest.iter().position(|&byte| byte == b'\r')?;
     std::str::from_utf8(&rest[..end]).ok()?.parse().ok()
 }
 
-fn heard(reply: Reply<'_>) -> Heard {
+fn meaning(reply: Reply<'_>) -> Meaning {
     match reply {
         Reply::Error(text) => {
             let number = text.strip_prefix(WAITS.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
             match number.and_then(|digits| std::str::from_utf8(digits).ok()).map(str::parse) {
-                None => Heard::Answer,
-                Some(number) => number.map_or(Heard::Nonsense, Heard::Waits),
+                None => Meaning::Answer,
+                Some(number) => number.map_or(Meaning::Nonsense, Meaning::Waits),
             }
         }
         Reply::Push(mut items) => match (items.next(), items.next()) {
             (Some(Reply::Integer(number)), Some(Reply::Bulk(reply))) => {
-                Heard::Late(number as u64, reply.to_vec())
+                Meaning::Late(number as u64, reply.to_vec())
             }
-            _ => Heard::Nonsense,
+            _ => Meaning::Nonsense,
         },
-        _ => Heard::Answer,
+        _ => Meaning::Answer,
     }
 }

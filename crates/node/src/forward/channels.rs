@@ -12,26 +12,25 @@ use sidle_types::{Fill, MonotonicUs, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What a worker wants of its driver, for requests to other nodes.
+/// A request of a worker to its driver, for requests to other nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForwardEvent {
     /// Open a connection to a node, for clients of this version of the protocol; then report
     /// [`forward_connected`](crate::Worker::forward_connected) or
     /// [`forward_lost`](crate::Worker::forward_lost).
     Connect {
-        /// What the connection is called from now on.
+        /// The connection's name from now on.
         link: ForwardLink,
         /// The node.
         node: NodeId,
-        /// Where it accepts nodes.
+        /// Its address for nodes.
         address: HostPort,
         /// The version.
         version: RespVersion,
     },
-    /// There is something to be sent: call [`forward_output`](crate::Worker::forward_output) until it has
-    /// nothing more.
+    /// Output waits: call [`forward_output`](crate::Worker::forward_output) until it is exhausted.
     Send(ForwardLink),
-    /// Close this connection. Nothing is to be reported.
+    /// Close this connection. Report nothing.
     Close(ForwardLink),
 }
 
@@ -44,32 +43,32 @@ pub(super) struct Forwarded {
     pub(super) since: MonotonicUs,
     /// The version of the protocol that its client speaks.
     pub(super) version: RespVersion,
-    /// Where it is counted what its connection holds for it.
+    /// The count of what its connection holds for it.
     pub(super) collected: Arc<Tally>,
-    /// How many bytes its reply has so far, and what is held for it besides.
+    /// Bytes of its reply so far, and of what is held besides.
     pub(super) reply_bytes: usize,
     pub(super) other_bytes: usize,
-    /// How many bytes its reply may have.
+    /// The most bytes of its reply.
     pub(super) most_bytes: usize,
 }
 
 /// A command that waits for answers.
 #[derive(Debug)]
 struct Waiting {
-    /// How many answers are still to come.
+    /// The number of outstanding answers.
     left: usize,
-    /// What came, by the number of the part, as long as it is not too long.
+    /// Answers by their part's number, unless they are too long.
     ended: Result<Vec<(u32, Ending)>, TooLong>,
-    /// Where it is counted what its connection holds for it.
+    /// The count of what its connection holds for it.
     collected: Arc<Tally>,
-    /// How many bytes its reply has so far, what has come in part included, and may have.
+    /// Bytes of its reply so far, partly received ones included, and the limit.
     reply_bytes: usize,
     most_bytes: usize,
-    /// What is held for it besides.
+    /// Bytes held for it besides.
     other_bytes: usize,
 }
 
-/// A command's answers together are longer than its reply may be.
+/// A command's answers together are longer than its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
@@ -80,15 +79,15 @@ pub(crate) struct Channels {
     links: BTreeMap<ForwardLink, LineKey>,
     last_link: u64,
     waiting: BTreeMap<Ticket, Waiting>,
-    /// Commands that look again then who owns their keys.
+    /// Commands that check then who owns their keys.
     looking: VecDeque<(MonotonicUs, Ticket)>,
-    /// Commands that wait until some line has room.
+    /// Commands that wait for a line with room.
     for_room: Vec<Ticket>,
     events: VecDeque<ForwardEvent>,
 }
 
 impl Channels {
-    /// The next thing that the driver is to do.
+    /// The driver's next action.
     pub(crate) fn poll_event(&mut self) -> Option<ForwardEvent> {
         self.events.pop_front()
     }
@@ -98,14 +97,14 @@ impl Channels {
         self.lines.get(&key(node, version)).is_none_or(Channel::has_room)
     }
 
-    /// Parks a command until some line has room. It looks by itself too: those in front may have gone away.
+    /// Parks a command until some line has room. It checks by itself, too: commands in front may have left.
     pub(super) fn park_for_room(&mut self, now: MonotonicUs, lot: &mut ParkingLot) -> Ticket {
         let ticket = self.park_to_look_again(now, lot);
         self.for_room.push(ticket);
         ticket
     }
 
-    /// Parks a command until there is another range table, or a little time has passed.
+    /// Parks a command until there is a new range table, or a short time has passed.
     pub(super) fn park_to_look_again(&mut self, now: MonotonicUs, lot: &mut ParkingLot) -> Ticket {
         let ticket = lot.park_for_a_new_table();
         self.looking.push_back((now.plus_us(LOOK_AGAIN_US), ticket));
@@ -141,7 +140,7 @@ impl Channels {
         ticket
     }
 
-    /// What came of a command's requests, in no order; once.
+    /// The results of a command's requests, in any order; once.
     pub(super) fn take_endings(&mut self, ticket: Ticket) -> Result<Vec<(u32, Ending)>, TooLong> {
         let ended = self.waiting.remove(&ticket).map_or(Ok(Vec::new()), |waiting| waiting.ended);
         if ended.is_err() {
@@ -159,7 +158,7 @@ impl Channels {
         self.for_room.retain(|waiting| *waiting != ticket);
     }
 
-    /// A connection stands. Returns whether it is still wanted.
+    /// A connection is open. Returns whether it is still needed.
     pub(crate) fn connected(&mut self, now: MonotonicUs, link: ForwardLink) -> bool {
         let Some(line) = self.links.get(&link).and_then(|key| self.lines.get_mut(key)) else { return false };
         line.connected(now, link);
@@ -167,7 +166,7 @@ impl Channels {
         true
     }
 
-    /// A connection could not be made, or is over.
+    /// A connection failed or ended.
     pub(crate) fn lost(&mut self, now: MonotonicUs, link: ForwardLink, lot: &mut ParkingLot) {
         let Some(key) = self.links.remove(&link) else { return };
         let mut ended = Endings::new();
@@ -178,7 +177,7 @@ impl Channels {
         self.end(ended, lot);
     }
 
-    /// Bytes came over a connection.
+    /// Bytes arrived over a connection.
     pub(crate) fn received(
         &mut self,
         now: MonotonicUs,
@@ -211,8 +210,8 @@ impl Channels {
         has_any
     }
 
-    /// There is another range table. Commands whose requests were not sent decide again; nodes that have
-    /// another address or incarnation by now are called anew.
+    /// There is a new range table. Commands with unsent requests decide again; nodes with a new address or
+    /// incarnation are connected anew.
     pub(crate) fn table_changed(&mut self, ranges: &RangeTable, lot: &mut ParkingLot) {
         // The lot has woken them.
         self.looking.clear();
@@ -253,7 +252,7 @@ impl Channels {
         self.lines.values().filter_map(Channel::timeout).chain(looking).min()
     }
 
-    /// Does what a line wants.
+    /// Does what a line needs.
     fn follow(&mut self, now: MonotonicUs, key: LineKey, ended: &mut Endings, lot: &mut ParkingLot) {
         let Some(line) = self.lines.get_mut(&key) else { return };
         match line.pass_time(now, ended) {
@@ -284,7 +283,7 @@ impl Channels {
 
     fn end(&mut self, ended: Endings, lot: &mut ParkingLot) {
         for (Part { ticket, number }, ending) in ended {
-            // Whoever is not in the list has gone away.
+            // A command that is not in the list has left.
             let Some(waiting) = self.waiting.get_mut(&ticket) else { continue };
             let answer_bytes = if let Ending::Answer(reply) = &ending { reply.len() } else { 0 };
             if let Ok(ended) = &mut waiting.ended {
@@ -298,7 +297,7 @@ impl Channels {
         }
     }
 
-    /// Counts what has come in part over a line for the command that waits for it.
+    /// Counts a partly received reply for its command.
     fn count_incoming(&mut self, key: LineKey, lot: &mut ParkingLot) {
         let Some(line) = self.lines.get_mut(&key) else { return };
         let now = line.incoming();
@@ -311,7 +310,7 @@ impl Channels {
         }
     }
 
-    /// Of the answers to a command so many bytes are no longer here, and so many have come (F7).
+    /// Updates a command's answer bytes: so many left, and so many arrived (F7).
     fn count(&mut self, ticket: Ticket, gone: usize, come: usize, lot: &mut ParkingLot) {
         let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
         waiting.reply_bytes = waiting.reply_bytes + come - gone;
@@ -333,7 +332,7 @@ impl Channels {
         ]
     }
 
-    /// How many commands wait for answers.
+    /// The number of commands that wait for answers.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -352,7 +351,7 @@ mod tests {
     const AT: MonotonicUs = MonotonicUs(1_000_000);
     const RESP2: RespVersion = RespVersion::Resp2;
 
-    /// A command that was forwarded first then; its reply may have 1,000 bytes.
+    /// A command that was first forwarded then; its reply may have 1,000 bytes.
     fn command(since: MonotonicUs) -> Forwarded {
         let collected = Arc::default();
         Forwarded { since, version: RESP2, collected, reply_bytes: 0, other_bytes: 0, most_bytes: 1_000 }
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_waits_for_room_looks_again_by_itself() {
+    fn a_command_that_waits_for_room_checks_again_by_itself() {
         let (mut lines, mut lot, first, _) = waiting(QUEUE_BYTES);
         let ticket = lines.park_for_room(AT, &mut lot);
         lines.forget(first);
@@ -390,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_out_of_reach_is_tried_for_so_long_and_then_given_up_at_once() {
+    fn an_unreachable_node_is_tried_for_a_time_and_then_given_up_at_once() {
         let (mut lines, mut lot, ticket, mut link) = waiting(1);
         let mut now = AT;
         lines.lost(now, link, &mut lot);
@@ -405,7 +404,7 @@ mod tests {
         assert!(now.since(AT) >= REACH_US && now.since(AT) <= REACH_US + 1_000_000, "{}", now.since(AT));
         assert_eq!(lines.take_endings(ticket), Ok(vec![(0, Ending::Unreachable)]));
         let ticket = lines.send(now, command(now), vec![(node_info(2), vec![0])], &mut lot);
-        assert_eq!(lot.poll_woken(), Some(ticket), "at once, until it is tried again");
+        assert_eq!(lot.poll_woken(), Some(ticket), "at once, until the next attempt");
     }
 
     #[test]
@@ -454,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_of_answers_is_counted_for_the_client_that_waits() {
+    fn partial_answers_count_for_the_client_that_waits() {
         let (mut lines, mut lot, collected, ticket, [first, second]) = sent_to_two();
         lines.received(AT, first, b"$9\r\n12345", &mut lot);
         assert_eq!(collected.bytes(), 107 + 9, "in part");
@@ -469,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_ends_as_soon_as_its_answers_are_too_long_together() {
+    fn a_command_ends_once_its_answers_are_too_long_together() {
         let (mut lines, mut lot, _, ticket, [first, second]) = sent_to_two();
         let answer = [b"$500\r\n".as_slice(), &[b'v'; 500], b"\r\n"].concat();
         lines.received(AT, first, &answer, &mut lot);

@@ -1,36 +1,35 @@
-//! Forwarding: the node that clients take for a slot's owner serves all of the slot, also what another node
+//! Forwarding: the node that clients take for a slot's owner serves all of the slot, even what another node
 //! owns of it.
 //!
-//! Purpose: a slot may be split between nodes, and clients of Redis Cluster know whole slots only. `CLUSTER
-//! SLOTS` shows one owner, that of the slot's first position. For clients that did not opt in it sends what
-//! lies elsewhere on to the node that owns it, over a connection between the two workers' nodes, and hands
-//! the answer back. Opted-in clients know positions, and are redirected.
+//! Purpose: a slot may be split between nodes, but clients of Redis Cluster know whole slots only. `CLUSTER
+//! SLOTS` shows one owner, that of the slot's first position. For clients that did not opt in it forwards the
+//! rest to its owner, over a connection between the two workers' nodes, and returns the answer. Opted-in
+//! clients know positions, and are redirected.
 //!
-//! A command that other nodes run, or run parts of, parks like one that waits for a pull. It is run again
-//! from its start when all answers have come, and [`Progress`] remembers which of its keys are done. So a
-//! connection that waits for another node is no case of its own for whoever drives the worker.
+//! A command that other nodes run in whole or part parks like one that waits for a pull. It runs again from
+//! its start when all answers have arrived, and [`Progress`] records which of its keys are done. So the
+//! worker's driver needs no special case for it.
 //!
 //! Invariants:
-//! - F1: a forwarded request runs at the owner of all of its keys, or nowhere: who gets it decides as for any
-//!   client, and answers [`NOT_HERE`] where a client would be redirected. It is never forwarded again, so
+//! - F1: a forwarded request runs at the owner of all of its keys, or nowhere. The receiver decides as for
+//!   any client, and answers [`NOT_HERE`] where a client would be redirected. It is never forwarded again, so
 //!   there is no loop.
-//! - F2: a request goes out a second time only if the first had no effect: it was not sent, it was answered
+//! - F2: a request is sent a second time only if the first had no effect: it was not sent, it was answered
 //!   with [`NOT_HERE`], or it only reads.
-//! - F3: each key of a command is done once. What has been done is never done again by another owner,
-//!   whatever the map says by then.
-//! - F4: a command waits for other nodes at most [`PATIENCE_US`], counted from when it was forwarded first,
-//!   and [`REACH_US`] if nothing could be sent. If a write may have had an effect, in whole or in part, its
-//!   error says so ([`UNKNOWN`]).
-//! - F5: what waits is bounded: a connection has one command, a line [`WINDOW`] requests under way and
-//!   [`QUEUE_BYTES`] that wait for it; beyond that commands stay in their connections' input.
-//! - F6: a forwarded request that has to wait for a key holds up no other: see [`aside`]. Each waits for its
-//!   own patience, and one whose patience ends takes no other along.
-//! - F7: what has come of other nodes' replies to a command is counted as what its connection holds, and
-//!   passes what a reply may have by no more than [`ANSWER_FRAME_BYTES`] for each part and one read: then
-//!   the command ends as one whose reply is too long.
+//! - F3: each key of a command is done once. A done key is never done again by another owner, whatever the
+//!   map shows by then.
+//! - F4: a command waits for other nodes at most [`PATIENCE_US`] from its first forwarding, and [`REACH_US`]
+//!   if nothing could be sent. If a write may have had an effect, in whole or in part, its error reports that
+//!   ([`UNKNOWN`]).
+//! - F5: waiting is bounded: a connection has one command, a line [`WINDOW`] requests in flight and
+//!   [`QUEUE_BYTES`] waiting; beyond that commands stay in their connections' input.
+//! - F6: a forwarded request that waits for a key holds up no other: see [`aside`]. Each waits for its own
+//!   patience, and its end affects no other.
+//! - F7: received bytes of other nodes' replies count as held by the command's connection. They pass the
+//!   reply's limit by at most [`ANSWER_FRAME_BYTES`] for each part and one read; then the command ends as one
+//!   whose reply is too long.
 //!
-//! Ownership: each worker has its own lines, one for each node and protocol version, opened when they are
-//! needed.
+//! Ownership: each worker has its own lines, one for each node and protocol version, opened on demand.
 
 mod aside;
 mod channel;
@@ -45,46 +44,44 @@ pub use channels::ForwardEvent;
 pub(crate) use progress::{NOT_HERE_ERROR, Progress};
 pub(crate) use skip::{Skip, Skipped};
 
-/// A connection to another node that a worker sends requests over, by number; never given twice by the same
-/// worker.
+/// A worker's connection to another node for forwarded requests, by number; never reused by the same worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForwardLink(pub u64);
 
-/// How long a command is forwarded at most, all attempts together.
+/// The most time that a command is forwarded, all attempts together.
 pub const PATIENCE_US: u64 = 30_000_000;
-/// How long a request waits at most for a connection to the node that it is for.
+/// The most time that a request waits for a connection to its node.
 pub const REACH_US: u64 = 5_000_000;
-/// How long the requester waits before it looks again who owns what the other node says it does not own.
+/// The pause before the requester checks the owner again after a refusal by the supposed one.
 const LOOK_AGAIN_US: u64 = 10_000;
 /// The first pause before another attempt to reach a node, and the longest.
 const PAUSE_US: (u64, u64) = (50_000, 1_000_000);
-/// A connection that nothing was sent over for so long is closed.
+/// A connection without requests for so long is closed.
 const IDLE_US: u64 = 10_000_000;
-/// How many requests may be under way over one connection.
+/// The most requests in flight over one connection.
 const WINDOW: usize = 16_384;
-/// So many bytes of requests may wait for one connection; a longer request may be there by itself.
+/// The most bytes of requests that wait for one connection; a single request may be longer.
 const QUEUE_BYTES: usize = 8 << 20;
-/// As much is handed out to be written at once.
+/// The most output handed out at once.
 const OUTPUT_BYTES: usize = 256 << 10;
-/// A connection's memory for replies that have come in part is given back when it is larger, and empty.
+/// A connection's buffer for partial replies is freed when it is larger, and empty.
 const INPUT_KEEP_BYTES: usize = 256 << 10;
-/// What frames an answer is shorter than this, and no part of the client's reply.
+/// An answer's frame is shorter than this, and no part of the client's reply.
 const ANSWER_FRAME_BYTES: usize = 96;
 
-/// The code with which a node refuses a forwarded request whose keys it does not own. No client ever sees it.
+/// The error code of a forwarded request whose keys this node does not own. Clients never see it.
 pub(crate) const NOT_HERE: &str = "SIDLENOTHERE";
-/// The code with which a node answers a forwarded request that has to wait, with the number that its reply
-/// will have. No client ever sees it.
+/// The error code of a forwarded request that has to wait, with its reply's number. Clients never see it.
 pub(crate) const WAITS: &str = "SIDLEWAITS";
-/// The code of the error after which a write may have been done, in whole or in part.
+/// The error code of a write that may have been done, in whole or in part.
 pub const UNKNOWN: &str = "SIDLEUNKNOWN";
 
-/// How a request that was forwarded ended.
+/// How a forwarded request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The other node's reply, byte for byte.
     Answer(Vec<u8>),
-    /// It was not sent: the node cannot be reached.
+    /// It was not sent: the node is unreachable.
     Unreachable,
     /// It was not sent: the tablet map has changed meanwhile.
     MapChanged,

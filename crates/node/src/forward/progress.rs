@@ -1,4 +1,4 @@
-//! How far a command has come that other nodes run, or run parts of (F3).
+//! The progress of a command that other nodes run in whole or part (F3).
 
 use super::{Ending, NOT_HERE, UNKNOWN};
 use sidle_commands::ReplyError;
@@ -7,36 +7,36 @@ use sidle_resp::{ParsedReply, Reply, ReplyLimits, ReplyParser, ReplyWriter};
 use sidle_types::{MonotonicUs, Slot};
 use std::ops::Range;
 
-/// Where one of a command's keys stands.
+/// The state of one of a command's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyState {
     /// Nothing has been done.
     Todo,
-    /// A request with it is under way: the command's part with this number.
+    /// A request with it is in flight: the command's part with this number.
     Out(u32),
-    /// It is done, and what came of it is kept.
+    /// It is done, and its result is kept.
     Done,
 }
 
-/// Why a command comes to nothing, or to no more.
+/// Why a command fails, or stops part-way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// A part was not sent in time.
     Unreachable,
     /// The connection ended while a part that writes was under way.
     Broken,
-    /// An owner refused its part, in these words.
+    /// An owner refused its part, with this error.
     Refused(Vec<u8>),
 }
 
-/// What follows from what came.
+/// The consequence of the answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     /// Another node ran the whole command, and this is its reply.
     Reply(Vec<u8>),
-    /// Some keys are still to be done, or only the reply is to be written.
+    /// Some keys are left, or only the reply is to be written.
     GoOn {
-        /// A node did not own what it was sent.
+        /// A node did not own the keys it was sent.
         was_elsewhere: bool,
     },
     /// Nothing more is done.
@@ -48,7 +48,7 @@ pub(super) enum Settled {
 pub(crate) struct Progress {
     /// When it was forwarded first.
     pub(super) since: MonotonicUs,
-    /// The range table by which it was sent last.
+    /// The range table of its last forwarding.
     pub(super) sent_under: u64,
     /// Part 0 is the command as the client sent it.
     pub(super) is_whole: bool,
@@ -56,14 +56,14 @@ pub(crate) struct Progress {
     slot: Slot,
     is_write: bool,
     keys: Vec<KeyState>,
-    /// What came of each key, if the reply has an element for each: where its value stands in `bytes`.
+    /// Each key's result, if the reply has an element for each: its value's place in `bytes`.
     values: Vec<Option<Range<usize>>>,
     bytes: Vec<u8>,
     sum: i64,
 }
 
 impl Progress {
-    /// Of a command with so many keys, the first of them in `slot`, of which nothing has been done.
+    /// Nothing of a command with so many keys is done; the first of them is in `slot`.
     pub(super) fn new(now: MonotonicUs, slot: Slot, is_write: bool, keys: usize) -> Progress {
         Progress {
             since: now,
@@ -78,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// The numbers of the keys that are still to be done.
+    /// The numbers of the keys still to be done.
     pub(super) fn todo(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.keys.len()).filter(|&key| self.keys[key] == KeyState::Todo)
     }
@@ -88,12 +88,12 @@ impl Progress {
         self.keys.contains(&KeyState::Done)
     }
 
-    /// How many bytes of values the reply has so far.
+    /// The bytes of values in the reply so far.
     pub(super) fn reply_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// What it takes in memory.
+    /// Its memory.
     pub(crate) fn held_bytes(&self) -> usize {
         let places = self.values.capacity() * size_of::<Option<Range<usize>>>();
         self.bytes.capacity() + places + self.keys.capacity() * size_of::<KeyState>()
@@ -104,7 +104,7 @@ impl Progress {
         keys.iter().for_each(|&key| self.keys[key] = KeyState::Out(part as u32));
     }
 
-    /// Takes in how the parts ended that were under way.
+    /// Takes in how the outstanding parts ended.
     pub(super) fn settle(&mut self, ended: Vec<(u32, Ending)>, split: Split) -> Settled {
         let mut was_elsewhere = false;
         let mut failure = None;
@@ -118,7 +118,7 @@ impl Progress {
                 Ending::Answer(reply) => failure = self.take_in(&keys, &reply, split).err().or(failure),
                 Ending::MapChanged => {}
                 Ending::Unreachable => failure = failure.or(Some(Failure::Unreachable)),
-                // F2: what only reads is read again.
+                // F2: a read is repeated.
                 Ending::Broken if !self.is_write => {}
                 Ending::Broken => failure = Some(Failure::Broken),
             }
@@ -129,11 +129,11 @@ impl Progress {
         }
     }
 
-    /// Takes in an owner's reply to the command over these keys of it.
+    /// Takes in an owner's reply to the command over these keys.
     pub(super) fn take_in(&mut self, keys: &[usize], reply: &[u8], split: Split) -> Result<(), Failure> {
         let mut parser = ReplyParser::new(ReplyLimits::default());
         let Ok(ParsedReply::Complete { frame, .. }) = parser.parse(reply) else {
-            return Err(Failure::Refused(b"ERR the other node's reply makes no sense".to_vec()));
+            return Err(Failure::Refused(b"ERR the other node's reply is invalid".to_vec()));
         };
         match (split, frame.reply) {
             (_, Reply::Error(text)) => return Err(Failure::Refused(text.to_vec())),
@@ -153,7 +153,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Writes the reply to the command, all of whose keys are done.
+    /// Writes the command's reply; all of its keys are done.
     pub(super) fn write(&self, split: Split, reply: &mut ReplyWriter<'_>) {
         match split {
             Split::Each => {
@@ -171,12 +171,12 @@ impl Progress {
         }
     }
 
-    /// The error of the command, of which this node's part, or what is left of it, was refused.
+    /// The error of a command whose local or remaining part was refused.
     pub(crate) fn refused(&self, error: ReplyError) -> ReplyError {
         self.failed(Failure::Refused(error.line().into_owned()))
     }
 
-    /// The error of the command, which comes to nothing, or to no more than has been done.
+    /// The error of a command that fails, or stops part-way.
     pub(super) fn failed(&self, failure: Failure) -> ReplyError {
         let slot = self.slot;
         let is_lost = failure == Failure::Broken;
@@ -207,7 +207,7 @@ fn is_not_here(reply: &[u8]) -> bool {
     reply.strip_prefix(b"-").is_some_and(|text| text.starts_with(NOT_HERE.as_bytes()))
 }
 
-/// What a node answers to a forwarded request for what it does not own.
+/// The answer to a forwarded request for what this node does not own.
 pub(crate) const NOT_HERE_ERROR: ReplyError =
     ReplyError::text("SIDLENOTHERE this node does not own all of the keys: look again who does");
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_done_is_to_be_done_again_and_only_that() {
+    fn only_what_was_not_done_is_done_again() {
         let mut progress = two_parts();
         let ended = vec![(0, answer(b"-SIDLENOTHERE look\r\n")), (1, answer(b"+OK\r\n"))];
         assert_eq!(progress.settle(ended, Split::AllOk), Settled::GoOn { was_elsewhere: true });

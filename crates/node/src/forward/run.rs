@@ -1,4 +1,4 @@
-//! What the dispatcher does with a command whose keys lie elsewhere, all or some of them.
+//! The dispatcher's handling of commands with keys elsewhere, all or some of them.
 
 use super::channels::Forwarded;
 use super::progress::{Failure, Progress, Settled};
@@ -18,15 +18,15 @@ use sidle_resp::{ReplyWriter, RequestWriter};
 use sidle_types::{MonotonicUs, fault};
 use std::sync::Arc;
 
-/// Who is to do the keys that are still to be done, by number.
+/// The owners of the keys still to be done, by number.
 struct Places {
     here: Vec<usize>,
     elsewhere: Vec<(NodeInfo, Vec<usize>)>,
 }
 
 impl Dispatcher {
-    /// Goes on with a command that has waited for other nodes, or for keys that its own part needs, and
-    /// counts what it holds from then on.
+    /// Resumes a command that waited for other nodes, or for keys of its own part, and counts its memory from
+    /// then on.
     #[cold]
     pub(crate) fn resume_forwarding(
         &mut self,
@@ -73,7 +73,7 @@ impl Dispatcher {
             Settled::GoOn { .. } if now.mono.since(progress.since) >= PATIENCE_US => {
                 Attempt::Ran(Err(progress.failed(Failure::Unreachable)))
             }
-            // Who has no newer map than the one that it was sent by would be told the same again.
+            // Without a newer map than the last one the answer would be the same.
             Settled::GoOn { was_elsewhere: true } if progress.sent_under == self.executor.seen => {
                 session.route.forward = Some(progress);
                 Attempt::Parked(self.lines.park_to_look_again(now.mono, &mut self.parking))
@@ -82,7 +82,7 @@ impl Dispatcher {
         }
     }
 
-    /// Forwards a command, or what of it lies elsewhere.
+    /// Forwards a command, or its parts that are elsewhere.
     #[cold]
     pub(crate) fn forward(
         &mut self,
@@ -107,7 +107,7 @@ impl Dispatcher {
         match self.places(request, &progress) {
             Err(error) if progress.has_done() => Attempt::Ran(Err(progress.refused(error))),
             Err(error) => Attempt::Refused(error),
-            // It has all come here meanwhile.
+            // All of it has arrived here meanwhile.
             Ok(Places { elsewhere, .. }) if elsewhere.is_empty() && !progress.has_done() => {
                 self.attempt(now, session, request, out)
             }
@@ -121,7 +121,7 @@ impl Dispatcher {
         }
     }
 
-    /// Who owns the keys that are still to be done; an error when that is nobody whom this node may ask.
+    /// The owners of the keys still to be done; an error if there is none to forward to.
     fn places(&self, request: Request<'_>, progress: &Progress) -> Result<Places, ReplyError> {
         let keys = request.keys;
         let mut places = Places { here: Vec::new(), elsewhere: Vec::new() };
@@ -134,7 +134,7 @@ impl Dispatcher {
             }
             match self.executor.ranges.redirect(position) {
                 Redirect::NotServed => return Err(NOT_SERVED),
-                // F3: who begins anew at another node would do again what is done.
+                // F3: starting again at another node would repeat what is done.
                 Redirect::Moved(slot, _) if !progress.has_done() => {
                     let is_one_slot = keys.iter().all(|key| key.slot() == slot);
                     let error = || redirect_error(self.executor.ranges.redirect(position));
@@ -157,7 +157,7 @@ impl Dispatcher {
         }
     }
 
-    /// Sends each part to its owner; the part of this node comes last, when the others are done.
+    /// Sends each part to its owner; this node's part comes last, when the others are done.
     fn send_parts(
         &mut self,
         now: MonotonicUs,
@@ -198,7 +198,7 @@ impl Dispatcher {
         self.lines.send(now, command, requests, &mut self.parking)
     }
 
-    /// Runs what is left of a command over these of its keys, which are here, and answers it.
+    /// Runs the rest of a command over these keys, which are here, and answers it.
     fn run_rest(
         &mut self,
         now: Now,

@@ -1,7 +1,7 @@
-//! Skips a request that is longer than this node takes: the connection that it came over carries other
-//! clients' requests too, and goes on behind it.
+//! Skips a request that is too long for this node: its connection carries other clients' requests too, and
+//! continues behind it.
 
-/// What of the request is still to come.
+/// The rest of the request.
 #[derive(Debug, Default)]
 pub(crate) struct Skip {
     /// How many arguments; `None` before the first line.
@@ -10,13 +10,13 @@ pub(crate) struct Skip {
     bytes: u64,
 }
 
-/// What came of the input.
+/// The result for the input.
 pub(crate) enum Skipped {
-    /// So many bytes of it are skipped, and the request has more.
+    /// So many bytes are skipped, and the request has more.
     More(usize),
     /// The request ended after so many bytes.
     All(usize),
-    /// A line is none that starts an array or an argument.
+    /// A line starts neither an array nor an argument.
     Nonsense,
 }
 
@@ -43,7 +43,7 @@ impl Skip {
                 (Some(arguments), None, Some(b'*')) => self.arguments = Some(arguments),
                 (Some(bytes), Some(arguments), Some(b'$')) if bytes < u64::from(u32::MAX) => {
                     self.arguments = Some(arguments - 1);
-                    // The end of its line comes behind it.
+                    // The line end follows.
                     self.bytes = bytes + 2;
                 }
                 _ => return Skipped::Nonsense,

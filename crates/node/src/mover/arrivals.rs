@@ -1,16 +1,16 @@
 //! Commands that wait until positions of an import have arrived: walks over keys.
 //!
-//! Each is told once, by a wake when the positions are here, or that it has waited in vain. An import that
-//! this mover does not have counts as one that has not come on: the range table that ends it wakes who waits.
+//! Each gets one message: a wake when the positions are here, or the end of its patience. For an unknown
+//! import it simply waits: the range table that ends the import wakes it.
 
 use crate::queue::Ticket;
 use crate::queue::{ToWorker, WorkerIndex};
 use sidle_types::{Fill, MigrationId, MonotonicUs, PositionRange};
 
-/// How many commands may wait; further ones are told at once that they wait in vain.
+/// How many commands may wait; the patience of further ones ends at once.
 const ARRIVALS_MAX: usize = 4096;
 
-/// A command that waits.
+/// A waiting command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub(super) migration: MigrationId,
@@ -35,13 +35,13 @@ impl Arrivals {
         has_room
     }
 
-    /// Takes out those whose waiting is over, each with what it is told.
+    /// Takes out commands whose wait is over, each with its message.
     pub(super) fn take_over(
         &mut self,
         now: MonotonicUs,
         has_arrived: impl Fn(MigrationId, PositionRange) -> bool,
     ) -> Vec<(WorkerIndex, ToWorker)> {
-        let mut told = Vec::new();
+        let mut over = Vec::new();
         self.0.retain(|&Arrival { migration, range, worker, ticket, until }| {
             let message = if has_arrived(migration, range) {
                 ToWorker::Wake { migration, ticket }
@@ -50,10 +50,10 @@ impl Arrivals {
             } else {
                 return true;
             };
-            told.push((worker, message));
+            over.push((worker, message));
             false
         });
-        told
+        over
     }
 
     /// The import is over: the range table without it wakes who waits for it.
@@ -61,7 +61,7 @@ impl Arrivals {
         self.0.retain(|arrival| arrival.migration != migration);
     }
 
-    /// When the first of them has waited in vain.
+    /// When the first patience ends.
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
         self.0.iter().map(|arrival| arrival.until).min()
     }
@@ -71,7 +71,7 @@ impl Arrivals {
         self.0.len()
     }
 
-    /// How full it is.
+    /// Its fill.
     pub(super) fn queue(&self) -> Fill {
         Fill::new("commands that wait for arrivals", self.0.len(), ARRIVALS_MAX)
     }

@@ -1,15 +1,15 @@
-//! How the connections to a source come about, of a migration that may begin.
+//! How a migration that may begin connects to its source.
 //!
-//! A connection that is refused or cut is dialed again: that happens to anybody while strangers crowd the
-//! source's port. Once both stand, and the migration has begun, its machine looks after them.
+//! A refused or cut connection is dialed again: strangers may crowd the source's port. Once both are open,
+//! and the migration has begun, its machine looks after them.
 
 use sidle_types::{MonotonicUs, NodeId};
 use sidle_wire::Lane;
 
-/// For how long a source is dialed before it is reported unreachable. The coordinator gives the preparation
-/// up a while later.
+/// How long a source is dialed before it is reported unreachable. The coordinator gives the preparation up
+/// some time later.
 const DIAL_PATIENCE_US: u64 = 20_000_000;
-/// The pause before a lane is dialed again the first time; it doubles each time, up to [`LONGEST_PAUSE_US`].
+/// The first pause before a lane is dialed again; it doubles each time, up to [`LONGEST_PAUSE_US`].
 const FIRST_PAUSE_US: u64 = 50_000;
 const LONGEST_PAUSE_US: u64 = 1_000_000;
 
@@ -19,15 +19,15 @@ pub(super) struct Dialing {
     peer: NodeId,
     /// When the source is given up.
     until: MonotonicUs,
-    /// Both stood: nothing is dialed again.
+    /// Both were open: nothing is dialed again.
     is_connected: bool,
     lanes: [Dialed; Lane::ALL.len()],
 }
 
-/// How one lane is.
+/// The state of one lane.
 #[derive(Clone, Copy, Debug)]
 struct Dialed {
-    /// When it is dialed again; `None` while it is being opened, or stands.
+    /// When it is dialed again; `None` while it is being opened, or open.
     again_at: Option<MonotonicUs>,
     pause_us: u64,
 }
@@ -44,7 +44,7 @@ impl Dialing {
         self.peer
     }
 
-    /// Both lanes stand.
+    /// Both lanes are open.
     pub(super) fn connected(&mut self) {
         self.is_connected = true;
     }
@@ -64,7 +64,7 @@ impl Dialing {
         false
     }
 
-    /// The lanes that it is time to dial again; they are being opened from now on.
+    /// The lanes due to be dialed again; they count as being opened from now on.
     pub(super) fn take_due(&mut self, now: MonotonicUs) -> impl Iterator<Item = Lane> {
         Lane::ALL
             .into_iter()

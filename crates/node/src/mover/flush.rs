@@ -1,9 +1,9 @@
-//! FLUSHALL at an import: what is here goes, what has not arrived never comes.
+//! FLUSHALL at an import: what is here is removed, what has not arrived never comes.
 //!
-//! Each key has one instant at which it is flushed. A key with an entry is removed, and leaves a tombstone
-//! (M6). Then the machine is told to flush: what has no entry is absent from that instant on. A key that gets
-//! its entry in between keeps it: it was written there, and its flush came just before. Nothing is replayed
-//! in between, since replay belongs to this thread: a record that arrived there would outlive the flush.
+//! Each key is flushed at one instant. A key with an entry is removed, and leaves a tombstone (M6). Then the
+//! machine flushes: what has no entry is absent from that instant on. A key that gets its entry in between
+//! keeps it: it was written there, just after its flush. Nothing is replayed in between, since replay is on
+//! this thread: such a record would outlive the flush.
 
 use sidle_store::{Entry, Leave, LogHead, Store};
 use sidle_types::PositionRange;
@@ -18,9 +18,9 @@ pub(super) fn remove_all(store: &Store, head: &mut LogHead, range: PositionRange
         from = store.visit(position, range.last(), BATCH_RECORDS, &mut |record| {
             let key = record.hashed_key();
             let slot = store.lock_slot(key.slot());
-            // It may have been overwritten since the visit found it, by a write that saw what was there
-            // before: then this goes as well, or the flush would not have happened. An entry is visited once,
-            // so no key is flushed twice.
+            // A write that saw the old value may have replaced it since the visit. Then the new one is
+            // removed, too, or the flush would be undone. An entry is visited once, so no key is flushed
+            // twice.
             if matches!(slot.get(key), Entry::Value(_)) {
                 slot.remove(head, key, Leave::Tombstone).expect("what has an entry can be removed");
             }
@@ -63,7 +63,7 @@ mod tests {
         }
         for _ in 0..3 {
             let resets = std::thread::scope(|scope| {
-                // In the flush's own order, pass by pass, so that the two meet.
+                // In the flush's order, pass by pass, so that the two meet.
                 let writer = scope.spawn(|| {
                     let mut head = store.log_head();
                     let mut resets = vec![0; KEYS];
@@ -87,7 +87,7 @@ mod tests {
             for (number, name) in order.iter().enumerate() {
                 // The flush may have come after the key's last increment.
                 let is_there = store.pin().get(HashedKey::new(name.as_bytes())).value().is_some();
-                assert_eq!(resets[number] + u32::from(!is_there), 1, "{name}: so often was it flushed");
+                assert_eq!(resets[number] + u32::from(!is_there), 1, "{name}: the number of its flushes");
                 sums[number] = if is_there { sums[number] } else { 0 };
             }
         }

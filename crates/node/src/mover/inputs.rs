@@ -1,4 +1,4 @@
-//! What comes into a mover: commands, worker messages, frames, the passing of time.
+//! A mover's inputs: commands, worker messages, frames, time.
 
 use super::arrivals::Arrival;
 use super::*;
@@ -8,11 +8,11 @@ use sidle_migration::{Load, SourceInput, Waiter};
 use sidle_wire::{Hello, Message};
 use std::collections::btree_map::Entry;
 
-/// How often the control thread is told how much has arrived.
-const TELL_INTERVAL_US: u64 = 50_000;
+/// How often the control thread is notified of progress.
+const REPORT_INTERVAL_US: u64 = 50_000;
 
 impl Mover {
-    /// Takes in what the control thread says.
+    /// Handles a command of the control thread.
     ///
     /// # Panics
     /// If the migration belongs to another mover (V1).
@@ -32,7 +32,7 @@ impl Mover {
             }
             MoverStep::StartImport(spec, writer) => {
                 let machine = Importer::new(now, *spec, writer, self.store.log_head());
-                let import = Import { machine, told: ImporterCounters::default(), told_at: now };
+                let import = Import { machine, reported: ImporterCounters::default(), reported_at: now };
                 let expected = self.migrations.remove(&id);
                 let is_expected = |before: &Migration| matches!(before.role, Role::Expected(_));
                 assert!(expected.as_ref().is_none_or(is_expected), "import {id} is started twice");
@@ -44,7 +44,7 @@ impl Mover {
                 let export = Migration::new(Role::Export(Box::new(Exporter::new(now, *spec, writer))));
                 assert!(self.migrations.insert(id, export).is_none(), "export {id} is started twice");
                 self.drain_source(now, id);
-                self.hear_early_greetings(now, id);
+                self.bind_early_greetings(now, id);
             }
             MoverStep::Policy(policy) => {
                 self.target(now, id, TargetInput::Policy(policy));
@@ -63,7 +63,7 @@ impl Mover {
         }
     }
 
-    /// Takes in what workers say and what time brings.
+    /// Handles workers' messages and due timers.
     pub fn turn(&mut self, now: MonotonicUs) {
         self.wakes.flush_all();
         while let Some((worker, message)) = self.wakes.receive() {
@@ -76,10 +76,10 @@ impl Mover {
         exports.into_iter().for_each(|(id, _)| self.source(now, id, SourceInput::Timeout));
         self.dial_again(now);
         self.wake_arrivals(now);
-        self.tell_progress(now);
+        self.report_progress(now);
     }
 
-    /// What the node and its workers have to bear; bulk work slows down for it. To be called every few
+    /// The present load of the node and its workers; bulk work slows down for it. Call it every few
     /// milliseconds, and between pieces of work.
     pub fn load(&mut self, now: MonotonicUs, load: Load) {
         for migration in self.migrations.values_mut() {
@@ -104,16 +104,16 @@ impl Mover {
             ToMover::Await { migration, range, patience_us, ticket } => {
                 let until = now.plus_us(patience_us);
                 if !self.arrivals.add(Arrival { migration, range, worker, ticket, until }) {
-                    self.wakes.tell(worker, ToWorker::WaitedOut(ticket));
+                    self.wakes.send(worker, ToWorker::WaitedOut(ticket));
                 }
             }
             ToMover::Pull { migration, key, ticket } => {
                 if self.import(migration).is_some() {
                     self.target(now, migration, TargetInput::PriorityPull(&key, waiter(ticket)));
                 } else {
-                    // V3: the import is over, or not begun here; whatever is true of the key, the worker will
-                    // see it. This is no answer to its question.
-                    self.wakes.tell(worker, ToWorker::WakeAll(migration));
+                    // V3: the import is over, or not begun here; the worker will see the key's state itself.
+                    // This does not answer its question.
+                    self.wakes.send(worker, ToWorker::WakeAll(migration));
                 }
             }
             ToMover::Flush { migration, ticket } => match self.import(migration) {
@@ -122,7 +122,7 @@ impl Mover {
                     flush::remove_all(&self.store, &mut self.head, range);
                     self.target(now, migration, TargetInput::Flush(waiter(ticket)));
                 }
-                None => self.wakes.tell(worker, ToWorker::Wake { migration, ticket }),
+                None => self.wakes.send(worker, ToWorker::Wake { migration, ticket }),
             },
         }
     }
@@ -155,7 +155,7 @@ impl Mover {
         }
     }
 
-    /// A lane of a migration that may begin was refused or cut, to be dialed again; whether it is such a one.
+    /// A lane of a migration that may begin failed, to be dialed again; whether the migration is one.
     fn dial_failed(&mut self, now: MonotonicUs, migration: MigrationId, lane: Lane) -> bool {
         let Some(Migration { role: Role::Expected(dialing), .. }) = self.migrations.get_mut(&migration)
         else {
@@ -167,7 +167,7 @@ impl Mover {
         true
     }
 
-    /// Dials again what it is time for.
+    /// Dials again what is due.
     fn dial_again(&mut self, now: MonotonicUs) {
         for (&migration, of_it) in &mut self.migrations {
             if let Role::Expected(dialing) = &mut of_it.role {
@@ -215,7 +215,7 @@ impl Mover {
         }
     }
 
-    /// Replays what a message brought; to be called after the mover's output was taken.
+    /// Replays a message's records; call it after the mover's output was taken.
     pub fn replay(&mut self, now: MonotonicUs, pending: PendingReplay<'_>) {
         if let Some(Migration { role: Role::Import(import), .. }) =
             self.migrations.get_mut(&pending.migration)
@@ -226,7 +226,7 @@ impl Mover {
         }
     }
 
-    /// Tells the commands whose positions have arrived, and those that have waited in vain.
+    /// Notifies the commands whose positions have arrived, and those whose patience is over.
     fn wake_arrivals(&mut self, now: MonotonicUs) {
         let migrations = &self.migrations;
         let has_arrived = |id, range| {
@@ -234,24 +234,23 @@ impl Mover {
             import.is_some_and(|import| import.machine.view().has_all(range))
         };
         for (worker, message) in self.arrivals.take_over(now, has_arrived) {
-            self.wakes.tell(worker, message);
+            self.wakes.send(worker, message);
         }
     }
 
-    /// The export has begun: hears the greetings that came before it.
-    fn hear_early_greetings(&mut self, now: MonotonicUs, id: MigrationId) {
+    /// The export has begun: handles the greetings that preceded it.
+    fn bind_early_greetings(&mut self, now: MonotonicUs, id: MigrationId) {
         for (link, hello) in self.links.early_of(id) {
             let nothing = self.message(now, link, Message::Hello(hello));
             assert!(nothing.is_none(), "a greeting brings no records");
         }
     }
 
-    /// Another node greets over a link that is not known yet: binds it, if its migration is known.
+    /// Another node greets over an unbound link: binds it, if its migration is known.
     fn greet(&mut self, now: MonotonicUs, link: Link, hello: &Hello) {
         let migration = hello.scope.migration;
         if !self.migrations.get(&migration).is_some_and(|of_it| matches!(of_it.role, Role::Export(_))) {
-            // The target uses the new map before its source does, so this is the rule. A refusal would make
-            // it wait.
+            // The target uses the new map before its source does, so this is usual. A refusal would delay it.
             return self.links.greeted_early(link, *hello);
         }
         self.bind(link, LinkEnd { migration, lane: hello.lane });
@@ -265,7 +264,7 @@ impl Mover {
         }
     }
 
-    /// Hands an input to a target machine, and carries on what comes out of it.
+    /// Passes an input to a target machine, and carries out its output.
     fn target(&mut self, now: MonotonicUs, id: MigrationId, input: TargetInput<'_>) {
         if let Some(Migration { role: Role::Import(import), .. }) = self.migrations.get_mut(&id) {
             import.handle(now, &self.store, input);
@@ -273,7 +272,7 @@ impl Mover {
         }
     }
 
-    /// Hands an input to a source machine, and carries on what comes out of it.
+    /// Passes an input to a source machine, and carries out its output.
     fn source(&mut self, now: MonotonicUs, id: MigrationId, input: SourceInput<'_>) {
         if let Some(Migration { role: Role::Export(machine), .. }) = self.migrations.get_mut(&id) {
             machine.handle(now, &self.store, input);
@@ -281,12 +280,12 @@ impl Mover {
         }
     }
 
-    fn tell_progress(&mut self, now: MonotonicUs) {
+    fn report_progress(&mut self, now: MonotonicUs) {
         for (&id, migration) in &mut self.migrations {
             let Role::Import(import) = &mut migration.role else { continue };
             let counters = import.machine.counters();
-            if counters != import.told && now.since(import.told_at) >= TELL_INTERVAL_US {
-                (import.told, import.told_at) = (counters, now);
+            if counters != import.reported && now.since(import.reported_at) >= REPORT_INTERVAL_US {
+                (import.reported, import.reported_at) = (counters, now);
                 self.events.push_back(MoverEvent::Report(id, MoverReport::Moved(counters)));
             }
         }

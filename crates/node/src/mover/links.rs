@@ -4,7 +4,7 @@ use sidle_types::MigrationId;
 use sidle_wire::{Hello, Lane};
 use std::collections::BTreeMap;
 
-/// A connection to another node, by the name that the driver gave it; never given twice to one mover.
+/// A connection to another node, by the driver's name for it; never reused at one mover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link(pub u64);
 
@@ -22,7 +22,7 @@ pub(super) type Lanes = [Option<Link>; Lane::ALL.len()];
 enum Purpose {
     /// It is one of the migration's [`Lanes`].
     Lane(LinkEnd),
-    /// Its target knows of the migration before this node does, and is answered as soon as it does.
+    /// Its target knows of the migration before this node, and is answered as soon as this node does.
     Early(Hello),
 }
 
@@ -49,7 +49,7 @@ impl Links {
         self.0.insert(link, Purpose::Early(hello));
     }
 
-    /// The greetings of a migration that is known now; each is bound in place of its greeting.
+    /// The greetings of a migration that has become known; the caller binds each in its greeting's place.
     pub(super) fn early_of(&self, migration: MigrationId) -> Vec<(Link, Hello)> {
         let of_it = self.0.iter().filter_map(|(&link, purpose)| match purpose {
             Purpose::Early(hello) if hello.scope.migration == migration => Some((link, *hello)),
@@ -58,7 +58,7 @@ impl Links {
         of_it.collect()
     }
 
-    /// Gives a lane a link, and returns the one that it had before (V2).
+    /// Binds a link to a lane, and returns the lane's previous link (V2).
     pub(super) fn bind(&mut self, link: Link, end: LinkEnd, lanes: &mut Lanes) -> Option<Link> {
         let used = self.0.insert(link, Purpose::Lane(end));
         assert!(!matches!(used, Some(Purpose::Lane(_))), "V2: {link:?} is in use already");
@@ -67,7 +67,7 @@ impl Links {
         Some(before)
     }
 
-    /// A link is gone; what it was for. The caller takes it from its lane.
+    /// A link is gone; returns its purpose. The caller takes it from its lane.
     pub(super) fn unbind(&mut self, link: Link) -> Option<LinkEnd> {
         match self.0.remove(&link)? {
             Purpose::Lane(end) => Some(end),
@@ -81,13 +81,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bind_replaces_and_the_replaced_is_never_heard() {
+    fn bind_replaces_a_link_and_ignores_the_replaced() {
         let mut links = Links::default();
         let mut lanes = Lanes::default();
         let end = LinkEnd { migration: MigrationId(1), lane: Lane::Bulk };
         assert_eq!(links.bind(Link(1), end, &mut lanes), None);
         assert_eq!(links.bind(Link(2), end, &mut lanes), Some(Link(1)));
-        assert_eq!(links.unbind(Link(1)), None, "a replaced link is never heard again");
+        assert_eq!(links.unbind(Link(1)), None, "a replaced link has no purpose");
         assert_eq!(lanes[Lane::Bulk.index()], Some(Link(2)));
         assert_eq!(links.unbind(Link(2)), Some(end));
         assert_eq!(links.len(), 0);

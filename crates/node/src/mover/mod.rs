@@ -1,20 +1,20 @@
 //! One mover: the migrations that one mover thread carries out.
 //!
-//! Purpose: composition only. A mover owns the source and target machines of its migrations and knows which
-//! connection each of their lanes runs over; it carries frames, worker messages and commands of the control
-//! thread in, and frames, wakes and reports out. What a migration does is decided in crate `migration`.
+//! Purpose: composition only. A mover owns the source and target machines of its migrations and knows the
+//! connection of each of their lanes. It carries frames, worker messages and the control thread's commands
+//! in, and frames, wakes and reports out. Crate `migration` decides what a migration does.
 //!
-//! Call order, for whoever drives it: [`Mover::turn`] whenever the thread was notified or
-//! [`Mover::poll_timeout`] has passed; [`Mover::command`] for what the control thread says;
-//! [`Mover::connected`], [`Mover::message`] and [`Mover::closed`] for what the network says. After any of
-//! them, until each is exhausted: [`Mover::poll_event`], [`Mover::poll_transmit`] for every open link whose
-//! output is short, [`Mover::poll_notify`]. When `message` returned a [`PendingReplay`], that comes first, so
-//! that the next pull is on its way; then [`Mover::replay`], then all of it again.
+//! Call order, for its driver: [`Mover::turn`] whenever the thread was notified or [`Mover::poll_timeout`]
+//! has passed; [`Mover::command`] for the control thread's commands; [`Mover::connected`], [`Mover::message`]
+//! and [`Mover::closed`] for the network's events. After any of them, until each is exhausted:
+//! [`Mover::poll_event`], [`Mover::poll_transmit`] for every open link whose output is short,
+//! [`Mover::poll_notify`]. When `message` returned a [`PendingReplay`], do that first, so that the next pull
+//! is sent; then [`Mover::replay`], then all of it again.
 //!
 //! Invariants:
-//! - V1: a migration belongs to the mover that [`MoverIndex::of`] names, for its whole life; so the commands,
+//! - V1: a migration belongs to the mover that [`MoverIndex::of`] names, from start to end. So the commands,
 //!   frames and worker messages of one migration are never handled on two threads.
-//! - V2: a lane has at most one link; a link that was replaced or closed is never heard again (M10).
+//! - V2: a lane has at most one link; messages over a replaced or closed link are ignored (M10).
 //! - V3: every pull, flush and wait for arrivals that a worker sends is answered, by a wake, a refusal, or
 //!   the new range table that ends the migration.
 //!
@@ -46,7 +46,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wakes::Wakes;
 
-/// What the control thread tells a mover: a migration's next step.
+/// The control thread's command to a mover: a migration's next step.
 pub type MoverCommand = (MigrationId, MoverStep);
 
 /// The next step of a migration at its mover.
@@ -58,11 +58,11 @@ pub enum MoverStep {
     StartImport(Box<MigrationSpec>, ImportWriter),
     /// Take part as the source, once the range is tracked or frozen.
     StartExport(Box<MigrationSpec>, ExportWriter),
-    /// How hard the migration may press on this node from now on.
+    /// The migration's allowed load on this node from now on.
     Policy(MigrationPolicy),
-    /// Every worker has passed a table that this waited for.
+    /// Every worker has passed a table that the migration waited for.
     Passed(Table, BarrierPassed),
-    /// Forget it: it was never committed, or what has not arrived is given up. Nothing is replayed any more.
+    /// Drop it: it was never committed, or missing records are given up. Nothing is replayed any more.
     Drop,
 }
 
@@ -73,13 +73,13 @@ pub enum Table {
     Tracked,
     /// The range is exported: it is frozen (M2).
     Frozen,
-    /// It is without the migration, which is over: an export's memory goes back (M8), an import's tombstones
-    /// go (M6).
+    /// Without the migration, which is over: an export's memory is freed (M8), an import's tombstones are
+    /// removed (M6).
     Over,
 }
 
 impl MoverStep {
-    /// What it is called in logs.
+    /// Its name in logs.
     pub fn name(&self) -> &'static str {
         match self {
             MoverStep::Expect(..) => "prepare import",
@@ -94,7 +94,7 @@ impl MoverStep {
     }
 }
 
-/// What a mover wants its driver to do.
+/// An action for the mover's driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MoverEvent {
     /// Open a connection to this node's bus address; then [`Mover::connected`] or [`Mover::connect_failed`].
@@ -106,19 +106,19 @@ pub enum MoverEvent {
         /// The source.
         peer: NodeId,
     },
-    /// Close a link, for this reason; nothing of it is heard any more.
+    /// Close a link, for this reason; its messages are ignored from now on.
     Close(Link, String),
-    /// Hand this to the control thread.
+    /// Pass this to the control thread.
     Report(MigrationId, MoverReport),
 }
 
-/// What a mover tells the control thread of a migration.
+/// A mover's report of a migration to the control thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MoverReport {
     /// Both connections to the source of an expected migration are open.
     Connected,
-    /// The source of an expected migration could not be reached, however often it was tried; or that of one
-    /// that has begun could not for once, and will be tried again.
+    /// The source of an expected migration is unreachable after all attempts; or that of a migration that has
+    /// begun, after one attempt, with more to follow.
     Unreachable,
     /// Of a copy made before the freeze: the migration may be committed.
     CaughtUp,
@@ -126,17 +126,17 @@ pub enum MoverReport {
     Activated,
     /// How much has arrived.
     Moved(ImporterCounters),
-    /// The import has no memory for what arrives, and waits; or goes on.
+    /// The import waits for memory for what arrives; or it continues.
     Stalled(bool),
     /// Everything has arrived.
     Finished(ImporterCounters),
-    /// The import cannot go on.
+    /// The import cannot continue.
     Failed(String),
-    /// Nothing is kept for it here any more: it was dropped, or memory and tombstones are given back.
+    /// Nothing is kept for it here any more: it was dropped, or memory and tombstones are freed.
     Ended,
 }
 
-/// Records to be replayed once the mover's output was taken.
+/// Records to replay once the mover's output was taken.
 #[derive(Debug)]
 #[must_use = "the partition waits until this is replayed"]
 pub struct PendingReplay<'b> {
@@ -162,13 +162,13 @@ enum Role {
 #[derive(Debug)]
 struct Import {
     machine: Importer,
-    /// What the control thread was told last, and when.
-    told: ImporterCounters,
-    told_at: MonotonicUs,
+    /// The last report to the control thread, and when.
+    reported: ImporterCounters,
+    reported_at: MonotonicUs,
 }
 
 impl Import {
-    /// Takes in whatever brings no records: all but messages.
+    /// Handles every input without records: all but messages.
     fn handle(&mut self, now: MonotonicUs, store: &Store, input: TargetInput<'_>) {
         let replay = self.machine.handle(now, store, input);
         assert!(replay.is_none(), "only messages bring records");
@@ -206,7 +206,7 @@ pub struct Mover {
     index: MoverIndex,
     movers: usize,
     store: Arc<Store>,
-    /// Where flushes leave tombstones.
+    /// Its log head for flushes' tombstones.
     head: LogHead,
     migrations: BTreeMap<MigrationId, Migration>,
     links: Links,
@@ -236,8 +236,7 @@ impl Mover {
         self.index
     }
 
-    /// What is in hand, in words, each with how many of it there are: nothing when no migration is under way
-    /// and nobody has to be told anything.
+    /// Pending work by name, with its count: empty when no migration is open and no message waits.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         [
             ("migrations", self.migrations.len()),

@@ -1,15 +1,15 @@
-//! What comes out of a mover: frames, wakes, reports, and when it wants to be called again.
+//! A mover's outputs: frames, wakes, reports, and its next timeout.
 
 use super::*;
 use crate::queue::Ticket;
 use crate::queue::ToWorker;
 use sidle_migration::{SourceEvent, SourceInput, TargetEvent, Waiter};
 
-/// How soon a mover tries again to tell a worker whose queue is full.
+/// How soon a mover retries a worker's full queue.
 const BLOCKED_RETRY_US: u64 = 1_000;
 
 impl Mover {
-    /// Appends one frame for this link; whether there was one. To be called while the link's output is short.
+    /// Appends one frame for this link; whether there was one. Call it while the link's output is short.
     pub fn poll_transmit(&mut self, now: MonotonicUs, link: Link, out: &mut Vec<u8>) -> bool {
         let Some(LinkEnd { migration, lane }) = self.links.end(link) else { return false };
         match self.migrations.get_mut(&migration).map(|migration| &mut migration.role) {
@@ -19,17 +19,17 @@ impl Mover {
         }
     }
 
-    /// The next thing that the driver should do.
+    /// The driver's next action.
     pub fn poll_event(&mut self) -> Option<MoverEvent> {
         self.events.pop_front()
     }
 
-    /// The next worker whose thread has to be woken.
+    /// The next worker whose thread to wake.
     pub fn poll_notify(&mut self) -> Option<WorkerIndex> {
         self.wakes.poll_notify()
     }
 
-    /// When [`Mover::turn`] is due, if nothing happens before. `now`: the present.
+    /// When [`Mover::turn`] is due, unless something happens before. `now`: the present.
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
         let blocked = self.wakes.is_blocked().then(|| now.plus_us(BLOCKED_RETRY_US));
         (self.migrations.values().filter_map(Migration::poll_timeout))
@@ -38,7 +38,7 @@ impl Mover {
             .min()
     }
 
-    /// Carries out what a target machine asks for.
+    /// Carries out a target machine's requests.
     pub(super) fn drain_target(&mut self, now: MonotonicUs, id: MigrationId) {
         while let Some(Migration { lanes, role: Role::Import(import) }) = self.migrations.get_mut(&id)
             && let Some(event) = import.machine.poll_event()
@@ -58,26 +58,26 @@ impl Mover {
                     self.close_lane(id, lane, &breach.to_string());
                 }
                 TargetEvent::Activated => {
-                    self.wakes.tell_all(ToWorker::WakeAll(id));
+                    self.wakes.send_all(ToWorker::WakeAll(id));
                     self.report(id, MoverReport::Activated);
                 }
                 TargetEvent::Flushed(waiter) => {
                     let (worker, ticket) = named(waiter);
-                    self.wakes.tell(worker, ToWorker::Flushed { migration: id, ticket });
+                    self.wakes.send(worker, ToWorker::Flushed { migration: id, ticket });
                 }
                 TargetEvent::Wake(waiter) => {
                     let (worker, ticket) = named(waiter);
-                    self.wakes.tell(worker, ToWorker::Wake { migration: id, ticket });
+                    self.wakes.send(worker, ToWorker::Wake { migration: id, ticket });
                 }
                 TargetEvent::Refuse(waiter, why) => {
                     let (worker, ticket) = named(waiter);
-                    self.wakes.tell(worker, ToWorker::Refuse(ticket, why));
+                    self.wakes.send(worker, ToWorker::Refuse(ticket, why));
                 }
                 TargetEvent::CaughtUp => self.report(id, MoverReport::CaughtUp),
                 TargetEvent::Stalled => self.report(id, MoverReport::Stalled(true)),
                 TargetEvent::Resumed => self.report(id, MoverReport::Stalled(false)),
                 TargetEvent::Finished => {
-                    self.wakes.tell_all(ToWorker::WakeAll(id));
+                    self.wakes.send_all(ToWorker::WakeAll(id));
                     self.report(id, MoverReport::Finished(counters));
                 }
                 TargetEvent::Failed(failure) => self.report(id, MoverReport::Failed(failure.to_string())),
@@ -86,7 +86,7 @@ impl Mover {
         }
     }
 
-    /// Carries out what a source machine asks for.
+    /// Carries out a source machine's requests.
     pub(super) fn drain_source(&mut self, now: MonotonicUs, id: MigrationId) {
         while let Some(Migration { role: Role::Export(machine), .. }) = self.migrations.get_mut(&id)
             && let Some(event) = machine.poll_event()
@@ -114,7 +114,7 @@ impl Mover {
         }
     }
 
-    /// A link is gone; what it was for.
+    /// A link is gone; returns its purpose.
     pub(super) fn unbind(&mut self, link: Link) -> Option<LinkEnd> {
         let end = self.links.unbind(link)?;
         if let Some(migration) = self.migrations.get_mut(&end.migration) {

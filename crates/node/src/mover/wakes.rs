@@ -1,4 +1,4 @@
-//! What a mover has to tell the workers, kept until their queues take it.
+//! A mover's messages to the workers, kept until their queues have room.
 
 use crate::queue::{MoverPort, ToMover, ToWorker, WorkerIndex};
 use std::collections::{BTreeSet, VecDeque};
@@ -25,20 +25,20 @@ impl Wakes {
         })
     }
 
-    /// Tells one worker.
-    pub(super) fn tell(&mut self, worker: WorkerIndex, message: ToWorker) {
+    /// Sends to one worker.
+    pub(super) fn send(&mut self, worker: WorkerIndex, message: ToWorker) {
         self.kept[usize::from(worker.0)].push_back(message);
         self.flush(worker);
     }
 
-    /// Tells every worker.
-    pub(super) fn tell_all(&mut self, message: ToWorker) {
+    /// Sends to every worker.
+    pub(super) fn send_all(&mut self, message: ToWorker) {
         for worker in 0..self.ports.len() {
-            self.tell(WorkerIndex(worker as u16), message);
+            self.send(WorkerIndex(worker as u16), message);
         }
     }
 
-    /// Tries again what found a queue full.
+    /// Retries messages that found a queue full.
     pub(super) fn flush_all(&mut self) {
         for worker in 0..self.ports.len() {
             if !self.kept[worker].is_empty() {
@@ -52,7 +52,7 @@ impl Wakes {
         self.kept.iter().map(VecDeque::len).sum()
     }
 
-    /// How many workers have to be woken.
+    /// The number of workers to wake.
     pub(super) fn to_wake(&self) -> usize {
         self.notify.len()
     }
@@ -73,7 +73,7 @@ impl Wakes {
         }
     }
 
-    /// The next worker whose thread has to be woken.
+    /// The next worker whose thread to wake.
     pub(super) fn poll_notify(&mut self) -> Option<WorkerIndex> {
         self.notify.pop_first()
     }

@@ -1,24 +1,24 @@
-//! The time of a batch, shared out among its commands.
+//! The time of a batch, divided among its commands.
 //!
-//! Reading a clock takes as long as a tenth of a pipelined GET. So a batch's light commands, those that touch
-//! one key or are marked as fast, have one reading together, and each gets an equal share. What is beyond the
-//! share that a light command can have taken goes to the one that moved most bytes. Every other command is
-//! measured by itself, and so is one that moved many bytes.
+//! Reading a clock costs a tenth of a pipelined GET. So a batch's light commands, those with one key or
+//! marked as fast, share one reading, and each gets an equal part. Time beyond a light command's maximum goes
+//! to the one that moved most bytes. Every other command is measured alone, and so is one that moved many
+//! bytes.
 
 use sidle_commands::CommandId;
 
-/// A light command takes no longer than this; what a lap took beyond is one command's.
+/// The maximum of a light command; the excess of a lap is one command's.
 const LIGHT_NS: u64 = 5_000;
-/// A command that moved so many bytes, request and reply, ends the lap: it is not light.
+/// A command that moved so many bytes, request and reply, ends the lap.
 const HEAVY_BYTES: usize = 16 << 10;
 
-/// Commands of a batch between two readings of the stopwatch. Small, since one begins with every request that
-/// comes alone; a batch has few places.
+/// Commands of a batch between two readings of the stopwatch. Small, since one begins with every single
+/// request; a batch has few places.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lap {
-    /// The reading in front of the first.
+    /// The reading before the first.
     since_ns: u64,
-    /// How many bytes the one moved that moved most.
+    /// Bytes of the command that moved most.
     heaviest_bytes: usize,
     /// Its place.
     heaviest: u8,
@@ -26,18 +26,18 @@ pub(crate) struct Lap {
     first: u8,
     /// The place behind the last.
     end: u8,
-    /// A bit for each place: whether the command ran, and was not refused before.
+    /// A bit for each place: whether the command ran.
     ran: u32,
     /// The first command's id.
     kind: Option<CommandId>,
-    /// Whether all of them ran and are the same command, so that they are counted in one go.
+    /// Whether all of them ran and are the same command, so that they are counted together.
     is_uniform: bool,
 }
 
-/// What the commands of a lap took.
+/// The time of a lap's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spent {
-    /// Each but one.
+    /// Each but the heaviest.
     pub(crate) each_ns: u64,
     /// The one that moved most bytes; never less.
     pub(crate) heaviest_ns: u64,
@@ -66,13 +66,13 @@ impl Lap {
         self.ran >> place & 1 != 0
     }
 
-    /// The command that all of them are, if they are one and all of them ran.
+    /// The single kind of all commands, if all of them ran.
     #[inline]
     pub(crate) fn only_kind(&self) -> Option<CommandId> {
         self.kind.filter(|_| self.is_uniform)
     }
 
-    /// Takes in the next command, which moved so many bytes; whether the lap is to end with it.
+    /// Adds the next command, which moved so many bytes; whether the lap is to end with it.
     #[inline]
     pub(crate) fn take_in(&mut self, kind: Option<CommandId>, bytes: usize, has_run: bool) -> bool {
         if self.is_empty() {
@@ -89,14 +89,14 @@ impl Lap {
         bytes >= HEAVY_BYTES
     }
 
-    /// What it has taken so far; nothing where the clock went back.
+    /// Its time so far; 0 where the clock went back.
     #[inline]
     pub(crate) fn elapsed(&self, reading_ns: u64) -> u64 {
         let elapsed = reading_ns.wrapping_sub(self.since_ns);
         if elapsed > i64::MAX as u64 { 0 } else { elapsed }
     }
 
-    /// Has it begin earlier, by what earlier steps of its first command took.
+    /// Moves its start back by the time of its first command's earlier steps.
     #[inline]
     pub(crate) fn backdate(&mut self, ns: u64) {
         self.since_ns = self.since_ns.wrapping_sub(ns);
@@ -117,7 +117,7 @@ impl Lap {
         Spent { each_ns, heaviest_ns }
     }
 
-    /// The same lap for the next batch: places start again from 0.
+    /// The same lap for the next batch: places start at 0 again.
     #[inline]
     pub(crate) fn next_batch(self) -> Lap {
         Lap::begin(self.since_ns)
@@ -125,7 +125,7 @@ impl Lap {
 }
 
 impl Spent {
-    /// What the command at a place of the lap took.
+    /// The time of the command at a place of the lap.
     #[inline]
     pub(crate) fn of(self, place: usize, lap: Lap) -> u64 {
         if place == usize::from(lap.heaviest) { self.heaviest_ns } else { self.each_ns }
@@ -158,10 +158,10 @@ mod tests {
         let mut lap = Lap::begin(0);
         assert!(lap.take_in(GET, HEAVY_BYTES, true));
         assert_eq!(lap.end(9_000_000), Spent { each_ns: 9_000_000, heaviest_ns: 9_000_000 });
-        // A clock that went back took no time.
+        // A clock that went back counts as no time.
         lap.take_in(GET, 0, true);
         assert_eq!(lap.end(8_000_000), Spent { each_ns: 0, heaviest_ns: 0 });
-        // What an earlier step took is added, also where the clock has just started.
+        // An earlier step's time is added, even right after the clock's start.
         let mut lap = Lap::begin(10);
         lap.backdate(50);
         lap.take_in(GET, 0, true);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lap_of_one_kind_is_told_from_others() {
+    fn a_lap_of_one_kind_is_recognized() {
         let of = |commands: &[(u16, bool)]| {
             let mut lap = Lap::begin(0);
             for &(kind, has_run) in commands {

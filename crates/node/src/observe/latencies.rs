@@ -1,18 +1,18 @@
-//! How the durations of one command are distributed.
+//! The distribution of one command's durations.
 //!
-//! Buckets are logarithmic: each power of two is cut into 32, so a duration is known to 3 %. A worker counts
-//! in a table of its own, made when the command first runs there; readers add the tables up.
+//! Buckets are logarithmic: each power of two is divided into 32, so durations are exact to 3 %. Each worker
+//! counts in its own table, made when the command first runs there; readers add the tables up.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// log2 of the number of buckets that a power of two is cut into.
+/// log2 of the number of buckets per power of two.
 const FINENESS: u32 = 5;
-/// log2 of the longest duration that is told from longer ones, in nanoseconds: 68 s.
+/// log2 of the longest distinguished duration, in nanoseconds: 68 s.
 const LONGEST: u32 = 36;
 const BUCKETS: usize = ((LONGEST - FINENESS + 2) as usize) << FINENESS;
-/// LATENCY HISTOGRAM tells how many calls took less than this, than twice this, and so on.
-const SHORTEST_TOLD_NS: u64 = 1024;
+/// LATENCY HISTOGRAM shows how many calls took less than this, than twice this, and so on.
+const SHORTEST_SHOWN_NS: u64 = 1024;
 
 /// The bucket of a duration.
 fn bucket_of(ns: u64) -> usize {
@@ -38,7 +38,7 @@ fn longest_of(bucket: usize) -> u64 {
 pub(crate) struct Latencies(OnceLock<Box<[AtomicU64]>>);
 
 impl Latencies {
-    /// Counts calls that took so long each.
+    /// Counts calls of this duration each.
     #[inline]
     pub(crate) fn add(&self, ns: u64, calls: u64) {
         let buckets = self.0.get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect());
@@ -79,7 +79,7 @@ impl Distribution {
         self.calls
     }
 
-    /// What so many per cent of the calls took at most, in nanoseconds, to 3 %.
+    /// The duration that so many per cent of the calls do not exceed, in nanoseconds, to 3 %.
     pub(crate) fn percentile_ns(&self, percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.calls as f64).ceil() as u64).clamp(1, self.calls);
         let mut seen = 0;
@@ -90,19 +90,19 @@ impl Distribution {
         longest_of(found.unwrap_or(BUCKETS - 1))
     }
 
-    /// Powers of two, in microseconds (of 1024 ns, rounded down), with how many calls took less; only those
-    /// at which the number grows.
+    /// Powers of two, in microseconds (of 1024 ns, rounded down), with the number of shorter calls; only
+    /// where it grows.
     pub(crate) fn steps(&self) -> Vec<(u64, u64)> {
         let mut steps = Vec::new();
-        let (mut seen, mut bucket, mut told) = (0, 0, 0);
-        for limit in (0..).map(|power| SHORTEST_TOLD_NS << power) {
+        let (mut seen, mut bucket, mut shown) = (0, 0, 0);
+        for limit in (0..).map(|power| SHORTEST_SHOWN_NS << power) {
             while bucket < BUCKETS && longest_of(bucket) < limit {
                 seen += self.buckets[bucket];
                 bucket += 1;
             }
-            if seen > told {
+            if seen > shown {
                 steps.push((limit / 1000, seen));
-                told = seen;
+                shown = seen;
             }
             if seen == self.calls || bucket == BUCKETS {
                 break;

@@ -1,9 +1,9 @@
-//! What commands took: the time itself, its distribution, and what took long.
+//! Commands' durations: the time itself, its distribution, and slow commands.
 //!
-//! The clock belongs to whoever drives the node. A [`Worker`](crate::Worker) is given a stopwatch and reads
-//! it at the edges of what it runs: once behind each batch, and around the commands of a batch that may take
-//! longer than the others ([`Lap`]). What is measured goes to the command's counters ([`Latencies`]), and
-//! where it is long to SLOWLOG ([`SlowLog`]) and LATENCY ([`Spikes`]).
+//! The driver of the node owns the clock. A [`Worker`](crate::Worker) gets a stopwatch and reads it around
+//! what it runs: once after each batch, and around those of its commands that may take longer ([`Lap`]).
+//! Durations go to the command's counters ([`Latencies`]), long ones also to SLOWLOG ([`SlowLog`]) and
+//! LATENCY ([`Spikes`]).
 
 mod lap;
 mod latencies;

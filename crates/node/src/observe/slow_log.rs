@@ -1,21 +1,21 @@
-//! SLOWLOG: the latest commands that took long.
+//! SLOWLOG: the latest slow commands.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many arguments of a request are kept, the last of them saying how many more there were.
+/// The most arguments of a request that are kept; the last one gives the number of the others.
 const KEPT_ARGUMENTS: usize = 32;
-/// So many bytes of each.
+/// The most bytes of each.
 const KEPT_BYTES: usize = 128;
 
-/// A command that took long.
+/// A slow command.
 #[derive(Debug)]
 pub(crate) struct SlowEntry {
     /// Never given twice by a node.
     pub(crate) id: u64,
     /// When it ended, in seconds of the wall clock.
     pub(crate) at_seconds: u64,
-    /// What it took.
+    /// Its duration.
     pub(crate) microseconds: u64,
     /// The request, shortened.
     pub(crate) arguments: Vec<Vec<u8>>,
@@ -25,7 +25,7 @@ pub(crate) struct SlowEntry {
     pub(crate) name: String,
 }
 
-/// The latest commands that took long. The lock is taken only for those, and for SLOWLOG.
+/// The latest slow commands. The lock is taken only for those, and for SLOWLOG.
 #[derive(Debug, Default)]
 pub(crate) struct SlowLog(Mutex<Entries>);
 
@@ -36,7 +36,7 @@ struct Entries {
 }
 
 impl SlowLog {
-    /// Enters a command, whose id is still to be given, and drops the oldest beyond `most`.
+    /// Enters a command without an id yet, and drops the oldest beyond `most`.
     pub(crate) fn enter(&self, mut entry: SlowEntry, most: u64) {
         let mut entries = self.entries();
         entry.id = entries.next_id;
@@ -61,7 +61,7 @@ impl SlowLog {
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        // Entries are whole at every instant that could panic.
+        // Entries are whole wherever a panic could happen.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

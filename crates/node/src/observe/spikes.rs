@@ -1,12 +1,12 @@
-//! LATENCY's spikes: for each kind of event the latest that took long.
+//! LATENCY's spikes: the latest long durations of each kind of event.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many are kept of each kind, as in Redis.
+/// The most kept of each kind, as in Redis.
 const KEPT: usize = 160;
 
-/// A spike: the second in which it was, and the milliseconds that it took.
+/// A spike: its second, and its milliseconds.
 pub(crate) type Spike = (u64, u64);
 
 /// The latest spikes of every kind. The lock is taken only for those, and for LATENCY.
@@ -19,7 +19,7 @@ struct Event {
     longest_ms: u64,
 }
 
-/// What LATENCY LATEST tells of a kind.
+/// A kind's values in LATENCY LATEST.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Latest {
     pub(crate) event: &'static str,
@@ -27,13 +27,13 @@ pub(crate) struct Latest {
     pub(crate) longest_ms: u64,
 }
 
-/// What kind of event a command is.
+/// A command's kind of event.
 pub(crate) fn event_of(is_fast: bool) -> &'static str {
     if is_fast { "fast-command" } else { "command" }
 }
 
 impl Spikes {
-    /// Enters a spike. Of one second the longest is kept.
+    /// Enters a spike. Of each second the longest is kept.
     pub(crate) fn enter(&self, event: &'static str, (second, ms): Spike) {
         let mut events = self.events();
         let event = events.entry(event).or_default();
@@ -57,14 +57,14 @@ impl Spikes {
         latest.collect()
     }
 
-    /// Those of one kind that are kept, the oldest first.
+    /// The kept spikes of one kind, oldest first.
     pub(crate) fn history(&self, event: &[u8]) -> Vec<Spike> {
         let events = self.events();
         let event = std::str::from_utf8(event).ok().and_then(|name| events.get(name));
         event.map(|event| event.oldest_first.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// Forgets these kinds' spikes, or all where none is named; of how many kinds there were any.
+    /// Drops these kinds' spikes, or all where none is named; returns how many kinds had any.
     pub(crate) fn reset(&self, named: &[&[u8]]) -> usize {
         let mut events = self.events();
         let before = events.len();

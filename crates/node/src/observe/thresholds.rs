@@ -1,4 +1,4 @@
-//! From when on a command is noted, and what is kept of it: the parameters behind SLOWLOG and LATENCY.
+//! The durations from which a command is noted, and how much is kept: the parameters of SLOWLOG and LATENCY.
 
 use sidle_commands::parse_i64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -9,7 +9,7 @@ const SPIKE: &str = "latency-monitor-threshold";
 const TRACKING: &str = "latency-tracking";
 const PERCENTILES: &str = "latency-tracking-info-percentiles";
 
-/// The parameters as numbers, for those who must not look them up.
+/// The parameters as numbers, for hot paths.
 #[derive(Debug)]
 pub(crate) struct Thresholds {
     /// `slowlog-log-slower-than` in microseconds; `u64::MAX`: nothing is slow.
@@ -37,7 +37,7 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Whoever takes so long, in nanoseconds, belongs into SLOWLOG, LATENCY or both.
+    /// Durations from this on, in nanoseconds, belong into SLOWLOG, LATENCY or both.
     #[inline]
     pub(crate) fn notable_ns(&self) -> u64 {
         self.notable_ns.load(Relaxed)
@@ -53,7 +53,7 @@ impl Thresholds {
         ns / 1_000_000 >= self.spike_ms.load(Relaxed)
     }
 
-    /// From how many milliseconds on a duration belongs into LATENCY; `None`: none does.
+    /// The milliseconds from which a duration belongs into LATENCY; `None`: never.
     pub(crate) fn spike_ms(&self) -> Option<u64> {
         Some(self.spike_ms.load(Relaxed)).filter(|&ms| ms != u64::MAX)
     }
@@ -69,7 +69,7 @@ impl Thresholds {
         self.tracks.load(Relaxed)
     }
 
-    /// Takes up a parameter that has changed; others are nothing to it.
+    /// Applies a changed parameter; ignores others.
     pub(crate) fn apply(&self, name: &str, value: &str) {
         let number = value.parse::<i64>().ok();
         match (name, number) {
@@ -84,7 +84,7 @@ impl Thresholds {
         self.notable_ns.store(slow_ns.min(spike_ns), Relaxed);
     }
 
-    /// Why one of the parameters cannot have this value, in Redis's words.
+    /// Why one of the parameters refuses this value, in Redis's words.
     pub(crate) fn objection(name: &str, value: &[u8]) -> Option<&'static str> {
         let number = |least: i64, otherwise| match parse_i64(value) {
             None => Some("argument couldn't be parsed into an integer"),
@@ -108,7 +108,7 @@ impl Thresholds {
     }
 }
 
-/// The percentiles that INFO tells, from the parameter's value.
+/// The percentiles that INFO shows, from the parameter's value.
 pub(crate) fn percentiles(value: &str) -> Option<Vec<f64>> {
     let words = value.split(' ').filter(|_| !value.is_empty());
     words.map(|word| word.parse().ok().filter(|percent: &f64| percent.is_finite())).collect()

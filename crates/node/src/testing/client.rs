@@ -12,7 +12,7 @@ use sidle_resp::{
 };
 use std::collections::VecDeque;
 
-/// The longest argument that a test node takes of another one.
+/// The longest argument that a test node accepts from another one.
 pub const FORWARDED_BYTES: usize = 4 << 20;
 
 /// What a connection waits for.
@@ -22,7 +22,7 @@ pub enum Waits {
     No,
     /// A ticket of its worker.
     Parked(Ticket),
-    /// The control thread, which has not been told yet.
+    /// The control thread, which has not been notified yet.
     Control(ControlRequest),
     /// The control thread's answer.
     Answer,
@@ -30,7 +30,7 @@ pub enum Waits {
     Closed,
 }
 
-/// One connection to one worker: what was sent and not yet run, what came back and was not yet read.
+/// One connection to one worker: unread requests, and unread replies.
 pub struct TestClient {
     session: Session,
     parser: RequestParser,
@@ -42,7 +42,7 @@ pub struct TestClient {
     received: VecDeque<Value>,
     pushes: VecDeque<Value>,
     attributes: Vec<(Value, Value)>,
-    /// Whether what comes back is left as bytes, for a client that reads them itself.
+    /// Whether replies are left as bytes, for a client that parses them itself.
     is_raw: bool,
 }
 
@@ -73,12 +73,12 @@ impl TestClient {
         TestClient { session, parser, is_raw: true, ..TestClient::connect(shared, now) }
     }
 
-    /// From now on what comes back is not read here: see [`take_output`](Self::take_output).
+    /// From now on replies are not parsed here: see [`take_output`](Self::take_output).
     pub fn keep_raw(&mut self) {
         self.is_raw = true;
     }
 
-    /// The bytes that came back to a connection that keeps them raw, since the last time.
+    /// The reply bytes of a raw connection since the last call.
     pub fn take_output(&mut self) -> Vec<u8> {
         assert!(self.is_raw, "the replies were read already");
         std::mem::take(&mut self.output)
@@ -99,8 +99,7 @@ impl TestClient {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Lets the worker run what is in the input, unless the connection waits; returns whether it got
-    /// anywhere.
+    /// Lets the worker run the input, unless the connection waits; returns whether it made progress.
     pub fn serve(&mut self, worker: &mut Worker, now: Now) -> bool {
         if self.session.has_asides() {
             let before = self.output.len();
@@ -124,7 +123,7 @@ impl TestClient {
         served.consumed > 0
     }
 
-    /// The worker returned this ticket: if it is this connection's, it goes on.
+    /// The worker returned this ticket: its connection continues.
     pub fn wake(&mut self, ticket: Ticket) {
         if matches!(self.waits, Waits::Parked(own) if own == ticket) {
             self.waits = Waits::No;
@@ -138,23 +137,23 @@ impl TestClient {
         self.take_in();
     }
 
-    /// Lets the worker tell what it has to tell without being asked.
+    /// Lets the worker send pushes.
     pub fn push(&mut self, worker: &Worker) {
         worker.write_pushes(&mut self.session, &mut self.output);
         self.take_in();
     }
 
-    /// The oldest reply that was not read.
+    /// The oldest unread reply.
     pub fn receive(&mut self) -> Option<Value> {
         self.received.pop_front()
     }
 
-    /// The oldest push that was not read.
+    /// The oldest unread push.
     pub fn receive_push(&mut self) -> Option<Value> {
         self.pushes.pop_front()
     }
 
-    /// All attributes so far, oldest first, and forgets them.
+    /// Takes all attributes so far, oldest first.
     pub fn take_attributes(&mut self) -> Vec<(Value, Value)> {
         std::mem::take(&mut self.attributes)
     }

@@ -1,7 +1,7 @@
 //! Several whole nodes and their coordinator on virtual time, driven by real commands.
 //!
-//! Nothing here is random or real: time jumps to the next thing that happens, messages take a fixed time, and
-//! a test decides what is held back, cut, or not given a turn.
+//! Nothing here is random or real: time jumps to the next event, messages take a fixed time, and a test
+//! decides what is held back, cut, or not given a turn.
 
 use super::TestClient;
 use super::network::{Delivery, LATENCY_US, Network, Purpose, Sent, Side};
@@ -18,10 +18,10 @@ use sidle_resp::Value;
 use sidle_types::{MigrationId, MonotonicUs, NodeId, Speaks, WallMs};
 use sidle_wire::Message;
 
-/// How much memory a node has in its next incarnation.
+/// A node's memory in its next incarnation.
 const RESTARTED_MEMORY_BYTES: u64 = 64 << 20;
 
-/// How a test cluster is made.
+/// The setup of a test cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterSetup {
     /// How many nodes.
@@ -40,7 +40,7 @@ impl Default for ClusterSetup {
     }
 }
 
-/// A connection of a test, by number.
+/// A test's connection, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientKey(pub usize);
 
@@ -106,7 +106,7 @@ impl TestCluster {
         }
     }
 
-    /// Does everything that happens at this instant.
+    /// Does everything due at this instant.
     pub fn settle(&mut self) {
         // Far more rounds than any instant needs: what never settles is a fault.
         for _ in 0..100_000 {
@@ -131,8 +131,7 @@ impl TestCluster {
         panic!("the cluster does not settle at {} us", self.network.now_us);
     }
 
-    /// Does what happens now, then jumps to the next instant at which something happens, at most to
-    /// `until_us`.
+    /// Does what is due now, then jumps to the next event, at most to `until_us`.
     pub fn advance(&mut self, until_us: u64) {
         self.settle();
         let now = self.now();
@@ -162,7 +161,7 @@ impl TestCluster {
         let limit = self.network.now_us + 60_000_000;
         self.settle();
         while !holds(self) {
-            assert!(self.network.now_us < limit, "it never came to pass that {what}");
+            assert!(self.network.now_us < limit, "it never happened that {what}");
             self.advance(limit);
             self.settle();
         }
@@ -252,7 +251,7 @@ impl TestCluster {
         while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
             let message = Message::parse(frame).expect("nodes send sound messages");
             if let Some(pending) = self.mover(node, migration).message(now.mono, Link(connection), message) {
-                // Workers run while a mover replays: whatever they may see half done, they see here.
+                // Workers run while a mover replays: they see everything half done.
                 self.nodes[node].step_workers(now);
                 self.mover(node, migration).replay(now.mono, pending);
             }
@@ -268,8 +267,8 @@ impl TestCluster {
         &mut movers[usize::from(index.0)]
     }
 
-    /// A node's process ends and another begins: it has lost its data, its connections and everything it knew
-    /// but its identity.
+    /// A node's process ends and another begins: it has lost its data, its connections and all knowledge but
+    /// its identity.
     pub fn restart(&mut self, node: usize) {
         self.network.cut_off(node);
         let mut info = self.nodes[node].info.clone();
@@ -290,7 +289,7 @@ impl TestCluster {
         ClientKey(key)
     }
 
-    /// A new connection that speaks Sidle's protocol.
+    /// A new connection with Sidle's protocol.
     pub fn connect_aware(&mut self, node: usize, worker: usize) -> ClientKey {
         let key = self.connect(node, worker);
         self.ask(key, "HELLO 3");
@@ -298,14 +297,14 @@ impl TestCluster {
         key
     }
 
-    /// A new connection for a client that reads the bytes itself, from its greeting on.
+    /// A new connection for a client that parses the bytes itself, from the greeting on.
     pub fn connect_raw(&mut self, node: usize, worker: usize) -> ClientKey {
         let key = self.connect(node, worker);
         self.client(key).keep_raw();
         key
     }
 
-    /// The client closes a connection, whatever it waits for.
+    /// The client closes a connection, even a waiting one.
     pub fn disconnect(&mut self, key: ClientKey) {
         for node in &mut self.nodes {
             if let Some((worker, client)) = node.clients.remove(&key.0) {
@@ -323,7 +322,7 @@ impl TestCluster {
         &mut found.expect("no such connection").1
     }
 
-    /// Serves one connection now, and lets nothing else happen.
+    /// Serves one connection now, and nothing else.
     pub fn serve_alone(&mut self, key: ClientKey) {
         let now = self.now();
         for node in &mut self.nodes {
@@ -339,13 +338,13 @@ impl TestCluster {
         self.client(key).send(&args);
     }
 
-    /// The reply to the oldest request that has none yet, if it comes without time passing.
+    /// The reply to the oldest open request, if it arrives without time passing.
     pub fn reply_now(&mut self, key: ClientKey) -> Option<Value> {
         self.settle();
         self.client(key).receive()
     }
 
-    /// The reply to the oldest request that has none yet.
+    /// The reply to the oldest open request.
     pub fn reply(&mut self, key: ClientKey) -> Value {
         let mut reply = None;
         self.run_until("a reply comes", |cluster| {
@@ -361,6 +360,6 @@ impl TestCluster {
         self.reply(key)
     }
 
-    /// As long as a message takes to another node and back.
+    /// The time of a message to another node and back.
     pub const ROUND_TRIP_US: u64 = 2 * LATENCY_US;
 }

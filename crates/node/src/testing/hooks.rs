@@ -1,18 +1,17 @@
-//! Places in a worker's path where a test can let something happen.
+//! Places in a worker's path where a test can run a hook.
 
 use sidle_store::Store;
 
 type Hook = Box<dyn FnOnce(&Store) + Send>;
 
-/// What happens at those places; nothing unless a test says so.
+/// The hooks of those places; none by default.
 #[derive(Default)]
 pub struct Hooks {
     judged: Option<Hook>,
 }
 
 impl Hooks {
-    /// Has `hook` called once, after the next decision about keys and before its command looks into the
-    /// store.
+    /// Calls `hook` once, after the next decision about keys and before its command looks into the store.
     pub fn once_judged(&mut self, hook: impl FnOnce(&Store) + Send + 'static) {
         self.judged = Some(Box::new(hook));
     }

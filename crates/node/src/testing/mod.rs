@@ -1,4 +1,4 @@
-//! What tests drive a node with, on virtual time: connections without sockets, whole nodes without threads.
+//! Tests' drivers of a node, on virtual time: connections without sockets, whole nodes without threads.
 
 mod client;
 mod cluster;

@@ -1,4 +1,4 @@
-//! Links between test nodes: ordered, with latency, to be held, cut and restored.
+//! Links between test nodes: ordered, with latency; tests hold, cut and restore them.
 
 use crate::forward::ForwardLink;
 use sidle_cluster::{CoordinatorSays, ToCoordinator, ToNode};
@@ -9,13 +9,13 @@ use sidle_types::{MigrationId, NodeId};
 use sidle_wire::{FrameReader, Lane};
 use std::collections::BTreeMap;
 
-/// How long a message is under way between two nodes.
+/// How long a message travels between two nodes.
 pub const LATENCY_US: u64 = 40;
 
-/// Chooses among what the coordinator says.
+/// Selects coordinator messages.
 type IsKind = fn(&CoordinatorSays) -> bool;
 
-/// What goes over a link.
+/// A link's message.
 #[derive(Clone)]
 pub(super) enum Sent {
     ToCoordinator(ToCoordinator),
@@ -23,21 +23,21 @@ pub(super) enum Sent {
     Bytes(Vec<u8>),
 }
 
-/// Something that has come. Of a connection the opener is the target of the migration, or who forwards.
+/// An arrived message. A connection's opener is the migration's target, or the forwarder.
 pub(super) type Delivery = Arrival<u64, Sent>;
 
-/// The link between the nodes and the coordinator, which always stands; connections have numbers above.
+/// The nodes' link to the coordinator, which is always open; connections have higher numbers.
 const COORDINATOR: u64 = 0;
 
 /// Nothing is lost or overtaken by itself.
 const WAYS: [Quality; 2] = [Quality::sound(LATENCY_US, LATENCY_US); 2];
 
-/// What a connection between two nodes is for.
+/// The purpose of a connection between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A lane of a migration, between two movers.
     Lane(MigrationId, Lane),
-    /// What a worker of the opener forwards: what it calls the connection, and the version of the protocol.
+    /// A worker of the opener forwards: its name for the connection, and the protocol version.
     Forward { worker: usize, link: ForwardLink, version: RespVersion },
 }
 
@@ -67,35 +67,34 @@ impl Connection {
     }
 }
 
-/// Everything under way between the nodes and the coordinator.
+/// Everything in flight between the nodes and the coordinator.
 #[derive(Default)]
 pub struct Network {
     pub(super) now_us: u64,
     links: Links<u64, Sent>,
-    /// What links ask for; these draw nothing that matters.
+    /// Links need it; nothing depends on its draws.
     random: Random,
-    /// By number, those included that are being opened or have been closed.
+    /// By number, opening and closed ones included.
     pub(super) connections: BTreeMap<u64, Connection>,
     last_connection: u64,
-    /// Bulk frames stay on their way while this is set: what has not arrived does not arrive, except out of
-    /// turn.
+    /// Bulk frames stay in flight while this is set: missing records arrive out of turn only.
     pub hold_bulk: bool,
-    /// Priority frames stay on their way while this is set: pulls out of turn, and activation.
+    /// Priority frames stay in flight while this is set: pulls out of turn, and activation.
     pub hold_priority: bool,
-    /// Forwarded requests and their replies stay on their way while this is set.
+    /// Forwarded requests and their replies stay in flight while this is set.
     pub hold_forwarded: bool,
     /// Connections stay half open while this is set.
     pub hold_opening: bool,
-    /// What the coordinator says of this kind to this node is lost on its way.
+    /// Coordinator messages of this kind to this node are lost.
     pub lose: Option<(NodeId, IsKind)>,
-    /// What this node says to the coordinator is lost on its way.
+    /// This node's messages to the coordinator are lost.
     pub mute: Option<NodeId>,
-    /// What the coordinator says of this kind is kept as well, to come once more.
+    /// Coordinator messages of this kind are kept as well, to arrive again.
     pub keep: Option<IsKind>,
     kept: Vec<ToNode>,
     /// Connections break and cannot be opened while this is set.
     pub is_cut: bool,
-    /// Bytes that travelled between movers.
+    /// Bytes sent between movers.
     pub bytes: u64,
 }
 
@@ -117,7 +116,7 @@ impl Network {
         self.send(COORDINATOR, Side::Opener, Sent::ToNode(message));
     }
 
-    /// Everything that was kept comes once more.
+    /// All kept messages arrive again.
     pub fn repeat_kept(&mut self) {
         for message in std::mem::take(&mut self.kept) {
             self.send_to_node(message);
@@ -144,19 +143,19 @@ impl Network {
         }
     }
 
-    /// The connections that stand.
+    /// The open connections.
     pub(super) fn standing(&self) -> impl Iterator<Item = (u64, &Connection)> {
         self.links.open_links().filter_map(|link| Some((link, self.connections.get(&link)?)))
     }
 
-    /// One end closed the connection: the other hears of it, and nothing more.
+    /// One end closed the connection: the other is notified, and receives nothing more.
     pub(super) fn close(&mut self, connection: u64, by: Side) {
         if self.links.is_open(connection) {
             self.end(connection, |side| side != by);
         }
     }
 
-    /// Breaks a connection, and everything on its way over it is lost.
+    /// Breaks a connection; everything in flight over it is lost.
     pub(super) fn break_off(&mut self, connection: u64) {
         self.end(connection, |_| true);
     }
@@ -172,23 +171,23 @@ impl Network {
         those.into_iter().for_each(|connection| self.break_off(connection));
     }
 
-    /// Breaks every connection, and everything on its way over them is lost.
+    /// Breaks every connection; everything in flight is lost.
     pub fn cut(&mut self) {
         self.is_cut = true;
         self.break_off_those(|_| true);
     }
 
-    /// How many connections there are over which requests are forwarded.
+    /// How many connections forward requests.
     pub fn forwarding_connections(&self) -> usize {
         self.standing().filter(|(_, known)| known.is_forward()).count()
     }
 
-    /// Breaks every connection over which requests are forwarded; what is on its way over them is lost.
+    /// Breaks every forwarding connection; everything in flight is lost.
     pub fn cut_forwarding(&mut self) {
         self.break_off_those(Connection::is_forward);
     }
 
-    /// Breaks every connection of a node, and gives up those that it waits for.
+    /// Breaks every connection of a node, opening ones included.
     pub(super) fn cut_off(&mut self, node: usize) {
         self.break_off_those(|known| known.opener == node || known.acceptor == node);
         let Network { connections, links, random, .. } = self;
@@ -201,7 +200,7 @@ impl Network {
         });
     }
 
-    /// The open connection that a worker of a node calls so.
+    /// A worker's open connection with this name.
     pub(super) fn forwarding(&self, node: usize, worker: usize, link: ForwardLink) -> Option<u64> {
         let is_it = |known: &Connection| {
             let Purpose::Forward { worker: of, link: called, .. } = known.purpose else { return false };
@@ -210,7 +209,7 @@ impl Network {
         self.standing().find(|(_, known)| is_it(known)).map(|(connection, _)| connection)
     }
 
-    /// The next thing that has arrived by now.
+    /// The next message that has arrived by now.
     pub(super) fn receive(&mut self) -> Option<Delivery> {
         let Network { links, connections, lose, mute, .. } = self;
         let holds = |connection: &u64| match connections.get(connection).map(|known| known.purpose) {
@@ -233,7 +232,7 @@ impl Network {
         })
     }
 
-    /// Lets everything through again that was held.
+    /// Releases everything held.
     pub fn release(&mut self) {
         (self.hold_bulk, self.hold_priority, self.hold_opening) = (false, false, false);
         self.hold_forwarded = false;

@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 
 /// How many movers a test node has.
 const MOVERS: u16 = 2;
-/// As much output a link may have before a mover writes no more into it.
+/// The most output of a link before a mover stops writing to it.
 const LINK_OUTPUT_BYTES: usize = 256 << 10;
 
 /// A whole node.
 pub struct TestNode {
-    /// Who it is.
+    /// Its identity.
     pub info: NodeInfo,
     /// What is shared.
     pub parts: NodeParts,
@@ -31,19 +31,18 @@ pub struct TestNode {
     pub(super) movers: Vec<Mover>,
     /// Its control.
     pub control: NodeControl,
-    /// Its connections, by the cluster's number for them, with the worker that each lives on.
+    /// Its connections, by the cluster's number for them, each with its worker.
     pub(super) clients: BTreeMap<usize, (usize, TestClient)>,
-    /// Connections over which other nodes forward, by the network's number, with the worker that each lives
-    /// on.
+    /// Connections over which other nodes forward, by the network's number, each with its worker.
     pub(super) forwarded: BTreeMap<u64, (usize, TestClient)>,
-    /// Workers that get no turn: their boundary is not passed, their connections are not served.
+    /// Workers without a turn: they pass no boundary and serve no connection.
     pub held_workers: Vec<usize>,
-    /// What the control noted.
+    /// The control's notes.
     pub notes: Vec<String>,
 }
 
 impl TestNode {
-    /// What its movers have in hand, in words, each with how many of it there are.
+    /// Its movers' pending work by name, with its count.
     pub fn movers_in_hand(&self) -> Vec<(&'static str, usize)> {
         self.movers.iter().flat_map(Mover::in_hand).collect()
     }
@@ -83,7 +82,7 @@ impl TestNode {
         }
     }
 
-    /// Does everything that there is to do now; returns whether there was anything.
+    /// Does everything due now; returns whether there was anything.
     pub(super) fn step(&mut self, me: usize, now: Now, ids: &[NodeId], network: &mut Network) -> bool {
         let mut progress = self.step_workers(now);
         progress |= self.step_forwarding(me, now, ids, network);
@@ -113,7 +112,7 @@ impl TestNode {
             for client in mine {
                 progress |= client.serve(worker, now);
             }
-            // Movers look at their queues at every step.
+            // Movers check their queues at every step.
             while worker.poll_notify().is_some() {
                 progress = true;
             }
@@ -121,7 +120,7 @@ impl TestNode {
         progress
     }
 
-    /// Carries what workers forward, and what they answer to other nodes.
+    /// Carries workers' forwarded requests, and their answers to other nodes.
     fn step_forwarding(&mut self, me: usize, now: Now, ids: &[NodeId], network: &mut Network) -> bool {
         let mut progress = false;
         for (index, worker) in self.workers.iter_mut().enumerate() {
@@ -232,7 +231,7 @@ impl TestNode {
         while let Some(event) = self.control.poll_event() {
             progress = true;
             match event {
-                // Workers look at the barrier at every step.
+                // Workers check the barrier at every step.
                 ControlEvent::NotifyWorkers | ControlEvent::Joined(_) => {}
                 ControlEvent::Mover(mover, command) => {
                     self.movers[usize::from(mover.0)].command(now.mono, command);
@@ -249,7 +248,7 @@ impl TestNode {
         progress
     }
 
-    /// A connection is gone, whatever it waits for.
+    /// A connection is gone, even a waiting one.
     pub(super) fn drop_client(&mut self, worker: usize, mut client: TestClient) {
         let session = client.session();
         let tickets: Vec<_> = session.ticket().into_iter().chain(session.aside_tickets()).collect();

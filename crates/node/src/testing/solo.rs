@@ -16,13 +16,13 @@ use sidle_testbed::fixtures::node_info_at;
 use sidle_types::{MonotonicUs, WallMs};
 use std::sync::Arc;
 
-/// A member of a test cluster; `number` tells it apart.
+/// A member of a test cluster, identified by `number`.
 pub fn node_info(number: u8) -> NodeInfo {
     let client_addr = HostPort::new("127.0.0.1", 7000 + u16::from(number)).expect("a good address");
     node_info_at(number, client_addr)
 }
 
-/// What the workers, the movers and the control of a test node share.
+/// The parts shared by a test node's workers, movers and control.
 pub fn parts(info: &NodeInfo, workers: u16, memory_bytes: u64) -> NodeParts {
     let process = ProcessFacts {
         node: info.id,
@@ -58,7 +58,7 @@ impl SoloNode {
         SoloNode::with_memory(64 << 20)
     }
 
-    /// A node that owns every position, with so much memory.
+    /// A node that owns every position, with this much memory.
     pub fn with_memory(bytes: u64) -> SoloNode {
         let info = node_info(1);
         let parts = parts(&info, 1, bytes);
@@ -78,7 +78,7 @@ impl SoloNode {
     /// One request and its reply.
     ///
     /// # Panics
-    /// If the reply does not come at once.
+    /// If there is no reply at once.
     pub fn ask(&mut self, client: &mut TestClient, request: &str) -> Value {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         client.send(&args);

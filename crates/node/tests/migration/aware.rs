@@ -1,4 +1,4 @@
-//! Clients that opted in: "not here yet", frozen reads, progress, pushes. And those that did not: none of it.
+//! Clients that opted in: "not here yet", frozen reads, progress, pushes. Clients that did not: none of it.
 
 use crate::common::*;
 use sidle_migration::{OnMissing, SourceReads};
@@ -28,10 +28,10 @@ fn a_read_that_misses_is_not_here_yet_and_the_source_has_it() {
     assert_eq!(scene.cluster.ask(target, "GET key"), Value::Null);
 }
 
-/// By whatever protocol, if the target serves meanwhile: as its choices say, and nobody is left without the
-/// value.
+/// By every protocol, the answer follows its choices if the target serves meanwhile, and every client gets
+/// the value.
 #[test]
-fn what_a_client_is_told_of_a_key_that_is_not_here_yet() {
+fn the_answer_for_a_key_that_is_not_here_yet() {
     for_protocols_that(serves_while_it_fills, 2, |mut scene| {
         scene.fill(keys("key", 10));
         let (target, source) = (scene.cluster.connect_aware(1, 0), scene.cluster.connect_aware(0, 0));
@@ -92,7 +92,7 @@ fn a_frozen_read_of_an_expired_record_is_absent() {
     scene.finish(id);
 }
 
-/// The migration and the partitions' positions that an attribute tells of.
+/// The migration and the partitions' positions of a progress attribute.
 fn progress((name, value): &(Value, Value)) -> (MigrationId, Vec<Option<Position>>) {
     assert_eq!(name, &Value::Simple("sidle-progress".into()));
     let Value::Array(items) = value else { panic!("not an array: {value:?}") };
@@ -106,25 +106,25 @@ fn progress((name, value): &(Value, Value)) -> (MigrationId, Vec<Option<Position
 }
 
 #[test]
-fn progress_is_told_when_it_moved_and_never_to_others() {
+fn progress_is_sent_when_it_moved_and_never_to_others() {
     let mut scene = Scene::new();
     scene.fill(keys("key", 2000));
-    let (told, plain) = (scene.cluster.connect_aware(1, 0), scene.to[1]);
+    let (aware, plain) = (scene.cluster.connect_aware(1, 0), scene.to[1]);
     let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    scene.cluster.ask(told, "GET key1");
-    let first = scene.cluster.client(told).take_attributes();
-    assert_eq!(first.len(), 1, "the first reply tells");
+    scene.cluster.ask(aware, "GET key1");
+    let first = scene.cluster.client(aware).take_attributes();
+    assert_eq!(first.len(), 1, "the first reply carries it");
     assert_eq!(progress(&first[0]).0, id);
     scene.cluster.run_for(5_000);
-    scene.cluster.ask(told, "GET key1");
-    assert_eq!(scene.cluster.client(told).take_attributes(), [], "it has not moved");
+    scene.cluster.ask(aware, "GET key1");
+    assert_eq!(scene.cluster.client(aware).take_attributes(), [], "it has not moved");
     scene.cluster.network.release();
     let mut seen = progress(&first[0]).1;
     let mut tellings = 0;
     for round in 0..400 {
         scene.cluster.run_for(20);
-        scene.cluster.ask(told, &format!("GET key{round}"));
-        for attribute in scene.cluster.client(told).take_attributes() {
+        scene.cluster.ask(aware, &format!("GET key{round}"));
+        for attribute in scene.cluster.client(aware).take_attributes() {
             let (of, now) = progress(&attribute);
             assert_eq!(of, id);
             let later = |position: &Option<Position>| position.map_or(u64::MAX, |position| position.0);
@@ -135,10 +135,10 @@ fn progress_is_told_when_it_moved_and_never_to_others() {
         scene.cluster.ask(plain, "GET key1");
     }
     assert!(tellings > 0);
-    assert_eq!(scene.cluster.client(plain).take_attributes(), [], "nobody else is told");
+    assert_eq!(scene.cluster.client(plain).take_attributes(), [], "no other client receives it");
     scene.finish(id);
-    scene.cluster.ask(told, "GET key1");
-    assert_eq!(scene.cluster.client(told).take_attributes(), [], "it is over");
+    scene.cluster.ask(aware, "GET key1");
+    assert_eq!(scene.cluster.client(aware).take_attributes(), [], "it is over");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn hot_keys_arrive_out_of_turn_by_sampling() {
             return scene.finish(id);
         }
     }
-    panic!("two thousand misses of one key, and none of them was sampled");
+    panic!("none of two thousand misses of one key was sampled");
 }
 
 #[test]
@@ -166,14 +166,14 @@ fn attributes_do_not_stand_before_pushes_or_waiting_commands() {
     scene.fill(keys("key", 10));
     let target = scene.cluster.connect_aware(1, 0);
     let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    // It waits, and is run again: the progress is told once, with the reply.
+    // It waits, and runs again: the progress is sent once, with the reply.
     assert_eq!(scene.cluster.ask(target, "INCR number"), int(1));
     assert_eq!(scene.cluster.client(target).take_attributes().len(), 1);
     scene.finish(id);
 }
 
 #[test]
-fn the_map_is_pushed_to_those_who_asked() {
+fn the_map_is_pushed_to_clients_that_opted_in() {
     let mut scene = Scene::new();
     let aware = scene.cluster.connect_aware(0, 1);
     let plain = scene.cluster.connect(0, 1);
@@ -191,7 +191,7 @@ fn the_map_is_pushed_to_those_who_asked() {
     assert_eq!(scene.cluster.client(plain).receive_push(), None);
     let Value::Bulk(json) = scene.cluster.ask(aware, "SIDLE.MAP") else { panic!("no map") };
     let map: sidle_cluster::TabletMap = serde_json::from_slice(&json).expect("a map");
-    assert_eq!(map.epoch().0 as i64, *epochs.last().expect("told"));
+    assert_eq!(map.epoch().0 as i64, *epochs.last().expect("a push was received"));
 }
 
 #[test]

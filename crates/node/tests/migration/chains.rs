@@ -43,7 +43,7 @@ fn back_at_once_waits_until_the_first_copy_is_gone() {
         done(&mut scene, id);
         scene.ask(1, "DEL key1");
         scene.ask(1, "SET key2 at-b");
-        // The old copy is still given back in slices when the range is asked for again.
+        // The old copy is still being freed in slices when the range is requested again.
         let back = scene.start("SLOTS 0-16383", 0);
         scene.finish(back);
         assert_eq!(scene.state(back), "done");
@@ -68,11 +68,11 @@ fn on_to_a_third_node() {
             scene.client("INCR counter");
             scene.finish(first);
             let second = scene.start_and_hold("SLOTS 0-16383", 2);
-            // Clients with any older map are led on.
+            // Clients with any older map are redirected step by step.
             let (owner, other) = if copies_ahead(&scene.protocol) { (1, 2) } else { (2, 1) };
             assert_eq!(scene.ask(0, "GET key7"), moved("key7", owner));
             assert_eq!(scene.ask(other, "GET key7"), moved("key7", owner));
-            // The first migration's frozen copy is no longer an answer.
+            // The first migration's frozen copy no longer answers.
             let over = error(&format!("SIDLEDONE migration {first} is over, ask the owner"));
             assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {first} GET key7")), over);
             assert_eq!(scene.ask(1, &format!("SIDLE.FROZEN {first} GET key7")), over);

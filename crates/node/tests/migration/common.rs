@@ -1,4 +1,4 @@
-//! A cluster of two or three nodes with keys in it, and migrations stopped at the point that a test is about.
+//! A cluster of two or three nodes with keys, and migrations stopped at the tested point.
 
 use sidle_migration::{Copies, FULVA, PROTOCOLS, ProtocolChoices, Serves};
 use sidle_node::testing::{ClientKey, ClusterSetup, TestCluster};
@@ -32,20 +32,19 @@ pub(crate) fn ask(key: &str, node: usize) -> Value {
     error(&format!("ASK {} 127.0.0.1:{}", Slot::of_key(key.as_bytes()), 7001 + node))
 }
 
-/// Runs a story with every protocol that there is, each time in a scene of its own, and names those that it
-/// fails with.
+/// Runs a scenario with every protocol, each time in a new scene, and names those that fail.
 pub(crate) fn for_every_protocol(story: impl Fn(Scene)) {
     for_protocols_that(|_| true, 2, story);
 }
 
-/// The same with those that make a choice, of which there must be one, and so many nodes.
+/// The same with protocols that make a choice (at least one), and so many nodes.
 pub(crate) fn for_protocols_that(
     choose: impl Fn(&ProtocolChoices) -> bool,
     nodes: usize,
     story: impl Fn(Scene),
 ) {
     let chosen: Vec<ProtocolChoices> = PROTOCOLS.iter().copied().copied().filter(choose).collect();
-    assert!(!chosen.is_empty(), "no protocol makes that choice");
+    assert!(!chosen.is_empty(), "no protocol has that choice");
     let fails = |protocol: &ProtocolChoices| {
         let scene =
             Scene { protocol: *protocol, ..Scene::of(ClusterSetup { nodes, ..ClusterSetup::default() }) };
@@ -75,9 +74,9 @@ pub(crate) fn serves_while_it_fills(protocol: &ProtocolChoices) -> bool {
 pub(crate) struct Scene {
     pub(crate) cluster: TestCluster,
     pub(crate) to: Vec<ClientKey>,
-    /// What migrations use that name no protocol themselves.
+    /// The protocol of migrations without one.
     pub(crate) protocol: ProtocolChoices,
-    /// Where the last one goes to.
+    /// The target of the last one.
     pub(crate) target: usize,
 }
 
@@ -98,9 +97,9 @@ impl Scene {
         self.cluster.ask(self.to[node], request)
     }
 
-    /// What a client comes to in the middle of a migration that is held: it asks the target, and follows a
-    /// redirection. Where the protocol serves nobody meanwhile it waits until everything is let through, and
-    /// nothing is held any more.
+    /// A client's request in the middle of a held migration: it asks the target, and follows a redirection.
+    /// If the protocol serves nothing meanwhile, it waits until everything is released, and nothing is held
+    /// any more.
     pub(crate) fn client(&mut self, request: &str) -> Value {
         let to = self.to[self.target];
         self.cluster.send(to, request);
@@ -122,19 +121,19 @@ impl Scene {
         }
     }
 
-    /// Sets these keys, by way of the first node.
+    /// Sets these keys, through the first node.
     pub(crate) fn fill(&mut self, keys: impl IntoIterator<Item = String>) {
         for key in keys {
             assert_eq!(self.ask(0, &format!("SET {key} old-{key}")), ok());
         }
     }
 
-    /// Asks for a migration of all slots to a node; it runs once the coordinator has its way.
+    /// Requests a migration of all slots to a node; it runs once the coordinator starts it.
     pub(crate) fn start(&mut self, span: &str, to: usize) -> MigrationId {
         self.start_by(self.protocol.name, span, to)
     }
 
-    /// The same by any protocol. One that copies before the freeze has begun to when this returns.
+    /// The same by any protocol. One that copies before the freeze is copying when this returns.
     pub(crate) fn start_by(&mut self, protocol: &str, span: &str, to: usize) -> MigrationId {
         self.target = to;
         let request = format!("SIDLE.MIGRATE START {span} TO 127.0.0.1:{} PROTOCOL {protocol}", 7001 + to);
@@ -144,9 +143,9 @@ impl Scene {
         }
     }
 
-    /// Starts a migration and lets it come to its middle: bulk frames are held from here on. The source is
-    /// frozen, nothing has arrived, and the target serves if the protocol lets it. Or the copy is made but
-    /// for what changes from here on.
+    /// Starts a migration and runs it to its middle: bulk frames are held from here on. The source is frozen,
+    /// nothing has arrived, and the target serves if the protocol allows. Or the copy is complete, except for
+    /// later changes.
     pub(crate) fn start_and_hold(&mut self, span: &str, to: usize) -> MigrationId {
         if copies_ahead(&self.protocol) {
             return self.copy_and_hold(span, to);
@@ -160,8 +159,8 @@ impl Scene {
         id
     }
 
-    /// Starts a migration that copies before the freeze, and lets the copy be made but for what changes from
-    /// here on: bulk frames are held then.
+    /// Starts a migration that copies before the freeze, and completes the copy, except for later changes:
+    /// bulk frames are held then.
     pub(crate) fn copy_and_hold(&mut self, span: &str, to: usize) -> MigrationId {
         assert!(copies_ahead(&self.protocol));
         self.cluster.network.hold_bulk = true;
@@ -181,7 +180,7 @@ impl Scene {
             hold(self);
         }
         let id = self.start("SLOTS 0-16383", 1);
-        // Of a copy that is made ahead that is the second barrier.
+        // For a copy made ahead that is the second barrier.
         hold(self);
         self.cluster
             .run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(id).is_some());
@@ -189,7 +188,7 @@ impl Scene {
         id
     }
 
-    /// Lets everything through again, and waits for the end of the migration.
+    /// Releases everything, and waits for the end of the migration.
     pub(crate) fn finish(&mut self, id: MigrationId) {
         self.cluster.network.release();
         self.cluster.run_until("the migration is over", |cluster| {
@@ -198,7 +197,7 @@ impl Scene {
                 table.map().migration(id).is_none() && table.import(id).is_none()
             })
         });
-        // Memory goes back in slices, and tombstones too.
+        // Memory and tombstones are freed in slices.
         self.cluster.run_for(1_000_000);
     }
 
@@ -221,7 +220,7 @@ pub(crate) fn position(key: &str) -> Position {
     Position::of_key(key.as_bytes())
 }
 
-/// The lower and the upper half of the slot of `{tag}`, as a migration is asked for them.
+/// The lower and the upper half of the slot of `{tag}`, as arguments of a migration.
 pub(crate) fn halves_of_the_slot() -> (String, String) {
     let slot = Slot::of_key(b"{tag}");
     let (first, last) = (Position::first_of(slot), Position::last_of(slot));

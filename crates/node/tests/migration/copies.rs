@@ -1,5 +1,5 @@
-//! A range that is copied while its source serves it: nobody sees anything of the copy, and what ends it
-//! before the commit leaves no trace.
+//! A range that is copied while its source serves it: the copy is invisible, and leaves no trace if it ends
+//! before the commit.
 
 use crate::common::*;
 use sidle_cluster::CoordinatorSays;
@@ -59,12 +59,12 @@ fn everything_that_changes_while_it_is_copied_arrives() {
     });
 }
 
-/// Nobody who asks the target about its keys hears of what it does not own.
+/// A client of the target never sees keys that the target does not own.
 #[test]
 fn the_copy_is_not_the_targets_to_show() {
     for_protocols_that(copies_ahead, 2, |mut scene| {
         scene.fill(keys("key", 100));
-        // What is sent is copied, and the last round held back.
+        // Sent records are copied, and the last round is held back.
         let id = scene.start_by(&format!("{},few=0,rounds=1000", scene.protocol.name), EVERYTHING, 1);
         scene.cluster.run_until("something is copied", |cluster| !cluster.nodes[1].parts.store.is_empty());
         assert_eq!(scene.ask(1, "DBSIZE"), int(0));
@@ -88,7 +88,7 @@ fn cancelled_while_it_is_copied() {
         assert_no_trace(&mut scene);
         assert_eq!(scene.state(id), "cancelled");
         assert_eq!(scene.ask(0, "GET key1"), bulk("new"));
-        // And once more, to the end.
+        // And again, to the end.
         let id = scene.start(EVERYTHING, 1);
         scene.finish(id);
         assert_eq!(scene.ask(1, "GET key1"), bulk("new"));
@@ -96,7 +96,7 @@ fn cancelled_while_it_is_copied() {
     });
 }
 
-/// A source that has not heard that an earlier copy was given up marks for the later one.
+/// A source that does not know the end of an earlier copy marks changes for the later one.
 #[test]
 fn cancelled_and_copied_again_at_once() {
     for_protocols_that(copies_ahead, 3, |mut scene| {
@@ -117,26 +117,23 @@ fn cancelled_and_copied_again_at_once() {
     });
 }
 
-/// To the source the range is an import still, into which it writes without marks: it is tracked when that is
-/// over (C6).
+/// For the source the range is still an import, whose writes have no marks: it is tracked when the import
+/// ends (C6).
 #[test]
-fn a_source_that_has_not_heard_of_its_imports_end() {
+fn a_source_that_does_not_know_its_imports_end() {
     for_protocols_that(copies_ahead, 2, |mut scene| {
         scene.fill(keys("key", 100));
         let there = scene.start_by(FULVA.name, EVERYTHING, 1);
         scene
             .cluster
             .run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(there).is_some());
-        let is_map = |said: &CoordinatorSays| matches!(said, CoordinatorSays::MapUpdate { .. });
+        let is_map = |message: &CoordinatorSays| matches!(message, CoordinatorSays::MapUpdate { .. });
         scene.cluster.network.lose = Some((scene.cluster.nodes[1].info.id, is_map));
         scene.cluster.run_for(2_000_000);
         assert_eq!(scene.state(there), "done");
         let back = scene.start(EVERYTHING, 0);
         scene.cluster.run_for(2_000_000);
-        assert!(
-            scene.cluster.nodes[1].workers[0].ranges().import(there).is_some(),
-            "it does not know better"
-        );
+        assert!(scene.cluster.nodes[1].workers[0].ranges().import(there).is_some(), "it has no newer map");
         assert_eq!(scene.ask(1, "DEL key1"), int(1));
         assert_eq!(scene.ask(1, "SET key2 new"), ok());
         assert_eq!(scene.ask(0, &format!("SIDLE.MIGRATE SET {back} RATE 1000000")), ok());
@@ -180,12 +177,12 @@ fn the_target_restarts_while_it_is_copied() {
 }
 
 /// After the commit the last changes are lost with the source. The copy may hold what they replaced, so none
-/// of it is served, and that is told.
+/// of it is served, and the error reports that.
 #[test]
 fn the_source_restarts_before_the_last_round() {
     for_protocols_that(copies_ahead, 2, |mut scene| {
         scene.fill(keys("key", 100));
-        // The copy is through, and the freeze waits for a worker.
+        // The copy is complete, and the freeze waits for a worker.
         let id = scene.start(EVERYTHING, 1);
         scene.cluster.nodes[0].held_workers = vec![1];
         scene
@@ -206,14 +203,14 @@ fn the_source_restarts_before_the_last_round() {
     });
 }
 
-/// The same, and the target hears of no map until all is over: it has the range, and has never heard that the
+/// The same, and the target receives no map until all is over. It owns the range without a report that the
 /// migration ran (C8).
 #[test]
-fn the_source_restarts_before_the_last_round_and_the_target_hears_of_it_late() {
+fn the_source_restarts_before_the_last_round_and_the_target_is_notified_late() {
     for_protocols_that(copies_ahead, 2, |mut scene| {
         scene.fill(keys("key", 100));
         let id = scene.start(EVERYTHING, 1);
-        let is_map = |said: &CoordinatorSays| matches!(said, CoordinatorSays::MapUpdate { .. });
+        let is_map = |message: &CoordinatorSays| matches!(message, CoordinatorSays::MapUpdate { .. });
         scene.cluster.network.lose = Some((scene.cluster.nodes[1].info.id, is_map));
         scene.cluster.nodes[0].held_workers = vec![1];
         while scene.state(id) != "running" {
@@ -223,7 +220,7 @@ fn the_source_restarts_before_the_last_round_and_the_target_hears_of_it_late() {
         scene.cluster.run_for(5_000_000);
         scene.to[0] = scene.cluster.connect(0, 0);
         assert_eq!(scene.state(id), "failed");
-        assert_eq!(scene.cluster.nodes[1].parts.store.len(), 100, "it does not know better");
+        assert_eq!(scene.cluster.nodes[1].parts.store.len(), 100, "it has no newer map");
         assert_eq!(scene.ask(1, "GET key1"), moved("key1", 0));
         scene.cluster.network.lose = None;
         scene.cluster.run_until("it has the range", |cluster| {
@@ -239,7 +236,7 @@ fn the_source_restarts_before_the_last_round_and_the_target_hears_of_it_late() {
     });
 }
 
-/// A copy for which there is no memory waits, says so, and can be given up.
+/// A copy without memory waits, reports that, and can be given up.
 #[test]
 fn no_memory_for_the_copy() {
     let setup = ClusterSetup { memory_bytes: vec![64 << 20, 16 << 20, 0], ..ClusterSetup::default() };

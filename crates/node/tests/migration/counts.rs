@@ -1,12 +1,11 @@
-//! Counting and listing keys while they move: each key counts once, at its owner, whether it has arrived or
-//! not.
+//! Counting and listing keys while they move: each key counts once, at its owner, arrived or not.
 
 use crate::common::*;
 use sidle_node::testing::TestCluster;
 use sidle_resp::Value;
 use std::collections::BTreeSet;
 
-/// As long as the last of what was written without looking needs to be probed: two intervals and the ways.
+/// The longest that the last blind write waits for its probe: two intervals and the ways.
 const PROBED_US: u64 = 10_000;
 
 fn number(reply: Value) -> i64 {
@@ -16,13 +15,13 @@ fn number(reply: Value) -> i64 {
     }
 }
 
-/// How many keys the nodes have together by their own account. No time passes.
+/// The sum of the nodes' own key counts. No time passes.
 fn sum(scene: &mut Scene) -> i64 {
     (0..scene.to.len()).map(|node| number(scene.ask(node, "DBSIZE"))).sum()
 }
 
-/// The same as INFO and the coordinator's report tell it.
-fn told_sums(scene: &mut Scene) -> (i64, i64) {
+/// The same sum from INFO and from the coordinator's report.
+fn shown_sums(scene: &mut Scene) -> (i64, i64) {
     let keyspace = |scene: &mut Scene, node: usize| {
         let Value::Bulk(text) = scene.ask(node, "INFO keyspace") else { panic!("no text") };
         let text = String::from_utf8(text).expect("text");
@@ -45,7 +44,7 @@ fn texts(reply: Value) -> BTreeSet<String> {
     items.into_iter().map(text).collect()
 }
 
-/// Sets keys with values so long that they come in several pulls.
+/// Sets keys with values long enough for several pulls.
 fn fill_with_long_values(scene: &mut Scene, keys: &[String]) {
     let value = "x".repeat(700);
     for key in keys {
@@ -91,7 +90,7 @@ fn counts_add_up_in_the_middle_with_deletions_and_overwrites() {
             model.insert(format!("number{index}"));
             scene.client(&format!("DEL never{index}"));
         }
-        // Overwritten, and deleted then; made here, and deleted then.
+        // Overwritten, then deleted; made here, then deleted.
         scene.client("DEL key0");
         scene.client("DEL fresh0");
         model.remove("key0");
@@ -100,7 +99,7 @@ fn counts_add_up_in_the_middle_with_deletions_and_overwrites() {
         let expected = model.len() as i64;
         assert_eq!(sum(&mut scene), expected);
         scene.cluster.run_for(500_000);
-        assert_eq!(told_sums(&mut scene), (expected, expected));
+        assert_eq!(shown_sums(&mut scene), (expected, expected));
         scene.finish(id);
         assert_eq!(sum(&mut scene), expected);
     });
@@ -189,7 +188,7 @@ fn scan_goes_on_as_soon_as_keys_arrive() {
         scene.cluster.network.release();
         let released_at = scene.cluster.now().mono;
         let reply = scene.cluster.reply(walker);
-        assert!(scene.cluster.now().mono.since(released_at) < 100_000, "it was woken by the keys");
+        assert!(scene.cluster.now().mono.since(released_at) < 100_000, "the keys woke it");
         assert!(!scan(reply).1.is_empty());
         scene.finish(id);
     });
@@ -240,7 +239,7 @@ fn whole_listings_give_up_when_keys_do_not_arrive() {
             let Value::Error(text) = scene.ask(1, request) else { panic!("{request} was answered") };
             assert!(text.starts_with("TRYAGAIN ") && text.contains("SCAN"), "{text}");
             assert!(scene.cluster.now().mono.since(asked_at) < 11_000_000);
-            // What the migration does not touch is answered at once.
+            // Requests outside the migration are answered at once.
             let other = request.replace("5061", "12182").replace("KEYS *", "CLUSTER COUNTKEYSINSLOT 12182");
             let at_source = scene.ask(0, &other);
             assert!(!matches!(at_source, Value::Error(_)), "{at_source:?}");

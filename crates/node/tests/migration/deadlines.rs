@@ -32,7 +32,7 @@ fn expired_at_the_target_stays_a_tombstone() {
         assert_eq!(scene.client("SET key short PX 20"), ok());
         scene.cluster.run_for(30_000);
         assert_eq!(scene.client("GET key"), Value::Null);
-        // Active expiry removes it; what remains must keep the source's value out.
+        // Active expiry removes it; a tombstone must keep the source's value out.
         let now = scene.cluster.now();
         let owner = usize::from(!copies_ahead(&scene.protocol));
         for _ in 0..10 {

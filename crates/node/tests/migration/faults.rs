@@ -1,4 +1,4 @@
-//! Links that break, and what happens between a decision and its command.
+//! Broken links, and events between a decision and its command.
 
 use crate::common::*;
 use sidle_resp::Value;
@@ -70,13 +70,13 @@ fn a_source_that_refuses_connections_is_dialed_again_while_the_migration_is_prep
 }
 
 #[test]
-fn only_who_made_a_keys_entry_reports_it_as_written_unseen() {
+fn only_the_maker_of_a_keys_entry_reports_it_as_written_unseen() {
     let mut scene = Scene::new();
     scene.fill(keys("key", 10));
     let id = scene.start_and_hold("SLOTS 0-16383", 1);
     assert_eq!(scene.ask(1, "DBSIZE"), int(10));
-    // Another worker writes the key in between, and is still to report it. Were both reports answered, the
-    // key would be taken off twice.
+    // Another worker writes the key in between, and has yet to report it. With two answered reports the key
+    // would be subtracted twice.
     scene.cluster.nodes[1].workers[0].hooks().once_judged(|store| {
         let key = sidle_types::HashedKey::new(b"key1");
         let mut head = store.log_head();
@@ -95,8 +95,8 @@ fn a_record_that_arrives_between_decision_and_look_up_is_found() {
     let mut scene = Scene::new();
     scene.fill(["key".to_owned()]);
     let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    // A key that was deleted here has an entry: the command runs. Were the store asked before the progress,
-    // or the first look-up handed on, what happens in between would be missed.
+    // A key that was deleted here has an entry: the command runs. If the store were read before the progress,
+    // or the first look-up passed on, events in between would be missed.
     assert_eq!(scene.ask(1, "DEL key"), int(1));
     scene.cluster.nodes[1].workers[0].hooks().once_judged(|store| {
         let key = sidle_types::HashedKey::new(b"key");

@@ -28,7 +28,7 @@ fn flushall_by_the_owner_discards_what_has_not_arrived() {
 }
 
 #[test]
-fn flushall_at_the_target_answers_those_who_wait_for_a_key() {
+fn flushall_at_the_target_answers_commands_that_wait_for_a_key() {
     for_protocols_that(serves_while_it_fills, 2, |mut scene| {
         scene.fill(["key".to_owned()]);
         let id = scene.start_and_hold("SLOTS 0-16383", 1);
@@ -45,7 +45,7 @@ fn flushall_at_the_target_answers_those_who_wait_for_a_key() {
 #[test]
 fn flushall_at_the_source_leaves_the_frozen_copy_alone() {
     for_protocols_that(freezes_first, 2, |mut scene| {
-        // foo lies in slot 12182 and stays, bar lies in slot 5061 and goes.
+        // foo is in slot 12182 and stays, bar is in slot 5061 and moves.
         scene.fill(["foo".to_owned(), "bar".to_owned()]);
         let id = scene.start_and_hold("SLOTS 0-8191", 1);
         assert_eq!(scene.ask(0, "FLUSHALL"), ok());

@@ -1,5 +1,4 @@
-//! A slot that is split between nodes, for clients that know whole slots only: the owner that is shown serves
-//! all of it.
+//! A slot split between nodes, for clients that know whole slots only: the shown owner serves all of it.
 
 use crate::common::*;
 use sidle_node::testing::{ClusterSetup, FORWARDED_BYTES, LATENCY_US};
@@ -52,7 +51,7 @@ impl Split {
         bulk(&self.words(&format!("old-{name}")))
     }
 
-    /// What the other node's workers still have in hand, and this node's.
+    /// Pending work of the other node's workers, and of this node's.
     fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let nodes = self.scene.cluster.nodes.iter();
         nodes.flat_map(|node| node.workers.iter().flat_map(|worker| worker.in_hand())).collect()
@@ -171,7 +170,7 @@ fn what_needs_both_halves_at_once_is_refused_with_the_reason() {
 }
 
 #[test]
-fn who_is_not_shown_sends_several_keys_to_who_is() {
+fn another_owner_redirects_several_keys_to_the_shown_one() {
     let mut split = Split::new();
     assert_eq!(split.ask(1, "MGET $a $x"), moved("{tag}", 0));
     assert_eq!(split.ask(1, "MGET $x $y"), Value::Array(vec![split.old("$x"), split.old("$y")]));
@@ -188,7 +187,7 @@ fn a_slot_is_served_while_its_parts_move() {
         let mut split = Split { scene, below, above };
         split.send("MGET $a $x");
         split.scene.cluster.run_for(20_000);
-        // Where nobody serves the half meanwhile, the command waits.
+        // If nothing serves the half meanwhile, the command waits.
         split.scene.cluster.network.release();
         let old = Value::Array(vec![split.old("$a"), split.old("$x")]);
         assert_eq!(split.reply(), old);
@@ -219,7 +218,7 @@ fn three_owners_serve_one_command() {
 }
 
 #[test]
-fn an_owner_out_of_reach_is_reported_and_nothing_hangs() {
+fn an_unreachable_owner_is_reported_and_nothing_hangs() {
     let mut split = Split::new();
     split.scene.cluster.network.cut();
     for request in ["GET $x", "SET $x 1", "MSET $a 1 $x 2"] {
@@ -240,7 +239,7 @@ fn a_read_goes_out_again_and_a_write_is_reported_when_the_connection_breaks() {
     let mut split = Split::new();
     assert_eq!(split.ask(0, "SET $x 1"), ok());
     for request in ["GET $x", "MGET $a $x", "INCR $x", "MSET $a 7 $x 8"] {
-        // Reads on, so that there is a connection to break.
+        // Continues to read, so that there is a connection to break.
         split.ask(0, "GET $x");
         split.send(request);
         split.scene.cluster.run_for(LATENCY_US + LATENCY_US / 2);
@@ -256,7 +255,7 @@ fn a_read_goes_out_again_and_a_write_is_reported_when_the_connection_breaks() {
 }
 
 #[test]
-fn a_node_that_says_nothing_is_waited_for_so_long_and_no_longer() {
+fn a_silent_node_is_waited_for_only_so_long() {
     let mut split = Split::new();
     assert_eq!(split.ask(0, "GET $x"), split.old("$x"));
     split.scene.cluster.network.hold_forwarded = true;
@@ -306,8 +305,8 @@ fn connections_that_nobody_uses_are_closed() {
     assert_eq!(split.scene.cluster.network.forwarding_connections(), 1);
 }
 
-/// A slot whose lower half is node 0's, of whose upper half one key is node 1's, and another one is on its
-/// way there from node 2 and does not arrive: `$x` is node 1's, `$y` is the one that is awaited.
+/// The slot's lower half is node 0's, and `$x` of the upper half node 1's. `$y` is awaited: it is moving
+/// there from node 2 and does not arrive.
 fn split_with_a_key_under_way() -> Split {
     let scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
     let mut split = Split::of(scene);
@@ -330,13 +329,13 @@ fn a_request_that_waits_for_a_key_holds_up_no_other() {
         let request = split.words(&format!("SET $x {number}"));
         assert_eq!(split.scene.cluster.ask(other, &request), ok());
         let took_us = split.scene.cluster.now().mono.0 - before_us;
-        assert!(took_us < 10_000, "it waits for a key that it does not need: {took_us} us");
+        assert!(took_us < 10_000, "it waited for a key that it does not need: {took_us} us");
     }
     split.scene.cluster.network.release();
     assert_eq!(split.reply(), split.old("$y"), "the pull goes on meanwhile");
     split.scene.cluster.run_for(2_000_000);
     assert_eq!(split.in_hand(), []);
-    assert_eq!(split.scene.cluster.network.forwarding_connections(), 1, "one connection does");
+    assert_eq!(split.scene.cluster.network.forwarding_connections(), 1, "one connection suffices");
 }
 
 #[test]
@@ -385,8 +384,7 @@ fn a_request_that_the_owner_cannot_take_is_refused_alone() {
     assert_eq!(split.scene.cluster.network.forwarding_connections(), 1);
 }
 
-/// The lower half of the slot is node 0's and `$x` node 1's, which answers; `$y` is node 2's, which waits for
-/// it.
+/// The slot's lower half is node 0's and `$x` node 1's, which answers; `$y` is node 2's, which waits for it.
 fn split_of_which_a_part_waits() -> Split {
     let scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
     let mut split = Split::of(scene);
@@ -417,7 +415,7 @@ fn what_a_command_has_collected_is_counted_as_its_clients_memory_and_given_back(
     let list = String::from_utf8(list).expect("text");
     assert_eq!(list.matches(" oll=1 omem=30").count(), 4, "{list}");
     let evicted = clients.evict(clients.memory_bytes() - 1);
-    assert!(evicted[0].held_bytes() > 30_000, "the total bound finds those that hold most");
+    assert!(evicted[0].held_bytes() > 30_000, "the total bound ends the largest");
     split.scene.cluster.disconnect(waiting[0]);
     split.scene.cluster.network.release();
     for &client in &waiting[1..] {
@@ -446,7 +444,7 @@ fn a_command_ends_when_what_it_has_collected_passes_what_a_reply_may_have() {
     let reply = split.reply();
     assert!(is_too_long(&reply), "{reply:?}");
     assert!(split.scene.cluster.now().mono.0 - before_us < 10_000, "it waited for the other part");
-    assert_eq!(split.scene.cluster.reply(quiet), ok(), "whose reply is off has none that is too long");
+    assert_eq!(split.scene.cluster.reply(quiet), ok(), "without a reply none is too long");
     let client = split.scene.cluster.connect(0, 0);
     let request = split.words("MGET $x $x $a $b");
     split.scene.cluster.send(client, &request);

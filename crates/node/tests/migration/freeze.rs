@@ -1,4 +1,4 @@
-//! The freeze: reads and writes that race it, from clients with old maps and new.
+//! The freeze: reads and writes that race it, from clients with old and new maps.
 
 use crate::common::*;
 use sidle_migration::{ProtocolChoices, SourceReads};
@@ -33,8 +33,8 @@ fn a_worker_with_the_old_table_still_acknowledges_and_nothing_is_lost() {
         scene.fill(["key".to_owned()]);
         let id = scene.start_and_hold_freeze();
         // The held worker has the old table; what it acknowledges before its next boundary must reach the
-        // target. Its boundary is at the start of the very call that serves it, so such a command can only
-        // have run before.
+        // target. Its boundary is at the start of the call that serves it, so such a command must have run
+        // before.
         let late = scene.cluster.connect(0, 1);
         scene.cluster.send(late, "SET key late");
         assert_eq!(scene.cluster.reply_now(late), None, "the worker has no turn");
@@ -82,7 +82,11 @@ fn a_frozen_read_before_the_freeze_is_refused() {
         assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {id} GET key")), bulk("old-key"));
         scene.finish(id);
         let over = error(&format!("SIDLEDONE migration {id} is over, ask the owner"));
-        assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {id} GET key")), over, "M8: it must not say absent");
+        assert_eq!(
+            scene.ask(0, &format!("SIDLE.FROZEN {id} GET key")),
+            over,
+            "M8: it must not answer absent"
+        );
     });
 }
 

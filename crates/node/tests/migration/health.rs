@@ -1,4 +1,4 @@
-//! What a node shows of a cluster in which not every member is well, to clients of Redis Cluster.
+//! A node's view, for clients of Redis Cluster, of a cluster with failing members.
 
 use crate::common::*;
 use sidle_node::testing::ClusterSetup;
@@ -21,8 +21,7 @@ fn field(info: &str, name: &str) -> String {
     line.unwrap_or_else(|| panic!("{name} is not in {info}")).to_owned()
 }
 
-/// Of each member as a node shows it: the flags without `myself`, the state of the link, and the health in
-/// SHARDS.
+/// A node's view of each member: the flags without `myself`, the state of the link, and the health in SHARDS.
 fn members(scene: &mut Scene, node: usize) -> Vec<(String, String, String)> {
     let nodes = text(scene, node, "CLUSTER NODES");
     let Value::Array(shards) = scene.ask(node, "CLUSTER SHARDS") else { panic!("no array") };
@@ -66,7 +65,7 @@ fn a_silent_node_is_shown_as_failing_by_all_others() {
         let values = fields.map(|name| field(&info, &format!("cluster_{name}")));
         assert_eq!(values, ["fail", "16384", "16284", "0", "100", "2"], "as node {node} sees it");
     }
-    // Clients still find the slots' owner, and the others go on.
+    // Clients still find the slots' owner, and the other nodes continue.
     let Value::Array(slots) = scene.ask(2, "CLUSTER SLOTS") else { panic!("no array") };
     assert_eq!(slots.len(), 2);
     assert_eq!(scene.ask(0, "SET foo 1"), ok());
@@ -97,11 +96,11 @@ fn every_node_shows_which_node_the_coordinator_runs_on() {
 }
 
 #[test]
-fn who_does_not_hear_of_the_coordinator_shows_its_node_as_failing() {
+fn a_node_without_the_coordinator_shows_its_node_as_failing() {
     let mut scene = three_nodes();
     scene.cluster.network.lose = Some((scene.cluster.nodes[2].info.id, |_| true));
     scene.cluster.run_for(2_600_000);
-    // It is alone with that.
+    // No other node agrees.
     assert_eq!(members(&mut scene, 2), [suspected(), up(), up()]);
     let info = text(&mut scene, 2, "CLUSTER INFO");
     let slots = ["ok", "pfail", "fail"].map(|name| field(&info, &format!("cluster_slots_{name}")));

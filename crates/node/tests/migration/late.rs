@@ -1,4 +1,4 @@
-//! Messages of the coordinator that come late, or twice: by then the range may be somebody else's (M10, C7).
+//! Coordinator messages that arrive late, or twice: by then the range may have another owner (M10, C7).
 
 use crate::common::*;
 use sidle_cluster::CoordinatorSays;
@@ -6,7 +6,7 @@ use sidle_resp::Value;
 
 const EVERYTHING: &str = "SLOTS 0-16383";
 
-/// A migration from node 0 to node 1 of which what the coordinator says of this kind is kept.
+/// A migration from node 0 to node 1 whose coordinator messages of this kind are kept.
 fn start_and_keep(scene: &mut Scene, is_kind: fn(&CoordinatorSays) -> bool) {
     scene.fill(keys("key", 100));
     scene.cluster.network.keep = Some(is_kind);
@@ -15,7 +15,7 @@ fn start_and_keep(scene: &mut Scene, is_kind: fn(&CoordinatorSays) -> bool) {
     scene.cluster.network.keep = None;
 }
 
-/// Moves everything to and fro from node 1 on, until that migration is forgotten and this node owns
+/// Moves everything back and forth, from node 1 on, until that migration is forgotten and this node owns
 /// everything.
 fn move_about(scene: &mut Scene, until: usize) {
     let turns = sidle_cluster::HISTORY + 1;
@@ -34,23 +34,23 @@ fn assert_everything_is_at(scene: &mut Scene, node: usize) {
     assert!(scene.cluster.nodes.iter().all(|node| node.control.in_hand().is_empty()));
 }
 
-/// A node that has long owned the range is asked whether it can take it: what is there is no leaving.
+/// A node that has long owned the range is asked whether it can take it: its records are no leftovers.
 #[test]
-fn a_question_to_prepare_what_is_owned_by_now() {
+fn a_delayed_question_to_prepare_an_owned_range() {
     for_every_protocol(|mut scene| {
-        start_and_keep(&mut scene, |said| matches!(said, CoordinatorSays::Prepare { .. }));
+        start_and_keep(&mut scene, |message| matches!(message, CoordinatorSays::Prepare { .. }));
         move_about(&mut scene, 1);
         scene.cluster.network.repeat_kept();
         assert_everything_is_at(&mut scene, 1);
     });
 }
 
-/// A node to which the range has come back hears once more that it has given it away.
+/// A node that owns the range again receives another notice that it has given it away.
 #[test]
-fn an_end_after_which_the_range_came_back() {
+fn a_delayed_end_after_the_range_came_back() {
     for_every_protocol(|mut scene| {
-        start_and_keep(&mut scene, |said| {
-            matches!(said, CoordinatorSays::Survey { .. } | CoordinatorSays::Over { .. })
+        start_and_keep(&mut scene, |message| {
+            matches!(message, CoordinatorSays::Survey { .. } | CoordinatorSays::Over { .. })
         });
         move_about(&mut scene, 0);
         scene.cluster.network.repeat_kept();
@@ -58,12 +58,11 @@ fn an_end_after_which_the_range_came_back() {
     });
 }
 
-/// The question to let a range be copied comes again, while a later migration copies it: that one is not
-/// disturbed.
+/// The request to copy a range arrives again, while a later migration copies it: that one is not disturbed.
 #[test]
 fn a_question_to_track_what_another_migration_tracks() {
     for_protocols_that(copies_ahead, 2, |mut scene| {
-        start_and_keep(&mut scene, |said| matches!(said, CoordinatorSays::Track { .. }));
+        start_and_keep(&mut scene, |message| matches!(message, CoordinatorSays::Track { .. }));
         move_about(&mut scene, 0);
         assert_eq!(scene.ask(0, "SET more x"), ok());
         let there = scene.copy_and_hold(EVERYTHING, 1);

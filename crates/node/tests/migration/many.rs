@@ -41,7 +41,7 @@ fn mget_with_the_same_key_twice() {
 #[test]
 fn keys_with_different_owners_are_refused() {
     for_protocols_that(freezes_first, 2, |mut scene| {
-        // foo lies in slot 12182, bar in slot 5061.
+        // foo is in slot 12182, bar in slot 5061.
         scene.fill(["foo".to_owned(), "bar".to_owned()]);
         let id = scene.start_and_hold("SLOTS 0-8191", 1);
         let refused = error("CROSSSLOT Keys in request don't hash to the same slot");
@@ -95,7 +95,7 @@ fn scan_finds_everything_once_it_has_arrived() {
     let all: BTreeSet<String> = keys("key", 200).into_iter().collect();
     scene.fill(all.clone());
     let id = scene.start_and_hold("SLOTS 0-8191", 1);
-    // A walk over the target waits where nothing has arrived: it must not miss a key that is always there.
+    // A walk over the target waits where nothing has arrived: it must not miss a key that exists throughout.
     let to = scene.to[1];
     let Value::Array(first) = scene.ask(1, "SCAN 0 COUNT 100") else { panic!("no array") };
     assert_ne!(first[0], bulk("0"), "the walk is not over");

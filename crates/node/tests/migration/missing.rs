@@ -140,8 +140,8 @@ fn program_order_holds_while_a_command_waits() {
     });
 }
 
-/// D5: what says that a key is absent may make way, where memory is short, before the command that asked runs
-/// again. Were it to ask once more, commands at a full node could make each other's answers go for ever.
+/// D5: with little memory, a mark of absence may make way before the command that asked runs again. If it
+/// asked once more, commands at a full node could evict each other's answers for ever.
 #[test]
 fn an_answer_holds_although_its_mark_has_gone() {
     for request in ["GET nobody", "DEL nobody", "INCR nobody"] {
@@ -157,7 +157,7 @@ fn an_answer_holds_although_its_mark_has_gone() {
         let place = position("nobody");
         assert_eq!(store.tombstones_in(PositionRange::new(place, place).unwrap()), 1, "the mark");
         assert_eq!(store.discard(place, place, usize::MAX), None);
-        // Nobody would answer a second time.
+        // A second question would get no answer.
         scene.cluster.network.hold_priority = true;
         scene.cluster.nodes[1].held_workers.clear();
         let answer = match request {
@@ -170,7 +170,7 @@ fn an_answer_holds_although_its_mark_has_gone() {
 }
 
 #[test]
-fn a_client_that_goes_when_its_command_was_woken_leaves_nothing() {
+fn a_client_that_leaves_when_its_command_was_woken_leaves_nothing() {
     for_protocols_that(serves_while_it_fills, 2, |mut scene| {
         scene.fill(["key".to_owned()]);
         scene.start_and_hold("SLOTS 0-16383", 1);
@@ -179,7 +179,7 @@ fn a_client_that_goes_when_its_command_was_woken_leaves_nothing() {
         scene.cluster.serve_alone(to);
         scene.cluster.nodes[1].held_workers = vec![0];
         scene.cluster.run_for(5_000);
-        // The answer has come, and the command has not run again.
+        // The answer has arrived, and the command has not run again.
         scene.cluster.nodes[1].workers[0].turn();
         assert_ne!(scene.cluster.nodes[1].workers[0].in_hand(), []);
         scene.cluster.disconnect(to);
@@ -188,7 +188,7 @@ fn a_client_that_goes_when_its_command_was_woken_leaves_nothing() {
 }
 
 #[test]
-fn a_command_that_would_wait_for_too_many_keys_is_told_so() {
+fn a_command_that_would_wait_for_too_many_keys_is_refused() {
     let mut scene = Scene::new();
     scene.start_and_hold("SLOTS 0-16383", 1);
     scene.cluster.network.hold_priority = true;

@@ -1,4 +1,4 @@
-//! Tests of the tests: each known fault of a node, put back, is seen by the scenario that tells its story.
+//! Tests of the tests: a scenario finds each known fault of a node.
 
 use crate::common::*;
 use sidle_migration::SOURCE_DRIVEN;
@@ -8,7 +8,7 @@ use sidle_types::Fault;
 
 const EVERYTHING: &str = "SLOTS 0-16383";
 
-/// Every fault, with a scenario that holds without it only.
+/// Every fault, with a scenario that holds only without it.
 const STORIES: &[(Fault, fn())] = &[
     (Fault::IncrementsStartAtZero, increment_of_what_has_not_arrived),
     (Fault::FreezeWithoutBarrier, write_before_the_freeze),
@@ -103,7 +103,7 @@ fn back_at_once() {
         map.migration(id).is_none() && map.epoch().0 > 3
     });
     scene.ask(1, "SET key2 at-b");
-    // The old copy is still given back in slices when the range is asked for again.
+    // The old copy is still being freed in slices when the range is requested again.
     let back = scene.start(EVERYTHING, 0);
     scene.finish(back);
     assert_eq!(
@@ -135,7 +135,7 @@ fn scan_of_what_has_not_arrived() {
     assert_eq!((cursor.as_str(), found), ("0", vec![bulk("key")]), "it was there all the time");
 }
 
-/// A worker asks the mover to flush an import, and goes on when that is over and something new was written.
+/// A worker asks the mover to flush an import, and continues after that and a new write.
 fn write_after_a_flush() {
     let mut scene = Scene::new();
     scene.fill(["key".to_owned()]);
@@ -155,7 +155,7 @@ fn write_after_a_flush() {
     assert_eq!(scene.cluster.ask(other, "GET key"), bulk("new"), "it is gone a second time");
 }
 
-/// The mark is taken, and what it is of sent, before there is anything to be seen of the write.
+/// The mark is taken, and its record sent, before the write is visible.
 fn write_behind_its_mark() {
     let mut scene = Scene { protocol: SOURCE_DRIVEN, ..Scene::new() };
     scene.fill(["key".to_owned()]);
@@ -173,7 +173,7 @@ fn write_behind_its_mark() {
     assert_eq!(scene.ask(1, "GET key"), bulk("new"));
 }
 
-/// One of the source's workers does not mark yet what it acknowledges.
+/// One of the source's workers acknowledges without marks yet.
 fn write_before_tracking() {
     let mut scene = Scene { protocol: SOURCE_DRIVEN, ..Scene::new() };
     scene.fill(["key".to_owned()]);
@@ -195,7 +195,7 @@ fn flush_while_it_is_copied() {
     assert_eq!(scene.ask(1, "DBSIZE"), int(0));
 }
 
-/// A write is forwarded, and what it is for moves back while it is on its way.
+/// A write is forwarded, and its range moves back while it travels.
 fn write_that_is_late_for_its_owner() {
     let mut scene = Scene::new();
     let (_, above, upper) = pair_in_one_slot();
@@ -220,7 +220,7 @@ fn write_that_is_late_for_its_owner() {
     assert_eq!(scene.ask(0, &format!("GET {above}")), bulk("second"), "F1: it was written nowhere");
 }
 
-/// An increment is forwarded and carried out, and the connection breaks before its answer is here.
+/// An increment is forwarded and carried out, and the connection breaks before its answer arrives.
 fn increment_whose_answer_is_lost() {
     let mut scene = Scene::new();
     let (_, above, upper) = pair_in_one_slot();
@@ -254,7 +254,7 @@ fn stories_see_their_faults_and_end_well_without() {
     Fault::check_stories(env!("CARGO_PKG_NAME"), STORIES);
 }
 
-/// A fault of the protocol machines, through whole nodes: removals are the workers' part.
+/// A fault of the protocol machines, in whole nodes: removals are the workers' part.
 #[test]
 fn no_tombstones_is_seen() {
     let _in_effect = Fault::NoTombstones.put_back();

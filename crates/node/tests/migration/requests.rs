@@ -1,4 +1,4 @@
-//! What the coordinator makes of requests, as clients see it.
+//! The coordinator's handling of requests, as clients see it.
 
 use crate::common::*;
 use sidle_migration::PROTOCOLS;
@@ -99,7 +99,7 @@ fn cancel_while_queued() {
 fn cancel_while_preparing() {
     for_every_protocol(|mut scene| {
         scene.fill(keys("key", 50));
-        // The target cannot say that it is ready, since it is not connected yet.
+        // The target cannot report that it is ready, since it is not connected yet.
         scene.cluster.network.hold_opening = true;
         let other = scene.cluster.connect(0, 1);
         let start =
@@ -115,7 +115,7 @@ fn cancel_while_preparing() {
         assert_eq!(scene.state(id), "cancelled");
         assert_eq!(scene.ask(0, "GET key7"), bulk("old-key7"));
         assert_eq!(scene.ask(1, "GET key7"), moved("key7", 0));
-        // Nothing is left of it: the same range moves at once.
+        // It leaves no trace: the same range moves at once.
         let again = scene.start("SLOTS 0-16383", 1);
         scene.finish(again);
         assert_eq!(scene.ask(1, "GET key7"), bulk("old-key7"));
@@ -147,7 +147,7 @@ fn what_is_no_migrations_id_is_refused_with_what_an_id_is() {
         }
     }
     let why = refusal(&mut scene, "SIDLE.MIGRATE CANCEL 9007199254740991");
-    assert!(why.contains("no migration"), "an id, and no migration's: {why}");
+    assert!(why.contains("no migration"), "an id without a migration: {why}");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_target_that_runs_out_of_memory_in_the_middle_stalls_and_serves() {
         assert_eq!(scene.ask(0, &format!("SET key{index} {value}")), ok());
     }
     let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    // What clients write at the target takes the room that was counted on.
+    // Clients' writes at the target take the planned room.
     let mut filled = Vec::new();
     for index in 0..200 {
         match scene.ask(1, &format!("SET fill{index} {value}")) {
@@ -218,7 +218,7 @@ fn a_target_that_runs_out_of_memory_in_the_middle_stalls_and_serves() {
     let early = scene.ask(1, "STRLEN key149");
     let refused = matches!(&early, Value::Error(text) if text.starts_with("OOM "));
     assert!(refused || early == int(100_000), "{early:?}");
-    // Room again: it goes on by itself.
+    // Room again: it continues by itself.
     for index in filled {
         scene.ask(1, &format!("DEL fill{index}"));
     }

@@ -1,4 +1,4 @@
-//! A node that restarts in the middle has lost its data. Whatever is lost is said, and the rest is served.
+//! A node that restarts part-way has lost its data. Losses are reported, and the rest is served.
 
 use crate::common::*;
 use sidle_resp::Value;
@@ -13,7 +13,7 @@ fn the_target_restarts() {
     scene.cluster.run_for(5_000_000);
     assert_eq!(scene.state(id), "failed");
     scene.to[1] = scene.cluster.connect(1, 0);
-    // bar lies in slot 5061: what the target held of it is lost, and the source may have been overtaken.
+    // bar is in slot 5061: the target's part is lost, and the source may be outdated.
     assert_eq!(scene.ask(1, "SET bar new"), ok(), "the range is served");
     assert_eq!(scene.ask(1, "GET bar"), bulk("new"));
     assert_eq!(scene.ask(0, "GET bar"), moved("bar", 1));
@@ -47,7 +47,7 @@ fn the_source_restarts() {
     assert_eq!(scene.ask(1, "GET key1"), bulk("old-key1"));
     assert_eq!(scene.ask(1, "INCR number"), int(1));
     assert_eq!(scene.cluster.nodes[1].parts.store.tombstones_in(sidle_types::PositionRange::ALL), 0);
-    assert!(!scene.cluster.nodes[1].notes.is_empty(), "an operator can read of it");
+    assert!(!scene.cluster.nodes[1].notes.is_empty(), "the operator is notified");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A migration from beginning to end, and who answers what while it runs.
+//! A migration from beginning to end, and which node answers meanwhile.
 
 use crate::common::*;
 use sidle_resp::Value;
@@ -39,7 +39,7 @@ fn clients_whose_commands_wait_are_counted_as_blocked() {
             Value::Bulk(text) => {
                 let text = String::from_utf8(text).expect("text");
                 let line = text.lines().find_map(|line| line.strip_prefix("blocked_clients:"));
-                line.expect("it is told").to_owned()
+                line.expect("it is shown").to_owned()
             }
             other => panic!("{other:?}"),
         };

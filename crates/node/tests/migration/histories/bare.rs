@@ -1,5 +1,5 @@
 //! Sessions driven by hand, one request at a time, without a map. They ask the source of a double read long
-//! after the target, which a client library does not, and so reach orders of events of their own.
+//! after the target. A client library does not, so they reach other orders of events.
 
 use super::draw::{Asked, Draw, datum, is_failure};
 use sidle_history::{Datum, Operation};
@@ -7,21 +7,21 @@ use sidle_node::testing::{ClientKey, TestCluster};
 use sidle_resp::Value;
 use sidle_types::MigrationId;
 
-/// Where an operation stands.
+/// An operation's stage.
 enum Stage {
-    /// Nothing is asked.
+    /// No request is open.
     Idle,
-    /// The requests are on their way to this node: one, or two of which the first is ASKING.
+    /// The requests travel to this node: one, or two, of which the first is ASKING.
     Sent { node: usize, requests: Vec<String> },
-    /// This node has them; the answer to ASKING is still to come.
+    /// This node has them; the answer to ASKING is still outstanding.
     WaitingToAsk { node: usize },
     /// This node has the request.
     Waiting { node: usize },
-    /// The source has been asked for its frozen value.
+    /// The source has the request for its frozen value.
     WaitingForFrozen { node: usize },
-    /// The answer is on its way back.
+    /// The answer travels back.
     Answered { result: Datum },
-    /// The answer on its way back says what may have become of it.
+    /// An error travels back, with the possible effect.
     Failed { record: Box<Operation> },
 }
 
@@ -29,7 +29,7 @@ pub(super) struct BareSession {
     number: u64,
     is_aware: bool,
     to: Vec<ClientKey>,
-    /// The node that it thinks owns everything.
+    /// The node believed to own everything.
     owner: usize,
     stage: Stage,
     wake_us: u64,
@@ -71,7 +71,7 @@ impl BareSession {
         self.send(self.owner, vec![request], now_us, draw);
     }
 
-    /// Begins an operation, or hands a request over to its node, if that is due.
+    /// Begins an operation, or passes a request to its node, if due.
     pub(super) fn step_requests(&mut self, cluster: &mut TestCluster, draw: &mut Draw) {
         let now_us = cluster.now().mono.0;
         if self.wake_us > now_us {
@@ -96,7 +96,7 @@ impl BareSession {
         }
     }
 
-    /// Takes in what a node answered; returns the operation if it has ended.
+    /// Takes in a node's answers; returns the operation if it has ended.
     pub(super) fn step_replies(&mut self, cluster: &mut TestCluster, draw: &mut Draw) -> Option<Operation> {
         let now_us = cluster.now().mono.0;
         match &self.stage {
@@ -151,17 +151,17 @@ impl BareSession {
                 self.send(there, requests, now_us, draw);
             }
             Value::Error(text) if is_failure(&text) => {
-                assert!(!self.is_aware, "nobody asks other nodes for aware clients");
+                assert!(!self.is_aware, "requests of aware clients are not forwarded");
                 let asked = self.asked.as_ref().expect("an operation is under way");
                 self.stage = Stage::Failed { record: Box::new(asked.failed(&text)) };
                 self.wake_us = now_us + draw.travel_us();
             }
             Value::Error(text) if text.starts_with("SIDLERETRY ") => {
-                assert!(self.is_aware, "only aware clients are told to come again");
+                assert!(self.is_aware, "only aware clients are asked to retry");
                 self.send_to_owner(now_us, draw);
             }
             Value::Simple(text) if text.starts_with("EMPTY ") => {
-                assert!(self.is_aware, "only aware clients are told EMPTY");
+                assert!(self.is_aware, "only aware clients receive EMPTY");
                 let id = text["EMPTY ".len()..].parse().map(MigrationId).expect("EMPTY names its migration");
                 let map = cluster.nodes[node].workers[0].ranges().map();
                 // The map may be newer than the answer: then the owner is asked again.
@@ -184,7 +184,7 @@ impl BareSession {
         self.wake_us = now_us + draw.travel_us();
     }
 
-    /// When it does something by itself next.
+    /// When it next acts by itself.
     pub(super) fn wake_us(&self) -> Option<u64> {
         match self.stage {
             Stage::Idle if self.left == 0 => None,

@@ -1,10 +1,10 @@
-//! What one seed draws: numbers, and operations on few keys.
+//! One seed's draws: numbers, and operations on few keys.
 
 use sidle_history::{Datum, Op, Operation, Outcome};
 use sidle_node::testing::LATENCY_US;
 use sidle_testbed::Random;
 
-/// Keys of their own slots, and as many that share the slot of [`TAG`].
+/// Keys with their own slots, and as many that share the slot of [`TAG`].
 pub(super) const KEYS: u64 = 16;
 /// The hash tag whose slot is split.
 pub(super) const TAG: &str = "{tag}";
@@ -12,8 +12,8 @@ pub(super) const TAG: &str = "{tag}";
 /// One seed's numbers.
 pub(super) struct Draw {
     random: Random,
-    /// Every time that is drawn is a multiple of this. Coarse, since things that happen at the very same
-    /// instant are where faults hide; or 1, so that nearly nothing does.
+    /// Drawn times are multiples of this. Coarse, since faults need events at the very same instant; or 1, so
+    /// that almost none coincide.
     grain_us: u64,
 }
 
@@ -26,7 +26,7 @@ impl Draw {
         self.random.below(bound)
     }
 
-    /// How long a message is on its way: mostly little, now and then longer than a whole migration.
+    /// How long a message travels: mostly briefly, sometimes longer than a whole migration.
     pub(super) fn travel_us(&mut self) -> u64 {
         match self.below(12) {
             0 => 200 + self.span_us(2_000),
@@ -40,8 +40,8 @@ impl Draw {
         self.below(bound_us.div_ceil(self.grain_us)) * self.grain_us
     }
 
-    /// The next operation of a client, called now. Half of the keys hold numbers, half of them texts; every
-    /// value is written once.
+    /// A client's next operation, called now. Half of the keys hold numbers, half of them texts; every value
+    /// is written once.
     pub(super) fn operation(&mut self, client: u64, serial: u64, now_us: u64) -> Asked {
         let number = self.below(2 * KEYS);
         let is_number = number.is_multiple_of(2);
@@ -75,7 +75,7 @@ impl Draw {
     }
 }
 
-/// An operation without an answer yet, and the words of its request.
+/// An unanswered operation, and the words of its request.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) operation: Operation,
@@ -83,13 +83,13 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The record of the operation with the answer that came now.
+    /// The record of the operation with this answer, received now.
     pub(super) fn answered(&self, now_us: u64, result: Datum) -> Operation {
         let return_ns = Some(now_us * 1000);
         Operation { result, return_ns, outcome: Outcome::Ok, ..self.operation.clone() }
     }
 
-    /// The record of the operation that ended in this error, of which [`is_failure`] is true.
+    /// The record of the operation that ended in this error, for which [`is_failure`] is true.
     pub(super) fn failed(&self, text: &str) -> Operation {
         match text.starts_with(sidle_node::UNKNOWN) {
             true => self.operation.clone(),
@@ -103,15 +103,15 @@ impl Asked {
     }
 }
 
-/// Whether an error says that another node could not be asked, or did not answer.
+/// Whether an error reports that another node was unreachable, or did not answer.
 pub(super) fn is_failure(text: &str) -> bool {
     text.starts_with(sidle_node::UNKNOWN) || text.starts_with("CLUSTERDOWN ")
 }
 
-/// A reply as a record has it.
+/// A reply in a record's form.
 ///
 /// # Panics
-/// If it is an error, or nothing that any of the operations answers.
+/// If it is an error, or no answer of any of the operations.
 pub(super) fn datum(reply: sidle_resp::Value) -> Datum {
     use sidle_resp::Value;
     match reply {

@@ -11,7 +11,7 @@ use sidle_resp::Value;
 use sidle_types::HashedKey;
 use std::collections::VecDeque;
 
-/// One connection as both ends see it: what was sent arrives later, in order.
+/// One connection with both ends: requests arrive later, in order.
 struct Wire {
     connection: ConnectionId,
     node: usize,
@@ -20,13 +20,13 @@ struct Wire {
     opens_us: u64,
     requests: VecDeque<(u64, Vec<u8>)>,
     replies: VecDeque<(u64, Vec<u8>)>,
-    /// What arrived and the core has not consumed.
+    /// Received bytes that the core has not consumed.
     input: Vec<u8>,
-    /// The client has lost it. What it sent may arrive all the same.
+    /// The client has lost it. Its requests may still arrive.
     is_lost: bool,
 }
 
-/// Appends what arrives after so long, but not before what was sent before it.
+/// Appends bytes that arrive after this delay, but not before earlier ones.
 fn put(on: &mut VecDeque<(u64, Vec<u8>)>, now_us: u64, draw: &mut Draw, bytes: Vec<u8>) {
     let before = on.back().map_or(0, |last| last.0);
     on.push_back((before.max(now_us + draw.travel_us()), bytes));
@@ -40,7 +40,7 @@ impl Wire {
     }
 }
 
-/// What one of its operations in a row is at.
+/// The state of one of its operations in a row.
 struct Lane {
     wake_us: u64,
     asked: Option<Asked>,
@@ -54,7 +54,7 @@ pub(super) struct LibrarySession {
     left: u64,
 }
 
-/// How many operations a session has under way at once.
+/// The concurrent operations of a session.
 const LANES: usize = 2;
 
 impl LibrarySession {
@@ -85,7 +85,7 @@ impl LibrarySession {
         self.core.counters()
     }
 
-    /// Begins operations, hands over what arrives at nodes, lets time pass for the core.
+    /// Begins operations, delivers arrivals to nodes, advances the core's time.
     pub(super) fn step_requests(
         &mut self,
         cluster: &mut TestCluster,
@@ -142,7 +142,7 @@ impl LibrarySession {
         self.lanes[lane].asked = Some(asked);
     }
 
-    /// The client loses a connection; of what it had sent some may arrive.
+    /// The client loses a connection; some of its requests may still arrive.
     fn break_wire(
         &mut self,
         cluster: &TestCluster,
@@ -166,7 +166,7 @@ impl LibrarySession {
         self.end(now.0, draw, ended, history);
     }
 
-    /// Takes in what nodes answered.
+    /// Takes in the nodes' answers.
     pub(super) fn step_replies(
         &mut self,
         cluster: &mut TestCluster,
@@ -204,7 +204,7 @@ impl LibrarySession {
         }
     }
 
-    /// Does what the core says, and puts on the wires what it sends.
+    /// Carries out the core's events, and puts its output on the wires.
     fn pump(&mut self, cluster: &TestCluster, draw: &mut Draw) {
         let now_us = cluster.now().mono.0;
         while let Some(event) = self.core.poll_event() {
@@ -224,7 +224,7 @@ impl LibrarySession {
                     wire.into_iter().for_each(|wire| wire.is_lost = true);
                 }
                 Event::MapChanged(_) => {}
-                Event::Trouble { why, .. } => panic!("the node troubles its client: {why}"),
+                Event::Trouble { why, .. } => panic!("the node reports trouble: {why}"),
             }
         }
         while let Some(connection) = self.core.poll_transmit() {
@@ -249,7 +249,7 @@ impl LibrarySession {
         }
     }
 
-    /// When it does something by itself next.
+    /// When it next acts by itself.
     pub(super) fn wake_us(&mut self) -> Option<u64> {
         let idle = self.lanes.iter().filter(|lane| lane.asked.is_none() && self.left > 0);
         let wakes = idle.map(|lane| lane.wake_us).chain(self.wires.iter().filter_map(Wire::next_us));

@@ -1,8 +1,8 @@
-//! Several sessions, aware and unaware, at random while ranges move there and back, links break and are slow;
-//! their histories judged by the linearizability checker. One seed draws everything.
+//! Several sessions, aware and unaware, at random while ranges move there and back, and links break and are
+//! slow. The linearizability checker judges their histories. One seed draws everything.
 //!
-//! The faults that are put back at the end prove that the judge sees them: each history with the fault fails,
-//! and the same seed without it does not.
+//! The injected faults at the end prove the judge: each history with the fault fails, and the same seed
+//! without it passes.
 
 mod bare;
 mod draw;
@@ -27,8 +27,7 @@ const HAND_SESSIONS: u64 = 3;
 /// Sessions of the client library, the first ones aware.
 const LIBRARY_SESSIONS: u64 = 3;
 const UNAWARE_LIBRARY_SESSIONS: u64 = 1;
-/// The most connections to each node that a session of the library makes; each seed has sessions with one and
-/// with more.
+/// The most connections to each node of a library session; each seed has sessions with one and with more.
 const MAX_CONNECTIONS_PER_NODE: usize = 3;
 /// Operations of each session.
 const OPERATIONS: u64 = 100;
@@ -37,16 +36,16 @@ const OPERATIONS: u64 = 100;
 const GOOD_SEEDS: u64 = 200;
 /// Seeds without faults of each protocol.
 const SEEDS_OF_EACH: u64 = 80;
-/// How many seeds the judge has for seeing a fault.
+/// The judge has to find a fault within so many seeds.
 const SEEDS_UNTIL_SEEN: u64 = 100;
 
-/// What came of one seed.
+/// The result of one seed.
 #[derive(Debug, PartialEq)]
 struct Run {
     report: Report,
-    /// The epoch of the map in the end: it grows twice with every migration.
+    /// The final map epoch: it grows twice with every migration.
     epoch: u64,
-    /// Of the aware sessions of the library.
+    /// Of the library's aware sessions.
     clients: Vec<Counters>,
 }
 
@@ -71,8 +70,7 @@ fn run_by(protocol: &'static str, seed: u64) -> Run {
     let limit_us = cluster.now().mono.0 + 60_000_000;
     while !by_hand.iter().all(BareSession::is_over) || !libraries.iter().all(LibrarySession::is_over) {
         assert!(cluster.now().mono.0 < limit_us, "seed {seed}: some operation never ends");
-        // Requests come first: whatever arrives from a node at the same instant, they are there when it is
-        // handled.
+        // Requests first: they are there before any node's message of the same instant is handled.
         by_hand.iter_mut().for_each(|session| session.step_requests(&mut cluster, &mut draw));
         libraries.iter_mut().for_each(|session| session.step_requests(&mut cluster, &mut draw, &mut history));
         cluster.settle();
@@ -114,7 +112,7 @@ fn histories_are_linearizable() {
     assert!(floors.iter().all(|&count| count > 100), "hardly anything was met: {sum:?}");
 }
 
-/// Whether the judge sees a fault within a few seeds; without it, it must be content with the very same seed.
+/// Whether the judge finds a fault within a few seeds; without it, the same seed must pass.
 fn is_seen(fault: Fault, run: impl Fn(u64) -> Report) -> bool {
     let in_effect = fault.put_back();
     let failing = (0..SEEDS_UNTIL_SEEN).find(|&seed| run(seed).failed_keys > 0);
@@ -152,8 +150,8 @@ fn the_judge_sees_replay_that_overwrites() {
     assert!(is_seen(Fault::ReplayOverwrites, |seed| run(seed).report));
 }
 
-/// The history of reads of keys that exist, asked at every single instant while everything arrives. Random
-/// sessions seldom ask at the very instant between progress and replay.
+/// The history of reads of existing keys, at every single instant while everything arrives. Random sessions
+/// seldom read at the very instant between progress and replay.
 fn reads_while_all_arrives() -> Report {
     let mut scene = Scene::new();
     let record = |op, key: &str, arg: Datum, result, now_us: u64| Operation {
@@ -172,7 +170,7 @@ fn reads_while_all_arrives() -> Report {
     let id = scene.start_and_hold("SLOTS 0-16383", 1);
     scene.cluster.network.release();
     for _ in 0..100 {
-        // Time has jumped to the next delivery, which is not handled yet: the requests are there first.
+        // Time has jumped to the next delivery, which is not handled yet: the requests come first.
         scene.cluster.advance(u64::MAX);
         keys.iter().for_each(|key| scene.cluster.send(reader, &format!("GET {key}")));
         scene.cluster.settle();
@@ -194,7 +192,7 @@ fn the_judge_sees_progress_before_replay() {
     assert!(good.is_linearizable(), "M7: {good}");
     assert!(good.operations > 1_000, "hardly any read was answered: {good}");
     let _in_effect = Fault::ProgressBeforeReplay.put_back();
-    assert!(reads_while_all_arrives().failed_keys > 0, "the fault is not there, or not seen");
+    assert!(reads_while_all_arrives().failed_keys > 0, "the fault is not injected, or not found");
 }
 
 #[test]

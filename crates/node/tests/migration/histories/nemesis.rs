@@ -1,4 +1,4 @@
-//! What goes on around the sessions: ranges move there and back, links between nodes break and are slow.
+//! The disturbances: ranges move there and back, links between nodes break and are slow.
 
 use super::draw::{Draw, TAG};
 use sidle_cluster::TabletMap;
@@ -6,12 +6,12 @@ use sidle_node::testing::{ClientKey, TestCluster};
 use sidle_resp::Value;
 use sidle_types::{NodeId, Position, PositionRange, Slot};
 
-/// Moves everything, halves, and a slot's upper or lower part there and back for as long as there are
-/// sessions; makes the network bad at times.
+/// Moves everything, halves, and a slot's upper or lower part there and back while there are sessions; makes
+/// the network bad at times.
 pub(super) struct Nemesis {
     operator: ClientKey,
     protocol: &'static str,
-    /// Whether nothing moves but parts of the slot of [`TAG`].
+    /// Whether only parts of the slot of [`TAG`] move.
     is_of_the_slot: bool,
     pub(super) next_us: u64,
 }
@@ -21,14 +21,14 @@ impl Nemesis {
         Nemesis { operator: cluster.connect(0, 0), protocol, is_of_the_slot: false, next_us: 0 }
     }
 
-    /// Moves nothing but the slot's upper and lower part.
+    /// Moves only the slot's upper and lower part.
     pub(super) fn of_the_slot(cluster: &mut TestCluster, protocol: &'static str) -> Nemesis {
         Nemesis { is_of_the_slot: true, ..Nemesis::new(cluster, protocol) }
     }
 
     pub(super) fn step(&mut self, cluster: &mut TestCluster, draw: &mut Draw) {
         if let Some(reply) = cluster.client(self.operator).receive() {
-            // Refused while links were cut, or while the last migration was not over: it will be tried again.
+            // Refused while links were cut, or the last migration was running: there will be another attempt.
             assert!(matches!(reply, Value::Integer(_) | Value::Error(_)), "{reply:?}");
         }
         let now_us = cluster.now().mono.0;
@@ -76,7 +76,7 @@ fn drawn_range(draw: &mut Draw, is_of_the_slot: bool) -> PositionRange {
     PositionRange::new(first, last).expect("in order")
 }
 
-/// The owner of all of a range, if it has but one.
+/// The owner of all of a range, if there is only one.
 fn only_owner(map: &TabletMap, range: PositionRange) -> Option<NodeId> {
     let owner = map.owner_of(range.first());
     let is_elsewhere = |tablet: &sidle_cluster::Tablet| tablet.range.overlaps(range) && tablet.owner != owner;

@@ -1,5 +1,5 @@
-//! Clients that know whole slots only, on the keys of one slot that is split and joined under them: each asks
-//! the node that is shown as the slot's owner, for single keys and for several at once.
+//! Clients that know whole slots only, on the keys of one slot that is split and joined meanwhile. Each asks
+//! the node shown as the slot's owner, for single keys and for several at once.
 
 use super::draw::{Asked, Draw, KEYS, TAG, datum, is_failure};
 use super::nemesis::Nemesis;
@@ -10,7 +10,7 @@ use sidle_node::testing::{ClientKey, ClusterSetup, TestCluster};
 use sidle_resp::Value;
 use sidle_types::Fault;
 
-/// How many clients there are, and how many operations each has.
+/// The number of clients, and of each one's operations.
 const CLIENTS: u64 = 4;
 const OPERATIONS: u64 = 150;
 
@@ -25,7 +25,7 @@ enum UnderWay {
 struct Client {
     number: u64,
     to: Vec<ClientKey>,
-    /// The node that it was told owns the slot.
+    /// The slot's owner, as shown to the client.
     owner: usize,
     under_way: Option<UnderWay>,
     wake_us: u64,
