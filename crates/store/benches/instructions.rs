@@ -1,5 +1,4 @@
-//! Instructions that the store takes for a read and a write: the same in every run, whatever else the machine
-//! does.
+//! The store's instructions for a read and a write: the same in every run, whatever the load of the machine.
 //!
 //! `cargo bench -p sidle-store --bench instructions`; needs valgrind and gungraun's runner
 //! (docs/benchmarks.md, "Instructions"). Each case is 2000 operations, with keys of 30 bytes and

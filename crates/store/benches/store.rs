@@ -27,7 +27,7 @@ fn key(number: u64) -> Key {
     key
 }
 
-/// CPU time of this thread: what else the machine does then disturbs only the caches.
+/// CPU time of this thread: other load then disturbs only the caches.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -46,8 +46,7 @@ fn measure(name: &str, operations: u64, bytes: u64, f: impl FnOnce()) -> f64 {
     ns
 }
 
-/// What a cache miss costs on this machine now: where each load says where the next one is, and where none
-/// has to wait for another.
+/// The present cost of a cache miss: for loads that depend on each other, and for independent ones.
 fn cache_misses() {
     const LINES: usize = 4 << 20;
     let mut memory = vec![[0u64; 8]; LINES];
@@ -65,7 +64,7 @@ fn cache_misses() {
     });
 }
 
-/// Has the memory backed with pages, as it is in a store that has run for a while.
+/// Backs the memory with pages, as in a store that has run for a while.
 fn touch(store: &Store, bytes: u64) {
     let mut head = store.log_head();
     for number in 0..bytes / 200_000 {
@@ -214,7 +213,7 @@ fn main() {
     overwrite_at_85_percent(keys / 2);
 }
 
-/// How much of the throughput cleaning takes: overwrites with plenty of room against overwrites at 85 % live,
+/// The cost of cleaning in throughput: overwrites with plenty of room against overwrites at 85 % live,
 /// the cleaner's work done by the writer itself.
 fn overwrite_at_85_percent(keys: u64) {
     let record_bytes = 152;

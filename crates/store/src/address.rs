@@ -1,4 +1,4 @@
-//! Where a record lies: an 8-byte-aligned offset into the store's reserved range.
+//! Where a record is: an 8-byte-aligned offset into the store's reserved range.
 
 /// How many bits the number of an 8-byte unit has.
 pub(crate) const UNIT_BITS: u32 = 37;
@@ -7,7 +7,7 @@ pub(crate) const SPACE_BYTES: u64 = 8 << UNIT_BITS;
 /// Records start at multiples of this.
 pub(crate) const ALIGNMENT: usize = 8;
 
-/// The place of a record. Never 0: the first unit of every segment is left free.
+/// A record's place. Never 0: the first unit of every segment is unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address(u64);
 

@@ -1,7 +1,7 @@
-//! Arrays of buckets: how they are allocated, and named in one word together with their size.
+//! Arrays of buckets: their allocation, and one word for array and size.
 //!
-//! A small array comes from the allocator; a large one straight from the kernel, zeroed by it page by page as
-//! it is touched, so that allocating one is no pause.
+//! A small array comes from the allocator. A large one comes from the kernel, which zeroes each page on first
+//! touch: allocating it is no pause.
 #![allow(unsafe_code)] // owns raw arrays and chains of buckets, which live until their epoch has passed
 
 use crate::bucket::{Bucket, Word};
@@ -107,13 +107,13 @@ impl ArrayWord {
         ArrayWord(Box::into_raw(buckets).cast::<Bucket>() as u64 | u64::from(level))
     }
 
-    /// Frees the array and the chains of its buckets; returns the bytes that they took.
+    /// Frees the array and the chains of its buckets; returns their bytes.
     ///
     /// # Safety
-    /// Nobody can reach the array any more, and it is freed once.
+    /// The array is unreachable, and freed once.
     pub(crate) unsafe fn free(self) -> usize {
         let mut chained = 0;
-        // SAFETY: ours alone, by the contract.
+        // SAFETY: exclusive, by the contract.
         for bucket in unsafe { std::slice::from_raw_parts(self.pointer(), self.buckets()) } {
             let mut next = bucket.overflow().load(Ordering::Relaxed);
             while !next.is_null() {

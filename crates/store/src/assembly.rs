@@ -1,5 +1,4 @@
-//! What arrives in pieces: put together in the memory that it is to lie in, so that a large record takes that
-//! once.
+//! Records that arrive in pieces: assembled in their final memory, so that a large record takes it once.
 
 use crate::address::Address;
 use crate::batch::RecordBatch;
@@ -11,11 +10,11 @@ use crate::store::Store;
 use sidle_types::{HashedKey, PositionRange};
 use std::sync::Arc;
 
-/// Bytes of a batch, arriving in order. All their memory is taken at the start, and given back if they are
-/// dropped before they are replayed.
+/// Bytes of a batch, arriving in order. All their memory is taken at the start, and freed if they are dropped
+/// before their replay.
 pub struct Assembly {
     log: Arc<Log>,
-    /// In the hands of nobody else until a record in it is published (L5).
+    /// Exclusive until a record in it is published (L5).
     run: u64,
     total: usize,
     arrived: usize,
@@ -23,7 +22,7 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Takes memory for so many bytes to arrive.
+    /// Takes memory for so many bytes.
     pub fn begin(store: &Store, total: usize) -> Result<Assembly, OutOfMemory> {
         let run = store.data.log.begin_run(total)?;
         Ok(Assembly { log: Arc::clone(&store.data.log), run, total, arrived: 0, is_kept: false })
@@ -32,7 +31,7 @@ impl Assembly {
     /// Appends the next bytes.
     ///
     /// # Panics
-    /// When there are more than were announced.
+    /// On more bytes than announced.
     pub fn append(&mut self, piece: &[u8]) {
         assert!(piece.len() <= self.total - self.arrived, "more bytes than were announced");
         self.log.write_parts(self.run + self.arrived as u64, &[piece]);
@@ -44,29 +43,29 @@ impl Assembly {
         self.arrived
     }
 
-    /// Whether all have.
+    /// Whether all bytes have arrived.
     pub fn is_whole(&self) -> bool {
         self.arrived == self.total
     }
 
-    /// What has arrived.
+    /// The bytes that have arrived.
     pub fn bytes(&self) -> &[u8] {
         self.log.written(self.run, self.arrived)
     }
 
-    /// The key, once it has arrived, if these are the bytes of one record. Nothing of it is checked yet.
+    /// The key, once it has arrived, if these are the bytes of one record. Nothing is checked yet.
     pub fn key(&self) -> Option<HashedKey<'_>> {
         Record::key_of_beginning(self.bytes(), self.total).map(HashedKey::new)
     }
 
-    /// As [`Store::replay`], of all that has arrived. A single record stays where it was put together.
+    /// As [`Store::replay`], with all bytes that have arrived. A single record stays where it was assembled.
     pub fn replay(
         mut self,
         store: &Store,
         head: &mut LogHead,
         within: PositionRange,
     ) -> Result<Replayed, ReplayError> {
-        assert!(Arc::ptr_eq(&self.log, &store.data.log), "it was put together for another store");
+        assert!(Arc::ptr_eq(&self.log, &store.data.log), "it was assembled for another store");
         let batch = RecordBatch::parse(self.bytes())?;
         let only = batch.iter().next().filter(|_| batch.len() == 1);
         let Some(record) = only else { return store.replay(head, &batch, within) };

@@ -1,10 +1,9 @@
-//! Counting everything anew: what tests compare the store's own accounting with.
+//! Recounting: what tests compare the store's own accounting with.
 //!
-//! Purpose: the store keeps its counts by adding and subtracting; a mistake in one of them would grow unseen.
-//! Here every entry of every slot is looked at, and what is found must be what was counted: by slot, by
-//! segment, and in the budget.
+//! Purpose: the store counts by adding and subtracting, so a mistake would grow unseen. Here every entry of
+//! every slot is visited, and the sums must equal the counts: by slot, by segment, and in the budget.
 //!
-//! Nobody else may use the store meanwhile: between two looks the counts would change.
+//! No other thread may use the store meanwhile: the counts would change in between.
 
 use crate::bucket::Word;
 use crate::data::Data;
@@ -13,7 +12,7 @@ use crate::segment::State;
 use sidle_types::{Position, PositionRange, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is found in one slot, or in all of them.
+/// The sums of one slot, or of all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Found {
     values: u64,
@@ -22,7 +21,7 @@ struct Found {
     bytes: u64,
 }
 
-/// What is referred to in one segment, and how much of that is not worth keeping.
+/// Referenced bytes of one segment, and how many of them are not worth keeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct InSegment {
     live: u64,
@@ -101,7 +100,7 @@ fn check_segments(data: &Data, found: &BTreeMap<u64, InSegment>) -> Result<(), S
         let InSegment { live, spare } = found.get(&number).copied().unwrap_or_default();
         let fits = match segment.state() {
             State::Free => live == 0,
-            // How far it is filled is known to its head alone.
+            // Only its head knows its fill.
             State::Open => live <= segments.segment_bytes() && segment.spare_bytes() == spare,
             State::Closed | State::Leaving => segment.live_bytes() == live && segment.spare_bytes() == spare,
         };
@@ -117,8 +116,8 @@ fn check_segments(data: &Data, found: &BTreeMap<u64, InSegment>) -> Result<(), S
     Ok(())
 }
 
-/// Every large record has a run, and every run that does not wait for readers, or for the rest of its bytes,
-/// is a record's.
+/// Every large record has a run. Every run is a record's, unless it waits for readers or for more of its
+/// bytes.
 fn check_runs(data: &Data, found: &BTreeSet<u64>) -> Result<(), String> {
     let mut runs: BTreeSet<u64> = data.log.segments.runs().into_iter().collect();
     data.log.each_in_limbo(|piece| {
@@ -198,11 +197,11 @@ mod tests {
         assert_eq!(store.check_accounting(), Ok(()));
         let slot = Slot::of_key(b"key 0");
         store.data.index.occupancy.empty(slot);
-        let wrong = store.check_accounting().expect_err("a slot is said to be empty");
+        let wrong = store.check_accounting().expect_err("a slot is marked empty");
         assert!(wrong.ends_with("is marked empty"), "{wrong}");
         store.data.index.occupancy.fill(slot);
         store.data.log.segments.index_grew(64);
-        let wrong = store.check_accounting().expect_err("the index is said to be larger");
+        let wrong = store.check_accounting().expect_err("the index count is too large");
         assert!(wrong.starts_with("the index takes"), "{wrong}");
         store.data.log.segments.index_grew(-64);
         head.close();
@@ -210,7 +209,7 @@ mod tests {
             (0..store.data.log.segments.ordinary()).map(|number| store.data.log.segments.at(number));
         let closed = closed.rfind(|segment| segment.state() == State::Closed);
         closed.expect("a head was closed").add_dead(8);
-        let wrong = store.check_accounting().expect_err("a record is said to be dead");
+        let wrong = store.check_accounting().expect_err("a record is counted dead");
         assert!(wrong.starts_with("segment"), "{wrong}");
         let word = crate::slot_table::Counted {
             kind: crate::bucket::EntryKind { is_tombstone: true, has_deadline: false },

@@ -1,8 +1,8 @@
-//! A batch of records as it travels in a migration: records one after the other, as they lie in the log.
+//! A batch of records as a migration sends it: records back to back, as in the log.
 
 use crate::record::{Record, RecordError};
 
-/// A batch whose every record has been checked, checksums included.
+/// A batch with every record checked, checksums included.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordBatch<'b> {
     bytes: &'b [u8],
@@ -12,18 +12,18 @@ pub struct RecordBatch<'b> {
 /// Why bytes are not a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
-    /// A record cannot be read.
+    /// A record is invalid.
     #[error("the record at byte {at}: {error}")]
     Record {
-        /// Where in the batch the record starts.
+        /// The record's start in the batch.
         at: usize,
-        /// What is wrong with it.
+        /// The record's error.
         error: RecordError,
     },
     /// Batches hold values only.
     #[error("the record at byte {at} is a tombstone")]
     Tombstone {
-        /// Where in the batch the record starts.
+        /// The record's start in the batch.
         at: usize,
     },
 }

@@ -1,13 +1,13 @@
 //! Index entries and buckets.
 //!
-//! An entry is one word, so that it is read and replaced in one step: the record's address (37 bits), whether
-//! it is a tombstone, whether it has a deadline, and 25 bits of the key's hash as a tag. What the entry says
-//! of its record goes: a value whose entry has become a tombstone is struck out. A bucket is one cache line:
-//! seven entries and a link to an overflow bucket.
+//! An entry is one word, read and replaced in one step: the record's address (37 bits), a tombstone flag, a
+//! deadline flag, and 25 bits of the key's hash as a tag. The entry's flags override the record: a value
+//! whose entry has become a tombstone is struck out. A bucket is one cache line: seven entries and a link to
+//! an overflow bucket.
 //!
-//! The tag holds the upper bits of the hash, which also decide the bucket: as a table grows its entries are
-//! told apart without a look at the records. A large table ([`RETAG_LEVEL`] and up) would use most of the tag
-//! up that way, so its tags start 12 bits further down.
+//! The tag holds the upper bits of the hash, which also choose the bucket: a growing table splits its entries
+//! without reading records. A large table ([`RETAG_LEVEL`] and up) would use up most of the tag that way, so
+//! its tags start 12 bits further down.
 
 use crate::address::{Address, UNIT_BITS};
 use crate::epoch::Pinned;
@@ -31,7 +31,7 @@ fn tag(hash: u64, level: u32) -> u64 {
     (if level < RETAG_LEVEL { hash } else { hash << RETAG_SHIFT }) & TAG_MASK
 }
 
-/// An entry as it was loaded; its record can be read while `'p` lasts.
+/// A loaded entry; its record can be read while `'p` lasts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word<'p> {
     bits: u64,
@@ -73,14 +73,14 @@ impl<'p> Word<'p> {
         Word { bits: self.bits & !ADDRESS_MASK | address.units(), _pin: std::marker::PhantomData }
     }
 
-    /// The same entry for the same record, which counts as removed from now on.
+    /// The same entry for the same record, which counts as removed.
     #[inline]
     pub(crate) fn struck_out(self) -> Word<'p> {
         Word { bits: self.bits & !DEADLINE | TOMBSTONE, _pin: std::marker::PhantomData }
     }
 
-    /// The entry for a table of the next level, and whether it belongs to the upper of the two buckets that
-    /// its bucket is split into. `hash` is asked for only where the tag does not tell.
+    /// The entry for a table of the next level, and whether it belongs to the upper of its bucket's two
+    /// halves. `hash` is called only where the tag does not decide.
     pub(crate) fn split(self, level: u32, hash: impl FnOnce(Word<'p>) -> u64) -> (Word<'p>, bool) {
         if level + 1 == RETAG_LEVEL {
             let hash = hash(self);
@@ -91,7 +91,7 @@ impl<'p> Word<'p> {
         (self, self.bits >> bit & 1 != 0)
     }
 
-    /// The entry for a table of the level below. `hash` is asked for only where the tag does not tell.
+    /// The entry for a table of the level below. `hash` is called only where the tag does not decide.
     pub(crate) fn merged(self, level: u32, hash: impl FnOnce(Word<'p>) -> u64) -> Word<'p> {
         if level != RETAG_LEVEL {
             return self;
@@ -100,7 +100,7 @@ impl<'p> Word<'p> {
     }
 }
 
-/// What an entry's flags say of its record.
+/// An entry's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryKind {
     pub(crate) is_tombstone: bool,
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::documented::check_documented;
 
-    /// The example of `docs/layout.md`.
+    /// The example in `docs/layout.md`.
     #[test]
     fn an_entry_looks_as_documented() {
         let kind = EntryKind { is_tombstone: false, has_deadline: true };

@@ -1,24 +1,24 @@
-//! The cleaner: makes room by copying what is live out of segments that are mostly dead.
+//! The cleaner: makes room by copying live records out of mostly dead segments.
 //!
-//! Purpose: the log only ever appends; overwritten and removed records leave holes. The cleaner takes
-//! segments by cost and benefit (RAMCloud: free share times age, over the cost of reading and copying),
-//! copies their live records to a head of its own, and retires them.
+//! Purpose: the log only appends, and overwritten and removed records leave holes. The cleaner takes segments
+//! by cost and benefit (RAMCloud: free share times age, over the cost of reading and copying). It copies
+//! their live records to a head of its own, and retires them.
 //!
 //! Invariants:
 //! - C1 A record is copied, and its entry pointed to the copy, under its slot's lock: no write is lost.
-//! - C2 A segment is retired when none of its records has an entry (whoever kills its last record does it
-//!   then); it is released an epoch later. Who unlinked a record counts it dead before unpinning, so the
-//!   counters of a released segment are at rest.
-//! - C3 The cleaner never waits for a lock while it holds one, except for those of the free segments and of
-//!   the list of what was struck out, under which nothing else is locked.
-//! - C4 Of a value that was struck out only a tombstone is copied; large ones come first.
+//! - C2 A segment is retired when none of its records has an entry, by the thread that kills the last one; it
+//!   is released an epoch later. A thread that unlinks a record counts it dead before it unpins. So a
+//!   released segment's counters no longer change.
+//! - C3 The cleaner never waits for a lock while it holds one. Exceptions: the locks of the free segments and
+//!   of the list of struck-out values, under which nothing else is locked.
+//! - C4 Of a struck-out value only a tombstone is copied; large ones come first.
 //! - C5 A mark of absence is never copied: it goes with its segment.
 //!
 //! Realises: Kulkarni, chapter 2, and the RAMCloud papers cited there. Deviations: one level (memory only);
 //! survivors are not sorted by age, a survivor segment takes the age of the segment that it was opened for.
 //!
-//! Ownership: one background thread calls [`Cleaner::step`] in a loop; a writer that finds memory short
-//! helps, before it locks its slot. Whoever steps holds the lock of [`Cleaning`].
+//! Ownership: one background thread calls [`Cleaner::step`] in a loop; a writer short of memory helps, before
+//! it locks its slot. The stepping thread holds the lock of [`Cleaning`].
 
 use crate::address::Address;
 use crate::bucket::Word;
@@ -32,36 +32,36 @@ use sidle_types::{HashedKey, SLOT_COUNT, Slot};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Victims chosen from one look at all segments.
+/// Victims chosen in one pass over all segments.
 const VICTIMS_PER_CHOICE: usize = 8;
 /// Records whose buckets are loaded together.
 const RECORDS_TOGETHER: usize = 24;
-/// Bytes of a victim that a helping writer goes through in one step.
+/// Bytes of a victim that a helping writer visits in one step.
 const HELP_BYTES: usize = 64 << 10;
-/// Steps after which a helping writer gives up and tries its luck.
+/// Steps after which a helping writer stops and tries to write.
 const HELP_STEPS: usize = 256;
-/// How often a helping writer lets others have the processor because readers are still in what was emptied,
-/// before it rests; how long a rest is; and how many rests it takes before it tries its luck. A reader is
-/// pinned for one command: longer than this only where its thread is kept off the processor.
+/// A helping writer whose emptied memory still has readers yields this often, then rests for this long each
+/// time, at most this many times; then it tries to write. A reader is pinned for one command: for longer only
+/// if its thread does not run.
 const HELP_YIELDS: usize = 64;
 const HELP_REST: Duration = Duration::from_micros(200);
 const HELP_RESTS: usize = 10_000;
-/// While nothing is worth cleaning, one in so many helpers looks again.
+/// While nothing is worth cleaning, one in so many helpers checks again.
 const HELPERS_TURNED_AWAY: u32 = 64;
 
-/// Tables that are looked at, when no segment is worth cleaning, and how often one of them is locked to move
-/// a few buckets.
+/// Tables checked when no segment is worth cleaning, and how often one of them is locked to move a few
+/// buckets.
 const SLOTS_PER_LOOK: usize = 2048;
 const SHRINKING_STEPS: usize = 256;
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleanOutcome {
-    /// There is nothing to do; call again after a while.
+    /// There is nothing to do; call again later.
     Idle,
-    /// Something was done; call again soon.
+    /// Work was done; call again soon.
     Progress,
-    /// There is something to do, but readers are still in what was emptied; call again after a moment.
+    /// Emptied memory still has readers; call again shortly.
     Waiting,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Cleaning {
     /// Chosen segments, best last.
     victims: Vec<u64>,
     current: Option<Victim>,
-    /// The slot whose table is looked at next.
+    /// The next slot whose table is checked.
     next_slot: usize,
     /// The prospects when no segment was worth cleaning.
     hopeless_at: Option<(u64, u64)>,
@@ -83,20 +83,20 @@ pub(crate) struct Cleaning {
 /// A segment half cleaned.
 struct Victim {
     number: u64,
-    /// Where the walk goes on, in bytes from the segment's start.
+    /// Where the walk continues, in bytes from the segment's start.
     at: u64,
 }
 
-/// Lets readers go on that hold up a writer, which has waited for them so many times.
+/// Lets readers run that hold up a writer, which has waited for them so many times.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a thread that spins keeps readers off the processor; no result hangs on the time"
+    reason = "a spinning thread takes processor time from readers; no result depends on the time"
 )]
 fn give_way(waits: usize) {
     if waits < HELP_YIELDS { std::thread::yield_now() } else { std::thread::sleep(HELP_REST) }
 }
 
-/// Makes room, lent the data: the handle that the background thread steps, and the help that writers give.
+/// Makes room in the borrowed data: the handle for the background thread's steps and for writers' help.
 #[derive(Clone, Copy)]
 pub struct Cleaner<'s> {
     data: &'s Data,
@@ -108,8 +108,8 @@ impl<'s> Cleaner<'s> {
         Cleaner { data, cleaning }
     }
 
-    /// Does a piece of work: goes through about `budget_bytes` of log. Also frees what readers have left, and
-    /// backs free segments with pages ahead of their use.
+    /// One piece of work: visits about `budget_bytes` of log. Also frees memory without readers, and backs
+    /// free segments with pages ahead of their use.
     pub fn step(&mut self, budget_bytes: usize) -> CleanOutcome {
         self.collect_arrays();
         let outcome = self.clean(&mut self.lock(), budget_bytes);
@@ -167,8 +167,8 @@ impl<'s> Cleaner<'s> {
 
     fn help(self, steps: usize) {
         debug_assert!(!self.data.log.epochs.participant().is_pinned(), "a pinned thread waits for itself");
-        // Unless they are in the way, arrays are freed by the background thread: a large one takes longer
-        // than a write should.
+        // Arrays are usually left to the background thread: freeing a large one takes longer than a write
+        // should.
         let (mut steps, mut waits) = (steps, 0);
         while steps != 0 && self.data.log.segments.is_short() {
             let mut cleaning = self.lock();
@@ -227,8 +227,7 @@ impl<'s> Cleaner<'s> {
         }
     }
 
-    /// Gives back what the large values take that were struck out, as far as there is room for their
-    /// tombstones.
+    /// Frees the memory of struck-out large values, if there is room for their tombstones.
     fn shrink_large(self, head: &mut LogHead) -> Result<(), OutOfMemory> {
         let pending = &self.data.pending_tombstones;
         while let Some(large) = pending.take() {
@@ -245,9 +244,8 @@ impl<'s> Cleaner<'s> {
         Ok(())
     }
 
-    /// Goes on with tables that are larger than they need to be, of some slots: those for whose new array
-    /// there was no room when entries were removed, and those that nobody has written to since. Returns
-    /// whether there was any.
+    /// Continues to shrink oversized tables of some slots: those whose new array found no room when entries
+    /// were removed, and those without writes since. Returns whether there was any.
     fn shrink_tables(self, next_slot: &mut usize) -> bool {
         let mut steps = 0;
         for _ in 0..SLOTS_PER_LOOK {
@@ -279,8 +277,8 @@ impl<'s> Cleaner<'s> {
             let live = segment.live_bytes();
             let kept = segment.kept_bytes();
             let used = segment.used_bytes();
-            // What is left at the end of a segment because the next record did not fit would be left in
-            // another: it counts only where it is more than that.
+            // An end too short for the next record would recur in the copy: it counts only where it is more
+            // than that.
             let is_cut_short = segments.segment_bytes() - used > segments.largest_ordinary();
             let whole = if is_cut_short { segments.segment_bytes() } else { used };
             if kept * 100 > whole * MOST_LIVE_PERCENT {
@@ -303,7 +301,7 @@ impl<'s> Cleaner<'s> {
         taken.collect()
     }
 
-    /// Walks on through the current victim; retires it at its end.
+    /// Continues through the current victim; retires it at its end.
     fn clean_current(self, cleaning: &mut Cleaning, budget_bytes: u64) -> Result<(), OutOfMemory> {
         let victim = cleaning.current.as_mut().expect("there is a current victim");
         let head = cleaning.head.get_or_insert_with(|| self.data.log_head());
@@ -349,8 +347,8 @@ impl<'s> Cleaner<'s> {
         Ok(())
     }
 
-    /// Moves a record to the cleaner's head if it is still referred to (C1); whether it was. The caller
-    /// counts the old copy as dead. A mark of absence is dropped instead, and counted (C5).
+    /// Moves a record to the cleaner's head if it is still referenced (C1); whether it was. The caller counts
+    /// the old copy as dead. A mark of absence is dropped instead, and counted (C5).
     fn relocate(
         self,
         guard: &Guard<'_>,
@@ -362,7 +360,7 @@ impl<'s> Cleaner<'s> {
     ) -> Result<bool, OutOfMemory> {
         let table = self.data.index.slot(key.slot());
         let is_it = |word: Word<'_>| word.address() == address;
-        // An address that has lost its entry never gets one again: no lock is needed to skip the dead.
+        // An address without an entry never gets one again: skipping dead records needs no lock.
         if table.find(key.hash().0, guard.pinned(), is_it).is_none() {
             return Ok(false);
         }
@@ -394,9 +392,9 @@ impl<'s> Cleaner<'s> {
 }
 
 impl Cleaning {
-    /// Whether helping is in vain: no segment was worth cleaning, and since then none has been opened or has
-    /// lost enough of its records. One helper in some looks again all the same: marks of absence, and what is
-    /// cut short, are not counted.
+    /// Whether helping is useless: no segment was worth cleaning, and since then none has been opened or has
+    /// lost enough of its records. One helper in some checks again: marks of absence, and short ends, are not
+    /// counted.
     fn is_hopeless(&mut self, data: &Data) -> bool {
         if self.current.is_some() || self.hopeless_at != Some(data.log.segments.prospects()) {
             return false;
@@ -405,7 +403,7 @@ impl Cleaning {
         self.turned_away != 0 && data.pending_tombstones.is_empty() && data.log.segments.is_limbo_empty()
     }
 
-    /// Leaves the chosen segments that were not begun.
+    /// Returns the chosen segments that were not begun.
     fn put_back(&mut self, data: &Data) {
         for number in self.victims.drain(..) {
             data.log.segments.at(number).set_state(State::Closed);

@@ -1,51 +1,49 @@
-//! What a store is built from, and the errors that it answers with.
+//! A store's settings, and its errors.
 
 use crate::address;
 
-/// The smallest segment that is accepted.
+/// The smallest valid segment.
 pub const MIN_SEGMENT_BYTES: u32 = 4 << 10;
-/// The smallest segment that is chosen without being asked for: smaller ones make values of a few KiB large,
-/// of which the last page may be nearly empty.
+/// The smallest segment chosen by default: smaller ones make values of a few KiB large, whose last page may
+/// be nearly empty.
 const MIN_CHOSEN_SEGMENT_BYTES: u32 = 64 << 10;
-/// Segments of this size and smaller ones are chosen where there would be too few larger ones: with them a
-/// value that is just large may lose a tenth, or a fifth.
+/// Segments of at most this size are chosen where larger ones would be too few: there a barely large value
+/// may waste a tenth, or a fifth.
 const SMALL_SEGMENT_BYTES: u32 = 256 << 10;
-/// The largest segment that is accepted.
+/// The largest valid segment.
 pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
-/// A store has at least so many segments where that is not asked to be otherwise: what the cleaner keeps for
-/// itself, and what heads have open, is then little of it.
+/// The default least number of segments: the cleaner's reserve and the heads' open segments are then a small
+/// share.
 const CHOSEN_SEGMENTS: u64 = 256;
-/// And so many where they are small: what is kept weighs more then, but less than what large values lose.
+/// The same for small segments: the reserve weighs more then, but less than large values waste.
 const CHOSEN_SMALL_SEGMENTS: u64 = 128;
-/// A value that is just large, over a quarter of a segment, may waste most of a page: this, divided by the
-/// segment's size, is the part of the memory that such values lose.
+/// A barely large value, over a quarter of a segment, may waste most of a page. This, divided by the
+/// segment's size, is the share of memory that such values waste.
 const ROUNDING_BYTES: u64 = 4 * 4096;
-/// What a store needs beside what its heads take: the cleaner's reserve and head, some index, and something
-/// to clean.
+/// A store's segments beside the heads': the cleaner's reserve and head, some index, and something to clean.
 const SEGMENTS_BESIDE_HEADS: u64 = 12;
-/// What each head takes: the segment that it has open, which cannot be cleaned, and one to clean meanwhile.
+/// A head's segments: its open one, which cannot be cleaned, and one to clean meanwhile.
 const SEGMENTS_PER_HEAD: u64 = 2;
 /// The longest value, Redis's limit for a string.
 pub const MAX_VALUE_BYTES: usize = 512 << 20;
 /// The longest key. Redis's limit, less one byte so that a length fits 29 bits.
 pub const MAX_KEY_BYTES: usize = (512 << 20) - 1;
 
-/// How large a store may grow and how its memory is cut up.
+/// A store's limits, and the division of its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
     /// Log and index together stay below this many bytes.
     pub memory_bytes: u64,
     /// The unit in which the log is allocated, cleaned and freed; a power of two. Records over a quarter of
-    /// it take pages of their own.
+    /// it take their own pages.
     pub segment_bytes: u32,
-    /// How many heads append at a time, about: it decides how little memory is too little.
+    /// About how many heads append at a time: it decides the least memory.
     pub heads: u16,
     /// Whether to ask the kernel for huge pages.
     pub huge_pages: bool,
     /// How many free segments the cleaner keeps backed with pages ahead of their use.
     pub warm_segments: usize,
-    /// Whether to have the kernel back the whole log with pages when the store is made, instead of as it
-    /// fills.
+    /// Whether to back the whole log with pages at the start, instead of as it fills.
     pub preallocate: bool,
 }
 
@@ -63,7 +61,7 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
-    /// A store of `memory_bytes`, with smaller segments where that is little, everything else by default.
+    /// A store of `memory_bytes`, with smaller segments for little memory, otherwise the defaults.
     pub fn with_memory(memory_bytes: u64) -> StoreConfig {
         let config = StoreConfig { memory_bytes, ..StoreConfig::default() };
         let heads = config.heads;
@@ -82,8 +80,8 @@ impl StoreConfig {
         self
     }
 
-    /// The least memory that such segments are chosen for: enough of them, and what heads have open no larger
-    /// a part of it than large values lose at the ends of their pages.
+    /// The least memory for choosing such segments: enough of them, and heads' open ones no larger a share
+    /// than large values waste at the ends of their pages.
     fn chosen_memory_bytes(&self) -> u64 {
         let segment = u64::from(self.segment_bytes);
         let is_small = self.segment_bytes <= SMALL_SEGMENT_BYTES;
@@ -92,12 +90,12 @@ impl StoreConfig {
         (count * segment).max(open * segment / ROUNDING_BYTES)
     }
 
-    /// The least memory that works with these segments and heads.
+    /// The least memory for these segments and heads.
     pub fn least_memory_bytes(&self) -> u64 {
         (SEGMENTS_BESIDE_HEADS + SEGMENTS_PER_HEAD * u64::from(self.heads)) * u64::from(self.segment_bytes)
     }
 
-    /// Checks that the numbers make a store.
+    /// Checks the settings.
     pub fn validate(&self) -> Result<(), StoreError> {
         let segment = self.segment_bytes;
         if !segment.is_power_of_two() || !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment) {
@@ -121,11 +119,11 @@ pub enum StoreError {
     /// The memory limit cannot be used.
     #[error("a memory limit of {asked} bytes: so many threads that write need {least} to {most} bytes")]
     MemoryBytes {
-        /// What was asked for.
+        /// The requested limit.
         asked: u64,
-        /// The least that works with this segment size and so many heads.
+        /// The least for this segment size and so many heads.
         least: u64,
-        /// The most that addresses reach.
+        /// The most that addresses cover.
         most: u64,
     },
     /// The address range could not be reserved.
@@ -133,9 +131,9 @@ pub enum StoreError {
         "reserving {bytes} bytes of address space: {source} (is the address space limited by ulimit -v?)"
     )]
     Reserve {
-        /// How much was asked for.
+        /// The requested bytes.
         bytes: u64,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }

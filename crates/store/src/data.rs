@@ -1,5 +1,5 @@
-//! The data: a log of records, and the index that leads to them. Everything that reads and writes is lent
-//! both, and finds records under a pin.
+//! The data: a log of records, and its index. Every reader and writer borrows both, and finds records under a
+//! pin.
 
 use crate::address::Address;
 use crate::bucket::Word;
@@ -18,20 +18,20 @@ pub(crate) struct Data {
     pub(crate) pending_tombstones: PendingTombstones,
 }
 
-/// What a key has.
+/// A key's entry.
 #[derive(Clone, Copy, Debug)]
 pub enum Entry<'g> {
     /// Nothing.
     Absent,
-    /// A mark that the key was removed, with the version of the value that was (its own where there was
-    /// none); or, with version 0, that another node said that there is no such key.
+    /// The key was removed; with the version of its last value (its own without one). Or, with version 0,
+    /// another node reported the key absent.
     Tombstone(Version),
     /// A value; it may be past its deadline.
     Value(Record<'g>),
 }
 
 impl<'g> Entry<'g> {
-    /// The value, if that is what the key has.
+    /// The value, if the entry is one.
     pub fn value(self) -> Option<Record<'g>> {
         match self {
             Entry::Value(record) => Some(record),
@@ -64,7 +64,7 @@ impl Data {
         KeyHash::of_key(self.log.record(word.address(), pin).key()).0
     }
 
-    /// What a key has.
+    /// A key's entry.
     #[inline]
     pub(crate) fn look_up<'p>(&'p self, key: HashedKey<'_>, pin: Pinned<'p>) -> Entry<'p> {
         let mut shape = None;
@@ -81,7 +81,7 @@ impl Data {
     }
 }
 
-/// A pin on the store by one thread; what is found through it stays readable while it lives.
+/// A thread's pin on the store; records found through it stay readable while it exists.
 pub struct Guard<'s> {
     pub(crate) data: &'s Data,
     participant: &'s Participant,
@@ -94,8 +94,8 @@ impl Guard<'_> {
         Pinned::by(self)
     }
 
-    /// What a key has. Takes no lock; waits for who changes several keys of the slot in one step. Asked by
-    /// the thread that does so it waits for ever.
+    /// A key's entry. Takes no lock; waits for a change of several keys in the slot. The thread of such a
+    /// change would wait for ever.
     #[inline]
     pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
         self.data.index.slot(key.slot()).lock.await_turn();

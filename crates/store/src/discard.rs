@@ -1,4 +1,4 @@
-//! Taking entries out of a range: everything, or tombstones only. In slices, so that nobody waits long.
+//! Removing entries from a range: all of them, or tombstones only. In slices, so that nothing waits long.
 
 use crate::bucket::Word;
 use crate::slot_table::Place;
@@ -6,7 +6,7 @@ use crate::store::Store;
 use crate::writer::SlotGuard;
 use sidle_types::{Position, PositionRange};
 
-/// Buckets taken out under one hold of a slot's lock.
+/// Buckets emptied under one hold of a slot's lock.
 const BUCKETS_PER_LOCK: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,13 +17,13 @@ enum What {
 
 impl Store {
     /// Removes everything from `from` to `last`, values and tombstones, about `budget` entries; returns where
-    /// to go on. Their memory is free for the cleaner at once.
+    /// to continue. The cleaner may use their memory at once.
     pub fn discard(&self, from: Position, last: Position, budget: usize) -> Option<Position> {
         self.take_out(What::Everything, from, last, budget)
     }
 
-    /// Removes the tombstones from `from` to `last`, looking at about `budget` entries; returns where to go
-    /// on.
+    /// Removes the tombstones from `from` to `last`, visiting about `budget` entries; returns where to
+    /// continue.
     pub fn sweep_tombstones(&self, from: Position, last: Position, budget: usize) -> Option<Position> {
         self.take_out(What::Tombstones, from, last, budget)
     }
@@ -42,7 +42,7 @@ impl Store {
                 Position::last_of(slot).next()
             } else {
                 let guard = self.lock_slot(slot);
-                // A table that shrank since may have what was passed already in the bucket at hand.
+                // A table that shrank since may have visited entries in the present bucket.
                 let rest = PositionRange::new(from, last).expect("inside the range");
                 let next = self.take_out_buckets(&guard, what, rest, from, &mut seen);
                 guard.shrink_table();
@@ -53,7 +53,7 @@ impl Store {
         None
     }
 
-    /// Goes through some buckets of the locked slot; returns where to go on.
+    /// Visits some buckets of the locked slot; returns where to continue.
     fn take_out_buckets(
         &self,
         guard: &SlotGuard<'_>,

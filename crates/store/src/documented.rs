@@ -1,4 +1,4 @@
-//! For tests: the examples of `docs/layout.md` are what the code makes.
+//! For tests: the code produces the examples in `docs/layout.md`.
 
 use std::fmt::Write;
 

@@ -1,10 +1,10 @@
-//! Epochs: how memory that readers may still look at is given back.
+//! Epochs: when memory that readers may still use is freed.
 //!
-//! Purpose: readers take no lock and do no read-modify-write, yet a segment, a bucket array or a chain that a
-//! writer has unlinked must outlive every reader that may have found it before.
+//! Purpose: readers take no lock and do no read-modify-write, yet an unlinked segment, bucket array or chain
+//! must outlive every reader that may have found it.
 //!
 //! How: each thread has a participant per store. Pinning stores the current epoch there, unpinning stores 0.
-//! What was unlinked is retired into a limbo, which closes the current epoch over it; collecting frees it
+//! Unlinked objects are retired into a limbo, which closes the current epoch over them. Collecting frees them
 //! once no participant is pinned in that epoch or an earlier one.
 //!
 //! Invariants:
@@ -13,9 +13,9 @@
 //! - E3 A participant whose pin the collector does not see will, by the fence, see the unlinking.
 //!
 //! Why not crossbeam-epoch: its pin is a sequentially consistent fence, 10 to 20 ns where a whole GET is to
-//! take 60. Here the collector pays: on Linux `membarrier` makes every running thread pass a barrier, so that
-//! a pin is a plain store; where that call is refused a pin falls back to a fence. The collector runs once
-//! per freed segment.
+//! take 60. Here the collector pays. On Linux `membarrier` makes every running thread pass a barrier, so a
+//! pin is a plain store; without that call a pin falls back to a fence. The collector runs once per freed
+//! segment.
 //!
 //! Ownership: participants belong to their threads; any thread collects.
 #![allow(unsafe_code)] // one dereference of a thread-local cache, see `Epochs::participant`
@@ -28,13 +28,13 @@ use std::sync::{Arc, OnceLock, PoisonError};
 const UNPINNED: u64 = 0;
 const FIRST_EPOCH: u64 = 1;
 
-/// One thread's pin on one store. On cache lines of its own: every pin writes it.
+/// One thread's pin on one store. On its own cache lines: every pin writes it.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Participant {
     /// [`UNPINNED`] or the epoch it was pinned in.
     pinned: AtomicU64,
-    /// How many guards its thread holds; touched by that thread only.
+    /// How many guards its thread holds; only that thread accesses it.
     depth: AtomicU32,
     /// 1 while a thread owns it.
     owned: AtomicU32,
@@ -73,7 +73,7 @@ impl Participant {
 #[derive(Debug)]
 pub(crate) struct Epochs {
     global: AtomicU64,
-    /// Whether `membarrier` stands in for the readers' fence.
+    /// Whether `membarrier` replaces the readers' fence.
     asymmetric: bool,
     #[cfg_attr(loom, allow(dead_code))]
     id: u64,
@@ -98,7 +98,7 @@ impl Epochs {
         participant.depth.store(depth + 1, Ordering::Relaxed);
         if depth == 0 {
             let epoch = self.global.load(Ordering::Acquire);
-            // Release, so that a collector that reads this pin knows the accesses of earlier pins to be over.
+            // Release: a collector that reads this pin sees that earlier pins' accesses are over.
             participant.pinned.store(epoch, Ordering::Release);
             if self.asymmetric {
                 std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
@@ -113,7 +113,7 @@ impl Epochs {
         self.global.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// The oldest epoch that somebody may still be pinned in; everything retired in earlier ones is free.
+    /// The oldest epoch that may still be pinned; everything retired in earlier ones is free.
     pub(crate) fn oldest_pinned(&self) -> u64 {
         if self.asymmetric {
             heavy_barrier();
@@ -129,7 +129,7 @@ impl Epochs {
             .unwrap_or(u64::MAX)
     }
 
-    /// A participant for the calling thread: one that a finished thread left, or a new one.
+    /// A participant for the calling thread: a finished thread's, or a new one.
     pub(crate) fn register(&self) -> Arc<Participant> {
         let mut participants = self.participants.lock().unwrap_or_else(PoisonError::into_inner);
         for participant in participants.iter() {
@@ -178,8 +178,7 @@ struct Cache {
 impl Drop for Cache {
     fn drop(&mut self) {
         for (_, participant) in self.all.get_mut().drain(..) {
-            // A guard that was leaked keeps its pin, for ever: what it protects may be in use on another
-            // thread.
+            // A leaked guard keeps its pin for ever: another thread may use what it protects.
             if !participant.is_pinned() {
                 participant.owned.store(0, Ordering::Release);
             }
@@ -200,8 +199,8 @@ impl Epochs {
         CACHE.with(|cache| {
             let (id, last) = cache.last.get();
             let pointer = if id == self.id { last } else { self.participant_cold(cache) };
-            // SAFETY: `participants` of this very store holds the Arc for as long as self lives; ids are
-            // never given twice, so a cached pointer with this id is one of them.
+            // SAFETY: `participants` of this very store holds the Arc while self exists. Ids are never
+            // reused, so a cached pointer with this id is one of them.
             unsafe { &*pointer }
         })
     }
@@ -237,7 +236,7 @@ impl<'p> Pinned<'p> {
     }
 }
 
-/// What was unlinked and waits for its readers, with the epoch that was closed over it; oldest first.
+/// Unlinked objects that wait for their readers, each with the epoch closed over it; oldest first.
 pub(crate) struct Limbo<T> {
     waiting: Mutex<VecDeque<(u64, T)>>,
 }
@@ -251,7 +250,7 @@ impl<T> Limbo<T> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what has just been unlinked (E1).
+    /// Adds an object that has just been unlinked (E1).
     pub(crate) fn retire(&self, epochs: &Epochs, object: T) {
         let mut waiting = self.waiting();
         let epoch = epochs.close();
@@ -269,13 +268,13 @@ impl<T> Limbo<T> {
         waiting.drain(..free).map(|(_, object)| object).collect()
     }
 
-    /// Looks at everything that waits.
+    /// Visits every waiting object.
     #[cfg(feature = "testing")]
     pub(crate) fn each(&self, f: impl FnMut(&T)) {
         self.waiting().iter().map(|(_, object)| object).for_each(f);
     }
 
-    /// Everything, readers or not; the caller owns the store alone.
+    /// Everything, readers or not; the caller has exclusive access to the store.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
         let waiting = self.waiting.get_mut().unwrap_or_else(PoisonError::into_inner);
         waiting.drain(..).map(|(_, object)| object)
@@ -290,17 +289,17 @@ mod tests {
     fn collect_waits_for_pins_of_the_same_epoch_only() {
         let epochs = Epochs::new();
         let limbo = Limbo::new();
-        let (early, late) = (epochs.register(), epochs.register());
-        epochs.pin(&early);
+        let (earlier, later) = (epochs.register(), epochs.register());
+        epochs.pin(&earlier);
         limbo.retire(&epochs, 1);
         assert!(limbo.collect(&epochs).is_empty());
-        epochs.pin(&late);
+        epochs.pin(&later);
         assert!(limbo.collect(&epochs).is_empty());
-        early.unpin();
+        earlier.unpin();
         assert_eq!(limbo.collect(&epochs), [1]);
         limbo.retire(&epochs, 2);
         assert!(limbo.collect(&epochs).is_empty());
-        late.unpin();
+        later.unpin();
         assert_eq!(limbo.collect(&epochs), [2]);
         assert!(limbo.collect(&epochs).is_empty());
     }

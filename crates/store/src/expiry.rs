@@ -1,17 +1,16 @@
 //! Removing values past their deadline.
 //!
-//! Purpose: an expired value reads as absent for whoever asks, but takes memory until somebody removes it.
-//! There are two ways to come by such values. In the order of positions: that finds all of them. And by
-//! segment, the one that was written first before others: that is for a writer who needs memory now, since
-//! what expires together was mostly written together, and a segment without live records is free at once.
+//! Purpose: an expired value reads as absent, but keeps its memory until it is removed. There are two orders
+//! of search. By position, all of them are found. By segment, oldest first, a writer gets memory now: what
+//! expires together was mostly written together, and a segment without live records is free at once.
 //!
-//! Neither looks where nothing can be: a slot and a segment know a time before which nothing in it expires.
-//! It is never later than the earliest deadline. In a segment deadlines only go; it is told when its head
-//! closes it, and again when it has been gone through. A slot's is lowered by each write, and told anew by
-//! whoever goes through the whole slot in one call: it is taken off before, so that what is written meanwhile
-//! lowers it from the top, and put back if the call ends early.
+//! Both skip what cannot have expired: a slot and a segment know a time before which nothing in it expires.
+//! It is never later than the earliest deadline. A segment's deadlines only disappear: its time is set when
+//! its head closes it, and after each pass over it. Each write lowers a slot's time, and a call that visits
+//! the whole slot sets it anew. Such a call removes it first, so that concurrent writes lower it from the
+//! maximum, and restores it if it ends early.
 //!
-//! Whether and how a value may be removed is for the caller to say, who knows what is moved just now.
+//! The caller decides whether and how a value may be removed, since it knows what is being moved.
 
 use crate::data::{Data, Entry};
 use crate::log::{LogHead, SEGMENT_START};
@@ -21,26 +20,26 @@ use crate::slot_table::SlotTable;
 use crate::writer::{Leave, SlotGuard};
 use sidle_types::{HashedKey, Position, Slot, WallMs};
 
-/// What is told of values past their deadline, and decides about them.
+/// Decides about expired values.
 pub trait Expiring {
-    /// What the removal of the value at this position is to leave behind; none if it must stay.
+    /// What the removal of the value at this position leaves behind; none if it must stay.
     fn leave(&mut self, position: Position) -> Option<Leave>;
     /// The value at this position has been removed; its slot is still locked.
     fn removed(&mut self, position: Position);
 }
 
-/// How far a removal of expired values came.
+/// The result of a removal of expired values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpirySweep {
-    /// Values with a deadline that were looked at.
+    /// Visited values with a deadline.
     pub looked: usize,
-    /// Those past it, which were removed.
+    /// Expired ones, which were removed.
     pub removed: usize,
-    /// Where to go on; none after the last position.
+    /// Where to continue; none after the last position.
     pub next: Option<Position>,
 }
 
-/// A removal, with what it is lent.
+/// A removal, with what it borrows.
 pub(crate) struct Expiry<'e> {
     pub(crate) data: &'e Data,
     pub(crate) head: &'e mut LogHead,
@@ -65,7 +64,7 @@ impl Expiry<'_> {
         sweep
     }
 
-    /// Goes through a slot; returns where to go on.
+    /// Visits a slot; returns where to continue.
     fn expire_in_slot(&mut self, from: Position, budget: usize, sweep: &mut ExpirySweep) -> Option<Position> {
         let (data, now, slot) = (self.data, self.now, from.slot());
         let table = data.index.slot(slot);
@@ -119,19 +118,19 @@ impl Expiry<'_> {
             }
             sweep.removed += usize::from(self.remove_expired(record.hashed_key()));
         }
-        // What had to stay is found in the order of positions: here nobody would get past it.
+        // What has to stay is found by position: here it would block every later pass.
         segments.at(number).set_earliest(earliest);
         data.log.stay_or_retire(number);
         Some(sweep)
     }
 
-    /// Removes the value of a key if it is past its deadline and may go; whether it did.
+    /// Removes a key's value if it is expired and may go; whether it did.
     fn remove_expired(&mut self, key: HashedKey<'_>) -> bool {
         let Some(leave) = self.expiring.leave(key.position()) else { return false };
         let slot = SlotGuard::lock(self.data, key.slot());
         let is_expired = matches!(slot.get(key), Entry::Value(record) if record.is_expired(self.now));
         if is_expired {
-            slot.remove(self.head, key, leave).expect("what has an entry can be removed");
+            slot.remove(self.head, key, leave).expect("an existing entry can be removed");
             self.expiring.removed(key.position());
         }
         is_expired

@@ -1,17 +1,17 @@
-//! Adding to the end of a value in time that is in proportion to what is added, and changing its deadline in
-//! a time that does not depend on it.
+//! Appending to a value in time proportional to the appended bytes, and changing its deadline in constant
+//! time.
 //!
-//! A record never changes, and a reader without a lock sees it whole: so a value that grows lies outside of
-//! its record, in a run of pages of its own. What is added is written behind what any record covers. Then a
-//! record with the new length, the checksum continued and a new version takes the entry: that one store is
-//! the write. The record before is dead, but for its value, which is the beginning of the new one.
+//! A record never changes, and a reader without a lock sees it whole. So a growing value is outside of its
+//! record, in its own run of pages. Appended bytes are written behind what any record covers. Then a record
+//! with the new length, the continued checksum and a new version takes the entry: that one store is the
+//! write. The previous record is dead, except for its value, which begins the new one.
 //!
-//! A run has addresses, not memory, for its value to double, and takes those behind it where they are free.
-//! When there are none the value is copied to another run: each byte a constant number of times, over all.
-//! Short values are copied each time: to them a page of their own would be much.
+//! A run has addresses, not memory, for its value to double, and takes free ones behind it. Without free ones
+//! the value is copied to another run: over all, each byte a constant number of times. Short values are
+//! copied each time: a page of their own would be too much.
 //!
-//! The cleaner moves the record and leaves the value where it is. A value that is set is inside of its record
-//! again; so is one that is changed before its end, since a reader without a lock may be looking at it.
+//! The cleaner moves the record and leaves the value in place. A value that is set is inside of its record
+//! again. So is one that is changed before its end, since a reader without a lock may be reading it.
 
 use crate::bucket::{EntryKind, Word};
 use crate::config::OutOfMemory;
@@ -21,16 +21,15 @@ use crate::slot_table::{Counted, Place};
 use crate::writer::{SlotGuard, counted};
 use sidle_types::{HashedKey, Version, WallMs};
 
-/// Values shorter than this are copied when something is added to them. The last page of a run is half empty
-/// on average: of what lies outside that is a sixteenth at most.
+/// Shorter values are copied when appended to. A run's last page is half empty on average: at most a
+/// sixteenth of an outside value.
 const OUTSIDE_FROM_BYTES: usize = 32 << 10;
 
 impl SlotGuard<'_> {
-    /// Adds to the end of a key's value, `added` being the parts to join; the deadline stays. Returns the new
-    /// version.
+    /// Appends `added`, parts to join, to a key's value; the deadline stays. Returns the new version.
     ///
-    /// The time is in proportion to what is added, over many calls, once the value is longer than some tens
-    /// of kilobytes.
+    /// Once the value is longer than some tens of kilobytes, the time is amortised proportional to what is
+    /// appended.
     ///
     /// # Panics
     /// When the key has no value, or the new one is longer than the limit.
@@ -69,8 +68,8 @@ impl SlotGuard<'_> {
         written
     }
 
-    /// Gives a key's value another deadline, or none; returns the new version. Where the value lies outside
-    /// of its record, only that is written anew.
+    /// Sets or removes a value's deadline; returns the new version. Of a value outside of its record only the
+    /// record is rewritten.
     ///
     /// # Panics
     /// When the key has no value.
@@ -102,7 +101,7 @@ impl SlotGuard<'_> {
         Ok(version)
     }
 
-    /// Writes a record of a value that lies outside, and has it take the place of the key's value.
+    /// Writes a record for an outside value, and replaces the key's value with it.
     fn write_outside_record(
         &self,
         head: &mut LogHead,
@@ -128,7 +127,7 @@ impl SlotGuard<'_> {
         Ok(draft.version)
     }
 
-    /// Has the value with what is added lie in a run; returns which one.
+    /// Puts the value with the appended bytes into a run; returns the run.
     fn write_longer(&self, old: Record<'_>, bytes: usize, added: &[&[u8]]) -> Result<u64, OutOfMemory> {
         let log = &self.data().log;
         if let Some(run) = old.run()

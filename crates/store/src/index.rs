@@ -8,7 +8,7 @@ use crate::segment::Segments;
 use crate::slot_table::{Arrays, SlotTable, Span};
 use sidle_types::{KeyHash, Position, PositionRange, SLOT_COUNT, Slot};
 
-/// How many low bits of a hash do not show in the position.
+/// How many low bits of a hash are not in the position.
 const HIDDEN_BITS: u32 = 64 - Position::HASH_BITS;
 
 /// The lowest hash at a position.
@@ -54,7 +54,7 @@ impl Index {
         self.occupied_in(PositionRange::ALL)
     }
 
-    /// The slots that a range touches and that have entries.
+    /// The slots of a range that have entries.
     pub(crate) fn occupied_in(&self, range: PositionRange) -> Occupied<'_> {
         let (first, last) = range.slots();
         self.occupancy.between(first, last)
@@ -70,7 +70,7 @@ impl Index {
         self.occupied_tables().map(SlotTable::live).sum()
     }
 
-    /// The bucket that `from` belongs to, with the positions that it is for; none if its slot is empty.
+    /// The bucket of `from`, with its positions; none if its slot is empty.
     pub(crate) fn bucket_at<'p>(
         &'p self,
         from: Position,
@@ -81,13 +81,13 @@ impl Index {
         Some((span, PositionRange::new(at(span.first), at(span.last)).expect("hashes in order")))
     }
 
-    /// The first slot from this position on that has any entry, as the position to go on from.
+    /// The first slot with entries from this position on, as the position to continue from.
     pub(crate) fn skip_empty(&self, from: Position) -> Option<Position> {
         let slot = self.occupancy.between(from.slot(), Slot::LAST).next()?;
         Some(if slot == from.slot() { from } else { Position::first_of(slot) })
     }
 
-    /// Frees the arrays that no reader sees any more.
+    /// Frees the arrays without readers.
     pub(crate) fn collect(&self, epochs: &Epochs, segments: &Segments) {
         for array in self.limbo.collect(epochs) {
             // SAFETY: unlinked before it was retired, and its epoch has passed; the limbo gives it out once.
@@ -99,7 +99,7 @@ impl Index {
 
 #[cfg(feature = "testing")]
 impl Index {
-    /// Bytes of all arrays with their chains, those in limbo included, counted one by one.
+    /// Bytes of all arrays with their chains, those in limbo included, recounted.
     pub(crate) fn recount(&self, pin: Pinned<'_>) -> u64 {
         let mut bytes =
             self.slots.iter().flat_map(SlotTable::arrays_in_use).map(|array| array.count_bytes(pin)).sum();
@@ -112,13 +112,13 @@ impl Drop for Index {
     fn drop(&mut self) {
         let linked = self.slots.iter_mut().flat_map(SlotTable::take_arrays);
         for array in linked.chain(self.limbo.drain()).filter(|array| !array.is_none()) {
-            // SAFETY: nobody else has the index any more; an array is either linked or in limbo.
+            // SAFETY: exclusive access to the index; an array is either linked or in limbo.
             unsafe { array.free() };
         }
     }
 }
 
-/// The index's memory, seen from a table that grows.
+/// The index's memory, for a growing table.
 pub(crate) struct IndexMemory<'i> {
     pub(crate) index: &'i Index,
     pub(crate) epochs: &'i Epochs,

@@ -3,8 +3,8 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p sidle-store --lib --release kernel_model`
 //!
-//! The tables, the epochs and the limbo are the real ones. Records are cells that loom watches: reading one
-//! that has been released, or is still being written, fails the model.
+//! The tables, the epochs and the limbo are the real ones. Records are cells under loom's checks: reading one
+//! that is released, or still being written, fails the model.
 
 use crate::address::Address;
 use crate::array::ArrayWord;
@@ -18,12 +18,12 @@ use loom::thread;
 
 const KIND: EntryKind = EntryKind { is_tombstone: false, has_deadline: false };
 
-/// How often a thread is interrupted at most; more finds nothing new here and takes long.
+/// The most interruptions of a thread; more find nothing new here and take long.
 const PREEMPTIONS: usize = 3;
 
 /// A place in a log of few records.
 struct Cell {
-    /// The hash that the record is for and its version; both 0 while it is free.
+    /// The record's hash and version; both 0 while it is free.
     record: UnsafeCell<(u64, u64)>,
 }
 
@@ -112,8 +112,7 @@ impl Kernel {
         self.table.lock.release();
     }
 
-    /// Frees what can be freed: writing the cells and freeing the arrays is what loom would catch a reader
-    /// at.
+    /// Frees everything free: loom would detect a reader during these writes and frees.
     #[allow(unsafe_code)]
     fn collect(&self) {
         for cell in self.released_cells.collect(&self.epochs) {
@@ -125,8 +124,8 @@ impl Kernel {
         }
     }
 
-    /// Looks a hash up under a pin and returns the version found. It does not wait for the lock (X2): where
-    /// nobody takes it exclusively there is nothing to wait for, and a look-up must be right without.
+    /// Looks a hash up under a pin and returns the version found. It does not wait for the lock (X2): without
+    /// exclusive holders there is nothing to wait for, and a look-up must be right without.
     fn get(&self, participant: &Participant, hash: u64) -> Option<u64> {
         self.epochs.pin(participant);
         let version = self.look_up(hash);
@@ -134,7 +133,7 @@ impl Kernel {
         version
     }
 
-    /// Does so beside changes of several keys.
+    /// The same, beside changes of several keys.
     fn get_in_turn(&self, participant: &Participant, hash: u64) -> Option<u64> {
         self.epochs.pin(participant);
         self.table.lock.await_turn();
@@ -189,8 +188,8 @@ fn model_with(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     model.check(f);
 }
 
-/// A reader against overwrites whose old records are released at once: it sees one of the versions, never
-/// going back, and never a released record.
+/// A reader against overwrites whose old records are released at once. It sees one of the versions, never an
+/// older one than before, and never a released record.
 #[test]
 fn reader_against_replacement_and_release() {
     model(|| {
@@ -270,8 +269,8 @@ fn reader_against_shrinking_replacement_and_release() {
     });
 }
 
-/// A reader against a table that grows and shrinks again: what one resizing has moved says nothing of the
-/// next one.
+/// A reader against a table that grows and shrinks again: one resizing's progress is no evidence for the next
+/// one.
 #[test]
 fn reader_against_growth_and_shrinking() {
     model_with(PREEMPTIONS - 1, || {
@@ -311,7 +310,7 @@ fn writers_exclude_each_other() {
     });
 }
 
-/// Tables that a change of several keys is in, and whether it has their readers wait.
+/// Tables with a change of several keys, and whether it makes their readers wait.
 struct Change {
     kernels: Vec<Arc<Kernel>>,
     /// For each key its kernel and its hash.
@@ -332,7 +331,7 @@ impl Change {
         Arc::new(Change { kernels: vec![Kernel::new(1), Kernel::new(1)], keys, excludes_readers })
     }
 
-    /// Gives both keys this version, as `SlotGuards::publish` does (X1).
+    /// Sets both keys to this version, as `SlotGuards::publish` does (X1).
     fn write(&self, version: u64) {
         self.kernels.iter().for_each(|kernel| kernel.table.lock.acquire());
         if self.excludes_readers {
@@ -423,7 +422,7 @@ fn a_reader_sees_a_change_in_two_slots_whole() {
     });
 }
 
-/// The model sees what exclusivity is for.
+/// The model shows why exclusivity is needed.
 #[test]
 #[should_panic(expected = "half of a change was seen")]
 fn without_exclusivity_a_reader_sees_half_of_a_change() {

@@ -1,8 +1,8 @@
 //! Log-structured memory and the per-slot hash index.
 //!
 //! All threads share one [`Store`]. Reading takes a pin and no lock; writing locks the key's slot and appends
-//! to a log head of the writer's own. A change of several keys locks their slots and, for the moment in which
-//! it is published, has their readers wait: each of them sees all of it or nothing.
+//! to the writer's own log head. A change of several keys locks their slots, and makes their readers wait
+//! while it is published: each of them sees all of it or nothing.
 //!
 //! ```
 //! use sidle_store::{Entry, Leave, Store, StoreConfig};
@@ -26,33 +26,32 @@
 //! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_piece`], [`RecordBatch::parse`], [`Store::replay`], [`Assembly`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
-//! The clock is never read: whether a record [is expired](Record::is_expired) is for the caller to ask, who
-//! brings the time. Expired values stay until the caller has them removed.
+//! The store reads no clock: the caller passes the time to check whether a record
+//! [is expired](Record::is_expired). Expired values stay until the caller has them removed.
 //!
 //! Threads hold pins and locks briefly: a pin keeps emptied memory from being reused, a lock keeps the
 //! writers of one slot waiting. Memory is reclaimed only while some thread steps the [`Cleaner`].
 //!
 //! # How it is built
-//! - `record`: one layout for memory and for migration batches (`batch`), so that packing is a copy.
+//! - `record`: one layout for memory and for migration batches (`batch`), so packing is a copy.
 //! - `memory`, `segment`, `runs`, `log`, `cleaner`: a reserved range with segments that heads append to and
 //!   runs of pages for large records, and the cleaner that makes room (invariants L1 to L5, C1 to C5).
 //! - `bucket`, `array`, `slot_table`, `resize`, `index`: a table per slot in the order of the hash, which
 //!   grows and shrinks (T1 to T4: why a reader without a lock never misses a key).
-//! - `slot_lock`, `together`: who waits for a change of several keys, and what reads several keys at one
-//!   moment (X1 to X3).
-//! - `occupancy`: which slots have entries, so that walks and counts pass over the others.
-//! - `epoch`: when what has been unlinked may be reused (E1 to E3).
+//! - `slot_lock`, `together`: waiting for a change of several keys, and reading several keys at one moment
+//!   (X1 to X3).
+//! - `occupancy`: which slots have entries, so that walks and counts skip the others.
+//! - `epoch`: when unlinked memory may be reused (E1 to E3).
 //! - `data`, `writer`: log and index together; look-ups under a pin, writes under a slot's lock.
-//! - `walk`, `scan`, `partition`, `expiry`: what goes through a range; `store`, `replay`, `discard`: the
-//!   store, which lends them the data and has whoever writes make room.
+//! - `walk`, `scan`, `partition`, `expiry`: passes over a range; `store`, `replay`, `discard`: the store,
+//!   which lends them the data and makes writers free memory.
 //! - `publish`: changes of several keys (X1).
 //! - `extend`: values that grow (L5).
-//! - `pending_tombstones`: removals where there is no room for tombstones.
+//! - `pending_tombstones`: removals without room for tombstones.
 //!
 //! Unsafe code is in `memory`, `log`, `array`, `index` and `epoch` only. The property test and the fuzzer
-//! share `testing`, and whoever tests accounts has `audit`; loom checks the kernel with `RUSTFLAGS="--cfg
-//! loom" cargo test -p sidle-store --lib --release kernel_model` (half a minute; give it a target directory
-//! of its own).
+//! share `testing`; tests of accounts use `audit`. Loom checks the kernel with `RUSTFLAGS="--cfg loom" cargo
+//! test -p sidle-store --lib --release kernel_model` (half a minute; use a separate target directory).
 
 mod address;
 mod array;

@@ -2,16 +2,16 @@
 //!
 //! Invariants:
 //! - L1 A record is immutable from its publication in the index until its segment is released.
-//! - L2 A head is the only one that writes to its open segment, and only behind the last record appended.
-//! - L3 A segment is closed only when every record in it has been published (or counted dead): the
-//!   cleaner takes what has no entry for dead.
+//! - L2 Only its head writes to an open segment, and only behind the last record appended.
+//! - L3 A segment is closed only when every record in it has been published (or counted dead): the cleaner
+//!   takes records without an entry for dead.
 //! - L4 A segment is released only when nothing in the index refers into it and an epoch has passed since.
-//! - L5 A run that a value grows in belongs to one key. Of its bytes those that a record in the index ever
-//!   covered are written no more; those behind are written by the holder of the slot's lock. It is released
-//!   as a segment is, after its last record has lost its entry.
+//! - L5 A run with a growing value belongs to one key. Its bytes that a record in the index ever covered are
+//!   never written again. The holder of the slot's lock writes those behind. It is released like a segment,
+//!   after its last record has lost its entry.
 //!
-//! Ownership: each worker and each replay slot owns a head; the cleaner owns one; segments change hands under
-//! the lock in [`Segments`].
+//! Ownership: each worker and each replay slot owns a head; the cleaner owns one; segments change owners
+//! under the lock in [`Segments`].
 #![allow(unsafe_code)] // slices of the region, by the invariants above
 
 use crate::address::Address;
@@ -24,7 +24,7 @@ use crate::segment::{Purpose, Segment, Segments, State};
 use sidle_types::{KeyHash, Position, Slot, WallMs};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The first unit of a segment is left free, so that no record has address 0.
+/// The first unit of a segment is unused, so that no record has address 0.
 pub(crate) const SEGMENT_START: u64 = 8;
 
 /// The log of one store.
@@ -34,9 +34,9 @@ pub(crate) struct Log {
     segment_shift: u32,
     warm_segments: usize,
     pub(crate) epochs: Epochs,
-    /// Pieces that are empty and wait for readers.
+    /// Empty pieces that wait for readers.
     limbo: Limbo<u64>,
-    /// Runs in which bytes are coming.
+    /// Runs whose bytes are still arriving.
     begun: Mutex<Vec<u64>>,
 }
 
@@ -44,13 +44,13 @@ impl Log {
     pub(crate) fn new(config: &StoreConfig) -> Result<Log, StoreError> {
         let segments = Segments::new(config.memory_bytes, config.segment_bytes);
         let bytes = segments.space_bytes();
-        // A huge page would back a run's neighbours as well, which nobody counts.
+        // A huge page would back a run's neighbours as well, uncounted.
         let huge_bytes = if config.huge_pages { segments.ordinary() * segments.segment_bytes() } else { 0 };
         let region =
             Region::reserve(bytes, huge_bytes).map_err(|source| StoreError::Reserve { bytes, source })?;
         if config.preallocate {
             segments.all_warm();
-            // SAFETY: nobody else has the region yet.
+            // SAFETY: the region is new and exclusive.
             unsafe { region.populate(0, segments.limit_bytes() as usize) }
         }
         Ok(Log {
@@ -77,7 +77,7 @@ impl Log {
     }
 
     /// The shape of the record at an address that was loaded from the index under the pin, if it has this
-    /// key: all that a look-up has to know of the records that it passes.
+    /// key: all that a look-up needs of the records that it passes.
     #[inline]
     pub(crate) fn shape_with_key(&self, address: Address, key: &[u8], _pin: Pinned<'_>) -> Option<Shape> {
         let offset = address.offset();
@@ -90,7 +90,7 @@ impl Log {
         }
     }
 
-    /// The record at such an address, whose shape is known.
+    /// The record of known shape at such an address.
     #[inline(always)]
     pub(crate) fn record_with_shape<'p>(
         &'p self,
@@ -105,7 +105,7 @@ impl Log {
     /// The record of this shape at an offset.
     ///
     /// # Safety
-    /// It is one in the log that is not released while `'l` lasts.
+    /// It is in the log and is not released while `'l` lasts.
     #[inline(always)]
     unsafe fn record_of(&self, offset: u64, shape: Shape) -> Record<'_> {
         // SAFETY: by the contract.
@@ -117,21 +117,20 @@ impl Log {
         }
     }
 
-    /// A record with the value that it has in a run. Apart, to keep look-ups short.
+    /// A record with its value in a run. A separate function, to keep look-ups short.
     ///
     /// # Safety
     /// As for [`record_of`](Self::record_of).
     #[cold]
     unsafe fn with_outside<'l>(&'l self, record: Record<'l>, shape: Shape, run: u64) -> Record<'l> {
-        // SAFETY: a run is retired when its last record is, and what was published of it is written no more
+        // SAFETY: a run is retired when its last record is, and its published bytes are never written again
         // (L5).
         let value = unsafe { self.region.bytes(run, shape.value_bytes()) };
         Record::of_shape(record.in_log(), shape, value)
     }
 
-    /// The records of a segment that the caller has taken out of the hands of everybody else
-    /// ([`State::Leaving`]). The walk starts `at` so many bytes from the segment's start, where a record
-    /// starts.
+    /// The records of a segment that the caller has exclusive access to ([`State::Leaving`]). The walk starts
+    /// at a record, `at` bytes from the segment's start.
     pub(crate) fn records_of(&self, number: u64, at: u64) -> SegmentRecords<'_> {
         debug_assert_eq!(self.segments.at(number).state(), State::Leaving);
         let start = number << self.segment_shift;
@@ -139,8 +138,7 @@ impl Log {
         SegmentRecords { log: self, offset: start + at, end }
     }
 
-    /// How many bytes must be left for records of so many bytes in all to fit for certain, but for what is
-    /// lost between them.
+    /// The free bytes that certainly fit records of so many bytes in all, except for losses between them.
     pub(crate) fn room_for(&self, bytes: u64) -> u64 {
         bytes.next_multiple_of(self.segments.segment_bytes())
     }
@@ -151,14 +149,14 @@ impl Log {
         self.region.prefetch(address.offset());
     }
 
-    /// Starts loading the rest of a record whose beginning is there, for whoever will read all of it.
+    /// Starts loading the rest of a record whose beginning is loaded, to read all of it.
     #[inline]
     pub(crate) fn prefetch_rest(&self, address: Address, record: Record<'_>) {
         self.region.prefetch_rest(address.offset(), record.in_log().len());
     }
 
-    /// Counts what is not worth keeping of a record whose entry the caller is about to make a tombstone, so
-    /// that the cleaner knows what it would gain.
+    /// Counts the bytes not worth keeping of a record whose entry is about to become a tombstone, so that the
+    /// cleaner knows its gain.
     pub(crate) fn note_spare(&self, address: Address, record: Record<'_>) {
         if !self.is_large(address) {
             self.segment_of(address).add_spare(record.spare_bytes() as u64);
@@ -190,7 +188,7 @@ impl Log {
         self.bury_in_log(word, record);
     }
 
-    /// Does so, but for a value outside: another record has it now.
+    /// The same, except for an outside value: another record has it now.
     #[inline]
     pub(crate) fn bury_in_log(&self, word: Word<'_>, record: Record<'_>) {
         let offset = word.address().offset();
@@ -220,9 +218,9 @@ impl Log {
         participant.unpin();
     }
 
-    /// Retires a closed segment whose last record has died, without waiting for the cleaner. (A record may
-    /// die just as the segment is closed, unseen by both; then the cleaner finds it.) The caller is pinned:
-    /// the segment stays the one that it looked at.
+    /// Retires a closed segment whose last record has died, without waiting for the cleaner. (If a record
+    /// dies just as the segment is closed, both may miss it; then the cleaner finds it.) The caller is
+    /// pinned, so the segment cannot be reused meanwhile.
     fn retire_if_dead(&self, number: u64) {
         let segment = self.segments.at(number);
         if segment.live_bytes() == 0 && segment.try_leave() {
@@ -230,8 +228,8 @@ impl Log {
         }
     }
 
-    /// Leaves a closed segment that the caller has taken to whoever cleans it next, or retires it if nothing
-    /// is left.
+    /// Returns a closed segment that the caller has taken to later cleaning, or retires it if nothing is
+    /// left.
     pub(crate) fn stay_or_retire(&self, number: u64) {
         let segment = self.segments.at(number);
         match segment.live_bytes() {
@@ -240,20 +238,20 @@ impl Log {
         }
     }
 
-    /// Takes a segment that nothing in the index refers into any more.
+    /// Takes a segment that nothing in the index refers into.
     pub(crate) fn retire_emptied(&self, number: u64) {
         debug_assert_eq!(self.segments.at(number).state(), State::Leaving);
         self.retire(number << self.segment_shift);
     }
 
-    /// Takes a piece that nothing in the index refers into any more.
+    /// Takes a piece that nothing in the index refers into.
     #[cold]
     pub(crate) fn retire(&self, piece: u64) {
         self.segments.emptied(piece);
         self.limbo.retire(&self.epochs, piece);
     }
 
-    /// Releases what no reader sees any more; how many pieces that was.
+    /// Releases pieces without readers; returns how many.
     pub(crate) fn collect(&self) -> usize {
         let free = self.limbo.collect(&self.epochs);
         for &piece in &free {
@@ -265,14 +263,14 @@ impl Log {
         free.len()
     }
 
-    /// Gives the pieces that wait for readers to `f`.
+    /// Passes the pieces that wait for readers to `f`.
     #[cfg(feature = "testing")]
     pub(crate) fn each_in_limbo(&self, mut f: impl FnMut(u64)) {
         self.limbo.each(|&piece| f(piece));
     }
 
     fn chill(&self, offset: u64, bytes: u64) {
-        // SAFETY: nothing refers into these bytes (L4), and they are in the caller's hands.
+        // SAFETY: nothing refers into these bytes (L4), and the caller has exclusive access.
         unsafe { self.region.release(offset, bytes as usize) }
     }
 
@@ -280,16 +278,16 @@ impl Log {
         self.chill(number << self.segment_shift, self.segments.segment_bytes());
     }
 
-    /// Backs one free segment with pages ahead of its use; whether there was one to do.
+    /// Backs one free segment with pages ahead of its use; whether there was one.
     pub(crate) fn warm_one(&self) -> bool {
         let Some(number) = self.segments.to_warm(self.warm_segments) else { return false };
-        // SAFETY: a free segment, in no list while it is in our hands.
+        // SAFETY: a free segment, in no list while this thread has it.
         unsafe { self.region.populate(number << self.segment_shift, 1 << self.segment_shift) }
         self.segments.warmed(number);
         true
     }
 
-    /// Takes a segment, collecting limbo when there seems to be none; its offset.
+    /// Takes a segment, collecting limbo when none seems free; returns its offset.
     fn allocate(&self, purpose: Purpose) -> Result<u64, OutOfMemory> {
         let allocate = || self.segments.allocate(purpose, |number| self.chill_segment(number));
         let number = allocate().or_else(|| {
@@ -299,8 +297,8 @@ impl Log {
         number.map(|number| number << self.segment_shift).ok_or(OutOfMemory)
     }
 
-    /// Takes a run for so many bytes, with addresses to grow to `room`, as [`allocate`](Self::allocate) does;
-    /// its offset.
+    /// Takes a run for so many bytes, with addresses to grow to `room`, like [`allocate`](Self::allocate);
+    /// returns its offset.
     fn allocate_run(&self, bytes: u64, room: u64) -> Result<u64, OutOfMemory> {
         let allocate = || self.segments.allocate_run(bytes, room, |number| self.chill_segment(number));
         let run = allocate().or_else(|| {
@@ -311,24 +309,23 @@ impl Log {
             self.segments.want(self.segments.run_bytes(bytes));
             return Err(OutOfMemory);
         };
-        // SAFETY: the run is the caller's alone. One call costs less than a fault for each of its pages.
+        // SAFETY: the caller owns the run. One call costs less than a fault for each of its pages.
         unsafe { self.region.populate(run, self.segments.run_bytes(bytes) as usize) }
         Ok(run)
     }
 }
 
-/// Values that lie outside of their records (L5).
+/// Values outside of their records (L5).
 impl Log {
-    /// Takes a run and writes the parts of a value to it. It has addresses for the value to double.
+    /// Takes a run and writes a value's parts to it. It has addresses for the value to double.
     pub(crate) fn write_outside(&self, bytes: usize, parts: &[&[u8]]) -> Result<u64, OutOfMemory> {
         let run = self.allocate_run(bytes as u64, 2 * bytes as u64)?;
         self.write_parts(run, parts);
         Ok(run)
     }
 
-    /// Writes behind the value that lies in a run, of which so many bytes are published; false if the run
-    /// cannot be made longer where it is. The caller has the lock of the slot, and publishes a record with
-    /// the longer value or does this again.
+    /// Writes behind a run's value with so many published bytes; false if the run cannot grow in place. The
+    /// caller has the slot's lock. It publishes a record with the longer value, or does this again.
     pub(crate) fn extend_outside(
         &self,
         run: u64,
@@ -351,27 +348,27 @@ impl Log {
         self.segments.give_back(run);
     }
 
-    /// Takes a run for bytes that come in pieces.
+    /// Takes a run for bytes that arrive in pieces.
     pub(crate) fn begin_run(&self, bytes: usize) -> Result<u64, OutOfMemory> {
         let run = self.allocate_run(bytes as u64, bytes as u64)?;
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).push(run);
         Ok(run)
     }
 
-    /// It is a record's from now on, or nobody's.
+    /// Its bytes have arrived: it is a record's now, or free.
     pub(crate) fn end_run(&self, run: u64) {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).retain(|&begun| begun != run);
     }
 
-    /// Gives the runs in which bytes are coming to `f`.
+    /// Passes the runs whose bytes are arriving to `f`.
     #[cfg(feature = "testing")]
     pub(crate) fn each_begun(&self, f: impl FnMut(&u64)) {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(f);
     }
 
-    /// What was written to a run that nobody else writes to, so many bytes of it.
+    /// The first bytes of a run that only the caller writes to.
     pub(crate) fn written(&self, run: u64, bytes: usize) -> &[u8] {
-        // SAFETY: it is the caller's, who writes behind these bytes only (L5).
+        // SAFETY: the caller owns it, and writes behind these bytes only (L5).
         unsafe { self.region.bytes(run, bytes) }
     }
 
@@ -385,7 +382,7 @@ impl Log {
     }
 }
 
-/// Walks the records of one segment. Values that lie outside are not looked at: they read as empty.
+/// Walks the records of one segment. Outside values are not read: they appear empty.
 pub(crate) struct SegmentRecords<'l> {
     log: &'l Log,
     offset: u64,
@@ -399,11 +396,11 @@ impl<'l> Iterator for SegmentRecords<'l> {
         if self.offset >= self.end {
             return None;
         }
-        // SAFETY: a closed segment holds records without gaps up to its end (L2, L3); it is in the hands of
-        // the walker, who releases it after the walk.
+        // SAFETY: a closed segment holds records without gaps up to its end (L2, L3). The walker has
+        // exclusive access, and releases it after the walk.
         let shape = Shape::read(unsafe { self.log.region.bytes(self.offset, 12) });
-        // SAFETY: as above. A value outside may be gone already, with an entry that did not wait for the
-        // walk: nobody looks at it here.
+        // SAFETY: as above. An outside value may be gone already, if its entry did not wait for the walk: it
+        // is not read here.
         let bytes = unsafe { self.log.region.bytes(self.offset, shape.total_bytes()) };
         let record = Record::of_shape(bytes, shape, &[]);
         let address = Address::from_offset(self.offset);
@@ -412,34 +409,33 @@ impl<'l> Iterator for SegmentRecords<'l> {
     }
 }
 
-/// One record of the batch being replayed.
+/// A record of the batch being replayed.
 #[derive(Clone, Copy)]
 pub(crate) struct Incoming {
     pub(crate) slot: Slot,
     pub(crate) hash: KeyHash,
 }
 
-/// Appends records to a segment of its own: a side log. One per worker and per replay slot.
+/// Appends records to its own segment: a side log. One per worker and per replay slot.
 ///
 /// `Send`, not `Sync`. Dropping it leaves its segment to the cleaner.
 pub struct LogHead {
     log: Arc<Log>,
-    /// The open segment; its number means nothing while `end` is 0.
+    /// The open segment; meaningless while `end` is 0.
     segment: u64,
-    /// Where the next record goes, and where the segment ends.
+    /// The next record's place, and the segment's end.
     offset: u64,
     end: u64,
     /// No record in the open segment has an earlier deadline.
     earliest: WallMs,
-    /// Pieces taken ahead for records that are about to be appended, in reverse order; empty between two
-    /// calls of others.
+    /// Pieces taken ahead for the next records, in reverse order; empty between two calls.
     prepared: Vec<u64>,
-    /// The segments that were filled since records are [held back](Self::hold_back), each with its bytes;
-    /// none while they are published one by one.
+    /// The segments filled since records are [held back](Self::hold_back), each with its bytes; none while
+    /// they are published one by one.
     filled: Option<Vec<(u64, u64)>>,
-    /// Where keys got an entry that had none, while that [is noted](Self::note_new_entries).
+    /// Where new entries were made, while they [are noted](Self::note_new_entries).
     new_entries: Option<Vec<Position>>,
-    /// The batch being replayed, kept for its memory.
+    /// The batch being replayed, kept for its allocation.
     pub(crate) replay: Vec<Incoming>,
     _not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
 }
@@ -460,13 +456,13 @@ impl LogHead {
         }
     }
 
-    /// Whether the head belongs to this log; a head of another store is a programmer's error.
+    /// Whether the head belongs to this log; another store's head is a programming error.
     #[inline]
     pub(crate) fn belongs_to(&self, log: &Arc<Log>) -> bool {
         Arc::ptr_eq(&self.log, log)
     }
 
-    /// Whether a record of so many bytes shares a segment with others.
+    /// Whether a record of so many bytes shares a segment.
     pub(crate) fn is_ordinary(&self, bytes: usize) -> bool {
         bytes as u64 <= self.log.segments.largest_ordinary()
     }
@@ -478,7 +474,7 @@ impl LogHead {
         let shape = draft.shape();
         let total = shape.total_bytes();
         let offset = self.reserve(total, purpose)?;
-        // SAFETY: `reserve` gives each byte to one record only, and nobody reads it before it is published
+        // SAFETY: `reserve` gives each byte to one record only, and nothing reads it before it is published
         // (L2).
         let bytes = unsafe { self.log.region.bytes_mut(offset, total) };
         draft.write(shape, bytes);
@@ -500,7 +496,7 @@ impl LogHead {
         Ok(Address::from_offset(offset))
     }
 
-    /// Appends a record whose value lies outside; the caller publishes it before the next one (L3).
+    /// Appends a record with an outside value; the caller publishes it before the next one (L3).
     pub(crate) fn append_outside(&mut self, draft: &OutsideDraft<'_>) -> Result<Address, OutOfMemory> {
         let shape = draft.shape();
         let total = shape.total_bytes();
@@ -513,15 +509,14 @@ impl LogHead {
         Ok(Address::from_offset(offset))
     }
 
-    /// Takes all the segments that records of these sizes need when they are appended in this order, so that
-    /// none of them finds too little memory half-way. `beside`: how many bytes more must be left. Takes
-    /// nothing where there are too few.
+    /// Takes all segments for records of these sizes, appended in this order, so that none fails half-way.
+    /// `beside`: how many more bytes must be left. Takes nothing if there are too few.
     pub(crate) fn prepare(
         &mut self,
         sizes: impl Iterator<Item = usize>,
         beside: u64,
     ) -> Result<(), OutOfMemory> {
-        assert!(self.prepared.is_empty(), "what was prepared before was used");
+        assert!(self.prepared.is_empty(), "earlier prepared pieces were used");
         let taken = self.take_all(sizes.map(|bytes| bytes as u64));
         if taken.is_err() || self.log.segments.available(Purpose::Value) < beside {
             self.prepared.drain(..).for_each(|piece| self.log.segments.give_back(piece));
@@ -531,18 +526,17 @@ impl LogHead {
         Ok(())
     }
 
-    /// From now on it is noted where writes make entries for keys that have none.
+    /// From now on new entries are noted.
     pub fn note_new_entries(&mut self) {
         self.new_entries = Some(Vec::new());
     }
 
-    /// Where writes have made entries since that is noted, each as often as it was made; from now on it is
-    /// not.
+    /// The positions of new entries since noting began, once for each entry; ends the noting.
     pub fn take_new_entries(&mut self) -> Vec<Position> {
         self.new_entries.take().unwrap_or_default()
     }
 
-    /// An entry was made for a key that had none, by a record of this head.
+    /// A record of this head made a new entry.
     #[inline]
     pub(crate) fn made_entry(&mut self, position: Position) {
         if let Some(new) = &mut self.new_entries {
@@ -550,21 +544,21 @@ impl LogHead {
         }
     }
 
-    /// From now on records are appended that are not published one by one: segments that are filled stay open
-    /// until all of them are (L3).
+    /// From now on records are not published one by one: filled segments stay open until all are published
+    /// (L3).
     pub(crate) fn hold_back(&mut self) {
-        assert!(self.filled.is_none(), "what was held back before was published");
+        assert!(self.filled.is_none(), "earlier records held back were published");
         self.filled = Some(Vec::new());
     }
 
-    /// All that was held back is published.
+    /// All records held back are published.
     pub(crate) fn all_published(&mut self) {
         for (number, used) in self.filled.take().into_iter().flatten() {
             self.log.close_segment(number, used);
         }
     }
 
-    /// Takes segments for records of these sizes, as far as there are any.
+    /// Takes segments for records of these sizes, as many as there are.
     fn take_all(&mut self, sizes: impl Iterator<Item = u64>) -> Result<(), OutOfMemory> {
         let mut room = self.end - self.offset;
         for bytes in sizes {

@@ -1,8 +1,8 @@
-//! The reserved address range that the log lives in.
+//! The log's reserved address range.
 //!
-//! Reserved in one piece without being backed; the kernel gives pages when they are first touched. Replay
-//! into pages never touched costs 20 times what it costs in prepared memory (measured), so the range asks for
-//! huge pages and segments are populated ahead of use.
+//! Reserved in one piece without backing; the kernel gives pages on first touch. Replay into untouched pages
+//! costs 20 times as much as into prepared memory (measured). So the range requests huge pages, and segments
+//! are populated ahead of use.
 #![allow(unsafe_code)] // raw memory is what this module is for; everything else reaches it through these few methods
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -15,14 +15,13 @@ pub(crate) struct Region {
     bytes: usize,
 }
 
-// SAFETY: a Region is plain memory that belongs to no thread; the rules for touching it are those of `bytes`
-// and `bytes_mut`.
+// SAFETY: a Region is plain memory without a thread; `bytes` and `bytes_mut` have the rules of access.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Reserves a range. Its first `huge_bytes` are to have huge pages, the others are not.
+    /// Reserves a range. Its first `huge_bytes` request huge pages, the others do not.
     pub(crate) fn reserve(bytes: u64, huge_bytes: u64) -> std::io::Result<Region> {
         let (bytes, huge_bytes) = (bytes as usize, huge_bytes as usize);
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choosing aliases nothing.
@@ -39,7 +38,7 @@ impl Region {
         for (advice, from, to) in
             [(Advice::LinuxHugepage, 0, huge_bytes), (Advice::LinuxNoHugepage, huge_bytes, bytes)]
         {
-            // SAFETY: the range was mapped just above. Huge pages are a wish: a kernel without them may
+            // SAFETY: the range was mapped just above. Huge pages are optional: a kernel without them may
             // refuse.
             let _ = unsafe { madvise(base.as_ptr().add(from).cast(), to - from, advice) };
         }
@@ -56,7 +55,7 @@ impl Region {
     /// The bytes at an offset.
     ///
     /// # Safety
-    /// Nobody writes these bytes, nor gives them back with [`release`](Self::release), while the slice lives.
+    /// These bytes are neither written nor [released](Self::release) while the slice exists.
     #[inline]
     pub(crate) unsafe fn bytes(&self, offset: u64, bytes: usize) -> &[u8] {
         // SAFETY: inside the mapping and always initialised (zeroed by the kernel); not written, by the
@@ -67,7 +66,7 @@ impl Region {
     /// The bytes at an offset, to be written.
     ///
     /// # Safety
-    /// Nobody else reads or writes these bytes while the slice lives.
+    /// No other thread accesses these bytes while the slice exists.
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "the contract makes the caller the only owner of the bytes")]
     pub(crate) unsafe fn bytes_mut(&self, offset: u64, bytes: usize) -> &mut [u8] {
@@ -84,7 +83,7 @@ impl Region {
     }
 
     /// Starts loading what [`prefetch`](Self::prefetch) leaves of a record of so many bytes. Of a long one
-    /// only the beginning: the processor sees by itself where its reader goes.
+    /// only the beginning: the processor prefetches the rest by itself.
     #[inline]
     pub(crate) fn prefetch_rest(&self, offset: u64, bytes: usize) {
         let end = offset + bytes.min(PREFETCHED_BYTES) as u64;
@@ -95,10 +94,10 @@ impl Region {
         }
     }
 
-    /// Has the kernel back the range with pages now.
+    /// Backs the range with pages now.
     ///
     /// # Safety
-    /// Nobody else touches the range: where the kernel cannot do it by itself, every page is written to.
+    /// Access is exclusive: if the kernel cannot populate the range, every page is written to.
     pub(crate) unsafe fn populate(&self, offset: u64, bytes: usize) {
         let start = self.at(offset, bytes);
         // SAFETY: inside the mapping; populating changes no content.
@@ -106,15 +105,15 @@ impl Region {
             return;
         }
         for page in (0..bytes).step_by(PAGE) {
-            // SAFETY: inside the range, which is ours alone by the contract.
+            // SAFETY: inside the range, exclusive by the contract.
             unsafe { start.add(page).write_volatile(0) };
         }
     }
 
-    /// Gives the pages back to the kernel; the range reads as zeros afterwards.
+    /// Returns the pages to the kernel; the range reads as zeros afterwards.
     ///
     /// # Safety
-    /// No slice of the range is alive.
+    /// No slice of the range exists.
     pub(crate) unsafe fn release(&self, offset: u64, bytes: usize) {
         // SAFETY: inside the mapping and, by the contract, unused. A refusal keeps the pages, which is only
         // wasteful.
@@ -131,11 +130,11 @@ impl Drop for Region {
 
 /// Bytes in a cache line.
 pub(crate) const CACHE_LINE: usize = 64;
-/// As much of a record is loaded ahead at most.
+/// The most of a record that is loaded ahead.
 const PREFETCHED_BYTES: usize = 512;
 const PAGE: usize = 4096;
 
-/// Bytes in a page, as the kernel gives and takes them.
+/// The kernel's page size.
 pub(crate) fn page_bytes() -> u64 {
     rustix::param::page_size().max(PAGE) as u64
 }
@@ -158,7 +157,7 @@ pub(crate) fn prefetch<T>(pointer: *const T) {
 }
 
 #[cfg(not(loom))]
-/// Maps zeroed memory that is backed as it is touched. Aborts like the allocator where there is none.
+/// Maps zeroed memory that is backed on first touch. Aborts like the allocator without memory.
 pub(crate) fn map_zeroed(bytes: usize) -> *mut u8 {
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choosing aliases nothing.
     let mapped = unsafe {
@@ -168,16 +167,16 @@ pub(crate) fn map_zeroed(bytes: usize) -> *mut u8 {
         let layout = std::alloc::Layout::from_size_align(bytes, PAGE).expect("a size that fits memory");
         std::alloc::handle_alloc_error(layout)
     };
-    // SAFETY: the range was mapped just above. Huge pages are a wish.
+    // SAFETY: the range was mapped just above. Huge pages are optional.
     let _ = unsafe { madvise(pointer, bytes, Advice::LinuxHugepage) };
     pointer.cast()
 }
 
 #[cfg(not(loom))]
-/// Unmaps what [`map_zeroed`] mapped.
+/// Unmaps a range of [`map_zeroed`].
 ///
 /// # Safety
-/// The range was mapped by [`map_zeroed`] with this length and is used no more.
+/// [`map_zeroed`] mapped the range with this length, and it is no longer used.
 pub(crate) unsafe fn unmap(pointer: *mut u8, bytes: usize) {
     // SAFETY: by the contract. Unmapping a whole mapping cannot fail.
     let _ = unsafe { munmap(pointer.cast(), bytes) };

@@ -1,13 +1,13 @@
 //! Which slots have entries, a bit for each.
 //!
-//! Purpose: counts, walks and samples go through the slots in order. Most slots of a small store are empty,
-//! and to ask each table costs a cache line; here 64 slots are passed over with one load.
+//! Purpose: counts, walks and samples visit the slots in order. Most slots of a small store are empty, and
+//! checking each table costs a cache line; here one load skips 64 slots.
 //!
 //! A bit changes only when a slot gets its first entry or loses its last, under the slot's lock: overwriting
 //! costs nothing. Other slots of the word are under other locks, hence the read-modify-write.
 //!
-//! What a reader may rely on: the bit is set before the slot's first entry is published. So whoever knows of
-//! an entry sees the bit as well. Of an entry that comes or goes meanwhile it may see either; then `changes`
+//! Guarantee for readers: the bit is set before the slot's first entry is published. So a thread that knows
+//! of an entry sees the bit as well. For a concurrent first or last entry it may see either; then `changes`
 //! has grown: it is counted before the bit changes.
 
 use crate::sync::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ const SLOTS_PER_WORD: u16 = u64::BITS as u16;
 /// A bit for each slot.
 pub(crate) struct Occupancy {
     words: Vec<AtomicU64>,
-    /// How often a bit changed.
+    /// How often bits changed.
     changes: AtomicU64,
 }
 
@@ -50,7 +50,7 @@ impl Occupancy {
         word.fetch_and(!bit, Ordering::Release);
     }
 
-    /// How often a slot got its first entry or lost its last.
+    /// How often slots got their first entry or lost their last.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
@@ -74,10 +74,10 @@ impl Occupancy {
     }
 }
 
-/// Slots that have entries, in order. Each word is looked at when it is reached.
+/// Slots with entries, in order. Each word is read when it is reached.
 pub(crate) struct Occupied<'o> {
     words: &'o [AtomicU64],
-    /// The word at hand, and its bits that were not given out yet.
+    /// The current word, and its bits still to be returned.
     number: u16,
     left: u64,
     last: Slot,

@@ -1,4 +1,4 @@
-//! Counting in ranges, and cutting a range into parts of about equal record count.
+//! Counting in ranges, and cutting a range into parts with about equal record counts.
 
 use crate::bucket::Word;
 use crate::data::Data;
@@ -38,15 +38,15 @@ fn len_in_slot(data: &Data, slot: Slot, range: PositionRange) -> u64 {
     count
 }
 
-/// Calls `f` with the last position of each bucket of a part of one slot and how many values of it lie in
-/// the part, until `f` says no.
+/// Calls `f` with the last position of each bucket of a part of one slot and its number of values in the
+/// part, until `f` returns false.
 fn for_each_bucket(data: &Data, part: PositionRange, mut f: impl FnMut(Position, u64) -> bool) {
     let guard = data.pin();
     let pin = guard.pinned();
     let mut at = Some(part.first());
     while let Some(from) = at {
         let Some((span, positions)) = data.index.bucket_at(from, pin) else { return };
-        // A table that shrank meanwhile may have what was counted already in the bucket at hand.
+        // A table that shrank meanwhile may have counted entries in the present bucket.
         let rest = PositionRange::new(from, part.last()).expect("inside the part");
         let inside = rest.covers(positions);
         let counts = |word: &Word<'_>| {

@@ -1,12 +1,11 @@
-//! Values that serve as their own tombstones: what becomes of them.
+//! Values that serve as their own tombstones.
 //!
-//! A value is struck out where there is no room for a tombstone (see
-//! [`SlotGuard::remove`](crate::SlotGuard::remove)). The cleaner comes by all ordinary segments and copies
-//! only a tombstone of it. A large record has a run of its own, which the cleaner never looks at, and so has
-//! a value that lies outside: these are put on a list here, and the cleaner goes through that before anything
-//! else.
+//! A value is struck out if there is no room for a tombstone (see
+//! [`SlotGuard::remove`](crate::SlotGuard::remove)). The cleaner visits all ordinary segments, and copies
+//! only its tombstone. It never visits the run of a large record or of an outside value: those are listed
+//! here, and the cleaner processes the list first.
 //!
-//! Ownership: whoever removes adds, under the slot's lock; whoever cleans takes.
+//! Ownership: removals add, under the slot's lock; the cleaner takes.
 
 use crate::address::Address;
 use sidle_types::{KeyHash, Slot};
@@ -14,15 +13,15 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The large values that were struck out.
+/// The large struck-out values.
 #[derive(Debug, Default)]
 pub(crate) struct PendingTombstones {
     large: Mutex<VecDeque<Large>>,
-    /// How many there are, to be read without the lock.
+    /// Their number, for reading without the lock.
     count: AtomicUsize,
 }
 
-/// Where the entry was; it may have been replaced since.
+/// The entry's place; it may have been replaced since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Large {
     pub(crate) slot: Slot,

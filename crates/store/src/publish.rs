@@ -1,7 +1,7 @@
-//! Changes of several keys, which everybody else sees whole or not at all.
+//! Atomic changes of several keys: other threads see all of one or nothing.
 //!
-//! First there is memory for all of them, or nothing happens. Then the records are written, while readers go
-//! on; then, for a moment in which the slots' readers wait, the entries are published (X1 in `slot_lock`).
+//! First memory is taken for all of them, or nothing happens. Then the records are written, beside readers.
+//! Then the entries are published, while the slots' readers wait briefly (X1 in `slot_lock`).
 
 use crate::address::Address;
 use crate::config::OutOfMemory;
@@ -13,11 +13,11 @@ use crate::store::Store;
 use crate::writer::{Leave, SlotGuard};
 use sidle_types::{HashedKey, Slot, Version, WallMs};
 
-/// What a new key may take of the index without asking for room: a bucket, and one for what makes way as its
-/// table grows.
+/// The index bytes of a new key without a request for room: a bucket, and one for the old array as its table
+/// grows.
 const INDEX_BYTES_PER_KEY: u64 = 128;
 
-/// What becomes of one key in a change of several.
+/// One key's change among several.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'p> {
     /// It gets a value, with a deadline or none.
@@ -26,7 +26,7 @@ pub enum Change<'p> {
     Remove(Leave),
 }
 
-/// The locks of several slots, for a change of several keys in one step. Readers go on.
+/// The locks of several slots, for a change of several keys in one step. Readers continue.
 #[derive(Debug)]
 pub struct SlotGuards<'s> {
     guards: Vec<SlotGuard<'s>>,
@@ -36,8 +36,7 @@ impl<'s> SlotGuards<'s> {
     /// Locks several slots.
     ///
     /// # Panics
-    /// When the slots are not strictly ascending: that order is what keeps two writers from waiting for each
-    /// other.
+    /// When the slots are not strictly ascending: the order prevents a deadlock of two writers.
     pub fn lock(store: &'s Store, sorted_unique: &[Slot]) -> SlotGuards<'s> {
         assert!(sorted_unique.is_sorted_by(|a, b| a < b), "slots are locked in ascending order, each once");
         SlotGuards { guards: sorted_unique.iter().map(|&slot| store.lock_slot(slot)).collect() }
@@ -49,21 +48,20 @@ impl<'s> SlotGuards<'s> {
         &self.guards[index.expect("one of the slots that were locked")]
     }
 
-    /// What a key of one of the slots has.
+    /// The entry of a key of one of the slots.
     ///
     /// # Panics
-    /// When its slot is not one of those locked.
+    /// When its slot is not locked here.
     pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
         self.slot(key.slot()).get(key)
     }
 
-    /// Makes all changes in one step, in their order where a key has several; none of them where there is no
-    /// memory for all. Nothing else publishes more than one word that belong together, so that nobody sees
-    /// half of a change. Readers wait while the entries are published and until the locks are given back, not
-    /// while the values are copied.
+    /// Makes all changes in one step, several for one key in order; none of them without memory for all. Only
+    /// here are related words published together, so that no reader sees half of a change. Readers wait from
+    /// the publication until the locks are released, not while values are copied.
     ///
     /// # Panics
-    /// When a key's slot is not one of those locked.
+    /// When a key's slot is not locked here.
     pub fn publish<'p>(
         &self,
         head: &mut LogHead,
@@ -81,7 +79,7 @@ impl<'s> SlotGuards<'s> {
     }
 }
 
-/// Makes sure that there is memory for these changes.
+/// Ensures memory for these changes.
 fn prepare(steps: &[Step<'_, '_>], head: &mut LogHead) -> Result<(), OutOfMemory> {
     let Some(data) = steps.first().map(|step| step.slot.data()) else { return Ok(()) };
     for step in steps {
@@ -90,7 +88,7 @@ fn prepare(steps: &[Step<'_, '_>], head: &mut LogHead) -> Result<(), OutOfMemory
     let with_record = || steps.iter().filter(|step| step.bytes != 0);
     let has_entry = |step: &Step<'_, '_>| step.slot.find(step.key).is_some();
     with_record().try_for_each(|step| step.slot.admit(|| has_entry(step)))?;
-    // Nobody is asked for the few pieces of index that come with few keys.
+    // A few keys' index pieces need no request.
     let index_bytes = |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY;
     let beside = match index_bytes(steps.len()) {
         few if few < data.log.segments.segment_bytes() => 0,
@@ -104,7 +102,7 @@ struct Step<'g, 'p> {
     slot: &'g SlotGuard<'g>,
     key: HashedKey<'p>,
     change: Change<'p>,
-    /// How long the record is that has to be there before this is published; 0: there is none.
+    /// The length of the record that must be written before this is published; 0: none.
     bytes: usize,
     /// That record.
     written: Option<(Version, Address)>,
@@ -116,7 +114,7 @@ impl<'g, 'p> Step<'g, 'p> {
         let needs_record = match change {
             Change::Put(..) => true,
             Change::Remove(Leave::Nothing) => false,
-            // What has an entry can always be removed, with or without memory.
+            // An existing entry can always be removed, with or without memory.
             Change::Remove(Leave::Tombstone) => slot.find(key).is_none(),
         };
         if needs_record {
@@ -125,7 +123,7 @@ impl<'g, 'p> Step<'g, 'p> {
         step
     }
 
-    /// Lends the record to be.
+    /// Passes the draft of the record to `f`.
     #[inline]
     fn drafted<T>(&self, version: Version, f: impl FnOnce(&Draft<'_>) -> T) -> T {
         match self.change {
@@ -136,7 +134,7 @@ impl<'g, 'p> Step<'g, 'p> {
         }
     }
 
-    /// Writes the record, for which there is room.
+    /// Writes the record into reserved room.
     fn append(&mut self, head: &mut LogHead) {
         if self.bytes != 0 {
             let version = self.slot.next_version();
@@ -155,7 +153,7 @@ impl<'g, 'p> Step<'g, 'p> {
                     head.made_entry(self.key.position());
                 }
             }
-            // Nothing is left, or a tombstone of what has an entry.
+            // Nothing is left, or a tombstone of an existing entry.
             (None, Change::Remove(leave)) => {
                 let removed = self.slot.remove(head, self.key, leave);
                 removed.expect("this removal takes no memory that may be missing");

@@ -1,28 +1,27 @@
-//! The layout of a record, one for memory and for migration batches, so that packing is a copy and replay a
-//! check and a copy.
+//! The layout of a record, the same in memory and in migration batches: packing is a copy, and replay a check
+//! and a copy.
 //!
 //! Version 2. Little-endian, starting at a multiple of 8 bytes (`docs/layout.md` draws it):
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 0..4 | CRC32C of everything from byte 4 to the end of the value |
-//! | 4..8 | length of the value (30 bits), reserved (0), the value lies outside |
+//! | 4..8 | length of the value (30 bits), reserved (0), the value is outside |
 //! | 8..12 | length of the key (29 bits), words before the key (2 bits), reserved (0) |
 //! | 12..19 | version (56 bits) |
 //! | 19 | kind (4 bits), marks (4 bits, reserved: 0) |
-//! | 20.. | the words, 8 bytes each: of a value its deadline in milliseconds since the Unix epoch, if it has one |
+//! | 20.. | the words, 8 bytes each: a value's deadline in milliseconds since the Unix epoch, if any |
 //! | .. | key, value, zeros up to a multiple of 8 |
 //!
-//! What there may be besides values and tombstones has its place already: kinds that this version does not
-//! know, with words of their own in front of the deadline, and marks. It refuses them by their number.
+//! The layout has room for more than values and tombstones: further kinds, with their own words before the
+//! deadline, and marks. This version refuses them by number.
 //!
-//! In memory only, the value may lie outside: in a run of its own that it grows in. Then the topmost bit of
-//! the value's length is set, the checksum is that of the value alone, so that it can be continued, and in
-//! place of the value stands where it lies (8 bytes, a multiple of 8). Such a record is packed as one that
-//! has its value in it.
+//! In memory only, a value may be outside: in its own run, where it grows. Then the topmost bit of the
+//! value's length is set, and the checksum covers the value alone, so that it can be continued. The run's
+//! place (8 bytes, a multiple of 8) replaces the value. Such a record is packed with its value inside.
 //!
-//! A tombstone of version 0 is a mark of absence: nothing was removed, another node said that there is
-//! nothing. The mark saves asking again, and whoever needs its memory may drop it.
+//! A tombstone of version 0 is a mark of absence: nothing was removed, another node reported the key absent.
+//! The mark saves another question, and may be dropped whenever memory is needed.
 
 use crate::address::ALIGNMENT;
 use crate::config::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
@@ -32,10 +31,10 @@ use std::ops::Range;
 /// Bytes before the key of a record without a deadline.
 pub(crate) const HEADER_BYTES: usize = 20;
 const WORD_BYTES: usize = 8;
-/// The most that a record takes beyond its value when its key is not large: an allowance, not a limit.
+/// The most that a record without a large key takes beyond its value: an allowance, not a limit.
 pub(crate) const OVERHEAD_ALLOWANCE_BYTES: u64 = 1024;
 const KEY_LENGTH_MASK: u32 = (1 << 29) - 1;
-/// Where the number of words begins.
+/// The bit where the number of words begins.
 const WORDS_SHIFT: u32 = 29;
 const WORDS_MASK: u32 = 3;
 /// In the length of the key.
@@ -44,15 +43,15 @@ const VALUE_LENGTH_MASK: u32 = (1 << 30) - 1;
 /// In the length of the value.
 const VALUE_RESERVED: u32 = 1 << 30;
 const IS_OUTSIDE: u32 = 1 << 31;
-/// Where the kind stands in the word of the version.
+/// The kind's bit in the word of the version.
 const KIND_SHIFT: u32 = 56;
-/// The byte of the kind.
+/// The kind's byte.
 const KIND_AT: usize = 19;
 
 /// Later than every deadline.
 pub(crate) const NEVER: WallMs = WallMs(u64::MAX);
 
-/// What a record is: its number in the record.
+/// A record's kind, with its number in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
@@ -62,16 +61,16 @@ pub(crate) enum RecordKind {
     Tombstone = 1,
 }
 
-/// What a record has in place of a value that lies outside.
+/// The bytes that replace an outside value.
 const OUTSIDE_BYTES: usize = 8;
 
-/// A record's numbers, which say where its parts lie, as they stand in it: taken apart where they are needed,
-/// since every look-up reads them.
+/// A record's lengths, which locate its parts, in their stored form: decoded only where needed, since every
+/// look-up reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// The length of the value, and whether it lies elsewhere in memory.
+    /// The length of the value, and whether it is outside.
     value: u32,
-    /// The length of the key, and how many words stand before it.
+    /// The length of the key, and the number of words before it.
     key: u32,
 }
 
@@ -103,13 +102,13 @@ impl Shape {
         (self.value & VALUE_LENGTH_MASK) as usize
     }
 
-    /// How many words stand before the key.
+    /// The number of words before the key.
     #[inline]
     fn words(self) -> usize {
         (self.key >> WORDS_SHIFT & WORDS_MASK) as usize
     }
 
-    /// Whether the value lies elsewhere in memory.
+    /// Whether the value is outside.
     #[inline]
     fn is_outside(self) -> bool {
         self.value & IS_OUTSIDE != 0
@@ -125,7 +124,7 @@ impl Shape {
         self.key_start() + self.key_bytes()
     }
 
-    /// Bytes up to the end of the value, or of what stands for it.
+    /// Bytes up to the end of the value, or of its replacement.
     #[inline]
     fn content_bytes(self) -> usize {
         self.key_end() + if self.is_outside() { OUTSIDE_BYTES } else { self.value as usize }
@@ -143,7 +142,7 @@ impl Shape {
         Shape { value: u32_at(bytes, 4), key: u32_at(bytes, 8) }
     }
 
-    /// How long the record is that starts with these (at least 12) bytes.
+    /// The length of the record that starts with these (at least 12) bytes.
     #[inline]
     pub(crate) fn total_bytes_at(header: &[u8]) -> usize {
         Shape::read(header).total_bytes()
@@ -160,7 +159,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a slice of eight"))
 }
 
-/// What a new record will hold.
+/// The contents of a new record.
 #[derive(Clone, Copy)]
 pub(crate) struct Draft<'a> {
     pub(crate) key: &'a [u8],
@@ -171,7 +170,7 @@ pub(crate) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// A value, to be joined of these parts.
+    /// A value, joined of these parts.
     pub(crate) fn value(
         key: &'a [u8],
         value: &'a [&'a [u8]],
@@ -197,10 +196,10 @@ impl<'a> Draft<'a> {
         self.kind == RecordKind::Tombstone
     }
 
-    /// The shape of the record to be.
+    /// The new record's shape.
     ///
     /// # Panics
-    /// When the key or the value is longer than the limits: the protocol refuses such requests long before.
+    /// When the key or the value is longer than the limits: the protocol refuses such requests earlier.
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
         let value_bytes: usize = self.value.iter().map(|part| part.len()).sum();
@@ -209,7 +208,7 @@ impl<'a> Draft<'a> {
         Shape::of(self.key.len(), value_bytes, self.expires_at.is_some())
     }
 
-    /// Writes the record into `bytes`, which is exactly as long as `shape` says.
+    /// Writes the record into `bytes`, whose length is the shape's.
     #[inline]
     pub(crate) fn write(&self, shape: Shape, bytes: &mut [u8]) {
         let content = shape.content_bytes();
@@ -246,13 +245,13 @@ fn write_head(
     bytes[shape.key_start()..shape.key_end()].copy_from_slice(key);
 }
 
-/// What a new record will hold whose value lies outside.
+/// The contents of a new record with an outside value.
 #[derive(Clone, Copy)]
 pub(crate) struct OutsideDraft<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) version: Version,
     pub(crate) expires_at: Option<WallMs>,
-    /// The run that the value lies in, from its first byte on.
+    /// The value's run, from its first byte on.
     pub(crate) run: u64,
     pub(crate) value_bytes: usize,
     /// CRC32C of the value.
@@ -260,7 +259,7 @@ pub(crate) struct OutsideDraft<'a> {
 }
 
 impl OutsideDraft<'_> {
-    /// The shape of the record to be.
+    /// The new record's shape.
     ///
     /// # Panics
     /// When the value is longer than the limit.
@@ -269,7 +268,7 @@ impl OutsideDraft<'_> {
         Shape::of(self.key.len(), self.value_bytes, self.expires_at.is_some()).with_value_outside()
     }
 
-    /// Writes the record into `bytes`, which is exactly as long as `shape` says.
+    /// Writes the record into `bytes`, whose length is the shape's.
     pub(crate) fn write(&self, shape: Shape, bytes: &mut [u8]) {
         write_head(shape, RecordKind::Value, self.key, self.version, self.expires_at, bytes);
         bytes[0..4].copy_from_slice(&self.value_crc.to_le_bytes());
@@ -281,10 +280,10 @@ impl OutsideDraft<'_> {
 /// One record, in the log or in a batch.
 #[derive(Clone, Copy)]
 pub struct Record<'r> {
-    /// As it lies in the log or in the batch.
+    /// As in the log or in the batch.
     bytes: &'r [u8],
     shape: Shape,
-    /// The value, where it lies outside; else nothing.
+    /// An outside value; otherwise empty.
     outside: &'r [u8],
 }
 
@@ -297,13 +296,13 @@ fn version_at(bytes: &[u8]) -> Version {
 /// Why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// The bytes end before the record does.
+    /// The bytes end before the record.
     #[error("the record is cut short")]
     Truncated,
     /// Reserved bits are set, lengths exceed the limits or the padding is not zero.
     #[error("the record's header or padding is malformed")]
     Malformed,
-    /// A kind, or a mark, that this version does not know.
+    /// An unknown kind or mark.
     #[error(
         "the record is of a kind that this version does not know (0x{0:02x}): it is written by a later one"
     )]
@@ -314,26 +313,26 @@ pub enum RecordError {
 }
 
 impl<'r> Record<'r> {
-    /// The record that exactly these bytes hold. They were written by [`Draft::write`] or checked.
+    /// The record in exactly these bytes, which [`Draft::write`] wrote or a check covered.
     #[inline]
     pub(crate) fn trusted(bytes: &'r [u8]) -> Record<'r> {
         Record::of_shape(bytes, Shape::read(bytes), &[])
     }
 
-    /// The record of this shape that exactly these bytes hold, with the value that lies outside.
+    /// The record of this shape in exactly these bytes, with its outside value.
     #[inline]
     pub(crate) fn of_shape(bytes: &'r [u8], shape: Shape, outside: &'r [u8]) -> Record<'r> {
         Record { bytes, shape, outside }
     }
 
-    /// The key of the only record in `total` bytes, of which these have come: unchecked, once it is there.
+    /// The key of the only record in `total` bytes, once these first ones hold it; unchecked.
     pub(crate) fn key_of_beginning(bytes: &'r [u8], total: usize) -> Option<&'r [u8]> {
         let shape = (bytes.len() >= HEADER_BYTES).then(|| Shape::read(bytes))?;
         let is_whole = !shape.is_outside() && shape.total_bytes() == total;
         bytes.get(shape.key_start()..shape.key_end()).filter(|_| is_whole)
     }
 
-    /// The record that `bytes` start with, checked in full.
+    /// The record at the start of `bytes`, checked in full.
     pub(crate) fn check(bytes: &'r [u8]) -> Result<Record<'r>, RecordError> {
         if bytes.len() < HEADER_BYTES {
             return Err(RecordError::Truncated);
@@ -396,7 +395,7 @@ impl<'r> Record<'r> {
         (self.shape.words() != 0).then(|| WallMs(u64_at(self.bytes, HEADER_BYTES)))
     }
 
-    /// Whether the deadline has passed; at the deadline itself it has not, as in Redis.
+    /// Whether the deadline has passed; not yet at the deadline itself, as in Redis.
     #[inline]
     pub fn is_expired(&self, now: WallMs) -> bool {
         self.expires_at().is_some_and(|deadline| deadline < now)
@@ -414,19 +413,19 @@ impl<'r> Record<'r> {
         HashedKey::new(self.key())
     }
 
-    /// The first 20 bytes as they lie in memory: lengths, version and a checksum of what it holds, which tell
-    /// two writes of a key apart.
+    /// The first 20 bytes as in memory: lengths, version and a checksum, which distinguish two writes of a
+    /// key.
     pub fn head(&self) -> &'r [u8; HEADER_BYTES] {
         self.bytes.first_chunk().expect("a record begins with its header")
     }
 
-    /// How many bytes the record takes in a batch.
+    /// The record's length in a batch.
     #[inline]
     pub fn packed_bytes(&self) -> usize {
         self.shape.with_value_inside().total_bytes()
     }
 
-    /// Appends the record to a batch, as it travels: with its value in it.
+    /// Appends the record to a batch, with its value inside.
     #[inline]
     pub fn pack(&self, batch: &mut Vec<u8>) {
         if self.shape.is_outside() {
@@ -435,7 +434,7 @@ impl<'r> Record<'r> {
         batch.extend_from_slice(self.bytes);
     }
 
-    /// Appends so many of the bytes that [`pack`](Self::pack) appends.
+    /// Appends this part of the bytes of [`pack`](Self::pack).
     pub(crate) fn pack_part(&self, part: Range<usize>, batch: &mut Vec<u8>) {
         if self.shape.is_outside() {
             return self.pack_outside(part, batch);
@@ -462,24 +461,24 @@ impl<'r> Record<'r> {
         }
     }
 
-    /// The record as it lies in the log; of one with its value outside all but that.
+    /// The record as in the log; without an outside value.
     #[inline]
     pub(crate) fn in_log(&self) -> &'r [u8] {
         self.bytes
     }
 
-    /// Bytes that it takes, in the log and outside.
+    /// Its bytes, in the log and outside.
     #[inline]
     pub(crate) fn live_bytes(&self) -> usize {
         self.bytes.len() + self.outside.len()
     }
 
-    /// CRC32C of a value that lies outside.
+    /// CRC32C of an outside value.
     pub(crate) fn value_crc(&self) -> u32 {
         u32_at(self.bytes, 0)
     }
 
-    /// The run that the value lies in, if that is outside.
+    /// The run of an outside value.
     #[inline]
     pub(crate) fn run(&self) -> Option<u64> {
         self.shape.is_outside().then(|| u64_at(self.bytes, self.shape.key_end()))
@@ -490,8 +489,8 @@ impl<'r> Record<'r> {
         self.bytes[KIND_AT] == RecordKind::Tombstone as u8
     }
 
-    /// How much of a record whose entry is a tombstone need not be kept: all of a mark of absence; of a value
-    /// that was struck out what a tombstone would not take.
+    /// How much of a record whose entry is a tombstone can be dropped: all of a mark of absence; of a
+    /// struck-out value what a tombstone does not need.
     pub(crate) fn spare_bytes(&self) -> usize {
         let kept = Shape::tombstone(self.shape.key_bytes());
         let kept_bytes = if self.is_absence() { 0 } else { kept.total_bytes() };
@@ -617,7 +616,7 @@ mod tests {
         }
     }
 
-    /// The examples of `docs/layout.md`.
+    /// The examples in `docs/layout.md`.
     #[test]
     fn records_look_as_documented() {
         let outside = OutsideDraft {

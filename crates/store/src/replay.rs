@@ -1,7 +1,7 @@
-//! Replay: the records of a migration batch enter the log and the index of the target.
+//! Replay: the records of a migration batch enter the target's log and index.
 //!
-//! M5: replay inserts only where the target has no entry, be it a value, an expired value or a tombstone.
-//! What the target wrote wins, whatever the versions say.
+//! M5: replay inserts only where the target has no entry: no value, expired value or tombstone. The target's
+//! writes win, whatever the versions.
 
 use crate::batch::{BatchError, RecordBatch};
 use crate::config::OutOfMemory;
@@ -13,10 +13,10 @@ use sidle_types::{Position, PositionRange};
 
 /// Records under one hold of a slot's lock.
 const RECORDS_PER_LOCK: usize = 32;
-/// How many records ahead buckets are loaded.
+/// How many records ahead buckets are prefetched.
 const PREFETCH_AHEAD: usize = 16;
 
-/// What a replay did.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Records that are new.
@@ -25,23 +25,23 @@ pub struct Replayed {
     pub present: u32,
 }
 
-/// Why a batch was not, or not wholly, replayed. Replaying it again is safe.
+/// Why a batch was not replayed, or only in part. Replaying it again is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// There is no memory; some records may have been inserted.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
-    /// A record lies outside the range; none was inserted.
+    /// A record is outside the range; none was inserted.
     #[error("the batch holds a record at position {0}, outside the range being moved")]
     OutsideRange(Position),
-    /// What came in pieces is not a batch; none was inserted.
+    /// The assembled bytes are not a batch; none was inserted.
     #[error(transparent)]
     Corrupt(#[from] BatchError),
 }
 
 impl Store {
-    /// Inserts the records whose keys have no entry, live or tombstone, here (M5). Idempotent. A batch with a
-    /// record outside `within` is refused as a whole.
+    /// Inserts the records whose keys have no entry, live or tombstone, here (M5). Idempotent. Refuses a
+    /// batch with a record outside `within` as a whole.
     pub fn replay(
         &self,
         head: &mut LogHead,
@@ -89,7 +89,7 @@ impl Store {
                 drop(locked.take());
                 let guard = self.lock_slot(slot);
                 if guard.table().entries() == 0 {
-                    // A batch is in the order of positions: the slot's records follow each other.
+                    // A batch is in the order of positions: a slot's records are adjacent.
                     guard.reserve(incoming[at..].iter().take_while(|next| next.slot == slot).count());
                 }
                 locked = Some((guard, 0));

@@ -1,13 +1,13 @@
-//! Tables that are added to, and grow and shrink while they are read.
+//! Tables that grow and shrink while they are read.
 //!
 //! A table of 2^n buckets grows into a new array of 2^(n+1), bucket b into 2b and 2b + 1; or it shrinks into
 //! one of 2^(n-1), two buckets into one. Either way a bucket of the smaller array and two of the larger one
-//! are for the same hashes: a unit. Each write moves a few units; `split` counts those moved. A bucket that
-//! has been moved is left as it was, for readers that are still in it, and goes with its array.
+//! hold the same hashes: a unit. Each write moves a few units; `split` counts those moved. A moved bucket
+//! stays unchanged for its readers, and goes with its array.
 //!
-//! A table grows before an entry is added, and shrinks after one was removed, when it holds a quarter of what
-//! it would grow at: both leave it half full. Without room for the new array it stays as it is, with longer
-//! chains or emptier buckets, and asks again; the cleaner asks, too, when it finds nothing else to give back.
+//! A table grows before an entry is added, and shrinks after a removal, at a quarter of the size it would
+//! grow at: both leave it half full. Without room for the new array it stays, with longer chains or emptier
+//! buckets, and tries again. The cleaner tries too, when it finds nothing else to free.
 //!
 //! The invariants are those of `slot_table` (T1 to T4). Everything here happens under the slot's lock.
 
@@ -17,13 +17,13 @@ use crate::epoch::Pinned;
 use crate::slot_table::{Arrays, SlotTable};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Units moved by one write. Two would be enough to be done before the next resizing is due.
+/// Units moved by one write. Two would be enough to finish before the next resizing is due.
 const MOVED_PER_WRITE: usize = if cfg!(loom) { 1 } else { 8 };
 /// Tables of up to this many units are resized in one go.
 const MOVED_AT_ONCE: usize = if cfg!(loom) { 0 } else { 32 };
 /// A table grows when it holds more than this many entries for every ten buckets.
 const CROWDED_PER_TEN_BUCKETS: u64 = if cfg!(loom) { 10 } else { 56 };
-/// It shrinks when it holds fewer than this many. Loom's tables shrink when they are asked to.
+/// It shrinks when it holds fewer than this many. Loom's tables shrink on demand.
 const SPARSE_PER_TEN_BUCKETS: u64 = if cfg!(loom) { 100 } else { 14 };
 
 /// Whether so many entries are too many for a table of this level.
@@ -48,9 +48,9 @@ impl SlotTable {
         place(array.chain(number), make(array.level), pin, arrays);
     }
 
-    /// Makes a slot without a table one in which so many entries have room. What arrives in the order of the
-    /// hash would else fill the first buckets of each size that the table grows through, and their chains.
-    /// Without memory for that the slot is left as it is.
+    /// Gives a slot without a table one with room for so many entries. Otherwise entries arriving in hash
+    /// order would fill the first buckets of each size on the way, and their chains. Without memory the slot
+    /// stays as it is.
     pub(crate) fn reserve(&self, entries: usize, arrays: &impl Arrays) {
         if !ArrayWord::from_bits(self.table.load(Ordering::Relaxed)).is_none() {
             return;
@@ -69,7 +69,7 @@ impl SlotTable {
         array
     }
 
-    /// Unlinks the whole table, whatever is in it; the caller has accounted for the entries.
+    /// Unlinks the whole table with its contents; the caller has accounted for the entries.
     pub(crate) fn drop_table(&self, arrays: &impl Arrays) {
         let table = ArrayWord::from_bits(self.table.load(Ordering::Relaxed));
         let next = ArrayWord::from_bits(self.next.load(Ordering::Relaxed));
@@ -82,7 +82,7 @@ impl SlotTable {
         }
     }
 
-    /// Both arrays, to be freed by whoever owns the store alone.
+    /// Both arrays, to be freed by the exclusive owner of the store.
     pub(crate) fn take_arrays(&mut self) -> [ArrayWord; 2] {
         let take = |word: &AtomicU64| ArrayWord::from_bits(word.load(Ordering::Relaxed));
         let arrays = [take(&self.table), take(&self.next)];
@@ -96,15 +96,14 @@ impl SlotTable {
         (!array.is_none()).then_some(array)
     }
 
-    /// Starts growing when it is time, and moves some units when the table is being resized. Before an
-    /// entry is added.
+    /// Starts growing when due, and moves some units of a resizing. Before an entry is added.
     fn grow<'p>(&'p self, pin: Pinned<'p>, arrays: &impl Arrays, hash_of: impl Fn(Word<'p>) -> u64) {
         let Some(table) = SlotTable::array_of(&self.table) else { return };
         let starts = || is_crowded(self.entries(), table.level()) && table.level() < MAX_LEVEL;
         self.resize(table, starts, table.level() + 1, pin, arrays, hash_of);
     }
 
-    /// Whether it is time to shrink, or something is being moved already.
+    /// Whether a shrinking is due, or a resizing is running.
     pub(crate) fn is_to_shrink(&self) -> bool {
         let is_sparse = |table: ArrayWord| {
             table.level() > 0 && self.entries() * 10 < SPARSE_PER_TEN_BUCKETS << table.level()
@@ -112,9 +111,8 @@ impl SlotTable {
         SlotTable::array_of(&self.next).is_some() || SlotTable::array_of(&self.table).is_some_and(is_sparse)
     }
 
-    /// Starts shrinking when it is time, and moves some units when the table is being resized; returns
-    /// whether there was anything to do and room to do it. To be called after entries were removed, with no
-    /// place of the table in hand.
+    /// Starts shrinking when due, and moves some units of a resizing; returns whether there was anything to
+    /// do and room to do it. Call it after removals, without a place of the table in hand.
     pub(crate) fn shrink<'p>(
         &'p self,
         pin: Pinned<'p>,
@@ -164,7 +162,7 @@ impl SlotTable {
         true
     }
 
-    /// Links an array of this level to move to, if there is room for it.
+    /// Links an array of this level as the new one, if there is room.
     fn start_moving(&self, level: u32, arrays: &impl Arrays) -> Option<ArrayWord> {
         let bytes = size_of::<Bucket>() << level;
         if !arrays.has_room(bytes) {
@@ -172,7 +170,7 @@ impl SlotTable {
         }
         let next = ArrayWord::allocate(level);
         arrays.grew(bytes);
-        // Release: whoever sees this 0 sees that the resizing before it is over.
+        // Release: a thread that sees this 0 sees the end of the previous resizing.
         self.split.store(0, Ordering::Release);
         self.next.store(next.bits(), Ordering::Release);
         Some(next)
@@ -194,7 +192,7 @@ fn place<'p>(chain: Chain<'p>, word: Word<'p>, pin: Pinned<'p>, arrays: &impl Ar
     arrays.grew(size_of::<Bucket>());
 }
 
-/// Copies the entries of one bucket to where `target` says.
+/// Copies the entries of one bucket to their `target`.
 fn move_bucket<'p>(
     from: Array<'p>,
     number: usize,

@@ -1,9 +1,8 @@
-//! The address space for large records: which pages of it are free, and which run of pages each record has.
+//! The address space for large records: its free pages, and each record's run of pages.
 //!
-//! There is more of it than memory, and a page that is not backed takes none, so what fragments is addresses
-//! only. A run goes to the shortest free stretch that holds it. Of its pages those in front are backed; the
-//! others are there for it to grow into. Numbers are pages; who owns this decides whether there is memory for
-//! them.
+//! There is more of it than memory, and an unbacked page takes none, so only addresses fragment. A run goes
+//! to the shortest free stretch that holds it. Its front pages are backed; the others are for its growth.
+//! Numbers are pages; the owner decides whether there is memory for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +13,14 @@ struct Taken {
     backed: u64,
 }
 
-/// The free stretches, neighbours joined, and the runs in use.
+/// The free stretches, neighbours joined, and the used runs.
 #[derive(Debug)]
 pub(crate) struct Runs {
     /// First page to length.
     free: BTreeMap<u64, u64>,
     /// The same as (length, first page).
     by_length: BTreeSet<(u64, u64)>,
-    /// First page to what is there.
+    /// First page to the run.
     taken: BTreeMap<u64, Taken>,
 }
 
@@ -46,8 +45,8 @@ impl Runs {
         Some(pages)
     }
 
-    /// Takes a run with so many pages backed, and room to grow to `room` if there is; none where no free
-    /// stretch holds those that are backed.
+    /// Takes a run with so many pages backed, and room to grow to `room` if possible; none if no free stretch
+    /// holds the backed ones.
     pub(crate) fn allocate(&mut self, backed: u64, room: u64) -> Option<u64> {
         let shortest = |pages: u64| self.by_length.range((pages, 0)..).next().map(|&found| (found, pages));
         let ((length, first), pages) = shortest(room.max(backed)).or_else(|| shortest(backed))?;
@@ -57,11 +56,11 @@ impl Runs {
         Some(first)
     }
 
-    /// Backs a run's pages up to so many, with those behind it where they are free; false, and nothing
-    /// changed, where the run would have to go elsewhere for them.
+    /// Backs a run up to so many pages, with free ones behind it; false, and nothing changed, if the run
+    /// would have to move.
     ///
     /// # Panics
-    /// When no run in use starts there.
+    /// When no used run starts there.
     pub(crate) fn extend(&mut self, first: u64, backed: u64) -> bool {
         let run = self.taken[&first];
         let behind = first + run.pages;
@@ -81,10 +80,10 @@ impl Runs {
         true
     }
 
-    /// How many pages of a run in use are backed.
+    /// How many pages of a used run are backed.
     ///
     /// # Panics
-    /// When no run in use starts there.
+    /// When no used run starts there.
     pub(crate) fn backed(&self, first: u64) -> u64 {
         self.taken[&first].backed
     }
@@ -92,7 +91,7 @@ impl Runs {
     /// Frees a run.
     ///
     /// # Panics
-    /// When no run in use starts there.
+    /// When no used run starts there.
     pub(crate) fn release(&mut self, mut first: u64) {
         let mut pages = self.taken.remove(&first).expect("a run in use").pages;
         pages += self.take_free(first + pages).unwrap_or(0);
@@ -107,7 +106,7 @@ impl Runs {
         self.put_free(first, pages);
     }
 
-    /// First page of all runs in use, and how many of their pages are backed.
+    /// First page of all used runs, and how many of their pages are backed.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn taken(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.taken.iter().map(|(&first, run)| (first, run.backed))
@@ -159,7 +158,7 @@ mod tests {
         assert!(runs.extend(two, 5), "what is backed stays");
         assert_eq!(runs.backed(two), 80);
         runs.release(two);
-        // There is no room to grow, but what is needed.
+        // Enough room for the value, but not to grow.
         assert_eq!(runs.allocate(50, 100), Some(20));
         runs.release(20);
         runs.release(one);

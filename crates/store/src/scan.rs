@@ -1,50 +1,50 @@
 //! Reading a range in the order of positions: packing for a migration, visiting for SCAN and KEYS.
 //!
-//! A cursor is a position, so that nothing is kept between two calls and the table may grow, and the log be
-//! cleaned, in between. Each call ends between two positions: keys that share a position are never torn
-//! apart. What is too large to be packed at once is packed in pieces. A visit ends between two
-//! [stretches](ScanCursor), since clients hold its cursors.
+//! A cursor is a position, so no state is kept between two calls, and the table may grow, and the log be
+//! cleaned, in between. Each call ends between two positions: keys that share a position stay together.
+//! Records too large for one batch are packed in pieces. A visit ends between two [stretches](ScanCursor),
+//! since clients hold its cursors.
 
 use crate::data::{Data, Entry, Guard};
 use crate::record::Record;
 use crate::walk::{Reading, Walk};
 use sidle_types::{HashedKey, KeyHash, Position, PositionRange, ScanCursor, Slot, Version};
 
-/// Buckets that a visit may look at for every record that it may give out, and beyond.
+/// Buckets that a visit may read for every record that it may return, and beyond.
 const BUCKETS_PER_RECORD: usize = 4;
 const MORE_BUCKETS: usize = 256;
-/// Makes a second draw out of the first.
+/// Derives a second draw from the first.
 const SCRAMBLE: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// How far a scan came.
+/// The end of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanEnd {
-    /// Where to go on; none when everything up to the last position has been packed.
+    /// Where to continue; none when everything up to the last position has been packed.
     pub next: Option<Position>,
     /// Records packed.
     pub records: u32,
-    /// What stands at `next` is larger than may be packed at once: it goes [in pieces](Store::pack_piece).
+    /// The records at `next` exceed one batch: they go [in pieces](Store::pack_piece).
     pub is_large: bool,
 }
 
-/// What stands at one position, packed one after the other: what tells two states of it apart. While the
-/// highest version stays, records can only go.
+/// The records at one position, packed one after the other: identifies a state of it. While the highest
+/// version stays, records can only disappear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
     /// The highest version of its records.
     pub version: Version,
-    /// How long it is.
+    /// Its length.
     pub bytes: usize,
 }
 
-/// What became of a key that was to be packed.
+/// The result of packing a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packed {
     /// It has no value.
     Absent,
     /// Its record is in the batch.
     Whole,
-    /// Its record is larger than may be packed at once.
+    /// Its record exceeds one batch.
     Large,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn scan_to_large(
     let mut end = ScanEnd { next: None, records: 0, is_large: false };
     let Some(range) = PositionRange::new(from, last) else { return end };
     let mut walk = Walk::new(data, guard.pinned(), range, Reading::Records, usize::MAX);
-    // Where the records of the current position start, to be undone if they do not all fit.
+    // The start of the current position's records, to be undone if they do not all fit.
     let mut boundary = (start, 0, from);
     while let Some((position, record)) = walk.next() {
         if position != boundary.2 || end.records == 0 {
@@ -152,15 +152,15 @@ pub(crate) fn visit(
         visited += 1;
         at = Some(stretch);
     }
-    // The walk ends between two buckets, and a bucket is never finer than a stretch: that would take 2^39
-    // of them.
+    // The walk ends between two buckets, and a bucket is never finer than a stretch: that would take 2^39 of
+    // them.
     debug_assert!(walk.rest().is_none_or(ScanCursor::is_boundary), "a bucket is finer than a stretch");
     walk.rest()
 }
 
 impl Guard<'_> {
-    /// A random value: slots are drawn by how many values they have, the place in the slot is uniform. None
-    /// only when there was no value.
+    /// A random value: slots are weighted by their number of values, the place in the slot is uniform. None
+    /// only without values.
     pub fn random_record(&self, random: u64) -> Option<Record<'_>> {
         let total = self.data.index.len();
         if total == 0 {

@@ -1,10 +1,10 @@
-//! Segments: who owns each piece of the log's range, how full it is, and how much may be taken.
+//! Segments: who owns each piece of the log's range, its fill, and how much may be taken.
 //!
-//! The range has two areas. Ordinary segments lie in the first. A record over a quarter of a segment takes a
-//! run of pages of its own in the second. Both have more addresses than memory: what counts is which pages
-//! are backed. A segment that is closed gives its tail back where the next record did not fit (at most a
-//! quarter of it), so the first area is a third larger than the limit; the second has room for fragmentation.
-//! One budget, in bytes, covers both and the index.
+//! The range has two areas. Ordinary segments are in the first. A record over a quarter of a segment takes
+//! its own run of pages in the second. Both have more addresses than memory: only backed pages count. A
+//! segment closed before a record that did not fit returns its tail (at most a quarter), so the first area is
+//! a third larger than the limit. The second has room for fragmentation. One budget, in bytes, covers both
+//! and the index.
 //!
 //! A piece is named by its offset in the range: a segment, or a run.
 
@@ -15,20 +15,19 @@ use sidle_types::WallMs;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Segments that only the cleaner may take: it needs room to copy into before it can free.
+/// Segments reserved for the cleaner: it needs room for copies before it can free.
 const CLEANER_RESERVE: u64 = 3;
 /// The address space for large records, in multiples of the memory limit.
 const LARGE_AREA_FACTOR: u64 = 4;
-/// A record over a segment's size by this is large; also the most of a segment that is given back when it is
-/// closed.
+/// A record over a segment's size by this is large; also the largest tail that a closed segment returns.
 const LARGE_SHARE: u64 = 4;
-/// A tail shorter than a segment's size by this is not worth giving back.
+/// A tail shorter than a segment's size by this is not worth returning.
 const TAIL_SHARE: u64 = 64;
 
 /// Segments with a larger live share are not worth cleaning.
 pub(crate) const MOST_LIVE_PERCENT: u64 = 97;
 
-/// What memory is wanted for, which decides whether it may reach into the reserve.
+/// The purpose of an allocation, which decides whether it may use the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A record that is written or replayed.
@@ -37,7 +36,7 @@ pub(crate) enum Purpose {
     Survivor,
 }
 
-/// What a segment is doing.
+/// A segment's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -45,30 +44,30 @@ pub(crate) enum State {
     Free = 0,
     /// A head appends to it; never cleaned.
     Open = 1,
-    /// Full, or left by its head: may be cleaned.
+    /// Full, or its head is gone: may be cleaned.
     Closed = 2,
     /// The cleaner moves its live records, or it waits in limbo for readers.
     Leaving = 3,
 }
 
-/// What is known of one segment.
+/// The accounts of one segment.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Segment {
     state: AtomicU8,
     /// Bytes appended; set when it is closed.
     used: AtomicU64,
-    /// Bytes of records that nothing refers to any more.
+    /// Bytes of unreferenced records.
     dead: AtomicU64,
-    /// Bytes that are referred to, but not worth keeping: marks of absence, and values that were struck out,
-    /// up to what a tombstone takes.
+    /// Referenced bytes that are not worth keeping: marks of absence, and struck-out values up to a
+    /// tombstone's size.
     spare: AtomicU64,
-    /// When its contents were written: how many segments had been opened before.
+    /// The age of its contents: how many segments had been opened before.
     age: AtomicU64,
-    /// Milliseconds: no live record in it has an earlier deadline, but for those that must stay. Set when it
+    /// Milliseconds: no live record in it has an earlier deadline, except those that must stay. Set when it
     /// is closed.
     earliest: AtomicU64,
-    /// Bytes of it that are taken from the budget while it is in use, and backed with pages while it is warm.
+    /// Its bytes that count in the budget while it is in use, and are backed while it is warm.
     backed: AtomicU64,
 }
 
@@ -91,7 +90,7 @@ impl Segment {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes still referred to. Exact for a closed segment that cannot be released meanwhile (the caller is
+    /// Bytes still referenced. Exact for a closed segment that cannot be released meanwhile (the caller is
     /// pinned or has taken it); any number for others.
     pub(crate) fn live_bytes(&self) -> u64 {
         let dead = self.dead.load(Ordering::Acquire);
@@ -103,24 +102,23 @@ impl Segment {
         self.live_bytes().saturating_sub(self.spare_bytes())
     }
 
-    /// Bytes that are referred to, but not worth keeping.
+    /// Referenced bytes that are not worth keeping.
     pub(crate) fn spare_bytes(&self) -> u64 {
         self.spare.load(Ordering::Relaxed)
     }
 
-    /// Counts what is not worth keeping of a tombstone that the caller is about to publish.
+    /// Counts the bytes not worth keeping of a tombstone that is about to be published.
     pub(crate) fn add_spare(&self, bytes: u64) {
         self.spare.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A tombstone has been unlinked; it is counted as dead besides.
+    /// A tombstone has been unlinked; it is counted as dead separately.
     pub(crate) fn remove_spare(&self, bytes: u64) {
         self.spare.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a record as dead. It has been unlinked before (the cleaner reads this count to learn that).
-    /// Returns whether so much of it is dead now, and was not before, that it is worth cleaning once it is
-    /// closed.
+    /// Counts a record as dead. It has been unlinked before (the cleaner relies on that). Returns whether the
+    /// segment has just become worth cleaning once it is closed.
     #[inline]
     pub(crate) fn add_dead(&self, bytes: u64) -> bool {
         let before = self.dead.fetch_add(bytes, Ordering::Release);
@@ -128,7 +126,7 @@ impl Segment {
         before < worth && worth <= before + bytes
     }
 
-    /// When its contents were written.
+    /// The age of its contents.
     pub(crate) fn age(&self) -> u64 {
         self.age.load(Ordering::Relaxed)
     }
@@ -137,7 +135,7 @@ impl Segment {
         self.age.store(age, Ordering::Relaxed);
     }
 
-    /// No record that may be removed for its age has an earlier deadline; told once it is closed.
+    /// No removable record has an earlier deadline; set once it is closed.
     pub(crate) fn earliest(&self) -> WallMs {
         WallMs(self.earliest.load(Ordering::Relaxed))
     }
@@ -150,7 +148,7 @@ impl Segment {
         self.backed.load(Ordering::Relaxed)
     }
 
-    /// Takes a closed segment to empty it; false if it is not closed or somebody else has taken it.
+    /// Takes a closed segment to empty it; false if it is not closed or already taken.
     pub(crate) fn try_leave(&self) -> bool {
         let (closed, leaving) = (State::Closed as u8, State::Leaving as u8);
         self.state.compare_exchange(closed, leaving, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -162,42 +160,42 @@ impl Segment {
     }
 }
 
-/// All segments and runs, and which are free.
+/// All segments and runs, used and free.
 pub(crate) struct Segments {
     all: Vec<Segment>,
     segment_bytes: u64,
     page_bytes: u64,
-    /// Where the area for large records starts and ends.
+    /// The area for large records.
     large: std::ops::Range<u64>,
     /// The budget. All of these are bytes.
     limit: u64,
-    /// What only the cleaner may take.
+    /// Only the cleaner may take this.
     reserve: u64,
-    /// Writers help the cleaner when no more than this is left.
+    /// Writers help the cleaner at this much free memory or less.
     short: u64,
-    /// The cleaner rests while more than this is left.
+    /// The cleaner rests above this much free memory.
     plenty: u64,
-    /// What a large record, or a table that grows, has asked for in vain; 0 for none.
+    /// The last refused request of a large record, or of a growing table; 0 for none.
     wanted: AtomicU64,
-    /// What the index takes from the budget.
+    /// The index's part of the budget.
     index_bytes: AtomicU64,
-    /// What segments and runs take, including those in limbo. Grows under the lock only, read anywhere.
+    /// The bytes of segments and runs, those in limbo included. Grows under the lock only, read anywhere.
     taken: AtomicU64,
-    /// Of that, what is in limbo: it comes back when its readers have gone.
+    /// Of that, the bytes in limbo: free once their readers are gone.
     in_limbo: AtomicU64,
-    /// How many segments have been opened: the clock that ages are read from.
+    /// How many segments have been opened: the clock of ages.
     opened: AtomicU64,
-    /// How many closed segments have become worth cleaning since records of them were removed.
+    /// How many closed segments have become worth cleaning through removals.
     ripened: AtomicU64,
     free: Mutex<Free>,
 }
 
 struct Free {
-    /// Segments whose pages are backed, but for the tails that were given back.
+    /// Segments with backed pages, except for returned tails.
     warm: Vec<u32>,
-    /// What of them is backed.
+    /// Their backed bytes.
     warm_bytes: u64,
-    /// Segments that have been used and whose pages were given back.
+    /// Used segments whose pages were returned.
     cold: Vec<u32>,
     /// Segments from here on have never been used.
     fresh: u64,
@@ -222,7 +220,7 @@ impl Segments {
         let segment_bytes = u64::from(segment_bytes);
         let page_bytes = crate::memory::page_bytes();
         let limit = memory_bytes / segment_bytes;
-        // Whatever is in use takes at least what is left without its tail; and one is being warmed.
+        // A used segment takes at least what its tail leaves; and one is being warmed.
         let ordinary = (limit * LARGE_SHARE).div_ceil(LARGE_SHARE - 1) + 2;
         let mut all = Vec::new();
         all.resize_with(ordinary as usize, Segment::default);
@@ -258,12 +256,12 @@ impl Segments {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of address space that everything takes.
+    /// Bytes of all address space.
     pub(crate) fn space_bytes(&self) -> u64 {
         self.large.end
     }
 
-    /// Whether large records lie there.
+    /// Whether the offset is in the area for large records.
     #[inline]
     pub(crate) fn is_large(&self, offset: u64) -> bool {
         offset >= self.large.start
@@ -273,13 +271,13 @@ impl Segments {
         self.segment_bytes
     }
 
-    /// The longest record that shares a segment with others.
+    /// The longest record that shares a segment.
     #[inline]
     pub(crate) fn largest_ordinary(&self) -> u64 {
         self.segment_bytes / LARGE_SHARE
     }
 
-    /// What a large record of this many bytes takes.
+    /// The run bytes of a large record of this size.
     pub(crate) fn run_bytes(&self, bytes: u64) -> u64 {
         bytes.next_multiple_of(self.page_bytes)
     }
@@ -290,7 +288,7 @@ impl Segments {
         &self.all[number as usize]
     }
 
-    /// How many segments there are: more than the limit's worth.
+    /// The number of segments: more than the limit's worth.
     pub(crate) fn ordinary(&self) -> u64 {
         self.all.len() as u64
     }
@@ -307,16 +305,16 @@ impl Segments {
         self.index_bytes.load(Ordering::Relaxed)
     }
 
-    /// The index took or gave back memory.
+    /// The index took or freed memory.
     pub(crate) fn index_grew(&self, bytes: i64) {
         self.index_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Whether the index may take so many bytes at once; if not, the cleaner should get that far.
+    /// Whether the index may take so many bytes at once; if not, the cleaner should free as many.
     pub(crate) fn has_index_room(&self, bytes: u64) -> bool {
         let has_room = self.available(Purpose::Value) >= bytes;
         if has_room {
-            // What was wanted for this is wanted no more.
+            // The request has been met.
             let _ = self.wanted.compare_exchange(bytes, 0, Ordering::Relaxed, Ordering::Relaxed);
         } else {
             self.want(bytes);
@@ -324,34 +322,34 @@ impl Segments {
         has_room
     }
 
-    /// Bytes that may still be taken for the purpose.
+    /// Bytes still available for the purpose.
     #[inline]
     pub(crate) fn available(&self, purpose: Purpose) -> u64 {
         let reserve = if purpose == Purpose::Value { self.reserve } else { 0 };
         self.limit.saturating_sub(self.taken_bytes() + self.index_bytes() + reserve)
     }
 
-    /// Whether more is taken than values may take, by the small pieces of index that come with new keys.
-    /// Values may then replace others, but not add to the index. What is in limbo counts as free: an
-    /// allocation may have to wait for it, but nobody needs to go without.
+    /// Whether more is taken than values may take, because of new keys' small index pieces. Values may then
+    /// replace others, but not extend the index. Limbo counts as free: an allocation may have to wait for it,
+    /// but is not refused.
     #[inline]
     pub(crate) fn is_overdrawn(&self) -> bool {
         let taken = self.taken_bytes() + self.index_bytes() + self.reserve;
         taken > self.limit && taken > self.limit + self.in_limbo.load(Ordering::Relaxed)
     }
 
-    /// Whether so little is left that writers help the cleaner.
+    /// Whether writers must help the cleaner.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
         self.available(Purpose::Value) <= self.short.max(self.wanted.load(Ordering::Relaxed))
     }
 
-    /// Whether so much is left that nothing needs to be cleaned.
+    /// Whether nothing needs cleaning.
     pub(crate) fn is_plenty(&self) -> bool {
         self.available(Purpose::Value) > self.plenty.max(self.wanted.load(Ordering::Relaxed))
     }
 
-    /// Somebody would have taken so many bytes at once: the cleaner should get that far.
+    /// A request for so many bytes at once was refused: the cleaner should free as many.
     pub(crate) fn want(&self, bytes: u64) {
         self.wanted.store(bytes.min(self.limit), Ordering::Relaxed);
     }
@@ -362,12 +360,12 @@ impl Segments {
         self.ripened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Changes whenever there may be a segment worth cleaning that was not there before.
+    /// Changes whenever a new segment may be worth cleaning.
     pub(crate) fn prospects(&self) -> (u64, u64) {
         (self.clock(), self.ripened.load(Ordering::Relaxed))
     }
 
-    /// The clock that ages are read from.
+    /// The clock of ages.
     pub(crate) fn clock(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
@@ -384,7 +382,7 @@ impl Segments {
         segment.set_state(State::Open);
     }
 
-    /// Takes a segment; returns its number. `chill` gives the pages of a free segment back.
+    /// Takes a segment; returns its number. `chill` returns a free segment's pages.
     pub(crate) fn allocate(&self, purpose: Purpose, chill: impl FnMut(u64)) -> Option<u64> {
         let mut free = self.free();
         if self.available(purpose) < self.segment_bytes {
@@ -402,8 +400,8 @@ impl Segments {
         Some(number)
     }
 
-    /// Takes a run for so many bytes, with addresses to grow to `room` if there are any; returns its offset.
-    /// `chill` gives the pages of a free segment back.
+    /// Takes a run for so many bytes, with addresses to grow to `room` if possible; returns its offset.
+    /// `chill` returns a free segment's pages.
     pub(crate) fn allocate_run(&self, bytes: u64, room: u64, chill: impl FnMut(u64)) -> Option<u64> {
         let mut free = self.free();
         let bytes = self.run_bytes(bytes);
@@ -416,7 +414,7 @@ impl Segments {
         Some(first * self.page_bytes)
     }
 
-    /// Makes a run one for so many bytes, where it is; false if there are no addresses for that behind it.
+    /// Grows a run to so many bytes in place; false if there are no free addresses behind it.
     pub(crate) fn extend_run(
         &self,
         run: u64,
@@ -440,7 +438,7 @@ impl Segments {
         Ok(is_there)
     }
 
-    /// Counts bytes as taken. The pages of free segments that do not fit beside what is taken are given back.
+    /// Counts bytes as taken. Free segments' pages that no longer fit beside them are returned.
     fn take(&self, bytes: u64, free: &mut Free, mut chill: impl FnMut(u64)) {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes + self.index_bytes();
         while taken + free.warm_bytes > self.limit
@@ -452,11 +450,11 @@ impl Segments {
         }
     }
 
-    /// What of an open segment's tail, from this many bytes on, is to be given back when it is closed now:
-    /// offset and length, in whole pages.
+    /// The part of an open segment's tail, from this many bytes on, to return if it is closed now: offset and
+    /// length, in whole pages.
     pub(crate) fn tail(&self, number: u64, used_bytes: u64) -> Option<(u64, u64)> {
         let tail = self.segment_bytes - used_bytes;
-        // Who left so much of a segment ended early: the cleaner joins what such segments hold.
+        // A tail this large means an early end: the cleaner joins such segments' records.
         if tail > self.largest_ordinary() || tail < self.segment_bytes / TAIL_SHARE {
             return None;
         }
@@ -465,13 +463,13 @@ impl Segments {
         (from < end && end.is_multiple_of(self.page_bytes)).then(|| (from, end - from))
     }
 
-    /// The pages of an open segment's tail were given back.
+    /// The pages of an open segment's tail were returned.
     pub(crate) fn cut_off(&self, number: u64, bytes: u64) {
         self.at(number).backed.fetch_sub(bytes, Ordering::Relaxed);
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that a piece in use takes.
+    /// The bytes of a used piece.
     pub(crate) fn piece_bytes(&self, piece: u64) -> u64 {
         match self.is_large(piece) {
             true => self.free().runs.backed(piece / self.page_bytes) * self.page_bytes,
@@ -479,7 +477,7 @@ impl Segments {
         }
     }
 
-    /// Whether no piece is in limbo, nor on its way from there.
+    /// Whether no piece is in limbo, or leaving it.
     pub(crate) fn is_limbo_empty(&self) -> bool {
         self.in_limbo.load(Ordering::Acquire) == 0
     }
@@ -489,13 +487,13 @@ impl Segments {
         self.in_limbo.fetch_add(self.piece_bytes(piece), Ordering::Relaxed);
     }
 
-    /// Gives back what was taken and not used.
+    /// Returns an unused piece.
     pub(crate) fn give_back(&self, piece: u64) {
         self.emptied(piece);
         self.release(piece);
     }
 
-    /// Gives back a piece that nobody can see any more. The pages of a run are given back already.
+    /// Returns a piece without readers. A run's pages are returned already.
     pub(crate) fn release(&self, piece: u64) {
         let bytes = self.piece_bytes(piece);
         let mut free = self.free();
@@ -511,8 +509,8 @@ impl Segments {
         self.in_limbo.fetch_sub(bytes, Ordering::Release);
     }
 
-    /// Takes a segment without pages out of the free ones so that it can be populated ahead of use;
-    /// [`warmed`](Self::warmed) puts it where it is taken from next.
+    /// Removes an unbacked segment from the free ones, to be populated ahead of use; [`warmed`](Self::warmed)
+    /// puts it where it is taken next.
     pub(crate) fn to_warm(&self, want_warm: usize) -> Option<u64> {
         let mut free = self.free();
         let is_enough = self.available(Purpose::Value) < free.warm_bytes + self.segment_bytes;
@@ -522,7 +520,7 @@ impl Segments {
         free.unbacked(self.ordinary())
     }
 
-    /// As many segments as the limit allows are backed with pages; none has been used.
+    /// As many segments as the limit allows are backed; none has been used.
     pub(crate) fn all_warm(&self) {
         let mut free = self.free();
         free.fresh = self.limit / self.segment_bytes;
@@ -531,7 +529,7 @@ impl Segments {
         self.all.iter().for_each(|segment| segment.backed.store(self.segment_bytes, Ordering::Relaxed));
     }
 
-    /// The segment's pages are backed now.
+    /// The segment is backed now.
     pub(crate) fn warmed(&self, number: u64) {
         let mut free = self.free();
         self.at(number).backed.store(self.segment_bytes, Ordering::Relaxed);
@@ -542,14 +540,14 @@ impl Segments {
 
 #[cfg(feature = "testing")]
 impl Segments {
-    /// Bytes of everything in use, counted one by one.
+    /// Bytes of everything in use, recounted.
     pub(crate) fn recount(&self) -> u64 {
         let in_use = self.all.iter().filter(|segment| segment.state() != State::Free);
         let runs: u64 = self.free().runs.taken().map(|(_, pages)| pages * self.page_bytes).sum();
         in_use.map(Segment::backed_bytes).sum::<u64>() + runs
     }
 
-    /// Offsets of the runs in use, those in limbo included.
+    /// Offsets of the used runs, those in limbo included.
     pub(crate) fn runs(&self) -> Vec<u64> {
         self.free().runs.taken().map(|(first, _)| first * self.page_bytes).collect()
     }
@@ -609,7 +607,7 @@ mod tests {
         let mut chilled = 0;
         segments.allocate_run(40 * 64 * KIB, 0, |_| chilled += 1).unwrap();
         assert_eq!(chilled, 50 + 40 - 64);
-        // Of those that are left none has to make way for what takes their place.
+        // None of the remaining ones has to make way for their successors.
         segments.allocate(Purpose::Value, |_| chilled += 1).unwrap();
         segments.index_grew(64 * KIB as i64);
         segments.allocate(Purpose::Value, |_| chilled += 1).unwrap();
@@ -638,7 +636,7 @@ mod tests {
         assert_eq!(segments.taken_bytes(), 0);
         let mut chilled = 0;
         while segments.allocate(Purpose::Survivor, |_| chilled += 1).is_some() {}
-        // Each was warm but for its tail, and there are pages for 64 whole ones.
+        // Each was warm except for its tail, and there are pages for 64 whole ones.
         assert_eq!((segments.free().warm_bytes, segments.taken_bytes()), (0, 64 * 64 * KIB));
         assert!(chilled > 0);
     }

@@ -1,41 +1,41 @@
-//! The lock of one slot, and what readers that do not take it tell from it.
+//! The lock of one slot, and its use by readers without it.
 //!
 //! Purpose: a change of several keys is one change to every reader, and a reader of one key still takes no
 //! lock. The lock is a word in the slot's cache line, which a look-up loads anyway.
 //!
-//! The word is free, held, or exclusive. Held: one writer at a time; readers go on, since what each of them
-//! can see of it is one word. Exclusive: the holder publishes more than one word that belong together, and
-//! look-ups wait. The rest of the word counts how often the lock was given back, so that whoever read several
-//! keys sees whether anybody wrote meanwhile.
+//! The word is free, held, or exclusive. Held: one writer at a time; readers continue, since each sees a
+//! single word of it. Exclusive: the holder publishes several related words, and look-ups wait. The rest of
+//! the word counts releases, so that a reader of several keys detects writes in between.
 //!
 //! Invariants:
-//! - X1: whoever publishes words that belong together has the locks of all their slots exclusive before the
-//!   first is published, and gives none of them back before the last.
+//! - X1: a writer publishes related words only with the locks of all their slots exclusive, from before the
+//!   first word until after the last.
 //! - X2: a look-up of one key loads the lock before anything else of the slot, and waits while it is
 //!   exclusive.
-//! - X3: what is read of several keys counts only if all their locks were free before and after, and none was
-//!   given back in between; or if the reader held all of them.
+//! - X3: a read of several keys counts only if all their locks were free before and after, and none was
+//!   released in between; or if the reader held all of them.
 //!
-//! From X1 and X2: a change of several keys happens when its first word is published. Whoever found the lock
-//! exclusive waits, and sees all of it. Whoever passed the lock before may still see an old word after that
-//! instant; it began before, and so counts as before. No word of the slot has changed in between but by this
-//! change. Whoever has seen a new word, or heard of one, finds every lock exclusive or given back later. From
-//! X3: between the last load before and the first load after no writer was in any of the slots.
+//! From X1 and X2: a change of several keys happens when its first word is published. A reader that finds the
+//! lock exclusive waits, and sees all of it. A reader that passed the lock before may still see an old word
+//! after that instant; it began before, and so counts as before. In between only this change has altered a
+//! word of the slot. A reader that has seen a new word, or knows of one, finds every lock exclusive or
+//! released later. From X3: between the last load before and the first load after no writer was in any of the
+//! slots.
 //!
-//! Locks of several slots are taken in ascending order, so that no two writers wait for each other. A reader
-//! that waits holds no lock.
+//! Locks of several slots are taken in ascending order, so no two writers deadlock. A waiting reader holds no
+//! lock.
 
 use crate::sync::{AtomicU32, Ordering, spin_loop, yield_now};
 
-/// How often somebody looks at a lock that is not as it should be before it lets others run.
+/// How often a waiting thread checks a lock before it yields.
 const SPINS: u32 = 100;
 
-/// The part of the word that says who may go on.
+/// The word's bits with the state.
 const STATE: u32 = 3;
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const EXCLUSIVE: u32 = 2;
-/// Where the part begins that counts.
+/// The first bit of the count.
 const COUNT_SHIFT: u32 = 2;
 
 /// The lock of one slot.
@@ -49,7 +49,7 @@ impl SlotLock {
         SlotLock { word: AtomicU32::new(FREE) }
     }
 
-    /// Takes the lock; it is held for one command only, so waiting is spinning, then yielding.
+    /// Takes the lock; it is held for one command only, so waiting means spinning, then yielding.
     #[inline]
     pub(crate) fn acquire(&self) {
         loop {
@@ -68,12 +68,12 @@ impl SlotLock {
     #[inline]
     pub(crate) fn make_exclusive(&self) {
         let word = self.word.load(Ordering::Relaxed);
-        debug_assert_eq!(word & STATE, HELD, "only who has the lock makes it exclusive");
-        // What is published from here on is published with a release, hence seen after this.
+        debug_assert_eq!(word & STATE, HELD, "only the holder makes the lock exclusive");
+        // Later publications are releases, hence seen after this.
         self.word.store(word & !STATE | EXCLUSIVE, Ordering::Relaxed);
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     #[inline]
     pub(crate) fn release(&self) {
         let word = self.word.load(Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl SlotLock {
     /// Waits while the lock is exclusive (X2).
     #[inline]
     pub(crate) fn await_turn(&self) {
-        // Acquire: what is loaded of the slot is loaded after this.
+        // Acquire: the slot is loaded after this.
         if self.word.load(Ordering::Acquire) & STATE == EXCLUSIVE {
             self.await_turn_cold();
         }
@@ -94,18 +94,18 @@ impl SlotLock {
         self.wait_while(|state| state == EXCLUSIVE);
     }
 
-    /// Waits until the lock is free; how often it was given back by then.
+    /// Waits until the lock is free; returns its number of releases.
     pub(crate) fn count_when_free(&self) -> u64 {
         u64::from(self.wait_while(|state| state != FREE) >> COUNT_SHIFT)
     }
 
-    /// How often the lock was given back, if it is free.
+    /// The number of the lock's releases, if it is free.
     pub(crate) fn count_if_free(&self) -> Option<u64> {
         let word = self.word.load(Ordering::Relaxed);
         (word & STATE == FREE).then_some(u64::from(word >> COUNT_SHIFT))
     }
 
-    /// Waits, and returns the word as it is after that.
+    /// Waits, and returns the word after that.
     fn wait_while(&self, is_to_wait: impl Fn(u32) -> bool) -> u32 {
         let mut spins = 0;
         loop {
@@ -119,13 +119,13 @@ impl SlotLock {
     }
 }
 
-/// Reads what belongs to several locks without taking them, if nobody wrote meanwhile (X3). What is read has
-/// to be loaded with `Acquire`, so that the locks are looked at again after that.
+/// Reads what several locks protect without taking them, if there was no write meanwhile (X3). Load it with
+/// `Acquire`, so that the second check of the locks comes after.
 pub(crate) fn read_undisturbed<'l, L: Iterator<Item = &'l SlotLock>, T>(
     locks: impl Fn() -> L,
     read: impl FnOnce() -> T,
 ) -> Option<T> {
-    // A count never goes back, so their sum is the same only if each of them is.
+    // A count never decreases, so their sum is unchanged only if each of them is.
     let before: u64 = locks().map(SlotLock::count_when_free).sum();
     let seen = read();
     let after = locks().try_fold(0, |sum, lock| Some(sum + lock.count_if_free()?));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_while_somebody_wrote_does_not_count() {
+    fn a_read_beside_a_write_does_not_count() {
         let locks = [SlotLock::new(), SlotLock::new()];
         let write = |number: usize| {
             locks[number].acquire();
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(lock.count_if_free(), Some(0));
     }
 
-    /// Two values that change together, read by their pair and one after the other.
+    /// Two values that change together, read as a pair and one after the other.
     #[test]
     fn look_ups_wait_for_the_whole_of_a_change() {
         let (lock, values) = (SlotLock::new(), [AtomicU32::new(0), AtomicU32::new(0)]);

@@ -6,16 +6,15 @@
 //! A table grows and shrinks into a new array while it is read and written: see `resize`.
 //!
 //! Invariants:
-//! - T1 Within an array an entry never moves from one place to another; it is stored, replaced in place,
-//!   cleared.
-//! - T2 A bucket that has been moved is never written again: one that belongs to a unit below `split`.
+//! - T1 Within an array an entry never moves; it is stored, replaced in place, cleared.
+//! - T2 A moved bucket, one of a unit below `split`, is never written again.
 //! - T3 `next` is set before the first bucket moves and cleared after `table` names the new array.
-//! - T4 What a reader finds was the key's entry at some moment between its load of `next` and its load of the
-//!   entry: any bucket that it takes from `table` had not been moved at the first of the two.
+//! - T4 A reader finds the key's entry of some moment between its loads of `next` and of the entry: no bucket
+//!   that it takes from `table` had been moved at the first load.
 //!
-//! From T1 to T4: a key that has an entry throughout a look-up is found by it, and the entry found was
-//! current during the look-up. That is linearizability of a look-up; writers are serialised by the lock. What
-//! a reader sees of a change of several keys: see `slot_lock`.
+//! From T1 to T4: a look-up finds a key that has an entry throughout, and the entry was current during the
+//! look-up. So look-ups are linearizable; the lock serialises writers. For changes of several keys see
+//! `slot_lock`.
 //!
 //! Ownership: everything but the look-ups happens under the slot's lock, held by any thread.
 
@@ -27,15 +26,15 @@ use crate::slot_lock::SlotLock;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use sidle_types::WallMs;
 
-/// One slot: its lock, its table and what is counted of it. One cache line.
+/// One slot: its lock, its table and its counters. One cache line.
 #[repr(align(64))]
 pub(crate) struct SlotTable {
     pub(crate) lock: SlotLock,
-    /// Units that have been moved from `table` to `next`: a bucket of the smaller of the two, and the two
-    /// buckets of the larger one that are for the same hashes.
+    /// Units moved from `table` to `next`: a bucket of the smaller array, and the larger one's two buckets
+    /// with the same hashes.
     pub(crate) split: AtomicU32,
     pub(crate) table: AtomicU64,
-    /// The array that takes the place of `table`, while the table grows or shrinks.
+    /// The successor of `table`, while the table grows or shrinks.
     pub(crate) next: AtomicU64,
     /// Entries that are values.
     live: AtomicU64,
@@ -75,7 +74,7 @@ pub(crate) struct Place<'p> {
     pub(crate) level: u32,
 }
 
-/// A bucket with its chain and the hashes that it is for.
+/// A bucket with its chain and its hashes.
 #[derive(Clone, Copy)]
 pub(crate) struct Span<'p> {
     pub(crate) chain: Chain<'p>,
@@ -98,23 +97,22 @@ impl<'p> Span<'p> {
     }
 }
 
-/// Where resizing leaves arrays that are no longer needed, and how it tells what the index takes.
+/// Where resizing leaves old arrays, and reports the index's memory.
 pub(crate) trait Arrays {
-    /// An array has been unlinked; it is freed when its readers have gone.
+    /// An array has been unlinked; it is freed once its readers are gone.
     fn retire(&self, array: ArrayWord);
     /// The index takes this many bytes more.
     fn grew(&self, bytes: usize);
-    /// Whether there is room for this many bytes more. If not, a table that should grow does not yet: its
-    /// chains get longer, and it asks again at the next entry. Nor does one that should shrink, which asks
-    /// again too.
+    /// Whether there is room for this many bytes more. If not, a table that should grow waits, with longer
+    /// chains, and tries again at the next entry. One that should shrink waits, too, and tries again.
     fn has_room(&self, bytes: usize) -> bool;
 }
 
 impl SlotTable {
-    // ---- reading, by anybody who is pinned ----
+    // ---- reading, by any pinned thread ----
 
-    /// The arrays as of one moment: the table, and while it is resized the new one with the number of units
-    /// moved.
+    /// The arrays as of one moment: the table, and during a resizing the new one with the number of moved
+    /// units.
     #[inline]
     fn arrays(&self) -> (ArrayWord, Option<(ArrayWord, usize)>) {
         loop {
@@ -149,7 +147,7 @@ impl SlotTable {
         }
     }
 
-    /// Finds the entry whose tag fits and that `is_it`.
+    /// Finds the entry with a matching tag for which `is_it` holds.
     #[inline(always)]
     pub(crate) fn find<'p>(
         &'p self,
@@ -173,8 +171,8 @@ impl SlotTable {
         None
     }
 
-    /// The bucket that a hash belongs to. Spans follow each other in the order of the hash; ask again for
-    /// each, since the table may be resized in between: then a span may start before the hash.
+    /// The bucket of a hash. Spans follow each other in the order of the hash. Call it for each, since the
+    /// table may be resized in between: then a span may start before the hash.
     pub(crate) fn span<'p>(&'p self, hash: u64, pin: Pinned<'p>) -> Option<Span<'p>> {
         let (word, number) = self.locate(hash)?;
         let array = word.array(pin);
@@ -192,13 +190,13 @@ impl SlotTable {
         }
     }
 
-    /// The arrays that are linked here.
+    /// The linked arrays.
     #[cfg(feature = "testing")]
     pub(crate) fn arrays_in_use(&self) -> [ArrayWord; 2] {
         [&self.table, &self.next].map(|word| ArrayWord::from_bits(word.load(Ordering::Acquire)))
     }
 
-    /// Whether nothing was ever put here, or nothing is left and nothing is counted.
+    /// Whether the slot was never used, or nothing is left and all counts are 0.
     #[cfg(feature = "testing")]
     pub(crate) fn is_untouched(&self) -> bool {
         self.entries() == 0 && self.bytes() == 0 && self.expiring() == 0 && self.level().is_none()
@@ -213,7 +211,7 @@ impl SlotTable {
 
 // ---- counting ----
 
-/// What is counted of an entry.
+/// An entry's share of the counters.
 #[derive(Clone, Copy)]
 pub(crate) struct Counted {
     pub(crate) kind: EntryKind,
@@ -222,9 +220,8 @@ pub(crate) struct Counted {
 }
 
 impl SlotTable {
-    /// Counts an entry removed, added or replaced. Under the lock. Each counter changes in one step, so that
-    /// whoever reads it meanwhile sees the number before or the number after. Release: who sees it sees the
-    /// lock taken (X3).
+    /// Counts an entry removed, added or replaced. Under the lock. Each counter changes in one step: readers
+    /// see the number before or after. Release: a reader of the number sees the lock taken (X3).
     #[inline]
     pub(crate) fn count(&self, removed: Option<Counted>, added: Option<Counted>) {
         let change = |of: fn(Counted) -> i64| added.map_or(0, of) - removed.map_or(0, of);
@@ -280,7 +277,7 @@ impl SlotTable {
         }
     }
 
-    /// Takes the earliest deadline off, for whoever will tell it anew. Under the lock.
+    /// Removes the earliest deadline, for a caller that will set it anew. Under the lock.
     pub(crate) fn take_earliest(&self) -> WallMs {
         let earliest = self.earliest();
         self.earliest.store(NEVER.0, Ordering::Relaxed);

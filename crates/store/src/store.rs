@@ -1,5 +1,5 @@
-//! The store itself: the data and who makes room in it. What others call stands here, and with whoever does
-//! it in [slices](crate::Store::discard) that let writers clean in between.
+//! The store itself: the data, and who makes room in it. It has the calls for other crates, except those in
+//! [slices](crate::Store::discard) that let writers clean in between.
 
 #[cfg(feature = "testing")]
 use crate::audit;
@@ -23,16 +23,16 @@ pub struct Store {
     cleaning: Mutex<Cleaning>,
 }
 
-/// Where the memory is. Bytes.
+/// The use of memory. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// What log and index together may take.
+    /// The limit of log and index together.
     pub limit: u64,
-    /// What the log has taken: segments, but for tails that were given back, and the pages of large records.
+    /// The log's memory: segments, except for returned tails, and the pages of large records.
     pub log_used: u64,
-    /// Records that are referred to.
+    /// Referenced records.
     pub log_live: u64,
-    /// What the index has taken beyond its fixed part.
+    /// The index's memory beyond its fixed part.
     pub index: u64,
 }
 
@@ -48,24 +48,24 @@ impl Store {
         Ok(Store { data, cleaning: Mutex::default() })
     }
 
-    /// Whether so little memory is left that writers clean before they write, and marks of absence make way.
+    /// Whether memory is short: writers clean before they write, and marks of absence make way.
     pub fn is_short(&self) -> bool {
         self.data.log.segments.is_short()
     }
 
-    /// Pins the calling thread: what it finds stays readable until the guard is dropped. Hold it briefly, for
-    /// a batch of commands at most: memory is not given back meanwhile. Nests.
+    /// Pins the calling thread: records it finds stay readable until the guard is dropped. Hold it briefly,
+    /// for a batch of commands at most: memory is not freed meanwhile. Nests.
     #[inline]
     pub fn pin(&self) -> Guard<'_> {
         self.data.pin()
     }
 
-    /// A head of its own for a worker or a replay slot to append to.
+    /// A log head for a worker or a replay slot.
     pub fn log_head(&self) -> LogHead {
         self.data.log_head()
     }
 
-    /// How many values there are. Values past their deadline count until they are removed.
+    /// The number of values. Expired ones count until they are removed.
     pub fn len(&self) -> u64 {
         self.data.index.len()
     }
@@ -77,7 +77,7 @@ impl Store {
 
     /// Starts loading the key's slot. In a pipelined batch: this for every key, then
     /// [`Guard::prefetch_bucket`] for every key, then [`Guard::prefetch_record`], then [`Guard::get`]: each
-    /// step waits for what the one before it loads.
+    /// step waits for the loads of the one before.
     #[inline]
     pub fn prefetch_slot(&self, slot: Slot) {
         self.data.index.prefetch(slot);
@@ -93,18 +93,18 @@ impl Store {
         self.data.index.occupied_tables().map(|slot| slot.expiring()).sum()
     }
 
-    /// How many tombstones there are in the slots that the range touches.
+    /// How many tombstones there are in the slots of the range.
     pub fn tombstones_in(&self, range: PositionRange) -> u64 {
         self.data.index.occupied_in(range).map(|slot| self.data.index.slot(slot).tombstones()).sum()
     }
 
-    /// The highest version given or seen in the slots that the range touches.
+    /// The highest version given or seen in the slots of the range.
     pub fn highest_version(&self, range: PositionRange) -> Version {
         let highest = slots_of(range).map(|slot| self.data.index.slot(slot).version()).max();
         Version(highest.unwrap_or(0))
     }
 
-    /// From here on, versions given in the slots that the range touches are higher than `floor`.
+    /// From here on, versions given in the slots of the range are higher than `floor`.
     pub fn raise_version_floor(&self, range: PositionRange, floor: Version) {
         for slot in slots_of(range) {
             let table = self.data.index.slot(slot);
@@ -114,7 +114,7 @@ impl Store {
         }
     }
 
-    /// Where the memory is.
+    /// The use of memory.
     pub fn memory(&self) -> MemoryUse {
         let segments = &self.data.log.segments;
         MemoryUse {
@@ -125,20 +125,20 @@ impl Store {
         }
     }
 
-    /// What data and index take, cheap to ask for: `log_used` and `index` of [`memory`](Self::memory)
+    /// The memory of data and index, cheap to read: `log_used` and `index` of [`memory`](Self::memory)
     /// together.
     pub fn used_bytes(&self) -> u64 {
         self.data.log.segments.taken_bytes() + self.data.log.segments.index_bytes()
     }
 
-    /// Appends the values from `from` to `last` to `batch`, as they lie in the log, until another position
-    /// would make the batch longer than `max_bytes`. Ends between two positions and always makes progress: at
-    /// least one position's records are packed, however large. Tombstones are not packed.
+    /// Appends the values from `from` to `last` to `batch`, as in the log, until another position would make
+    /// the batch longer than `max_bytes`. Ends between two positions and always makes progress: at least one
+    /// position's records are packed, however large. Tombstones are not packed.
     pub fn scan(&self, from: Position, last: Position, max_bytes: usize, batch: &mut Vec<u8>) -> ScanEnd {
         self.scan_to_large(from, last, max_bytes, usize::MAX, batch)
     }
 
-    /// As [`scan`](Self::scan), but ends before a position at which more than `large_bytes` stand.
+    /// As [`scan`](Self::scan), but ends before a position with more than `large_bytes`.
     pub fn scan_to_large(
         &self,
         from: Position,
@@ -165,8 +165,8 @@ impl Store {
         self.scan(position, position, usize::MAX, batch).records
     }
 
-    /// Appends at most `most` bytes of what stands at a position to `batch`, from where `from` says. Returns
-    /// what they are of and where in it they begin; nothing if nothing stands there.
+    /// Appends at most `most` bytes of a position's records to `batch`, starting at `from`. Returns their
+    /// image and their start in it; nothing for an empty position.
     pub fn pack_piece(
         &self,
         position: Position,
@@ -177,10 +177,10 @@ impl Store {
         scan::pack_piece(&self.data, position, from, most, batch)
     }
 
-    /// Gives the values from `from` to `last` to `f` in the order of positions, about `budget` of them (fewer
-    /// where the table is sparse, more where many share a [stretch](sidle_types::ScanCursor)), and returns
-    /// where to go on, which is always the start of a stretch. A value that exists throughout the visits of a
-    /// range is visited; no locks are held meanwhile.
+    /// Passes about `budget` values from `from` to `last` to `f` in the order of positions: fewer where the
+    /// table is sparse, more where many share a [stretch](sidle_types::ScanCursor). Returns where to
+    /// continue, always the start of a stretch. A value that exists throughout the visits of a range is
+    /// visited; no locks are held meanwhile.
     pub fn visit(
         &self,
         from: Position,
@@ -196,27 +196,25 @@ impl Store {
         partition::len_in(&self.data, range)
     }
 
-    /// Bytes of log that the records in a range take; where the range cuts a slot, in proportion to its
-    /// positions.
+    /// Log bytes of the records in a range; where the range cuts a slot, in proportion to its positions.
     pub fn bytes_in(&self, range: PositionRange) -> u64 {
         partition::bytes_in(&self.data, range)
     }
 
-    /// Cuts a range into at most `n` parts that tile it and hold about equally many values: exact to a
-    /// bucket.
+    /// Cuts a range into at most `n` parts that tile it, with about equally many values: exact to a bucket.
     pub fn partition(&self, range: PositionRange, n: usize) -> Vec<PositionRange> {
         partition::partition(&self.data, range, n)
     }
 
-    /// What `count` counts of the whole store as it is at one moment. It may be called more than once, and
-    /// locks nothing. Costs a look at each slot that has entries, before and after; where writers never rest
-    /// they are all held up once.
+    /// The result of `count` for the whole store at one moment. It may be called more than once, and locks
+    /// nothing. Costs a check of each slot with entries, before and after. If writes never pause, all slots
+    /// are held up once.
     pub fn at_one_moment<T>(&self, count: impl Fn() -> T) -> T {
         together::at_one_moment(&self.data, count)
     }
 
-    /// Removes values past their deadline from `from` on, until about `budget` values with a deadline have
-    /// been looked at. Slots in which nothing can have expired cost a look at each.
+    /// Removes expired values from `from` on, until about `budget` values with a deadline have been visited.
+    /// Slots where nothing can have expired cost a check each.
     pub fn expire(
         &self,
         head: &mut LogHead,
@@ -228,8 +226,8 @@ impl Store {
         Expiry { data: &self.data, head, now, expiring }.expire(from, budget)
     }
 
-    /// Removes the values past their deadline that lie in one closed segment: of those that may have any, the
-    /// one that was written first. None if there is no such segment.
+    /// Removes the expired values of one closed segment: the oldest that may have any. None if there is no
+    /// such segment.
     pub fn expire_segment(
         &self,
         head: &mut LogHead,
@@ -245,20 +243,20 @@ impl Store {
         Cleaner::new(&self.data, &self.cleaning)
     }
 
-    /// Cleans until values of this many bytes in all, with their keys, fit; false if it does not come to
-    /// that. For what takes much at once: less finds room by itself. A caller with a guard or a lock is told
-    /// only; nobody is promised anything, since other writers may take the room.
+    /// Cleans until values of this many bytes in all, with their keys, fit; false if it fails. For large
+    /// requests: smaller ones find room by themselves. With a guard or a lock it only checks. The result is
+    /// no reservation: other writers may take the room.
     pub fn make_room(&self, bytes: usize) -> bool {
         self.cleaner().make_room(bytes)
     }
 
     /// Whether values of so many bytes fit by now: for a write that was refused while it held a guard, which
-    /// keeps it from cleaning, and that may run again. Cleans if that is not known to be in vain.
+    /// prevented cleaning, and that may run again. Cleans unless that is known to be useless.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.cleaner().has_room(bytes)
     }
 
-    /// Locks a slot for writing. Readers go on. Locking a slot twice in one thread waits for ever.
+    /// Locks a slot for writing. Readers continue. Locking a slot twice in one thread waits for ever.
     ///
     /// When memory is short and the calling thread holds no [`Guard`] and no lock, it first helps the
     /// cleaner.
@@ -273,13 +271,13 @@ impl Store {
 
 #[cfg(feature = "testing")]
 impl Store {
-    /// Gives every entry in the range to `f`: its record, and whether that is a tombstone. Slots come in
-    /// order, what is in one of them does not.
+    /// Passes every entry in the range to `f`: its record, and whether it is a tombstone. Slots are in order,
+    /// entries within a slot are not.
     pub fn each_entry(&self, range: PositionRange, f: &mut dyn FnMut(Record<'_>, bool)) {
         audit::each_entry(&self.data, range, f);
     }
 
-    /// Compares all counts with what is there; says which one is wrong.
+    /// Recounts everything and compares; the error names the wrong count.
     pub fn check_accounting(&self) -> Result<(), String> {
         audit::check_accounting(&self.data)
     }

@@ -1,5 +1,5 @@
-//! The atomics and threads that the lock-free kernel is built on: the standard ones, or loom's when the
-//! kernel is model-checked (`RUSTFLAGS="--cfg loom"`).
+//! The atomics and threads of the lock-free kernel: the standard ones, or loom's for model checking
+//! (`RUSTFLAGS="--cfg loom"`).
 
 #[cfg(loom)]
 pub(crate) use loom::{

@@ -1,8 +1,8 @@
 //! An interpreter of operation sequences against a plain model, for the property test and the fuzzer.
 //!
-//! Bytes decode to operations on two small stores. After each operation what it answered is compared with a
-//! `BTreeMap`; [`Harness::check_everything`] compares all that the stores hold, their order, their counters
-//! and the accounting of the log, segment by segment.
+//! Bytes decode to operations on two small stores. Each operation's result is compared with a `BTreeMap`.
+//! [`Harness::check_everything`] compares the stores' contents, order, counters and log accounting, segment
+//! by segment.
 
 use crate::{
     Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, SlotGuards,
@@ -24,24 +24,23 @@ struct ModelEntry {
     value: Option<Vec<u8>>,
     version: Version,
     expires_at: Option<WallMs>,
-    /// Of a tombstone: how long the record is of the value that was removed, which may serve as its
-    /// tombstone.
+    /// For a tombstone: the record lengths of the removed value, which may serve as its tombstone.
     removed_bytes: Option<[u64; 2]>,
 }
 
-/// One store and what it should hold.
+/// One store and its expected contents.
 struct Side {
     store: Store,
     head: LogHead,
     model: BTreeMap<(Position, Vec<u8>), ModelEntry>,
-    /// The highest version that a key ever had, through removal and return.
+    /// The highest version that a key ever had, across removals.
     versions: BTreeMap<Vec<u8>, Version>,
 }
 
-/// Two stores that operations are run on.
+/// Two stores under test.
 pub struct Harness {
     sides: [Side; 2],
-    /// Operations that were refused for want of memory.
+    /// Operations refused for lack of memory.
     pub refused: usize,
 }
 
@@ -51,14 +50,14 @@ impl Default for Harness {
     }
 }
 
-/// A record as it travels.
+/// A record as a migration sends it.
 fn packed(record: Record<'_>) -> Vec<u8> {
     let mut batch = Vec::new();
     record.pack(&mut batch);
     batch
 }
 
-/// Where values were removed for their age.
+/// The positions of removed expired values.
 struct Removed {
     leave: Leave,
     positions: Vec<Position>,
@@ -91,7 +90,7 @@ impl Harness {
     /// Runs the operations that the bytes decode to, then checks everything.
     ///
     /// # Panics
-    /// When a store does not do as the model.
+    /// When a store differs from the model.
     pub fn run(bytes: &[u8]) -> Harness {
         let mut harness = Harness::default();
         for operation in bytes.chunks_exact(OPERATION_BYTES) {
@@ -139,7 +138,7 @@ impl Harness {
         let mut counts = (0, 0);
         for record in &batch {
             let key = (record.position(), record.key().to_vec());
-            // After a refusal the store tells how far it came.
+            // After a refusal the store shows how much it replayed.
             let stored = matches!(target.store.pin().get(HashedKey::new(record.key())), Entry::Value(stored)
                 if packed(stored) == packed(record));
             if target.model.contains_key(&key) {
@@ -162,7 +161,7 @@ impl Harness {
         Ok(())
     }
 
-    /// Compares all that both stores hold with the models.
+    /// Compares both stores' contents with the models.
     pub fn check_everything(&mut self) {
         self.sides.iter_mut().for_each(Side::check_everything);
     }
@@ -210,7 +209,7 @@ impl Side {
         put.map(|_| ())
     }
 
-    /// Adds to a value in several steps.
+    /// Appends to a value in several steps.
     fn extend(&mut self, number: u16, added: Vec<u8>) -> Result<(), OutOfMemory> {
         let key = key_of(number);
         let hashed = HashedKey::new(&key);
@@ -235,7 +234,7 @@ impl Side {
         Ok(())
     }
 
-    /// Several changes at once, of some keys two; all or none.
+    /// Several changes at once, two of some keys; all or none.
     fn publish(&mut self, first: u16, count: u16, bytes: usize) -> Result<(), OutOfMemory> {
         let leave = if bytes.is_multiple_of(2) { Leave::Nothing } else { Leave::Tombstone };
         let changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = (0..count)
@@ -260,10 +259,7 @@ impl Side {
             }),
         );
         drop(locked);
-        assert!(
-            published.is_ok() || self.store.memory().log_used <= used,
-            "what was taken in vain is given back"
-        );
+        assert!(published.is_ok() || self.store.memory().log_used <= used, "unused memory is returned");
         if published.is_ok() {
             let last: BTreeMap<Vec<u8>, Option<Vec<u8>>> = changes.into_iter().collect();
             for (key, value) in last {
@@ -287,7 +283,7 @@ impl Side {
         let removed = self.store.lock_slot(hashed.slot()).remove(&mut self.head, hashed, leave);
         let place = (hashed.position(), key.clone());
         let needs_memory = leave == Leave::Tombstone && !self.model.contains_key(&place);
-        assert!(needs_memory || removed.is_ok(), "only a tombstone for what has no entry needs memory");
+        assert!(needs_memory || removed.is_ok(), "only a tombstone without an entry needs memory");
         if let Ok(had_value) = removed {
             let had = self.model.get(&place).map(|entry| entry.value.is_some());
             assert_eq!(had_value, had == Some(true));
@@ -429,7 +425,7 @@ impl Side {
         if random.is_multiple_of(8) { self.expire(random) } else { Ok(()) }
     }
 
-    /// Removes what is past its deadline: all of it by position in pieces, or what lies in closed segments.
+    /// Removes expired values: all of them by position in pieces, or those in closed segments.
     fn expire(&mut self, random: u64) -> Result<(), OutOfMemory> {
         let due = |entry: &ModelEntry| entry.value.is_some() && entry.expires_at.is_some_and(|at| at < NOW);
         let before = self.model.values().filter(|entry| due(entry)).count();
@@ -466,7 +462,7 @@ impl Side {
         self.check_log();
     }
 
-    /// The live bytes are those of the model's records, and everything that is counted is there.
+    /// The live bytes are those of the model's records, and all counts are right.
     fn check_log(&mut self) {
         self.head.close();
         let mut live = 0;
@@ -493,7 +489,7 @@ impl ModelEntry {
         assert_eq!((record.version(), record.expires_at()), (self.version, self.expires_at));
     }
 
-    /// How long its record is with the value inside, and with the value outside.
+    /// Its record's length with the value inside, and with the value outside.
     fn record_bytes(&self, key: &[u8]) -> [u64; 2] {
         let value = self.value.as_ref().map_or(0, Vec::len);
         let deadline = if self.expires_at.is_some() { 8 } else { 0 };

@@ -1,8 +1,8 @@
-//! Reading several keys, or counting all of them, as they are at one moment.
+//! Reading several keys, or counting all of them, at one moment.
 //!
-//! Readers take no lock here either, if they are lucky: what they read counts when nobody wrote to any of the
-//! slots meanwhile (X3 in `slot_lock`). After a few tries without luck they take the locks, as a writer
-//! would; look-ups of single keys go on meanwhile.
+//! Readers take no lock here either, if possible: a read counts if there was no write to any of the slots
+//! meanwhile (X3 in `slot_lock`). After a few failures they take the locks, as a writer would; look-ups of
+//! single keys continue meanwhile.
 
 use crate::data::{Data, Entry, Guard};
 use crate::index::slots_of;
@@ -11,16 +11,16 @@ use crate::writer::SlotGuard;
 use sidle_types::{HashedKey, PositionRange, Slot};
 use smallvec::SmallVec;
 
-/// How often something is read without locks.
+/// How many attempts are made without locks.
 const TRIES: usize = 3;
 /// So many keys are read without an allocation.
 const INLINE_KEYS: usize = 8;
 
-/// What several keys have, in their order.
+/// The entries of several keys, in order.
 pub type Entries<'g> = SmallVec<[Entry<'g>; INLINE_KEYS]>;
 
 impl Guard<'_> {
-    /// What several keys have at one moment. A change of several of them
+    /// Several keys' entries at one moment. A change of several of them
     /// ([`publish`](crate::SlotGuards::publish)) is seen whole or not at all. The calling thread has no slot
     /// locked.
     pub fn get_together<'g>(&'g self, keys: &[HashedKey<'_>]) -> Entries<'g> {
@@ -51,7 +51,7 @@ pub(crate) fn at_one_moment<T>(data: &Data, count: impl Fn() -> T) -> T {
     let occupancy = &data.index.occupancy;
     let locks = || data.index.occupied_tables().map(|table| &table.lock);
     for _ in 0..TRIES {
-        // Slots without entries are not looked at, so none may come or go.
+        // Slots without entries are skipped, so none may get or lose entries.
         let changes = occupancy.changes();
         let counted = read_undisturbed(locks, &count);
         if let Some(counted) = counted

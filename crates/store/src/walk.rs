@@ -1,5 +1,5 @@
-//! Walking the index in the order of positions, without locks: what scans, packs, visits and counts are made
-//! of. Of each bucket a walk sees what a look-up would see (X2).
+//! Walking the index in the order of positions, without locks: the basis of scans, packs, visits and counts.
+//! Of each bucket a walk sees what a look-up would see (X2).
 
 use crate::bucket::{ENTRIES, Word};
 use crate::data::Data;
@@ -10,7 +10,7 @@ use sidle_types::{KeyHash, Position, PositionRange};
 /// Buckets whose records are loaded together.
 const BUCKETS_TOGETHER: usize = 8;
 
-/// What of a walk's records is read.
+/// The parts of records that a walk reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// Keys, as visits do.
@@ -25,15 +25,15 @@ pub(crate) struct Walk<'p> {
     pin: Pinned<'p>,
     range: PositionRange,
     reading: Reading,
-    /// Where to look for more; none at the end of the range.
+    /// Where the search continues; none at the end of the range.
     next: Option<Position>,
-    /// Entries of the buckets at hand, before their records are read, and from where on they have not been
-    /// given out: a table that shrank meanwhile may have what was passed already in the same bucket.
+    /// Entries of the present buckets, before their records are read, and the first position still to be
+    /// returned. A table that shrank meanwhile may have returned entries in the same bucket.
     words: Vec<(Position, Word<'p>)>,
-    /// Values found, in order; those before `given` have been given out.
+    /// Values found, in order; those before `given` have been returned.
     found: Vec<(Position, Record<'p>)>,
     given: usize,
-    /// Buckets that may still be looked at.
+    /// Buckets that may still be visited.
     buckets_left: usize,
 }
 
@@ -59,7 +59,7 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// Where to go on after the walk has ended: none at the end of the range.
+    /// Where to continue after the walk has ended: none at the end of the range.
     pub(crate) fn rest(&self) -> Option<Position> {
         self.next
     }
@@ -100,7 +100,7 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// Reads the records of the entries collected and puts them in order. They are nearly so: buckets are in
+    /// Reads the records of the collected entries and sorts them. They are nearly sorted: buckets are in
     /// order.
     fn read_records(&mut self) {
         self.found.clear();

@@ -1,4 +1,4 @@
-//! Writing: the lock of a slot, and what is done under it.
+//! Writing: the lock of a slot, and the changes under it.
 
 use crate::address::Address;
 use crate::bucket::{EntryKind, Word};
@@ -18,7 +18,7 @@ use std::cell::Cell;
 pub enum Leave {
     /// Nothing: the key is absent and its memory is free.
     Nothing,
-    /// A tombstone, even where the key was absent: replay must not bring the key back.
+    /// A tombstone, even without an entry: replay must not restore the key.
     Tombstone,
 }
 
@@ -27,7 +27,7 @@ pub enum Leave {
 pub struct SlotGuard<'s> {
     guard: Guard<'s>,
     slot: Slot,
-    /// The deadline of the value that was replaced last, if it had one.
+    /// The deadline of the last replaced value, if it had one.
     replaced_deadline: Cell<Option<WallMs>>,
 }
 
@@ -45,8 +45,8 @@ impl<'s> SlotGuard<'s> {
         self.slot
     }
 
-    /// The deadline of a value that was replaced since this was asked last, if it had one: whoever counts
-    /// what expires has not counted it.
+    /// Takes the deadline of a value replaced since the last call, if it had one: it has not been counted as
+    /// expired.
     #[inline]
     pub fn take_replaced_deadline(&self) -> Option<WallMs> {
         self.replaced_deadline.take()
@@ -72,7 +72,7 @@ impl<'s> SlotGuard<'s> {
         assert!(head.belongs_to(&self.guard.data.log), "the head belongs to another store");
     }
 
-    /// What a key of this slot has.
+    /// The entry of a key of this slot.
     #[inline]
     pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
         debug_assert_eq!(key.slot(), self.slot);
@@ -95,7 +95,7 @@ impl<'s> SlotGuard<'s> {
     /// Sets a key's value, `value` being the parts to join, and its deadline or none; returns the new
     /// version.
     ///
-    /// The parts may lie in the store itself when they were found through a [`Guard`] of this thread.
+    /// The parts may be in the store itself when they were found through a [`Guard`] of this thread.
     #[inline]
     pub fn put(
         &self,
@@ -113,10 +113,9 @@ impl<'s> SlotGuard<'s> {
 
     /// Removes a key; whether it had a value.
     ///
-    /// Removing what has an entry cannot fail. Leaving nothing takes no memory. A tombstone is written where
-    /// a value would be; where there is no room, the value's own record serves as its tombstone, until the
-    /// cleaner makes a small one of it. Only a tombstone for a key without an entry is refused, as a value
-    /// would be.
+    /// Removing an existing entry cannot fail. Leaving nothing takes no memory. A tombstone is written like a
+    /// value. Without room for it, the value's own record serves as its tombstone, until the cleaner makes it
+    /// small. Only a tombstone for a key without an entry is refused, like a value.
     pub fn remove(&self, head: &mut LogHead, key: HashedKey<'_>, leave: Leave) -> Result<bool, OutOfMemory> {
         self.check(head, key);
         let found = self.find(key);
@@ -124,14 +123,14 @@ impl<'s> SlotGuard<'s> {
             (Leave::Nothing, None) => {}
             (Leave::Nothing, Some((place, word))) => {
                 self.clear(place, word);
-                // Versions of the key keep growing if it comes back.
+                // The key's versions keep growing if it returns.
                 self.table().raise_version(self.next_version().0);
                 self.shrink_table();
             }
             (Leave::Tombstone, None) => {
                 self.write(head, key, &Draft::tombstone(key.bytes(), self.next_version()))?
             }
-            // It hides already whatever a tombstone is to hide.
+            // It already hides what a tombstone would hide.
             (Leave::Tombstone, Some((_, word))) if word.kind().is_tombstone => {}
             (Leave::Tombstone, Some((place, word))) => {
                 let draft = Draft::tombstone(key.bytes(), self.record(word).version());
@@ -143,10 +142,9 @@ impl<'s> SlotGuard<'s> {
         Ok(found.is_some_and(|(_, word)| !word.kind().is_tombstone))
     }
 
-    /// Notes that another node, asked for a key that has no entry here, said that it has none either. That
-    /// reads as a tombstone of version 0 until the cleaner drops it, which it does whenever it comes by: a
-    /// mark that is gone costs a question, and memory must not fill up with what was never there. A key that
-    /// has an entry keeps it.
+    /// Notes that another node reported a key without an entry here as absent. That reads as a tombstone of
+    /// version 0 until the cleaner visits it and drops it. A dropped mark costs one more question, and memory
+    /// must not fill up with absent keys. A key that has an entry keeps it.
     pub fn mark_absent(&self, head: &mut LogHead, key: HashedKey<'_>) -> Result<(), OutOfMemory> {
         self.check(head, key);
         if self.find(key).is_some() {
@@ -175,8 +173,8 @@ impl<'s> SlotGuard<'s> {
         Ok(())
     }
 
-    /// Whether a record may be written as far as the index goes: while it takes what is kept for the cleaner,
-    /// only keys that have an entry may be written.
+    /// Whether the index allows the write: while it uses the cleaner's reserve, only existing keys may be
+    /// written.
     #[inline]
     pub(crate) fn admit(&self, has_entry: impl FnOnce() -> bool) -> Result<(), OutOfMemory> {
         match self.guard.data.log.segments.is_overdrawn() && !has_entry() {
@@ -185,7 +183,7 @@ impl<'s> SlotGuard<'s> {
         }
     }
 
-    /// Makes a record that lies at this address the entry of a key that has none.
+    /// Makes the record at this address the entry of a key without one.
     pub(crate) fn enter(&self, hash: KeyHash, record: Record<'_>, address: Address) {
         let kind = EntryKind { is_tombstone: false, has_deadline: record.expires_at().is_some() };
         self.table().raise_version(record.version().0);
@@ -195,7 +193,7 @@ impl<'s> SlotGuard<'s> {
         self.insert(hash.0, address, Counted { kind, bytes: record.in_log().len() });
     }
 
-    /// Makes a record that was just appended the key's entry; whether it had none.
+    /// Makes a record that was just appended the key's entry; whether it is new.
     #[inline(always)]
     pub(crate) fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) -> bool {
         let kind = EntryKind { is_tombstone: draft.is_tombstone(), has_deadline: draft.expires_at.is_some() };
@@ -226,7 +224,7 @@ impl<'s> SlotGuard<'s> {
         }
     }
 
-    /// Makes room in the index for so many keys, if the slot has none yet.
+    /// Makes index room for so many keys, if the slot has none yet.
     pub(crate) fn reserve(&self, keys: usize) {
         self.table().reserve(keys, &self.guard.data.index_memory());
     }
@@ -275,8 +273,8 @@ impl<'s> SlotGuard<'s> {
         }
     }
 
-    /// Gives a value that was struck out a tombstone of its own, in the cleaner's head. The caller counts the
-    /// value's record as dead.
+    /// Gives a struck-out value its own tombstone, in the cleaner's head. The caller counts the value's
+    /// record as dead.
     pub(crate) fn shrink(
         &self,
         head: &mut LogHead,
@@ -291,9 +289,8 @@ impl<'s> SlotGuard<'s> {
         Ok(())
     }
 
-    /// Makes the slot's table smaller where it has become too large for what is left, and gives it back where
-    /// nothing is; the smallest is kept for the next key. After removals, with no place of the table in hand.
-    /// Returns whether anything was done.
+    /// Shrinks an oversized table, and frees one without entries; the smallest is kept for the next key.
+    /// After removals, without a place of the table in hand. Returns whether anything was done.
     pub(crate) fn shrink_table(&self) -> bool {
         let (data, table, pin) = (self.guard.data, self.table(), self.pinned());
         if table.entries() == 0 {
@@ -307,7 +304,7 @@ impl<'s> SlotGuard<'s> {
     }
 }
 
-/// What an entry counts for in its slot.
+/// An entry's share of its slot's counters.
 pub(crate) fn counted(word: Word<'_>, record: Record<'_>) -> Counted {
     Counted { kind: word.kind(), bytes: record.live_bytes() }
 }

@@ -1,4 +1,4 @@
-//! The store's promises one by one, in a single thread.
+//! The store's guarantees one by one, in a single thread.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -143,8 +143,7 @@ fn a_preallocated_store_holds_as_much_as_another() {
     assert_eq!(fitted, records_that_fit(false));
 }
 
-/// What arrives in the order of the hash does not grow a table step by step, through chains on its first
-/// buckets.
+/// Records in hash order do not grow a table step by step, through chains on its first buckets.
 #[test]
 fn replay_gives_a_slot_a_table_of_the_right_size_at_once() {
     const BUCKET_BYTES: u64 = 64;
@@ -277,7 +276,7 @@ fn several_keys_are_written_read_and_removed_together() {
     assert!(store.pin().get(keys[0]).value().is_none());
 }
 
-/// A table that shrinks under a walk has what was passed already in the bucket at hand: it is not given out
+/// A table that shrinks under a walk may have returned entries in the present bucket: they are not returned
 /// again.
 #[test]
 fn a_walk_over_a_table_that_shrinks_gives_every_lasting_key_once_and_in_order() {
@@ -305,7 +304,7 @@ fn a_walk_over_a_table_that_shrinks_gives_every_lasting_key_once_and_in_order() 
         assert!(visited.is_sorted_by(|a, b| a.0 < b.0), "in order, each once");
         let lasting = (0..2000).step_by(50).map(|i| name(i).into_bytes());
         assert!(lasting.into_iter().all(|key| visited.iter().any(|(_, visited)| *visited == key)));
-        // Its own table goes, and those between.
+        // Its own table is removed, and those between.
         while store.cleaner().step(1 << 20) == CleanOutcome::Progress {}
         assert!(store.memory().index < 64 * 40, "{:?}", store.memory());
         assert_eq!(store.check_accounting(), Ok(()));

@@ -37,7 +37,7 @@ fn clean_up(store: &Store) {
     while cleaner.step(1 << 20) != CleanOutcome::Idle {}
 }
 
-/// Fills to the share of the limit with records of 136 bytes; how many.
+/// Fills to the percentage of the limit with records of 136 bytes; returns how many.
 fn fill_to(store: &Store, head: &mut LogHead, percent: u64) -> u64 {
     let mut count = 0;
     while store.memory().log_live + store.memory().index < store.memory().limit * percent / 100 {
@@ -121,8 +121,7 @@ fn a_full_store_refuses_values_and_still_reads_deletes_and_recovers() {
     }
 }
 
-/// Deletions that alternate with writes: a node without room that could not even delete would never have room
-/// again.
+/// Deletions that alternate with writes: a full node that could not delete would never have room again.
 #[test]
 fn a_store_that_is_kept_full_deletes() {
     let store = store(2 * MIB, 64 << 10);
@@ -144,7 +143,7 @@ fn a_store_that_is_kept_full_deletes() {
     }
 }
 
-/// Values that leave something over at the end of each segment: copying them to other segments gains nothing.
+/// Values that leave some room at the end of each segment: copying them to other segments gains nothing.
 #[test]
 fn a_store_full_of_live_values_is_not_cleaned_in_vain() {
     let store = store(8 * MIB, 64 << 10);
@@ -153,12 +152,12 @@ fn a_store_full_of_live_values_is_not_cleaned_in_vain() {
     let count = (0..).take_while(|n| put(&store, &mut head, &format!("{n:04}"), &value).is_ok()).count();
     assert!(count > 450, "{count}: four fit into a segment");
     let mut cleaner = store.cleaner();
-    // Once through everything would be 128 steps.
+    // A pass over everything would be 128 steps.
     let steps = (0..128).take_while(|_| cleaner.step(64 << 10) != CleanOutcome::Idle).count();
     assert!(steps < 16, "{steps} steps for nothing");
 }
 
-/// Heads that come and go leave segments with much room: that room is used.
+/// Short-lived heads leave segments with much room: that room is used.
 #[test]
 fn segments_that_were_cut_short_are_cleaned() {
     let store = store(8 * MIB, 64 << 10);
@@ -171,8 +170,8 @@ fn segments_that_were_cut_short_are_cleaned() {
     assert!(count > 350, "{count}");
 }
 
-/// What dies is spread so thin that no segment is worth cleaning at first: the values' own records serve as
-/// tombstones.
+/// Dead records are spread so thinly that no segment is worth cleaning at first: the values' own records
+/// serve as tombstones.
 #[test]
 fn a_full_store_deletes_in_any_order() {
     let store = store(32 * MIB, 64 << 10);
@@ -181,7 +180,7 @@ fn a_full_store_deletes_in_any_order() {
     while put(&store, &mut head, &format!("{count:016}"), &[1; 100]).is_ok() {
         count += 1;
     }
-    // 7919 is a prime: every key comes once, and neighbours lie far apart.
+    // 7919 is a prime: every key comes once, and neighbours are far apart.
     for i in 0..count {
         let key = i * 7919 % count;
         let removed = remove(&store, &mut head, &format!("{key:016}"), Leave::Tombstone);
@@ -190,8 +189,8 @@ fn a_full_store_deletes_in_any_order() {
     assert_eq!(store.tombstones_in(PositionRange::ALL), count);
 }
 
-/// Nobody writes, and nobody cleans: every value's own record becomes its tombstone. The cleaner then keeps
-/// only what a tombstone takes, and so there is room for values again.
+/// Without writers and cleaner every value's own record becomes its tombstone. The cleaner then keeps only a
+/// tombstone's bytes, and so there is room for values again.
 #[test]
 fn values_are_struck_out_where_there_is_no_room_for_tombstones() {
     let store = store(4 * MIB, 64 << 10);
@@ -222,7 +221,7 @@ fn values_are_struck_out_where_there_is_no_room_for_tombstones() {
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
-/// What is struck out is gone for whoever counts values or deadlines, and a large value's segments come back.
+/// Counts of values and deadlines exclude struck-out values, and a large value's segments are freed.
 #[test]
 fn a_large_value_that_was_struck_out_is_cleaned() {
     let store = store(4 * MIB, 64 << 10);
@@ -243,7 +242,7 @@ fn a_large_value_that_was_struck_out_is_cleaned() {
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
-/// It was written again, or its tombstone swept, before the cleaner came by.
+/// It was written again, or its tombstone swept, before the cleaner visited it.
 #[test]
 fn a_large_value_that_was_struck_out_may_be_gone_before_it_is_cleaned() {
     for is_swept in [false, true] {
@@ -281,7 +280,7 @@ fn removing_what_is_removed_takes_no_memory() {
     assert_eq!(store.memory(), before);
 }
 
-/// Questions about keys that never were must not fill a node: marks of absence make way for values.
+/// Questions about absent keys must not fill a node: marks of absence make way for values.
 #[test]
 fn marks_of_absence_make_way_for_values() {
     let store = store(8 * MIB, 64 << 10);
@@ -302,7 +301,7 @@ fn marks_of_absence_make_way_for_values() {
     }
     assert_eq!(store.len(), 20_000);
     assert_eq!(store.check_accounting(), Ok(()));
-    // A mark says nothing of a key that has an entry, and a value takes a mark's place.
+    // A mark changes nothing for a key with an entry, and a value replaces a mark.
     let key = HashedKey::new(b"0000000000000000");
     store.lock_slot(key.slot()).mark_absent(&mut head, key).unwrap();
     assert!(has(&store, "0000000000000000"));
@@ -312,7 +311,7 @@ fn marks_of_absence_make_way_for_values() {
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
-/// Marks are a convenience: a store that is full of them deletes like any other.
+/// Marks are optional: a store that is full of them deletes like any other.
 #[test]
 fn marks_of_absence_are_in_no_deletions_way() {
     let store = store(4 * MIB, 64 << 10);
@@ -340,7 +339,7 @@ fn large_values_take_segments_of_their_own_and_give_them_back() {
     let store = store(64 * MIB, 256 << 10);
     let mut head = store.log_head();
     for round in 0..50u8 {
-        // Of differing sizes, so that the free runs are of differing sizes.
+        // Of different sizes, so that the free runs differ as well.
         for i in 0..5u8 {
             let bytes = (1 + usize::from(i) + usize::from(round % 5)) << 20;
             put(&store, &mut head, &format!("large {i}"), &vec![round; bytes]).unwrap();
@@ -373,7 +372,7 @@ fn small_and_large_values_share_the_limit() {
     }
     let mut made = 0;
     for i in 0..12 {
-        // A large value needs many segments at once: cleaning has to get ahead of it.
+        // A large value needs many segments at once: cleaning has to run ahead of it.
         assert!(store.make_room(512 << 10) || i > 8);
         made += usize::from(put(&store, &mut head, &format!("large {i}"), &vec![0; 512 << 10]).is_ok());
     }
@@ -402,7 +401,7 @@ fn discard_gives_the_memory_of_a_range_back() {
     assert_eq!(store.len(), left + keys / 3);
 }
 
-/// The locks of the slots of these keys, and all of them written at once.
+/// Locks the slots of these keys, and writes all of them at once.
 fn put_all(store: &Store, head: &mut LogHead, pairs: &[(String, Vec<u8>)]) -> Result<(), OutOfMemory> {
     let mut slots: Vec<Slot> = pairs.iter().map(|(key, _)| Slot::of_key(key.as_bytes())).collect();
     slots.sort_unstable();
@@ -454,7 +453,7 @@ fn several_values_are_put_all_or_none() {
     }
 }
 
-/// New keys take memory of the index as well, and must not take the cleaner's.
+/// New keys take memory of the index as well, and must leave the cleaner's.
 #[test]
 fn many_new_keys_at_once_leave_the_cleaner_its_reserve() {
     let pairs: Vec<(String, Vec<u8>)> = (0..8_000).map(|i| (format!("together {i}"), Vec::new())).collect();
@@ -476,7 +475,7 @@ fn many_new_keys_at_once_leave_the_cleaner_its_reserve() {
     assert!(put > 5 && refused > 5, "{put} {refused}");
 }
 
-/// The index takes what is kept for the cleaner: then only keys that are there already are written.
+/// The index takes the cleaner's reserve: then only existing keys may be written.
 #[test]
 fn new_keys_are_refused_together_as_they_are_alone() {
     let store = store(4 * MIB, 64 << 10);
@@ -502,7 +501,7 @@ fn what_is_removed_from_a_full_store_makes_room_for_the_next_write_at_once() {
     while put(&store, &mut head, &format!("{count:016}"), &[1; 100]).is_ok() {
         count += 1;
     }
-    // Helpers have found out that nothing is worth cleaning.
+    // Helpers have found nothing worth cleaning.
     (0..200).for_each(|_| assert!(put(&store, &mut head, "more", &[1; 100]).is_err()));
     for key in (0..count).step_by(2) {
         assert!(remove(&store, &mut head, &format!("{key:016}"), Leave::Nothing).unwrap());

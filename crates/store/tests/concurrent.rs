@@ -1,5 +1,5 @@
-//! Readers, writers, growth and the cleaner at once. Values verify themselves; per-key versions never go
-//! back; a key that is only ever overwritten is never absent.
+//! Readers, writers, growth and the cleaner at once. Values verify themselves; per-key versions never
+//! decrease; a key that is only ever overwritten is never absent.
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const SECONDS: u64 = 3;
 
-/// A value that tells whether it belongs to the key and is whole.
+/// A value that proves its key and its completeness.
 fn value_for(key: &[u8], stamp: u64, length: usize) -> Vec<u8> {
     let mut value = Vec::with_capacity(16 + length);
     value.extend_from_slice(&stamp.to_le_bytes());
@@ -61,8 +61,8 @@ impl Test {
         }
     }
 
-    /// Puts as a node does. A writer that was kept off the processor between asking for room and taking it
-    /// may be refused, since others took the room meanwhile; it then asks once more.
+    /// Puts like a node. A writer delayed between the request for room and its use may be refused, since
+    /// others took the room meanwhile; it then asks once more.
     fn put(&self, head: &mut LogHead, key: HashedKey<'_>, value: &[u8]) {
         let mut put = || self.store.lock_slot(key.slot()).put(head, key, &[value], None);
         if put().is_err() {
@@ -87,7 +87,7 @@ impl Test {
         }
     }
 
-    /// Reads keys that always exist; versions and stamps never go back.
+    /// Reads keys that always exist; versions and stamps never decrease.
     fn read(&self, key_of: impl Fn(u64) -> String, seed: u64, keys: u64) {
         let mut random = Random::new(seed);
         let mut seen = vec![(Version(0), 0); keys as usize];
@@ -159,7 +159,7 @@ fn readers_never_miss_a_key_while_its_slot_grows_and_the_log_is_cleaned() {
     let test = Test::new(16);
     let keys = 20_000;
     test.fill(key_of, keys);
-    // Growth and shrinking: other keys of the same slots come by the thousand and go again.
+    // Growth and shrinking: thousands of other keys in the same slots appear and disappear.
     let churn = || {
         let mut head = test.store.log_head();
         let mut round = 0;
@@ -202,11 +202,11 @@ fn readers_never_miss_a_key_while_its_slot_grows_and_the_log_is_cleaned() {
 }
 
 #[test]
-fn writers_wait_for_a_reader_that_is_kept_off_the_processor_instead_of_being_refused() {
+fn writers_wait_for_a_delayed_reader_instead_of_being_refused() {
     let test = Test::new(4);
     let keys = 2_000;
     test.fill(key_of, keys);
-    // What a machine with too few processors does to a reader within a command.
+    // A reader delayed within a command, as on a machine with too few processors.
     let stalled = || {
         while test.goes_on() {
             let _guard = test.store.pin();

@@ -1,4 +1,4 @@
-//! Values past their deadline: who removes them, how much is looked at for it, and what it frees.
+//! Expired values: their removal, its cost, and the memory it frees.
 
 #![expect(clippy::unwrap_used, reason = "tests may fail")]
 
@@ -7,7 +7,7 @@ use sidle_types::{HashedKey, Position, PositionRange, Slot, WallMs};
 
 const NOW: WallMs = WallMs(1_000_000);
 
-/// Removes what lies outside a range that must be left alone.
+/// Removes what is outside a range that must be left alone.
 struct Outside {
     kept: Option<PositionRange>,
     leave: Leave,
@@ -78,7 +78,7 @@ fn expire_removes_what_is_past_its_deadline_and_nothing_else() {
         assert_eq!(store.expiring_len(), 1000);
         let tombstones = if leave == Leave::Tombstone { 1000 } else { 0 };
         assert_eq!(store.tombstones_in(PositionRange::ALL), tombstones);
-        // At the deadline itself a value is there.
+        // At the deadline itself a value exists.
         let due =
             (0..3000u64).filter(|i| i % 3 == 2).map(|i| format!("{}{i}", ["{tag}", ""][i as usize % 2]));
         assert!(
@@ -89,7 +89,7 @@ fn expire_removes_what_is_past_its_deadline_and_nothing_else() {
     }
 }
 
-/// What has been looked at once is not looked at again before its time, and what is written then is.
+/// Visited values are not visited again before their time, but new ones are.
 #[test]
 fn nothing_is_looked_at_where_nothing_can_have_expired() {
     let (store, mut head) = store();
@@ -105,7 +105,7 @@ fn nothing_is_looked_at_where_nothing_can_have_expired() {
     assert_eq!(sum.removed, 1);
     assert!(sum.looked < 10, "{sum:?}: only the others of its slot");
     assert_eq!(sweep_all(&store, &mut head, later, usize::MAX, &mut expiring).looked, 0);
-    // A slot is told anew by whoever goes through it at once, and stays as it was for whoever does not.
+    // A call that visits the whole slot sets its time anew; any other leaves it.
     put(&store, &mut head, "{tag}a", 20, Some(NOW));
     (0..50).for_each(|i| put(&store, &mut head, &format!("{{tag}}{i}"), 20, Some(WallMs(NOW.0 + 500))));
     for _ in 0..3 {
@@ -117,7 +117,7 @@ fn nothing_is_looked_at_where_nothing_can_have_expired() {
 }
 
 #[test]
-fn what_must_stay_stays_and_goes_when_it_may() {
+fn what_must_stay_stays_until_it_may_go() {
     let (store, mut head) = store();
     let frozen = PositionRange::of_slots(Slot::new(0).unwrap(), Slot::new(8191).unwrap()).unwrap();
     for i in 0..2000u64 {
@@ -131,13 +131,13 @@ fn what_must_stay_stays_and_goes_when_it_may() {
     assert!(store.is_empty());
 }
 
-/// Memory comes back by the segment, oldest first, however little of all there is has been looked at.
+/// Memory is freed by the segment, oldest first, however little of it all has been visited.
 #[test]
 fn expire_segment_frees_what_was_written_together() {
     let (store, mut head) = store();
     let memory = |store: &Store| store.memory().log_used;
     for i in 0..40_000u64 {
-        // The first half expires, but for one in a thousand.
+        // The first half expires, except for one in a thousand.
         let deadline = if i < 20_000 && i % 1000 != 7 { NOW } else { WallMs(NOW.0 + 1000) };
         put(&store, &mut head, &format!("{i:06}"), 100, Some(deadline));
     }
@@ -159,7 +159,7 @@ fn expire_segment_frees_what_was_written_together() {
     assert!(expiring.removed.len() > 19_400, "{}", expiring.removed.len());
     let mut cleaner = store.cleaner();
     cleaner.step(1 << 20);
-    // Half of the segments have nothing left; the others are there to be cleaned.
+    // Half of the segments are empty; the others can be cleaned.
     assert!(memory(&store) < before * 4 / 5, "{before}, {}", memory(&store));
     assert_eq!(store.check_accounting(), Ok(()));
 }

@@ -1,4 +1,4 @@
-//! Values that grow: in time and memory that are in proportion to what is added, and whole for every reader.
+//! Growing values: time and memory are proportional to what is added, and every reader sees a whole value.
 
 #![expect(clippy::unwrap_used, reason = "tests may fail")]
 
@@ -14,7 +14,7 @@ fn store() -> (Store, LogHead) {
     (store, head)
 }
 
-/// The byte that a growing value has at this place.
+/// A growing value's byte at this place.
 fn byte(at: usize) -> u8 {
     (at * 31 + at / 251) as u8
 }
@@ -76,12 +76,12 @@ fn a_value_that_grows_is_copied_a_few_times_only() {
     assert!(places.len() < 8, "{} places", places.len());
     assert_eq!(value_of(&store, b"log"), stretch(0, 2_000_000));
     clean_up(&store);
-    // What it takes is its pages, not room for as much again.
+    // It takes its pages, not room for as much again.
     assert!(store.memory().log_used < 2_000_000 + (1 << 20), "{:?}", store.memory());
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
-/// However they go, and while others are cleaned around them.
+/// However they are removed, and while others are cleaned around them.
 #[test]
 fn the_memory_of_values_that_grew_comes_back() {
     let (store, mut head) = store();
@@ -139,7 +139,7 @@ fn a_value_that_grew_is_moved_like_any_other() {
     grown(&source, &mut head, b"moved", 300_000);
     let mut batch = Vec::new();
     source.scan(Position::FIRST, Position::LAST, usize::MAX, &mut batch);
-    assert!(batch.len() as u64 <= source.bytes_in(PositionRange::ALL), "as much as was said, or less");
+    assert!(batch.len() as u64 <= source.bytes_in(PositionRange::ALL), "as much as was announced, or less");
     let parsed = RecordBatch::parse(&batch).expect("its checksum is right");
     target.replay(&mut other, &parsed, PositionRange::ALL).unwrap();
     assert_eq!(value_of(&target, b"moved"), stretch(0, 300_000));
@@ -148,7 +148,7 @@ fn a_value_that_grew_is_moved_like_any_other() {
     assert_eq!(target.check_accounting(), Ok(()));
 }
 
-/// Nine tenths of the limit again, less half a page for each value.
+/// Nine tenths of the limit again, minus half a page for each value.
 #[test]
 fn values_that_grew_fill_the_limit() {
     let (store, mut head) = store();
@@ -173,7 +173,7 @@ fn values_that_grew_fill_the_limit() {
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
-/// A reader without a lock sees some length and all of its bytes, never an older one than before; so does a
+/// A reader without a lock sees some length and all of its bytes, never an older one than before. So does a
 /// scan, by the checksums.
 #[test]
 fn readers_see_whole_values_while_they_grow_and_are_cleaned() {
@@ -218,7 +218,7 @@ fn readers_see_whole_values_while_they_grow_and_are_cleaned() {
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
-/// EXPIRE and PERSIST of a value of any length write a small record: it needs no room for the value again.
+/// EXPIRE and PERSIST of a value of any length write a small record: the value needs no room again.
 #[test]
 fn a_deadline_changes_without_the_value_being_copied() {
     let (store, mut head) = store();
@@ -260,7 +260,7 @@ fn a_deadline_changes_without_the_value_being_copied() {
     assert!(store.memory().log_used <= 1 << 20, "{:?}", store.memory());
 }
 
-/// A value inside of its record is copied with it, as by any write.
+/// A value inside its record is copied with it, as by any write.
 #[test]
 fn a_deadline_of_a_short_value_changes_too() {
     let (store, mut head) = store();

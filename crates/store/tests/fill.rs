@@ -1,10 +1,10 @@
-//! How much of the limit can be used: whatever the size of the values, and whatever was there before.
+//! How much of the limit is usable: for values of any size, after any history.
 //!
-//! The measure: what is live (keys, values, and the 20 bytes and padding of each record) and the index (64
-//! bytes for every bucket of up to seven keys) are together at least nine tenths of the limit when a value is
-//! refused, or would be with that value: what no further value fits into counts as used. The rest is what the
-//! cleaner keeps for itself, what heads have open, what is lost at the ends of segments and pages, and
-//! garbage that is too thinly spread to be worth copying.
+//! The measure: live bytes (keys, values, and the 20 bytes and padding of each record) and the index (64
+//! bytes for every bucket of up to seven keys). Together they are at least nine tenths of the limit when a
+//! value is refused, or would be with that value: room too small for another value counts as used. The rest
+//! is the cleaner's reserve, heads' open segments, the ends of segments and pages, and garbage too thinly
+//! spread to copy.
 
 #![expect(clippy::unwrap_used, reason = "tests may fail")]
 
@@ -13,7 +13,7 @@ use sidle_testbed::Random;
 use sidle_types::HashedKey;
 
 const LIMIT: u64 = 64 << 20;
-/// From a word to ten megabytes, and what lies just over the sizes at which records are placed otherwise.
+/// From a word to ten megabytes, and just over the sizes at which records are placed differently.
 const SIZES: [usize; 16] = [
     10, 33, 100, 300, 1_000, 3_000, 10_000, 30_000, 60_000, 66_000, 140_000, 262_200, 400_000, 1_050_000,
     4_000_000, 10_000_000,
@@ -25,7 +25,7 @@ fn store(limit: u64) -> (Store, LogHead) {
     (store, head)
 }
 
-/// As a command does it, which knows how much it brings.
+/// Like a command, which knows its size.
 fn put(store: &Store, head: &mut LogHead, number: u64, value: &[u8]) -> Result<(), OutOfMemory> {
     if value.len() >= 64 << 10 {
         store.make_room(value.len());
@@ -45,12 +45,12 @@ fn used(store: &Store) -> u64 {
     store.memory().log_live + store.memory().index
 }
 
-/// Puts values of this size until one is refused; how many, from `first` on.
+/// Puts values of this size, from `first` on, until one is refused; returns how many.
 fn fill(store: &Store, head: &mut LogHead, first: u64, bytes: usize) -> u64 {
     let value = vec![7; bytes];
     let mut refused = 0;
     let mut count = 0;
-    // One refusal may be that of a writer who came before the cleaner.
+    // One refusal may come from a write ahead of the cleaner.
     while refused < 3 {
         match put(store, head, first + count, &value) {
             Ok(()) => count += 1,
@@ -77,7 +77,7 @@ fn nine_tenths_of_the_limit_hold_values_of_any_size() {
     }
 }
 
-/// Under a small limit too, whose segments are small: values just over what lies in one lost a fifth.
+/// Under a small limit, too, whose segments are small: values just over their record limit wasted a fifth.
 #[test]
 fn six_sevenths_of_a_small_limit_hold_values_of_any_size() {
     for limit in [16, 24, 32, 48] {
@@ -133,7 +133,7 @@ fn three_quarters_of_a_limit_that_is_small_for_its_heads_hold_values() {
     }
 }
 
-/// What is left is too little for one more: of large values that may be much.
+/// The rest is too little for one more: with large values that may be much.
 #[test]
 fn as_many_large_values_fit_as_nine_tenths_of_the_limit_hold() {
     for (bytes, fit) in [(4_000_000, 15), (10_000_000, 6), (25_000_000, 2)] {
@@ -144,7 +144,7 @@ fn as_many_large_values_fit_as_nine_tenths_of_the_limit_hold() {
     }
 }
 
-/// Small after large and large after small: neither the index nor free pieces of another size are in the way.
+/// Small after large and large after small: neither the index nor free pieces of another size get in the way.
 #[test]
 fn nine_tenths_of_the_limit_hold_values_of_any_size_after_others() {
     let (store, mut head) = store(LIMIT);
@@ -160,7 +160,7 @@ fn nine_tenths_of_the_limit_hold_values_of_any_size_after_others() {
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
-/// A few of the many stay, in every slot: tables shrink, they do not only go when nothing is left.
+/// A few of the many stay, in every slot: tables shrink even when entries are left.
 #[test]
 fn an_index_that_was_large_makes_way_for_values() {
     for (few, bytes) in [(50, 1_000), (50, 262_200), (7, 100)] {
@@ -176,7 +176,7 @@ fn an_index_that_was_large_makes_way_for_values() {
     }
 }
 
-/// Overwritten at random, several times the limit in all, nothing is refused.
+/// Overwritten at random, several times the limit in all, without a refusal.
 #[test]
 fn values_of_any_size_are_overwritten_for_ever_at_85_percent() {
     for bytes in SIZES {
@@ -184,7 +184,7 @@ fn values_of_any_size_are_overwritten_for_ever_at_85_percent() {
         let (store, mut head) = store(limit);
         let mut value = vec![1; bytes];
         let mut keys = 0;
-        // What is live is counted slot by slot: not for each of the small ones.
+        // Live bytes are counted slot by slot: not for each of the small ones.
         let together = (1_000 / bytes as u64).max(1);
         while keys % together != 0 || used(&store) + together * (bytes as u64 + 60) < limit / 100 * 85 {
             put(&store, &mut head, keys, &value).unwrap();
@@ -202,14 +202,13 @@ fn values_of_any_size_are_overwritten_for_ever_at_85_percent() {
     }
 }
 
-/// Sizes that change all the time: what was left by one is used by another.
+/// Sizes that change all the time: one size's remains are used by another.
 #[test]
 fn values_of_mixed_sizes_are_overwritten_for_ever_at_85_percent() {
     let (store, mut head) = store(LIMIT);
     let mut random = Random::new(3);
     let mut written = 0;
-    // How large the value of a key is at present; none is over a megabyte, or it would be most of what is
-    // free.
+    // The present sizes of the keys' values; none is over a megabyte, or it would be most of the free memory.
     let mut sizes: Vec<usize> = Vec::new();
     while written < 6 * LIMIT {
         let bytes = SIZES[random.index(13)] + random.index(1_000);

@@ -12,7 +12,7 @@ proptest! {
     }
 }
 
-/// Sequences that mostly write, long enough to go around the log many times.
+/// Sequences that mostly write, long enough to fill the log many times.
 #[test]
 fn store_does_as_the_model_when_full() {
     for seed in 1..=4u64 {
@@ -21,7 +21,7 @@ fn store_does_as_the_model_when_full() {
         for _ in 0..15_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let mut operation = (state ^ state >> 29).to_le_bytes();
-            // Mostly single writes of a few thousand keys on the first store, and now and then anything else.
+            // Mostly single writes of a few thousand keys on the first store, sometimes anything else.
             if operation[1] % 16 != 0 {
                 operation[0] %= 6;
                 operation[0] -= u8::from(operation[0] == 4);

@@ -1,4 +1,4 @@
-//! What stands at one position, packed in pieces and put together elsewhere.
+//! The records of one position, packed in pieces and assembled elsewhere.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +23,7 @@ fn value(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| (n % 251) as u8).collect()
 }
 
-/// All pieces of a position, of so many bytes each, and what they are of.
+/// All pieces of a position, of at most so many bytes each, and their image.
 fn pieces(store: &Store, position: Position, most: usize) -> (Image, Vec<Vec<u8>>) {
     let (mut pieces, mut arrived) = (Vec::new(), 0);
     loop {
@@ -72,7 +72,7 @@ fn a_record_in_pieces_is_the_record() {
             let again = put_together(&target, &cut).replay(&target, &mut head, PositionRange::ALL);
             assert_eq!(again, Ok(Replayed { inserted: 0, present: 1 }));
             target.check_accounting().unwrap();
-            // It goes as every large record does.
+            // It is removed like any large record.
             put(&target, &mut head, b"key", b"small", None);
             target.check_accounting().unwrap();
         }
@@ -123,9 +123,9 @@ fn what_is_large_ends_a_scan_and_is_not_packed_at_once() {
     assert_eq!(nothing, None);
 }
 
-/// Every write of a position, and every removal, makes another image of it.
+/// Every write at a position, and every removal, makes a new image of it.
 #[test]
-fn an_image_is_told_from_every_other_one() {
+fn an_image_differs_from_every_other_one() {
     let (store, mut head) = store(16 << 20);
     let key = HashedKey::new(b"key");
     let image =
@@ -162,11 +162,11 @@ fn what_does_not_hold_together_is_not_inserted() {
     assert!(matches!(result, Err(ReplayError::Corrupt(BatchError::Record { at: 0, .. }))));
     let mut half = Assembly::begin(&target, 10_000).unwrap();
     half.append(&[7; 100]);
-    assert!(half.key().is_none(), "what is not of one record has no key");
+    assert!(half.key().is_none(), "bytes of several records have no key");
     target.check_accounting().unwrap();
     drop(half);
     assert!(Assembly::begin(&target, 8 << 20).is_err(), "there is no memory for so much");
     assert!(matches!(target.pin().get(key), Entry::Absent));
-    assert_eq!(used(), before, "all memory is given back");
+    assert_eq!(used(), before, "all memory is freed");
     target.check_accounting().unwrap();
 }

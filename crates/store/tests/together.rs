@@ -1,4 +1,4 @@
-//! Changes of several keys beside readers, other writers and the cleaner: nobody sees half of one.
+//! Changes of several keys beside readers, other writers and the cleaner: no reader sees half of one.
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
@@ -36,7 +36,7 @@ fn slots_of(keys: &[HashedKey<'_>]) -> Vec<Slot> {
     slots
 }
 
-/// A value of several kilobytes, so that one change fills more than a segment now and then.
+/// A value of several kilobytes, so that one change sometimes fills more than a segment.
 fn value_of(stamp: u64, number: usize) -> Vec<u8> {
     let mut value = stamp.to_le_bytes().to_vec();
     value.resize(8 + 3_000 * (number % 5), stamp as u8);
@@ -44,7 +44,7 @@ fn value_of(stamp: u64, number: usize) -> Vec<u8> {
 }
 
 fn stamp_of(value: &[u8]) -> u64 {
-    assert!(value[8..].iter().all(|&byte| byte == value[0]), "a value whose memory was taken from it");
+    assert!(value[8..].iter().all(|&byte| byte == value[0]), "a value whose memory was reused");
     u64::from_le_bytes(value[..8].try_into().unwrap())
 }
 
@@ -83,7 +83,7 @@ fn values_that_are_set_together_are_read_together_while_the_log_is_cleaned() {
     let put = |head: &mut LogHead, stamp: u64| {
         let values: Vec<Vec<u8>> = (0..KEYS).map(|number| value_of(stamp, number)).collect();
         let changes = keys.iter().copied().zip(values.iter().map(|value| Change::Put(value, None)));
-        // A reader that is kept off the processor keeps memory from being given back.
+        // A delayed reader keeps memory from being freed.
         while SlotGuards::lock(&store, &slots).publish(head, changes.clone()).is_err() {
             std::thread::yield_now();
         }
@@ -147,7 +147,7 @@ fn a_count_is_of_one_moment() {
     assert!(counts > 100, "{counts} counts");
 }
 
-/// A walk in which a key is put before another one is removed never finds neither.
+/// A walk during which a key is put before another one is removed never finds neither.
 #[test]
 fn a_count_never_misses_what_changes_its_slot() {
     let (store, names) = (store(), names());

@@ -1,5 +1,4 @@
-//! What the counts of instructions have in common: the keys that they work on, and what they need beside
-//! cargo.
+//! The common parts of the instruction counts: their keys, and their requirements beside cargo.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +7,7 @@ const INSTALL: &str = "cargo install gungraun-runner --version =0.20.0 --locked 
 
 /// Operations, or keys, of each case.
 pub(crate) const OPERATIONS: u64 = 2000;
-/// Keys that are there at the start.
+/// The initial keys.
 pub(crate) const KEYS: u64 = 30_000;
 /// Every value.
 pub(crate) const VALUE: [u8; 100] = [b'v'; 100];
@@ -24,7 +23,7 @@ pub(crate) fn numbers(first: u64) -> impl Iterator<Item = u64> {
     (0..OPERATIONS).map(move |number| first + number * 7919 % KEYS)
 }
 
-/// Counts, or says what is missing for it.
+/// Counts, or reports what is missing.
 pub(crate) fn run(cases: fn()) {
     match missing() {
         Some(missing) => println!("instructions are not counted: {missing}"),
@@ -32,7 +31,7 @@ pub(crate) fn run(cases: fn()) {
     }
 }
 
-/// What is missing here for instructions to be counted, and how to get it; nothing where all is there.
+/// What is missing for counting instructions, and how to install it; nothing if complete.
 fn missing() -> Option<String> {
     // The runner starts this program again for each case, without an environment.
     if std::env::args().any(|argument| argument == "--gungraun-run") {
