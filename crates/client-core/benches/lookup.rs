@@ -1,4 +1,4 @@
-//! What one look at route, MCR and SPH together costs: `cargo bench -p sidle-client-core --bench lookup`.
+//! The cost of one look at route, MCR and SPH together: `cargo bench -p sidle-client-core --bench lookup`.
 
 // A benchmark reads the clock.
 #![allow(clippy::disallowed_methods)]
@@ -31,7 +31,7 @@ fn main() {
             core.take_output(connection, &mut buffer);
             core.received(support::NOW, connection, &b"+OK\r\n".repeat(BATCH as usize), &mut ignore);
         }
-        // Half of the positions that are asked for were seen, the other half were not.
+        // Half of the requested positions were seen, the other half were not.
         let asked: Vec<Position> = (0..1u64 << 16)
             .map(|n| Position::of_key((n * 7919 % (2 * keys + 1)).to_string().as_bytes()))
             .collect();

@@ -1,4 +1,4 @@
-//! What one operation costs the client, without a network: `cargo bench -p sidle-client-core --bench
+//! The client's cost of one operation, without a network: `cargo bench -p sidle-client-core --bench
 //! operations`.
 
 // A benchmark reads the clock.

@@ -1,9 +1,9 @@
-//! What arrives: replies are paired with what awaits them, and decided on.
+//! Arriving replies: each is paired with its request, and decided on.
 
 use crate::config::CONNECTED_AHEAD;
 use crate::connection::{ConnectionId, Role};
 use crate::core::Core;
-use crate::double_read::{SourceSays, TargetSays, Verdict};
+use crate::double_read::{SourceAnswer, TargetAnswer, Verdict};
 use crate::event::Event;
 use crate::index::{ConnectionIndex, NodeIndex};
 use crate::mcr::PartitionProgress;
@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Core {
-    /// Takes in what a connection received: `bytes` start behind what the last call consumed. Gives how many
-    /// bytes were consumed; the rest must be given again with more behind it.
+    /// Takes in a connection's bytes, starting behind what the last call consumed. Returns how many were
+    /// consumed; pass the rest again, with later bytes behind it.
     #[inline]
     pub fn received(
         &mut self,
@@ -34,14 +34,14 @@ impl Core {
         loop {
             let of = &mut self.links.connections[connection.index()];
             if of.generation != connection.generation {
-                // Given up, perhaps on account of what was just read: the rest means nothing any more.
+                // Given up, perhaps because of the bytes just read: the rest is meaningless.
                 return bytes.len();
             }
             match of.parser.parse(&bytes[at..]) {
                 Ok(ParsedReply::Complete { frame, consumed }) => {
                     at += consumed;
                     self.counters.reply_bytes += consumed as u64;
-                    of.heard_at = now;
+                    of.received_at = now;
                     self.reply(now, index, frame, consumed, done);
                 }
                 Ok(ParsedReply::Incomplete { .. }) => break,
@@ -104,7 +104,7 @@ impl Core {
         self.counters.extra_reply_bytes += bytes as u64;
     }
 
-    /// The owner's answer; says whether it ended the operation.
+    /// The owner's answer; returns whether it ended the operation.
     #[inline]
     fn answer(
         &mut self,
@@ -117,16 +117,16 @@ impl Core {
         match reply {
             Reply::Error(text) => return self.error_answer(now, from, place, text, done),
             Reply::Simple(text) if self.operations[place].class == Class::Get => {
-                // GET answers a value as a bulk string: a simple string can only be "not here yet".
+                // A GET's value is a bulk string: a simple string can only be "not here yet".
                 let mut named = empty_of(text);
                 if fault!(SourceValueOfOtherMigration) {
                     named = None;
                 }
-                let says = TargetSays::NotHereYet(named);
-                match self.operations[place].read.as_mut().map(|read| read.target_said(says)) {
+                let answer = TargetAnswer::NotHereYet(named);
+                match self.operations[place].read.as_mut().map(|read| read.target_answered(answer)) {
                     Some(verdict) => self.decide(now, place, verdict, done),
                     None => {
-                        // The target imports the range, and this client's map does not say so yet.
+                        // The target imports the range, and this client's map does not show it yet.
                         self.refresh.want(Some(from));
                         self.again(now, place, false, done);
                     }
@@ -137,7 +137,7 @@ impl Core {
         }
         let operation = &mut self.operations[place];
         if let Some(id) = operation.migration {
-            let verdict = operation.read.as_mut().map(|read| read.target_said(TargetSays::Known));
+            let verdict = operation.read.as_mut().map(|read| read.target_answered(TargetAnswer::Known));
             debug_assert!(verdict.is_none_or(|verdict| verdict == Verdict::TakeTarget));
             if let Some(tracking) = self.trackings.by_id(id) {
                 tracking.seen_at_target(operation.position);
@@ -187,7 +187,7 @@ impl Core {
                 false
             }
             ErrorMeaning::Retry(after_us) => {
-                // As often as it takes, until the operation's deadline: the node does what it can.
+                // As often as needed, until the operation's deadline: the node is working on it.
                 self.counters.retries += 1;
                 self.operations[place].may_have_run = false;
                 self.rest(now.plus_us(u64::from(after_us)), place);
@@ -200,7 +200,7 @@ impl Core {
         }
     }
 
-    /// The source's answer to a double read, which took so many bytes.
+    /// The source's answer to a double read, of so many bytes.
     fn source_answer(
         &mut self,
         now: MonotonicUs,
@@ -210,23 +210,23 @@ impl Core {
         bytes: usize,
         done: &mut impl Completions,
     ) {
-        let says = match reply {
-            Reply::Null | Reply::Bulk(_) => SourceSays::Frozen,
+        let answer = match reply {
+            Reply::Null | Reply::Bulk(_) => SourceAnswer::Frozen,
             Reply::Error(text) => match ErrorMeaning::of(text) {
-                ErrorMeaning::SidleDone => SourceSays::Done,
-                ErrorMeaning::SidleNotFrozen => SourceSays::NotFrozen,
-                _ => SourceSays::Failed,
+                ErrorMeaning::SidleDone => SourceAnswer::Done,
+                ErrorMeaning::SidleNotFrozen => SourceAnswer::NotFrozen,
+                _ => SourceAnswer::Failed,
             },
-            _ => SourceSays::Failed,
+            _ => SourceAnswer::Failed,
         };
-        if says != SourceSays::Frozen {
+        if answer != SourceAnswer::Frozen {
             self.refresh.want(Some(from));
         }
         let takes_source_value_alone = fault!(SourceValueWithoutTargetAnswer);
         let operation = &mut self.operations[place];
         let read = operation.read.as_mut().expect("the source is asked in double reads only");
-        let mut verdict = read.source_said(says);
-        if takes_source_value_alone && says == SourceSays::Frozen {
+        let mut verdict = read.source_answered(answer);
+        if takes_source_value_alone && answer == SourceAnswer::Frozen {
             verdict = Verdict::TakeSource;
         }
         if verdict == Verdict::TakeSource && (takes_source_value_alone || self.pairs_up(place)) {
@@ -235,7 +235,7 @@ impl Core {
             return;
         }
         let operation = &mut self.operations[place];
-        // Whether these bytes were of use is known when the operation ends.
+        // Whether these bytes were useful is decided when the operation ends.
         operation.source_reply_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         operation.source_value.clear();
         operation.source_is_null = matches!(reply, Reply::Null);
@@ -244,10 +244,10 @@ impl Core {
         self.decide(now, place, verdict, done);
     }
 
-    /// The source of a double read cannot be asked.
+    /// A double read's source is unreachable.
     pub(crate) fn source_failed(&mut self, now: MonotonicUs, place: Place, done: &mut impl Completions) {
         let read = self.operations[place].read.as_mut().expect("the source is asked in double reads only");
-        let verdict = read.source_said(SourceSays::Failed);
+        let verdict = read.source_answered(SourceAnswer::Failed);
         self.decide(now, place, verdict, done);
     }
 
@@ -255,7 +255,7 @@ impl Core {
         match verdict {
             Verdict::Wait => {}
             Verdict::TakeTarget => {
-                unreachable!("an answer that the target knows ends the operation where it arrives")
+                unreachable!("a known answer of the target ends the operation where it arrives")
             }
             Verdict::TakeSource if self.pairs_up(place) => {
                 self.counters.source_values += 1;
@@ -272,7 +272,7 @@ impl Core {
                     self.counters.single_source_reads += 1;
                     self.defer(now, place, source, Role::Source);
                 }
-                // By the present map the migration is over.
+                // The present map shows the migration as over.
                 None => self.again(now, place, true, done),
             },
             Verdict::AgainNow => {
@@ -286,9 +286,9 @@ impl Core {
         }
     }
 
-    /// Whether source and target can only have spoken of one and the same migration (M4), where the target's
-    /// answer did not name it: no map was announced since the attempt was made, or the migration still runs
-    /// by the latest one. A node announces a map on each connection before it answers by it.
+    /// Whether the answers of source and target must be about the same migration (M4), though the target did
+    /// not name it. So it is if no map was announced since the attempt, or the migration still runs by the
+    /// latest one. A node announces a map on each connection before it answers by it.
     fn pairs_up(&self, place: Place) -> bool {
         let operation = &self.operations[place];
         let Some(read) = &operation.read else { return false };
@@ -336,14 +336,14 @@ impl Core {
         if items.next().and_then(Reply::as_bytes) == Some(b"sidle-map")
             && let Some(Reply::Integer(epoch)) = items.next()
         {
-            // Every connection tells of it; after the first the map is being asked for.
+            // Every connection announces it; the first announcement requests the map.
             if self.refresh.announce(MapEpoch(epoch as u64)) {
                 self.refresh.want(Some(from));
             }
         }
     }
 
-    /// Asks for a map, if one is wanted and none is under way.
+    /// Requests a map, if one is wanted and no request is open.
     pub(crate) fn ask_for_map(&mut self, now: MonotonicUs) {
         let Some(index) = self.refresh.poll_question(now, &mut self.links) else { return };
         let question: &[&[u8]] = if self.is_aware() { &[b"SIDLE.MAP"] } else { &[b"CLUSTER", b"SLOTS"] };
@@ -384,11 +384,11 @@ impl Core {
         }
     }
 
-    /// Uses a map, unless the one in use is as new. For drivers that know a map from elsewhere; the core asks
-    /// nodes by itself.
+    /// Installs a map, unless the present one is as new. For drivers with another source of maps; the core
+    /// requests them by itself.
     pub fn install_map(&mut self, now: MonotonicUs, map: TabletMap) {
         if self.map.is_some() && map.epoch() <= self.map_epoch {
-            // What waits for a map has learnt that there is none; its own time to wait goes on.
+            // Operations that wait for a map know now that there is none; their own wait continues.
             return;
         }
         let mut known: Vec<(&NodeInfo, NodeIndex)> = Vec::with_capacity(map.nodes().len());
@@ -406,8 +406,7 @@ impl Core {
                 .1
         });
         if self.is_aware() && known.len() <= CONNECTED_AHEAD {
-            // A migration sends all clients to its target at one moment: those that are connected by then do
-            // not wait.
+            // A migration redirects all clients to its target at one moment: connected ones do not wait then.
             let owners: Vec<NodeIndex> = known.iter().map(|&(_, index)| index).collect();
             owners.into_iter().for_each(|index| self.links.want_all_connections(now, index));
         }
@@ -421,7 +420,7 @@ impl Core {
     }
 }
 
-/// The migration that an `EMPTY` names, if it does.
+/// The migration named in an `EMPTY`, if any.
 fn empty_of(text: &[u8]) -> Option<MigrationId> {
     let id = text.strip_prefix(b"EMPTY ")?;
     sidle_resp::parse_integer(id).map(|id| MigrationId(id as u64))

@@ -1,4 +1,4 @@
-//! One connection: what it has to send, and what it owes answers to.
+//! One connection: its unsent requests, and its outstanding answers.
 
 use crate::index::{ConnectionIndex, NodeIndex};
 use crate::operation::{Operation, Place};
@@ -14,15 +14,14 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// A small number, dense from 0, that no two connections have at the same time: an array index for a
-    /// driver.
+    /// A small number, dense from 0, unique among present connections: an array index for a driver.
     #[inline]
     pub fn index(self) -> usize {
         self.index as usize
     }
 }
 
-/// What an answer that a connection owes is for. Answers come in the order of the requests.
+/// The purpose of an outstanding answer. Answers arrive in the order of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// HELLO.
@@ -41,7 +40,7 @@ pub(crate) enum Role {
     Source,
 }
 
-/// An answer that a connection owes, or a request that waits for the connection.
+/// An outstanding answer, or a request that waits for the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awaited {
     pub(crate) place: Place,
@@ -50,26 +49,26 @@ pub(crate) struct Awaited {
 }
 
 impl Awaited {
-    /// One that belongs to no operation.
+    /// One without an operation.
     const fn own(role: Role) -> Awaited {
         Awaited { place: 0, attempt: 0, role }
     }
 }
 
-/// How far the connection has come.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// There is none at present.
+    /// There is none.
     Closed,
-    /// The driver was asked to connect.
+    /// The driver is to connect.
     Connecting { since: MonotonicUs },
-    /// Connected; HELLO is under way.
+    /// Connected; HELLO is in flight.
     Greeting { since: MonotonicUs },
     /// Takes requests.
     Ready,
 }
 
-/// One of the connections to a node. It lives many times: each time it is lost and made anew.
+/// One of the connections to a node. Its place outlasts it: after each loss it is reopened there.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) node: NodeIndex,
@@ -78,14 +77,14 @@ pub(crate) struct Connection {
     pub(crate) parser: ReplyParser,
     /// Requests that the driver has not taken yet.
     pub(crate) out: Vec<u8>,
-    /// How many of `awaited`, the last ones, belong to those.
+    /// The last of `awaited` that belong to those.
     pub(crate) untaken: usize,
     pub(crate) awaited: VecDeque<Awaited>,
-    /// Whether it stands in the list of those with output.
+    /// Whether it is in the list of those with output.
     pub(crate) is_dirty: bool,
-    /// Whether it stands in its node's list of idle ones.
+    /// Whether it is in its node's list of idle ones.
     pub(crate) is_listed: bool,
-    pub(crate) heard_at: MonotonicUs,
+    pub(crate) received_at: MonotonicUs,
 }
 
 impl Connection {
@@ -100,11 +99,11 @@ impl Connection {
             awaited: VecDeque::new(),
             is_dirty: false,
             is_listed: false,
-            heard_at: MonotonicUs(0),
+            received_at: MonotonicUs(0),
         }
     }
 
-    /// Whether it takes requests and owes no answer.
+    /// Whether it takes requests and has no outstanding answer.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.is_ready() && self.awaited.is_empty()
@@ -115,7 +114,7 @@ impl Connection {
         self.phase == Phase::Ready
     }
 
-    /// When the driver was asked to make the connection, or the node to greet, if that is not over.
+    /// When the driver was asked to connect, or the node to greet, if that is not over.
     pub(crate) fn began(&self) -> Option<MonotonicUs> {
         match self.phase {
             Phase::Connecting { since } | Phase::Greeting { since } => Some(since),
@@ -123,8 +122,8 @@ impl Connection {
         }
     }
 
-    /// Forgets everything of the connection that is lost: gives what it owed, those first that the driver had
-    /// taken, and how many those are.
+    /// Clears the lost connection. Returns its outstanding answers, those of taken requests first, and how
+    /// many those are.
     pub(crate) fn close(&mut self) -> (VecDeque<Awaited>, usize) {
         self.generation = self.generation.wrapping_add(1);
         self.phase = Phase::Closed;
@@ -135,7 +134,7 @@ impl Connection {
         (awaited, taken)
     }
 
-    /// Appends a request of the client's own.
+    /// Appends one of the client's own requests.
     pub(crate) fn write_own(&mut self, role: Role, args: &[&[u8]]) {
         RequestWriter::new(&mut self.out).request(args);
         self.await_answer(Awaited::own(role));

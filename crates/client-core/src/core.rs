@@ -1,4 +1,4 @@
-//! The client's core: operations go in, requests come out; replies go in, outcomes come out.
+//! The client's core: operations and replies go in, requests and outcomes come out.
 
 use crate::config::{
     Awareness, Config, IMMEDIATE_TRIES, MAX_RETRY_DELAY_US, MAX_TRIES, RETRY_DELAY_US, backoff_us,
@@ -21,7 +21,7 @@ use sidle_resp::RequestWriter;
 use sidle_types::{HashedKey, MapEpoch, MonotonicUs, Position};
 use std::sync::Arc;
 
-/// Refuses an operation because as many are under way as the settings allow.
+/// Refuses an operation: the allowed number is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
@@ -33,33 +33,32 @@ impl std::fmt::Display for Busy {
 
 impl std::error::Error for Busy {}
 
-/// Where a command goes.
+/// A command's destination.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination<'r> {
-    /// To the owner of this key. Further keys of the command must have the same owner.
+    /// The owner of this key. Further keys of the command must have the same owner.
     Key(HashedKey<'r>),
-    /// To the node with this number, in the order of [`Core::nodes`], whatever it owns.
+    /// The node with this number, in the order of [`Core::nodes`], whatever it owns.
     Node(usize),
-    /// To any node.
+    /// Any node.
     Any,
 }
 
 /// The client's logic without input or output: routing by the tablet map, MCR and SPH of each running
-/// migration, double reads, redirects, retries and timeouts, over one or several connections to each node,
-/// which share all that is known.
+/// migration, double reads, redirects, retries and timeouts. It uses one or several connections to each node,
+/// which share all knowledge.
 ///
 /// One thread owns it. A new core has a timeout in the past: its first [`Input::Tick`] makes it connect to a
 /// seed. The driver's loop, in this order:
-/// 1. [`get`](Self::get) and [`submit`](Self::submit) operations, as many as there are;
-/// 2. [`poll_event`](Self::poll_event) until `None`: connect and close as told;
+/// 1. [`get`](Self::get) and [`submit`](Self::submit) all new operations;
+/// 2. [`poll_event`](Self::poll_event) until `None`: connect and close as requested;
 /// 3. [`poll_transmit`](Self::poll_transmit) until `None`, [`take_output`](Self::take_output) of each
 ///    connection, and one write for all requests that were deferred;
 /// 4. wait for a connection to be readable or for [`poll_timeout`](Self::poll_timeout); then
-///    [`received`](Self::received) or [`handle`](Self::handle), which report what completed, and again from
-///    1.
+///    [`received`](Self::received) or [`handle`](Self::handle), which report completions; repeat from 1.
 ///
-/// Operations are independent: nothing keeps two that are under way at the same time in order. An operation
-/// is lost with its connection, not with the others to the same node.
+/// Operations are independent: concurrent ones have no order. An operation is lost with its connection, not
+/// with the others to the same node.
 #[derive(Debug)]
 pub struct Core {
     pub(crate) config: Config,
@@ -71,13 +70,13 @@ pub struct Core {
     pub(crate) map_epoch: MapEpoch,
     pub(crate) refresh: Refresh,
     pub(crate) timers: Timers,
-    /// What leaves with the other requests of this round.
+    /// Requests that leave with others of this round.
     deferred: Vec<DeferredRequest>,
     pub(crate) counters: Counters,
 }
 
 impl Core {
-    /// A client that knows no more than its seeds.
+    /// A client that knows only its seeds.
     ///
     /// # Panics
     /// If there is no seed, or the number of connections to a node is not within its bounds.
@@ -124,8 +123,8 @@ impl Core {
         Ok(())
     }
 
-    /// Starts any other command, given with its name as the first argument. A single-key GET should go
-    /// through [`get`](Self::get).
+    /// Starts any other command, with its name as the first argument. A single-key GET should use
+    /// [`get`](Self::get).
     ///
     /// # Errors
     /// [`Busy`]: nothing was started.
@@ -200,7 +199,7 @@ impl Core {
         let tracking = self.trackings.at(migration);
         let id = tracking.id;
         let from = self.routes.migration(migration);
-        // Where the source answers no reads, what is known to be at the target serves nothing.
+        // If the source answers no reads, knowing what is at the target is useless.
         operation.migration = from.source_answers.then_some(id);
         if operation.class != Class::Get || !from.source_answers {
             self.send(now, place, target, Role::Answer);
@@ -216,7 +215,7 @@ impl Core {
         }
     }
 
-    /// Sends a request of the present attempt, or lets it wait until a connection is ready.
+    /// Sends a request of the present attempt, or parks it until a connection is ready.
     #[inline]
     pub(crate) fn send(&mut self, now: MonotonicUs, place: Place, to: NodeIndex, role: Role) {
         let awaited = Awaited { place, attempt: self.operations[place].attempt, role };
@@ -230,8 +229,7 @@ impl Core {
         self.deferred.push(DeferredRequest { to, awaited, asked_at: now });
     }
 
-    /// Gives every request that has deferred its connection: one that reads are written to anyway, or else
-    /// any.
+    /// Gives every deferred request its connection: one with reads if possible, or else any.
     #[inline]
     fn place_deferred(&mut self) {
         if !self.deferred.is_empty() {
@@ -251,7 +249,7 @@ impl Core {
         self.deferred = deferred;
     }
 
-    /// Sends a request on the connection chosen, or lets it wait for one.
+    /// Sends a request on the chosen connection, or parks it.
     #[inline]
     fn write_or_park(
         &mut self,
@@ -269,7 +267,7 @@ impl Core {
         }
     }
 
-    /// Appends a request to the output of a connection that is ready.
+    /// Appends a request to the output of a ready connection.
     #[inline]
     pub(crate) fn write(&mut self, now: MonotonicUs, to: ConnectionIndex, awaited: Awaited) {
         let operation = &mut self.operations[awaited.place];
@@ -301,8 +299,8 @@ impl Core {
         self.refresh.want(None);
     }
 
-    /// Makes another attempt after an answer that says the last one had no effect: at once for the first few
-    /// (`is_now`), else after a while.
+    /// Makes another attempt after an answer without effect: at once for the first few (`is_now`), else after
+    /// a wait.
     pub(crate) fn again(
         &mut self,
         now: MonotonicUs,
@@ -326,10 +324,10 @@ impl Core {
         }
     }
 
-    /// Puts an operation aside until then, or until the map changes.
+    /// Delays an operation until then, or until the map changes.
     pub(crate) fn rest(&mut self, until: MonotonicUs, place: Place) {
         let operation = &mut self.operations[place];
-        // Answers to the attempt that is given up no longer count.
+        // Answers to the abandoned attempt no longer count.
         operation.attempt = operation.attempt.wrapping_add(1);
         operation.read = None;
         self.counters.extra_reply_bytes += u64::from(std::mem::take(&mut operation.source_reply_bytes));
@@ -360,8 +358,8 @@ impl Core {
         None
     }
 
-    /// Moves a connection's requests behind what is in `buffer`; when that is empty, without a copy, and its
-    /// capacity is used on. From now on the requests count as sent.
+    /// Moves a connection's requests behind what is in `buffer`. An empty buffer is swapped without a copy,
+    /// and its capacity reused. From now on the requests count as sent.
     #[inline]
     pub fn take_output(&mut self, connection: ConnectionId, buffer: &mut Vec<u8>) {
         let of = &mut self.links.connections[connection.index()];
@@ -376,50 +374,50 @@ impl Core {
         of.untaken = 0;
     }
 
-    /// What the driver has to do next.
+    /// The driver's next action.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.place_deferred();
         self.links.events.pop_front()
     }
 
-    /// What the client has counted so far.
+    /// The client's counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// How many operations are under way.
+    /// The number of running operations.
     pub fn outstanding(&self) -> usize {
         self.operations.len()
     }
 
-    /// The map in use.
+    /// The present map.
     pub fn map(&self) -> Option<&Arc<TabletMap>> {
         self.map.as_ref()
     }
 
-    /// The bytes that the SPH tables take at present; at most 4 MB.
+    /// The bytes of the SPH tables; at most 4 MB.
     pub fn sph_bytes(&self) -> usize {
         self.trackings.sph_bytes()
     }
 
-    /// The bytes that MCR and SPH of all running migrations take at present. For measuring.
+    /// The bytes of MCR and SPH of all running migrations. For measuring.
     pub fn tracking_bytes(&self) -> usize {
         self.trackings.mcr_bytes() + self.trackings.sph_bytes()
     }
 
-    /// The addresses of the nodes, in the order of their numbers: the seeds come first.
+    /// The nodes' addresses, in the order of their numbers: the seeds come first.
     pub fn nodes(&self) -> impl Iterator<Item = &HostPort> {
         self.links.nodes.iter().map(|node| &node.address)
     }
 
-    /// The address of the node that a connection leads to.
+    /// The address of a connection's node.
     pub fn address_of(&self, connection: ConnectionId) -> &HostPort {
         &self.links.nodes[usize::from(self.links.connections[connection.index()].node)].address
     }
 
-    /// Whether a read of this position would ask the target alone (or its only owner), as MCR and SPH say.
-    /// For measuring.
+    /// Whether a read of this position would ask the target alone (or its only owner), by MCR and SPH. For
+    /// measuring.
     #[inline]
     pub fn is_single_read(&self, position: Position) -> bool {
         match self.routes.at(position).and_then(|route| route.migration()) {

@@ -1,4 +1,4 @@
-//! What a client counts.
+//! A client's counters.
 
 /// Sums since the client was made; they only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,9 +9,9 @@ pub struct Counters {
     pub failures: u64,
     /// Reads of a migrating range that asked source and target at once.
     pub double_reads: u64,
-    /// Reads of a migrating range that asked the target alone, as MCR or SPH said.
+    /// Reads of a migrating range that asked the target alone, by MCR or SPH.
     pub single_target_reads: u64,
-    /// Reads that asked the source after the target, asked alone, said "not here yet".
+    /// Reads that asked the source after the target, asked alone, answered "not here yet".
     pub single_source_reads: u64,
     /// Reads that were answered with the source's value.
     pub source_values: u64,
@@ -21,7 +21,7 @@ pub struct Counters {
     pub redirects: u64,
     /// Operations that timed out.
     pub timeouts: u64,
-    /// Progress reports that were taken in.
+    /// Progress reports received.
     pub progress_reports: u64,
     /// Maps that were installed.
     pub maps: u64,

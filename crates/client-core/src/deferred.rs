@@ -1,11 +1,10 @@
-//! The two requests of a double read gather until the others of a round have their connections, and leave
-//! with those.
+//! The two requests of a double read wait until the others of a round have their connections, and leave with
+//! those.
 //!
-//! Sent like any other request, each half would take an idle connection, and with it a write and a read at
-//! both ends, which cost more than all the rest of a small read. A busy client writes to both nodes in most
-//! rounds anyway. So the halves are placed last, and go where something is written already. They go with
-//! reads alone, and never behind what was written earlier: what a write waits for, or an earlier request,
-//! should not delay a read of another key.
+//! Sent like other requests, each half would take an idle connection, and with it a write and a read at both
+//! ends. Those cost more than all the rest of a small read. A busy client writes to both nodes in most rounds
+//! anyway. So the halves are placed last, and go where something is already written. They join reads only,
+//! and never earlier output: a write's wait, or an earlier request's, should not delay a read of another key.
 
 use crate::config::{WRITTEN_AMONG, WRITTEN_TOGETHER};
 use crate::connection::{Awaited, Connection, Role};
@@ -23,7 +22,7 @@ pub(crate) struct DeferredRequest {
 }
 
 impl DeferredRequest {
-    /// Its connection: one that a few reads are written to, with nothing before them; else any that is ready.
+    /// Its connection: one with a few reads and nothing before them; else any that is ready.
     pub(crate) fn connection(&self, links: &mut Links, operations: &Operations) -> Option<ConnectionIndex> {
         let mut written = links.dirty.iter().rev().take(WRITTEN_AMONG);
         let found = written.find(|&&index| {

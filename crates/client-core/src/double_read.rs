@@ -1,40 +1,40 @@
-//! The double read (Fulva, section IV-B), one attempt of it, as a state machine without anything around it.
+//! The double read (Fulva, section IV-B): one attempt as a bare state machine.
 //!
-//! Invariant M4: a source value is returned only if the target said "not here yet" to the same attempt, and
-//! the source confirms that it is frozen for the same migration id. Whatever else the two answer, in whatever
-//! order, the target's answer is taken or the attempt is made anew.
+//! Invariant M4: a source value is returned only if the target answered "not here yet" to the same attempt,
+//! and the source confirms that it is frozen for the same migration id. For any other two answers, in any
+//! order, the target's answer is taken or another attempt is made.
 //!
-//! Why that is enough: the target's "not here yet" falls inside the operation; at that moment the target had
-//! neither a value nor a tombstone for the key, so the frozen value was the latest. Why the id matters: were
-//! the target's answer of a later migration than the source's confirmation, the range could have gone there
-//! and back in between. A target therefore names its migration (`EMPTY 7`). Where one does not, the caller
-//! has to know that no other migration can be meant.
+//! Why that is enough: the target's "not here yet" falls inside the operation. At that moment the target had
+//! neither a value nor a tombstone for the key, so the frozen value was the latest. Why the id matters: if
+//! the target's answer were from a later migration than the source's confirmation, the range could have moved
+//! there and back in between. So a target names its migration (`EMPTY 7`). Otherwise the caller must know
+//! that no other migration is possible.
 
 use sidle_types::MigrationId;
 
-/// What the target said of a key.
+/// The target's answer for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TargetSays {
-    /// A value, or that there is none: it knows.
+pub(crate) enum TargetAnswer {
+    /// A value, or its absence: final.
     Known,
-    /// Not here yet, for the migration named.
+    /// Not here yet, for the named migration.
     NotHereYet(Option<MigrationId>),
 }
 
-/// What the source said of a key.
+/// The source's answer for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SourceSays {
-    /// Frozen for the migration asked about; this is the value, or that there is none.
+pub(crate) enum SourceAnswer {
+    /// Frozen for the requested migration; a value, or its absence.
     Frozen,
     /// The migration is over.
     Done,
     /// It is not frozen for that migration: the two sides' maps differ.
     NotFrozen,
-    /// It could not be asked: the connection was lost, or it answered an error.
+    /// No answer: the connection was lost, or it was an error.
     Failed,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Wait for the other answer.
@@ -63,7 +63,7 @@ pub(crate) struct DoubleRead {
 enum Source {
     NotAsked,
     Asked,
-    Said(SourceSays),
+    Answered(SourceAnswer),
 }
 
 impl DoubleRead {
@@ -72,22 +72,22 @@ impl DoubleRead {
         DoubleRead { migration, target_waits: false, source: Source::Asked }
     }
 
-    /// The target is asked alone, since it is believed to know.
+    /// The target is asked alone, since it should know.
     pub(crate) fn target_alone(migration: MigrationId) -> DoubleRead {
         DoubleRead { migration, target_waits: false, source: Source::NotAsked }
     }
 
-    /// The migration that the attempt belongs to.
+    /// The attempt's migration.
     pub(crate) fn migration(&self) -> MigrationId {
         self.migration
     }
 
     /// The target has answered.
-    pub(crate) fn target_said(&mut self, said: TargetSays) -> Verdict {
-        match said {
-            TargetSays::Known => Verdict::TakeTarget,
-            TargetSays::NotHereYet(Some(id)) if id != self.migration => Verdict::AgainLater,
-            TargetSays::NotHereYet(_) => {
+    pub(crate) fn target_answered(&mut self, answer: TargetAnswer) -> Verdict {
+        match answer {
+            TargetAnswer::Known => Verdict::TakeTarget,
+            TargetAnswer::NotHereYet(Some(id)) if id != self.migration => Verdict::AgainLater,
+            TargetAnswer::NotHereYet(_) => {
                 self.target_waits = true;
                 if self.source == Source::NotAsked {
                     self.source = Source::Asked;
@@ -99,20 +99,20 @@ impl DoubleRead {
     }
 
     /// The source has answered.
-    pub(crate) fn source_said(&mut self, said: SourceSays) -> Verdict {
+    pub(crate) fn source_answered(&mut self, answer: SourceAnswer) -> Verdict {
         assert!(self.source == Source::Asked, "the source answers once, when it was asked");
-        self.source = Source::Said(said);
+        self.source = Source::Answered(answer);
         self.verdict()
     }
 
     fn verdict(&self) -> Verdict {
         match self.source {
-            // The target's answer is needed whatever the source said, and may be enough alone.
+            // The target's answer is needed in any case, and may be enough alone.
             _ if !self.target_waits => Verdict::Wait,
             Source::NotAsked | Source::Asked => Verdict::Wait,
-            Source::Said(SourceSays::Frozen) => Verdict::TakeSource,
-            Source::Said(SourceSays::Done) => Verdict::AgainNow,
-            Source::Said(SourceSays::NotFrozen | SourceSays::Failed) => Verdict::AgainLater,
+            Source::Answered(SourceAnswer::Frozen) => Verdict::TakeSource,
+            Source::Answered(SourceAnswer::Done) => Verdict::AgainNow,
+            Source::Answered(SourceAnswer::NotFrozen | SourceAnswer::Failed) => Verdict::AgainLater,
         }
     }
 }
@@ -122,19 +122,19 @@ mod tests {
     use super::*;
 
     const ID: MigrationId = MigrationId(7);
-    const EMPTY: TargetSays = TargetSays::NotHereYet(None);
+    const EMPTY: TargetAnswer = TargetAnswer::NotHereYet(None);
 
     #[derive(Clone, Copy)]
-    enum Said {
-        Target(TargetSays),
-        Source(SourceSays),
+    enum Answer {
+        Target(TargetAnswer),
+        Source(SourceAnswer),
     }
-    use Said::{Source as S, Target as T};
+    use Answer::{Source as S, Target as T};
 
-    fn play(mut read: DoubleRead, answers: &[Said]) -> Vec<Verdict> {
-        let answer = |said: &Said| match *said {
-            T(said) => read.target_said(said),
-            S(said) => read.source_said(said),
+    fn play(mut read: DoubleRead, answers: &[Answer]) -> Vec<Verdict> {
+        let answer = |answer: &Answer| match *answer {
+            T(answer) => read.target_answered(answer),
+            S(answer) => read.source_answered(answer),
         };
         answers.iter().map(answer).collect()
     }
@@ -143,19 +143,19 @@ mod tests {
     fn both_asked_in_every_order_of_answers() {
         use Verdict::*;
         for (answers, verdicts) in [
-            (&[T(TargetSays::Known)][..], &[TakeTarget][..]),
-            (&[S(SourceSays::Frozen), T(TargetSays::Known)], &[Wait, TakeTarget]),
-            (&[S(SourceSays::Done), T(TargetSays::Known)], &[Wait, TakeTarget]),
-            (&[S(SourceSays::NotFrozen), T(TargetSays::Known)], &[Wait, TakeTarget]),
-            (&[S(SourceSays::Failed), T(TargetSays::Known)], &[Wait, TakeTarget]),
-            (&[S(SourceSays::Frozen), T(EMPTY)], &[Wait, TakeSource]),
-            (&[S(SourceSays::Done), T(EMPTY)], &[Wait, AgainNow]),
-            (&[S(SourceSays::NotFrozen), T(EMPTY)], &[Wait, AgainLater]),
-            (&[S(SourceSays::Failed), T(EMPTY)], &[Wait, AgainLater]),
-            (&[T(EMPTY), S(SourceSays::Frozen)], &[Wait, TakeSource]),
-            (&[T(EMPTY), S(SourceSays::Done)], &[Wait, AgainNow]),
-            (&[T(EMPTY), S(SourceSays::NotFrozen)], &[Wait, AgainLater]),
-            (&[T(EMPTY), S(SourceSays::Failed)], &[Wait, AgainLater]),
+            (&[T(TargetAnswer::Known)][..], &[TakeTarget][..]),
+            (&[S(SourceAnswer::Frozen), T(TargetAnswer::Known)], &[Wait, TakeTarget]),
+            (&[S(SourceAnswer::Done), T(TargetAnswer::Known)], &[Wait, TakeTarget]),
+            (&[S(SourceAnswer::NotFrozen), T(TargetAnswer::Known)], &[Wait, TakeTarget]),
+            (&[S(SourceAnswer::Failed), T(TargetAnswer::Known)], &[Wait, TakeTarget]),
+            (&[S(SourceAnswer::Frozen), T(EMPTY)], &[Wait, TakeSource]),
+            (&[S(SourceAnswer::Done), T(EMPTY)], &[Wait, AgainNow]),
+            (&[S(SourceAnswer::NotFrozen), T(EMPTY)], &[Wait, AgainLater]),
+            (&[S(SourceAnswer::Failed), T(EMPTY)], &[Wait, AgainLater]),
+            (&[T(EMPTY), S(SourceAnswer::Frozen)], &[Wait, TakeSource]),
+            (&[T(EMPTY), S(SourceAnswer::Done)], &[Wait, AgainNow]),
+            (&[T(EMPTY), S(SourceAnswer::NotFrozen)], &[Wait, AgainLater]),
+            (&[T(EMPTY), S(SourceAnswer::Failed)], &[Wait, AgainLater]),
         ] {
             assert_eq!(play(DoubleRead::both(ID), answers), verdicts);
         }
@@ -165,11 +165,11 @@ mod tests {
     fn target_asked_alone() {
         use Verdict::*;
         for (answers, verdicts) in [
-            (&[T(TargetSays::Known)][..], &[TakeTarget][..]),
-            (&[T(EMPTY), S(SourceSays::Frozen)], &[AskSource, TakeSource]),
-            (&[T(EMPTY), S(SourceSays::Done)], &[AskSource, AgainNow]),
-            (&[T(EMPTY), S(SourceSays::NotFrozen)], &[AskSource, AgainLater]),
-            (&[T(EMPTY), S(SourceSays::Failed)], &[AskSource, AgainLater]),
+            (&[T(TargetAnswer::Known)][..], &[TakeTarget][..]),
+            (&[T(EMPTY), S(SourceAnswer::Frozen)], &[AskSource, TakeSource]),
+            (&[T(EMPTY), S(SourceAnswer::Done)], &[AskSource, AgainNow]),
+            (&[T(EMPTY), S(SourceAnswer::NotFrozen)], &[AskSource, AgainLater]),
+            (&[T(EMPTY), S(SourceAnswer::Failed)], &[AskSource, AgainLater]),
         ] {
             assert_eq!(play(DoubleRead::target_alone(ID), answers), verdicts);
         }
@@ -177,10 +177,10 @@ mod tests {
 
     #[test]
     fn an_answer_of_another_migration_pairs_with_nothing() {
-        let same = T(TargetSays::NotHereYet(Some(ID)));
-        let other = T(TargetSays::NotHereYet(Some(MigrationId(9))));
-        assert_eq!(play(DoubleRead::both(ID), &[S(SourceSays::Frozen), same])[1], Verdict::TakeSource);
-        assert_eq!(play(DoubleRead::both(ID), &[S(SourceSays::Frozen), other])[1], Verdict::AgainLater);
+        let same = T(TargetAnswer::NotHereYet(Some(ID)));
+        let other = T(TargetAnswer::NotHereYet(Some(MigrationId(9))));
+        assert_eq!(play(DoubleRead::both(ID), &[S(SourceAnswer::Frozen), same])[1], Verdict::TakeSource);
+        assert_eq!(play(DoubleRead::both(ID), &[S(SourceAnswer::Frozen), other])[1], Verdict::AgainLater);
         assert_eq!(play(DoubleRead::target_alone(ID), &[other]), [Verdict::AgainLater]);
     }
 
@@ -188,12 +188,13 @@ mod tests {
     /// "frozen".
     #[test]
     fn source_value_needs_both_confirmations() {
-        let sources = [SourceSays::Frozen, SourceSays::Done, SourceSays::NotFrozen, SourceSays::Failed];
-        for target in [TargetSays::Known, EMPTY, TargetSays::NotHereYet(Some(MigrationId(9)))] {
+        let sources =
+            [SourceAnswer::Frozen, SourceAnswer::Done, SourceAnswer::NotFrozen, SourceAnswer::Failed];
+        for target in [TargetAnswer::Known, EMPTY, TargetAnswer::NotHereYet(Some(MigrationId(9)))] {
             for source in sources {
                 for answers in [[T(target), S(source)], [S(source), T(target)]] {
                     let takes = play(DoubleRead::both(ID), &answers).contains(&Verdict::TakeSource);
-                    assert_eq!(takes, target == EMPTY && source == SourceSays::Frozen);
+                    assert_eq!(takes, target == EMPTY && source == SourceAnswer::Frozen);
                 }
             }
         }

@@ -1,8 +1,7 @@
-//! Indices of what a client has: small numbers, which stay the same as long as it lives.
+//! A client's indices: small numbers, constant while it exists.
 
-/// A node's index among those that the client knows; it stays as long as the client.
+/// A node's index among the client's nodes, constant while the client exists.
 pub(crate) type NodeIndex = u16;
 
-/// A connection's index among all that the client ever made; the connection that replaces a lost one has it
-/// too.
+/// A connection's index among all of the client's; the replacement of a lost one keeps it.
 pub(crate) type ConnectionIndex = u32;

@@ -1,4 +1,4 @@
-//! The generation of a connection, greeted, given up, lost; and the passing of time.
+//! A connection's states: opened, greeted, given up, lost; and the passing of time.
 
 use crate::config::{Awareness, RETRY_DELAY_US};
 use crate::connection::{Awaited, ConnectionId, Phase, Role};
@@ -11,7 +11,7 @@ use sidle_resp::Reply;
 use sidle_types::{MonotonicUs, ProtocolVersion, fault};
 
 impl Core {
-    /// Takes in what became of connections, and the passing of time.
+    /// Handles connection events, and the passing of time.
     pub fn handle(&mut self, now: MonotonicUs, input: Input, done: &mut impl Completions) {
         match input {
             Input::Connected(connection) => self.connected(now, connection),
@@ -32,7 +32,7 @@ impl Core {
         }
         assert!(matches!(connection.phase, Phase::Connecting { .. }), "a connection is made once");
         connection.phase = Phase::Greeting { since: now };
-        connection.heard_at = now;
+        connection.received_at = now;
         match &self.config.credentials {
             Some((user, password)) => {
                 let hello: [&[u8]; 5] = [b"HELLO", b"3", b"AUTH", user.as_bytes(), password.as_bytes()];
@@ -41,8 +41,8 @@ impl Core {
             None => connection.write_own(Role::Hello, &[b"HELLO", b"3"]),
         }
         if self.config.awareness == Awareness::Sidle {
-            // On every connection: what it opts in to belongs to the answers (progress, "not here yet"), and
-            // a map is announced on each connection before it answers by it.
+            // On every connection: the opt-in affects its answers (progress, "not here yet"), and a map is
+            // announced on each connection before it answers by it.
             let version = format!("sidle-{}", ProtocolVersion::CURRENT.0);
             let opts_in: [&[u8]; 4] = [b"CLIENT", b"CAPA", b"sidle", version.as_bytes()];
             connection.write_own(Role::Capability, &opts_in);
@@ -50,7 +50,7 @@ impl Core {
         self.count_own(id.index, 0);
     }
 
-    /// Counts what was written beyond `before`, as not asked for by any operation.
+    /// Counts the output beyond `before` as the client's own.
     pub(crate) fn count_own(&mut self, index: ConnectionIndex, before: usize) {
         let written = (self.links.connections[index as usize].out.len() - before) as u64;
         self.counters.request_bytes += written;
@@ -82,7 +82,7 @@ impl Core {
         let is_first = !node.is_ready();
         node.got_ready();
         if self.map.is_some() {
-            // Before that, a node that greets may still turn out to know of no map.
+            // Before that, a greeting node may still turn out to have no map.
             node.forget_failures();
         }
         let parked = std::mem::take(&mut node.parked);
@@ -93,28 +93,28 @@ impl Core {
             }
         }
         self.links.list_if_idle(from);
-        // What goes to any node waits for a node to be ready as well as for a map.
+        // Requests to any node wait for a ready node as well as for a map.
         if is_first && self.map.is_some() {
             self.wake_all(now);
         }
     }
 
-    /// Closes a connection that is of no use any more.
+    /// Closes a connection that is no longer useful.
     pub(crate) fn give_up(&mut self, now: MonotonicUs, index: ConnectionIndex, done: &mut impl Completions) {
         let generation = self.links.connections[index as usize].generation;
         self.links.events.push_back(Event::Close(ConnectionId { index, generation }));
         self.lost(now, index, done);
     }
 
-    /// A connection is gone. Requests that never left go out anew; so do reads; what became of writes is
-    /// unknown. The node's other connections go on.
+    /// A connection is lost. Unsent requests and reads are sent again; writes have an unknown effect. The
+    /// node's other connections continue.
     fn lost(&mut self, now: MonotonicUs, index: ConnectionIndex, done: &mut impl Completions) {
         let connection = &mut self.links.connections[index as usize];
         let was_ready = connection.is_ready();
         let (awaited, taken) = connection.close();
         let node = &mut self.links.nodes[usize::from(connection.node)];
         node.lost_one(now, was_ready);
-        // While another connection is on its way, what waits for any of them goes on waiting.
+        // While another connection is being opened, parked requests keep waiting.
         let parked = if node.has_connection() { Vec::new() } else { std::mem::take(&mut node.parked) };
         self.links.making.retain(|&other| other != index);
         self.refresh.lost(index);
@@ -128,7 +128,7 @@ impl Core {
         for &awaited in unsent {
             self.answer_lost(now, awaited, false, done);
         }
-        // Its range may have another owner by now.
+        // Its range may have a new owner.
         self.refresh.want(None);
     }
 
@@ -155,13 +155,13 @@ impl Core {
             self.fail(place, Failure { reason: Reason::ConnectionLost, effect }, done);
             return;
         }
-        // Not counted as a try: however long a node is away, only the operation's own time ends the waiting.
+        // Not counted as a try: however long a node is away, only the operation's own time ends the wait.
         operation.may_have_run = false;
         self.counters.retries += u64::from(was_sent);
         self.rest(now.plus_us(RETRY_DELAY_US), place);
     }
 
-    /// When the driver must call [`handle`](Self::handle) with [`Input::Tick`], whatever else happens.
+    /// When the driver must call [`handle`](Self::handle) with [`Input::Tick`] at the latest.
     pub fn poll_timeout(&mut self) -> Option<MonotonicUs> {
         let timers = self.timers.timeout(&self.operations);
         [timers, self.links.timeout(), self.refresh.timeout()].into_iter().flatten().min()
@@ -186,10 +186,10 @@ impl Core {
             (operation.connection, operation.may_have_run, operation.sent_at);
         let effect = operation.effect_without_answer();
         self.fail(place, Failure { reason: Reason::TimedOut, effect }, done);
-        // A node that has said nothing at all since then is hung or cut off: a new connection may reach it,
-        // or its successor, where this one will not.
+        // A node silent since then hangs or is cut off: a new connection may reach it, or its successor,
+        // where this one will not.
         let state = &self.links.connections[connection as usize];
-        if was_sent && state.is_ready() && state.heard_at <= sent_at {
+        if was_sent && state.is_ready() && state.received_at <= sent_at {
             self.give_up(now, connection, done);
         }
     }

@@ -1,15 +1,14 @@
-//! All nodes with their connections, and which of them a request takes.
+//! All nodes with their connections, and the choice of one for a request.
 //!
-//! A request takes a connection that owes no answer if there is one, of those the one used last: what is in
-//! the caches stays in use, and what a burst needed beyond that falls silent. If all owe answers it takes the
-//! one that owes fewest. That one answers soonest; a connection that is stuck, behind a request that waits or
-//! on a link that is dead, is passed by; and when one read brings many answers of one connection, the
-//! requests that follow leave together in one write to it. Taking turns would give each connection a single
-//! request instead, and the stuck one its full share. The halves of double reads look for company first
-//! ([`deferred`](crate::deferred)).
+//! A request takes a connection without outstanding answers if there is one, the last used one: caches stay
+//! warm, and a burst's extra connections fall silent. Otherwise it takes the one with the fewest. That one
+//! answers soonest. A stuck connection, behind a waiting request or on a dead link, is avoided. And when one
+//! read brings many answers of one connection, the following requests leave in one write to it. Round robin
+//! would give each connection a single request instead, and the stuck one its full share. The halves of
+//! double reads first look for others to join ([`deferred`](crate::deferred)).
 //!
-//! Connections are made with demand, one at a time: each time that none is idle and not all stand yet. To the
-//! nodes of a small cluster all of them are made ahead (`CONNECTED_AHEAD`).
+//! Connections are opened on demand, one at a time: when none is idle and not all are open yet. To the nodes
+//! of a small cluster all of them are opened ahead (`CONNECTED_AHEAD`).
 
 use crate::config::{
     CONNECT_TIMEOUT_US, FEWEST_AMONG, MAX_NODES, MAX_RECONNECT_DELAY_US, RECONNECT_DELAY_US, backoff_us,
@@ -26,20 +25,20 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) address: HostPort,
-    /// Its connections, those that are closed at present too.
+    /// Its connections, closed ones included.
     connections: SmallVec<[ConnectionIndex; 2]>,
-    /// How many of them are ready, and how many are on the way to it.
+    /// How many of them are ready, and how many are being opened.
     ready: usize,
     making: usize,
-    /// Connections that owe no answer, the one used last at the end. Some may owe one again, or be lost.
+    /// Connections without outstanding answers, the last used one at the end. Some may be busy or lost again.
     idle: Vec<ConnectionIndex>,
-    /// Where the search for the connection that owes fewest starts.
+    /// Where the search for the connection with the fewest starts.
     turn: usize,
-    /// Requests that wait for a connection to get ready.
+    /// Requests that wait for a ready connection.
     pub(crate) parked: Vec<Awaited>,
-    /// Times that it could not be reached since a connection got ready last.
+    /// Failures to reach it since a connection was last ready.
     failures: u32,
-    /// No connection is made before that.
+    /// No connection is opened before that.
     rests_until: MonotonicUs,
 }
 
@@ -64,17 +63,17 @@ impl Node {
         self.ready > 0
     }
 
-    /// Whether a connection is ready or on the way to it.
+    /// Whether a connection is ready or being opened.
     pub(crate) fn has_connection(&self) -> bool {
         self.ready + self.making > 0
     }
 
-    /// When a connection must be made for requests that wait, unless one is on its way.
+    /// When to open a connection for parked requests, unless one is being opened.
     pub(crate) fn reconnects_at(&self) -> Option<MonotonicUs> {
         (!self.parked.is_empty() && !self.has_connection()).then_some(self.rests_until)
     }
 
-    /// A connection that was on the way to it got ready.
+    /// A connection being opened is ready.
     pub(crate) fn got_ready(&mut self) {
         self.making -= 1;
         self.ready += 1;
@@ -84,12 +83,12 @@ impl Node {
         self.failures = 0;
     }
 
-    /// A connection was lost, or did not come about.
+    /// A connection was lost, or could not be opened.
     pub(crate) fn lost_one(&mut self, now: MonotonicUs, was_ready: bool) {
         *(if was_ready { &mut self.ready } else { &mut self.making }) -= 1;
         if self.rests_until <= now {
-            // Those that are lost meanwhile are lost for the same reason; and one that is lost while another
-            // serves says nothing of the node.
+            // Others lost meanwhile have the same cause; and one lost while another serves is no evidence
+            // about the node.
             self.failures += u32::from(!was_ready || !self.is_ready());
             let rest_us = backoff_us(self.failures, RECONNECT_DELAY_US, MAX_RECONNECT_DELAY_US);
             self.rests_until = now.plus_us(rest_us);
@@ -97,14 +96,14 @@ impl Node {
     }
 }
 
-/// Nodes, connections, and what the driver has to do for them.
+/// Nodes, connections, and the driver's actions for them.
 #[derive(Debug)]
 pub(crate) struct Links {
     connections_per_node: usize,
     pub(crate) nodes: Vec<Node>,
-    /// All connections to all nodes, those that are closed at present too.
+    /// All connections to all nodes, closed ones included.
     pub(crate) connections: Vec<Connection>,
-    /// Those that are on the way to being ready.
+    /// Those being opened.
     pub(crate) making: Vec<ConnectionIndex>,
     /// Those with requests to send.
     pub(crate) dirty: Vec<ConnectionIndex>,
@@ -132,8 +131,8 @@ impl Links {
         }
     }
 
-    /// The connection that a request to this node takes; `None` when none is ready. Wants one more when all
-    /// owe answers.
+    /// The connection for a request to this node; `None` when none is ready. Wants one more when all have
+    /// outstanding answers.
     #[inline]
     pub(crate) fn choose(&mut self, now: MonotonicUs, to: NodeIndex) -> Option<ConnectionIndex> {
         let node = &mut self.nodes[usize::from(to)];
@@ -162,8 +161,8 @@ impl Links {
         self.owing_fewest(to)
     }
 
-    /// Of some of the node's connections, others each time unless there are few, the one that owes the fewest
-    /// answers.
+    /// The connection with the fewest outstanding answers among some of the node's, others each time unless
+    /// there are few.
     fn owing_fewest(&mut self, to: NodeIndex) -> Option<ConnectionIndex> {
         let node = &mut self.nodes[usize::from(to)];
         node.turn = node.turn.wrapping_add(1);
@@ -172,7 +171,7 @@ impl Links {
         ready.take(FEWEST_AMONG).min_by_key(|&&index| self.connections[index as usize].awaited.len()).copied()
     }
 
-    /// Notes that a connection may owe no answer any more.
+    /// Notes that a connection may have no outstanding answer any more.
     #[inline]
     pub(crate) fn list_if_idle(&mut self, index: ConnectionIndex) {
         if self.connections_per_node == 1 {
@@ -185,20 +184,20 @@ impl Links {
         }
     }
 
-    /// Sees to it that the node has a connection, ready or on its way; unless the last failed just now.
+    /// Ensures that the node has a connection, ready or being opened; unless the last failed just now.
     pub(crate) fn want_connection(&mut self, now: MonotonicUs, index: NodeIndex) {
         if !self.nodes[usize::from(index)].has_connection() {
             self.make_another(now, index);
         }
     }
 
-    /// Wants all connections to the node that the settings allow.
+    /// Wants all allowed connections to the node.
     pub(crate) fn want_all_connections(&mut self, now: MonotonicUs, index: NodeIndex) {
         while self.make_another(now, index) {}
     }
 
-    /// Makes one more connection to the node; not if it has them all, or if the last failed just now. Says
-    /// whether.
+    /// Opens one more connection to the node, unless it has them all, or the last failed just now. Returns
+    /// whether it did.
     fn make_another(&mut self, now: MonotonicUs, index: NodeIndex) -> bool {
         let node = &mut self.nodes[usize::from(index)];
         if node.ready + node.making == self.connections_per_node || node.rests_until > now {
@@ -235,7 +234,7 @@ impl Links {
         Some(self.nodes.len() as NodeIndex - 1)
     }
 
-    /// The connections that have not come about in time.
+    /// The connections that were not ready in time.
     pub(crate) fn late(&self, now: MonotonicUs) -> Vec<ConnectionIndex> {
         let is_late = |index: &ConnectionIndex| {
             let began = self.connections[*index as usize].began();
@@ -244,7 +243,7 @@ impl Links {
         self.making.iter().copied().filter(is_late).collect()
     }
 
-    /// Makes the connections that somebody waits for.
+    /// Opens the connections that requests wait for.
     pub(crate) fn reconnect(&mut self, now: MonotonicUs) {
         for index in 0..self.nodes.len() {
             if self.nodes[index].reconnects_at().is_some_and(|at| at <= now) {
@@ -253,14 +252,14 @@ impl Links {
         }
     }
 
-    /// When a connection has not come about in time, or one has to be made.
+    /// When a connection is not ready in time, or one has to be opened.
     pub(crate) fn timeout(&self) -> Option<MonotonicUs> {
         let making = self.making.iter().filter_map(|&index| self.connections[index as usize].began());
         let given_up = making.map(|since| since.plus_us(CONNECT_TIMEOUT_US));
         given_up.chain(self.nodes.iter().filter_map(Node::reconnects_at)).min()
     }
 
-    /// Has the driver told of what a node said.
+    /// Reports a node's error to the driver.
     pub(crate) fn trouble(&mut self, node: NodeIndex, why: String) {
         let address = self.nodes[usize::from(node)].address.clone();
         self.events.push_back(Event::Trouble { address, why });

@@ -1,10 +1,9 @@
-//! MCR, the migration completion ranges (Fulva, section IV-B): how far each partition of a migration has
-//! arrived.
+//! MCR, the migration completion ranges (Fulva, section IV-B): the progress of each partition of a migration.
 
 use sidle_types::{Position, PositionRange};
 
-/// For each partition the first position that has not arrived at the target. What it says has arrived has: it
-/// may only lag behind (M7).
+/// For each partition the first position that has not arrived at the target. It never runs ahead, but may
+/// fall behind (M7).
 #[derive(Debug)]
 pub(crate) struct Mcr {
     /// Where each partition starts, in order.
@@ -15,7 +14,7 @@ pub(crate) struct Mcr {
     done: u64,
 }
 
-/// What the target says of one partition.
+/// The target's report for one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartitionProgress {
     /// The first position that has not arrived.
@@ -32,7 +31,7 @@ impl Mcr {
         Mcr { next: firsts.clone(), firsts, done: 0 }
     }
 
-    /// The bytes that it takes.
+    /// Its bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(self.firsts.as_slice()) + size_of_val(self.next.as_slice()) + size_of_val(&self.done)
     }
@@ -47,21 +46,21 @@ impl Mcr {
         position.0 < self.next[partition] || self.done >> partition & 1 == 1
     }
 
-    /// Takes in what the target said, merged by maximum. A report about another number of partitions is none
-    /// about this migration and is ignored. Says whether anything was news.
+    /// Takes in the target's report, merged by maximum. A report with another number of partitions is about
+    /// another migration and is ignored. Returns whether anything was new.
     pub(crate) fn merge(&mut self, progress: &[PartitionProgress]) -> bool {
         if progress.len() != self.next.len() {
             return false;
         }
         let mut is_news = false;
-        for (partition, (next, said)) in self.next.iter_mut().zip(progress).enumerate() {
-            match said {
+        for (partition, (next, reported)) in self.next.iter_mut().zip(progress).enumerate() {
+            match reported {
                 PartitionProgress::Next(position) => {
-                    // Never beyond the partition: what lies there belongs to the next one's number.
+                    // Never beyond the partition: the next one has its own number.
                     let end = self.firsts.get(partition + 1).copied().unwrap_or(u64::MAX);
-                    let said = position.0.min(end);
-                    is_news |= said > *next;
-                    *next = (*next).max(said);
+                    let reported = position.0.min(end);
+                    is_news |= reported > *next;
+                    *next = (*next).max(reported);
                 }
                 PartitionProgress::Done => {
                     is_news |= self.done >> partition & 1 == 0;
@@ -122,6 +121,6 @@ mod tests {
         assert!(!mcr.has_arrived(Position(0)));
         mcr.merge(&[next(5000), next(0)]);
         assert!(mcr.has_arrived(Position(99)));
-        assert!(!mcr.has_arrived(Position(100)), "a partition's number says nothing of the next partition");
+        assert!(!mcr.has_arrived(Position(100)), "a partition's number is no evidence for the next one");
     }
 }

@@ -1,4 +1,4 @@
-//! Operations under way, in places that are used again and again: nothing is allocated in a steady state.
+//! Operations in progress, in reused places: no allocation in a steady state.
 
 use crate::config::KEPT_REQUEST_BYTES;
 use crate::double_read::DoubleRead;
@@ -6,65 +6,63 @@ use crate::index::{ConnectionIndex, NodeIndex};
 use crate::outcome::{Effect, Token};
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position};
 
-/// What an operation may do, and so what may be done with it when its fate is in doubt.
+/// An operation's possible effect, which decides what to do when it is uncertain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// GET of one key: may be read from two nodes; sent anew when a connection is lost.
+    /// GET of one key: may be read from two nodes; repeated when a connection is lost.
     Get,
-    /// Any other command without effect; sent anew when a connection is lost.
+    /// Any other command without effect; repeated when a connection is lost.
     Read,
-    /// A command with an effect; when a connection is lost its fate is unknown.
+    /// A command with an effect; unknown when a connection is lost.
     Write,
 }
 
-/// Where an operation goes.
+/// An operation's destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goes {
-    /// To the owner of its position.
+    /// The owner of its position.
     ByPosition,
-    /// To this node and no other.
+    /// This node and no other.
     ToNode(NodeIndex),
-    /// To any node.
+    /// Any node.
     Anywhere,
 }
 
-/// One operation under way.
+/// One operation in progress.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) token: Token,
-    /// Tells the operations that use one place after each other apart.
+    /// Distinguishes the successive operations of one place.
     pub(crate) serial: u64,
     pub(crate) is_live: bool,
     pub(crate) class: Class,
     pub(crate) goes: Goes,
     pub(crate) position: Position,
-    /// Answers to anything sent under another number no longer count. Grows for as long as the place exists.
+    /// Answers under another number no longer count. Grows while the place exists.
     pub(crate) attempt: u32,
     pub(crate) tries: u8,
-    /// Where the next attempt goes instead, and whether as ASKING.
+    /// The next attempt's destination instead, and whether with ASKING.
     pub(crate) redirect: Option<(NodeIndex, bool)>,
-    /// Whether a request of this operation may have reached a node without an answer that says it had no
-    /// effect.
+    /// Whether a request may have reached a node without an answer that rules out an effect.
     pub(crate) may_have_run: bool,
-    /// On which connection the last request to the owner went, and when.
+    /// The connection and time of the last request to the owner.
     pub(crate) connection: ConnectionIndex,
     pub(crate) sent_at: MonotonicUs,
-    /// The migration that the position was part of when the present attempt was made, if its source answers
-    /// reads.
+    /// The position's migration at the present attempt, if its source answers reads.
     pub(crate) migration: Option<MigrationId>,
-    /// The epoch of the map that the present attempt was made by.
+    /// The map epoch of the present attempt.
     pub(crate) map_epoch: MapEpoch,
     pub(crate) read: Option<DoubleRead>,
-    /// What the source of a double read answered before the target did.
+    /// The answer of a double read's source that preceded the target's.
     pub(crate) source_value: Vec<u8>,
     pub(crate) source_is_null: bool,
-    /// Which node that was.
+    /// Its node.
     pub(crate) source: NodeIndex,
-    /// How long that reply was; 0 when there is none.
+    /// The length of that reply; 0 when there is none.
     pub(crate) source_reply_bytes: u32,
     /// The whole request.
     pub(crate) request: Vec<u8>,
-    /// Where the key stands in it (class Get).
+    /// The key's place in it (class Get).
     pub(crate) key: std::ops::Range<u32>,
 }
 
@@ -95,16 +93,16 @@ impl Operation {
         }
     }
 
-    /// What is known of the effect if no answer comes any more.
+    /// The known effect if there is no answer any more.
     pub(crate) fn effect_without_answer(&self) -> Effect {
         if self.class == Class::Write && self.may_have_run { Effect::Unknown } else { Effect::None }
     }
 }
 
-/// Where an operation stands in [`Operations`].
+/// An operation's place in [`Operations`].
 pub(crate) type Place = u32;
 
-/// All operations under way.
+/// All operations in progress.
 #[derive(Debug)]
 pub(crate) struct Operations {
     places: Vec<Operation>,
@@ -144,7 +142,7 @@ impl Operations {
         Some(place)
     }
 
-    /// Gives a place back; answers that still come for it no longer count.
+    /// Frees a place; later answers for it no longer count.
     #[inline]
     pub(crate) fn release(&mut self, place: Place) {
         let operation = &mut self.places[place as usize];
@@ -159,19 +157,19 @@ impl Operations {
         self.vacant.push(place);
     }
 
-    /// How many operations are under way.
+    /// The number of operations in progress.
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.vacant.len()
     }
 
-    /// Whether an answer to this attempt of the operation at the place still counts.
+    /// Whether an answer to this attempt of the place's operation still counts.
     #[inline]
     pub(crate) fn is_attempt(&self, place: Place, attempt: u32) -> bool {
         let operation = &self.places[place as usize];
         operation.is_live && operation.attempt == attempt
     }
 
-    /// Whether the operation with this serial number is still the one at the place.
+    /// Whether the operation with this serial number is still the place's.
     #[inline]
     pub(crate) fn is_current(&self, place: Place, serial: u64) -> bool {
         let operation = &self.places[place as usize];

@@ -1,11 +1,11 @@
-//! How an operation ends.
+//! The end of an operation.
 
 use sidle_resp::Reply;
 
-/// What the caller calls an operation; given back with its outcome.
+/// The caller's name for an operation; returned with its outcome.
 pub type Token = u64;
 
-/// What became of the effect of an operation that failed.
+/// The effect of a failed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// It certainly had no effect and never will.
@@ -23,16 +23,16 @@ pub enum Reason {
     TimedOut,
     /// The connection was lost after the request was sent.
     ConnectionLost,
-    /// The cluster sent the request from node to node too often.
+    /// The cluster redirected the request too often.
     TooManyTries,
 }
 
-/// An operation that got no answer.
+/// An operation without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Failure {
     /// Why.
     pub reason: Reason,
-    /// What became of its effect. A read has none.
+    /// Its effect. A read has none.
     pub effect: Effect,
 }
 
@@ -56,19 +56,17 @@ impl std::error::Error for Failure {}
 /// How an operation ended.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<'r> {
-    /// With this reply, borrowed for the call. It may be an error that the server answered: such an operation
-    /// had no effect.
+    /// With this reply, borrowed for the call. It may be a server's error: such an operation had no effect.
     Reply(Reply<'r>),
     /// Without an answer.
     Failed(Failure),
 }
 
-/// Who is told how operations end. Called from within the [`Core`](crate::Core), which cannot be called back
-/// meanwhile: to go on with a next operation, note the token and submit it when the call into the core has
-/// returned.
+/// Receives the outcomes of operations. Called inside the [`Core`](crate::Core), which cannot be called back
+/// meanwhile: note the token, and submit a next operation after the call into the core.
 pub trait Completions {
-    /// The reply that [`completed`](Self::completed) is given next for this token came from this node (a
-    /// number in the order of [`Core::nodes`](crate::Core::nodes)).
+    /// This node (a number in the order of [`Core::nodes`](crate::Core::nodes)) sent the reply that
+    /// [`completed`](Self::completed) gets next for this token.
     #[inline]
     fn answered_by(&mut self, _token: Token, _node: usize) {}
 

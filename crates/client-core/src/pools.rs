@@ -1,5 +1,4 @@
-//! Several connections to each node: which of them a request takes, what is lost with one, and that all share
-//! what is known.
+//! Several connections to each node: the choice of one for a request, its losses, and the shared knowledge.
 
 use crate::config::{Config, WRITTEN_TOGETHER};
 use crate::script::{Script, moving, still};
@@ -22,7 +21,7 @@ impl Script {
         self.asked_by_line(node).iter().map(Vec::len).collect()
     }
 
-    /// The connection that owes the answer to this request alone.
+    /// The only connection that owes this request's answer.
     fn owing(&self, request: &str) -> usize {
         let mut found = self.lines.iter().filter(|(_, line)| line.asked.iter().any(|asked| asked == request));
         let (&index, _) = found.next().expect("it was asked");
@@ -77,7 +76,7 @@ fn when_all_owe_answers_the_one_that_owes_fewest_is_taken() {
         pool.get(token, "k");
     }
     assert_eq!(pool.lines[&stuck].asked.len(), 3);
-    // What follows many answers of one connection leaves on it together.
+    // Requests after many answers of one connection leave on it together.
     pool.answer_on(stuck, 3, VALUE);
     for token in 57..59 {
         pool.core.get(pool.now, token, HashedKey::new(b"n")).unwrap();
@@ -115,8 +114,7 @@ fn a_lost_connection_takes_its_own_operations_with_it_and_no_others() {
     assert_eq!(pool.ended, [(1, "ConnectionLost Unknown".to_owned())]);
     pool.cut(pool.owing("GET c"));
     pool.pass(1_000);
-    // The read goes out anew on what is left, and a connection in the place of a lost one is made when it is
-    // needed.
+    // The read is repeated on the rest, and a lost connection is reopened on demand.
     assert_eq!(pool.owing("GET c"), other);
     pool.answer_on(other, 1, "+OK\r\n");
     pool.answer_on(other, 1, VALUE);
@@ -125,7 +123,7 @@ fn a_lost_connection_takes_its_own_operations_with_it_and_no_others() {
     assert_eq!(pool.to(1).len(), 1);
     (4..8).for_each(|token| pool.get(token, "d"));
     let indices: Vec<usize> = pool.lines.keys().copied().collect();
-    assert_eq!(indices, [0, 1, 2, 3, 4, 5], "the old indices are used again");
+    assert_eq!(indices, [0, 1, 2, 3, 4, 5], "the old indices are reused");
 }
 
 #[test]
@@ -156,12 +154,12 @@ fn connections_are_made_with_demand_one_at_a_time() {
     pool.answer_call(0);
     pool.settle();
     (12..40).for_each(|token| pool.get(token, "k"));
-    assert_eq!((pool.to(1).len(), pool.dialled.len()), (3, 0), "never more than the settings allow");
+    assert_eq!((pool.to(1).len(), pool.dialled.len()), (3, 0), "never more than configured");
     assert_eq!(pool.owed(1).iter().sum::<usize>(), 40);
 }
 
 #[test]
-fn what_waits_for_a_node_leaves_on_its_first_connection() {
+fn parked_requests_leave_on_the_first_connection() {
     let mut pool = Script::pool(still(1, 1), 2);
     pool.answers_calls = false;
     pool.to(1).into_iter().for_each(|index| pool.cut(index));
@@ -174,7 +172,7 @@ fn what_waits_for_a_node_leaves_on_its_first_connection() {
     assert_eq!(pool.asked_by_line(1), [["SET a v", "SET b v"]]);
 }
 
-/// A node that goes away with all its connections has failed once.
+/// A node that loses all its connections at once has failed once.
 #[test]
 fn a_node_is_tried_again_soon_however_many_connections_it_had() {
     let mut pool = Script::pool(still(1, 1), 64);
@@ -185,7 +183,7 @@ fn a_node_is_tried_again_soon_however_many_connections_it_had() {
 }
 
 #[test]
-fn what_is_learnt_on_one_connection_serves_all() {
+fn knowledge_from_one_connection_serves_all() {
     let mut pool = Script::pool(moving(), 3);
     pool.get(1, "k");
     pool.get(2, "other");
@@ -194,7 +192,7 @@ fn what_is_learnt_on_one_connection_serves_all() {
     let known = pool.owing("GET k");
     pool.answer_on(known, 1, VALUE);
     pool.set(3, "busy");
-    // The connection that brought the answer owes another one by now.
+    // The connection of that answer owes another one by now.
     pool.get(4, "k");
     assert_ne!(pool.owing("GET k"), known);
     assert_eq!(sum(pool.owed(1)), 2, "the source was not asked again");
@@ -221,7 +219,7 @@ fn a_map_announced_on_every_connection_is_fetched_once() {
     assert_eq!(pool.owed(2).iter().sum::<usize>(), 1);
 }
 
-/// M4 across connections: both answers of one attempt count, whichever connections they come on.
+/// M4 across connections: both answers of one attempt count, whichever connections they arrive on.
 #[test]
 fn both_halves_of_a_double_read_pair_up_across_connections() {
     let mut pool = Script::pool(moving(), 2);
@@ -237,7 +235,7 @@ fn both_halves_of_a_double_read_pair_up_across_connections() {
     assert_eq!(pool.ended, [(2, "B".to_owned()), (1, "A".to_owned())]);
 }
 
-/// What leaves to a node in one round.
+/// The requests to a node in one round.
 fn leaving(pool: &mut Script, node: u8) -> Vec<Vec<String>> {
     let written = std::iter::from_fn(|| pool.transmit());
     let mut written: Vec<_> = written.filter(|(to, _)| *to == node).map(|(_, asked)| asked).collect();
@@ -274,7 +272,7 @@ fn the_halves_of_double_reads_leave_with_other_reads() {
     read(&mut pool, 3, moves[1]);
     let half = |key: &str| format!("SIDLE.FROZEN 1 GET {key}");
     let together = [format!("GET {}", stays[0]), half(moves[0]), half(moves[1])];
-    assert_eq!(leaving(&mut pool, 1), [together], "also with one that was made later");
+    assert_eq!(leaving(&mut pool, 1), [together], "also with a later one");
 }
 
 #[test]
@@ -325,7 +323,7 @@ fn not_more_leaves_together_than_a_few() {
     assert_eq!(left.iter().max(), Some(&WRITTEN_TOGETHER));
 }
 
-/// What was given up before it left is not sent.
+/// Requests that were given up before they left are not sent.
 #[test]
 fn the_halves_of_a_double_read_that_is_over_do_not_leave() {
     let mut pool = Script::pool(moving(), 2);

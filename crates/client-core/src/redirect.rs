@@ -1,8 +1,8 @@
-//! What an error reply tells a client to do.
+//! A client's reaction to an error reply.
 
 use sidle_cluster::HostPort;
 
-/// What an error reply means for the operation.
+/// The meaning of an error reply for the operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ErrorMeaning {
     /// Another node has the key: ask there.
@@ -13,7 +13,7 @@ pub(crate) enum ErrorMeaning {
     },
     /// The node cannot answer at present; the request had no effect.
     NotNow,
-    /// The key is on its way to the node: ask again after so many microseconds. The request had no effect.
+    /// The key is moving to the node: retry after so many microseconds. The request had no effect.
     Retry(u32),
     /// The source of a double read: the migration is over.
     SidleDone,
@@ -23,7 +23,7 @@ pub(crate) enum ErrorMeaning {
     Final,
 }
 
-/// Where a redirect points.
+/// The target of a redirect.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RedirectTo {
     /// This node.
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_mean_what_they_say() {
+    fn errors_are_recognized() {
         let to = |host: &str, port| RedirectTo::Address(HostPort::new(host, port).unwrap());
         for (text, meaning) in [
             (

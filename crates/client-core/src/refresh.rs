@@ -1,22 +1,22 @@
-//! When a tablet map is asked for: at the start, when a node announces another, and when answers say that
-//! ours is old.
+//! When to request a tablet map: at the start, when a node announces another, and when answers show that the
+//! present one is old.
 
 use crate::config::{CONNECT_STAGGER_US, REFRESH_INTERVAL_US, REFRESH_TIMEOUT_US};
 use crate::index::{ConnectionIndex, NodeIndex};
 use crate::links::Links;
 use sidle_types::{MapEpoch, MonotonicUs};
 
-/// Whether a map is wanted, and from whom.
+/// Whether a map is wanted, and from which node.
 #[derive(Debug, Default)]
 pub(crate) struct Refresh {
     is_wanted: bool,
-    /// Who is likely to know best.
+    /// The node most likely to have it.
     hint: Option<NodeIndex>,
     under_way: Option<(ConnectionIndex, MonotonicUs)>,
     not_before: MonotonicUs,
-    /// The latest map that any node spoke of.
+    /// The latest map that any node announced.
     announced: MapEpoch,
-    /// Who is asked next when nobody is known to be better.
+    /// The next node to ask without a better one.
     turn: usize,
 }
 
@@ -25,8 +25,8 @@ impl Refresh {
         self.announced
     }
 
-    /// Notes that there is a map of this epoch; says whether that is news. Until one as new is in use, maps
-    /// are asked for.
+    /// Notes that there is a map of this epoch; returns whether that is new. Maps are requested until one as
+    /// new is in use.
     pub(crate) fn announce(&mut self, epoch: MapEpoch) -> bool {
         let is_news = epoch > self.announced;
         self.announced = self.announced.max(epoch);
@@ -40,7 +40,7 @@ impl Refresh {
         }
     }
 
-    /// A node got ready, or was lost: whom to ask can be looked at anew.
+    /// A node got ready, or was lost: choose again which to ask.
     pub(crate) fn nodes_changed(&mut self, now: MonotonicUs) {
         self.not_before = self.not_before.min(now);
     }
@@ -52,13 +52,13 @@ impl Refresh {
         }
     }
 
-    /// Wants a newer map, best from this node.
+    /// Wants a newer map, preferably from this node.
     pub(crate) fn want(&mut self, from: Option<NodeIndex>) {
         self.is_wanted = true;
         self.hint = from.or(self.hint);
     }
 
-    /// The connection to ask for a map on, if one is wanted and none is under way: it is under way then.
+    /// The connection to request a map on, if one is wanted and no request is open: it counts as open then.
     pub(crate) fn poll_question(&mut self, now: MonotonicUs, links: &mut Links) -> Option<ConnectionIndex> {
         if !self.is_wanted || self.under_way.is_some() || now < self.not_before {
             return None;
@@ -71,7 +71,7 @@ impl Refresh {
         self.turn = turn.wrapping_add(1);
         let asked = ready.and_then(|index| links.choose(now, index as NodeIndex));
         let Some(index) = asked else {
-            // Nobody can be asked: try the nodes one after the other.
+            // No node can be asked: try one after the other.
             self.not_before = now.plus_us(CONNECT_STAGGER_US);
             links.want_connection(now, (turn % count) as NodeIndex);
             return None;
@@ -82,7 +82,7 @@ impl Refresh {
         Some(index)
     }
 
-    /// An answer has come over this connection.
+    /// An answer has arrived over this connection.
     pub(crate) fn answered(&mut self, from: ConnectionIndex) {
         if self.under_way.is_some_and(|(asked, _)| asked == from) {
             self.under_way = None;

@@ -1,9 +1,8 @@
 //! One register, two nodes, a client: migrations back and forth under random interleavings of everything.
 //!
 //! One writer sets 1, 2, 3, ... to one key, each after the answer to the last; several readers read it. So
-//! every read must give at least what was acknowledged before it began, and at most what was begun before it
-//! ended. The nodes of the model keep the invariants that are theirs (M1 to M3, M5 to M9); M4, the client's,
-//! is what is under test.
+//! every read must return at least what was acknowledged before it began, and at most what was begun before
+//! it ended. The model's nodes keep their invariants (M1 to M3, M5 to M9); M4, the client's, is under test.
 
 use crate::config::Config;
 use crate::script::{bulk, requests};
@@ -21,18 +20,18 @@ const WRITER: u64 = 0;
 const STEPS: usize = 1500;
 const SEEDS: u64 = 400;
 
-/// How the nodes of the model speak.
+/// The model nodes' forms of answers.
 #[derive(Clone, Copy)]
 struct Manners {
     /// `+EMPTY <migration>`, not `+EMPTY`.
     empty_names_migration: bool,
-    /// A node tells of a new map before it answers by it, not some time after.
+    /// A node announces a new map before it answers by it, not some time after.
     pushes_first: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Move {
-    /// The map says so; the source is not frozen, the target parks.
+    /// The map shows it; the source is not frozen, the target parks.
     Begun,
     /// The source is frozen, the target serves.
     Active,
@@ -50,7 +49,7 @@ struct Wire {
 /// The cluster: nodes 1 and 2.
 struct World {
     random: Random,
-    /// One chance in so many, when its turn comes, that the migration goes on.
+    /// One chance in so many, at its turn, that the migration advances.
     haste: u64,
     manners: Manners,
     owner: u8,
@@ -63,7 +62,7 @@ struct World {
     now: MonotonicUs,
     begun: u64,
     acknowledged: u64,
-    /// For each read under way, what was acknowledged when it began.
+    /// For each open read, what was acknowledged when it began.
     reads: BTreeMap<u64, u64>,
     is_writing: bool,
     violations: Vec<String>,
@@ -83,7 +82,7 @@ impl World {
         map.to_string()
     }
 
-    /// The next thing that happens to the migration.
+    /// The migration's next step.
     fn advance(&mut self) {
         self.moving = match self.moving {
             None => {
@@ -117,7 +116,7 @@ impl World {
         }
     }
 
-    /// A node answers, or parks and gives `None`.
+    /// A node answers, or parks and returns `None`.
     fn execute(&mut self, node: u8, request: &[Vec<u8>]) -> Option<Vec<u8>> {
         let is_owner = node == self.owner;
         let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
@@ -236,7 +235,7 @@ impl World {
                 core.received(now, connection, &reply, &mut done);
             }
             80..86 => {
-                // In some runs migrations rest for long, in others they chase each other.
+                // In some runs migrations pause for long, in others they follow each other closely.
                 if self.random.below(self.haste) == 0 {
                     self.advance();
                 }
@@ -258,7 +257,7 @@ impl World {
                 }
             }
             93 => {
-                // What was sent and not executed is lost with the connection.
+                // Requests that were sent and not executed are lost with the connection.
                 let Some(connection) = self.wires.remove(&at).map(|wire| wire.connection) else { return };
                 let now = self.now;
                 let mut done = |token, outcome: Outcome<'_>| self.completed(token, outcome);
@@ -274,7 +273,7 @@ impl World {
     }
 }
 
-/// Plays one seed; gives what was wrong, how many reads ended, and how many took the source's value.
+/// Runs one seed; returns the error, the number of ended reads, and how many took the source's value.
 fn play(seed: u64, manners: Manners, connections_per_node: usize) -> (Vec<String>, u64, u64) {
     let config = Config { connections_per_node, ..Config::new(vec![address(1), address(2)]) };
     let mut core = Core::new(config);
@@ -312,7 +311,7 @@ fn play_all(manners: Manners, connections_per_node: usize) {
         reads += completed;
         source_values += from_source;
     }
-    // The model would prove nothing if it never came to what it is about.
+    // The model proves nothing unless these cases occur.
     assert!(reads > 10 * SEEDS && source_values > SEEDS, "{reads} reads, {source_values} from the source");
 }
 
@@ -333,7 +332,7 @@ fn reads_are_never_stale_when_maps_are_announced_first() {
     play_all(Manners { empty_names_migration: false, pushes_first: true }, 1);
 }
 
-/// Whether the model sees the fault within so many seeds.
+/// Whether the model finds the fault within so many seeds.
 fn is_found(fault: Fault, seeds: u64) -> bool {
     let _in_effect = fault.put_back();
     let manners = Manners { empty_names_migration: true, pushes_first: true };
@@ -343,6 +342,6 @@ fn is_found(fault: Fault, seeds: u64) -> bool {
 #[test]
 fn faults_are_found() {
     assert!(is_found(Fault::SourceValueWithoutTargetAnswer, SEEDS));
-    // The range has to go there, back and there again between the two answers to one read.
+    // The range has to move there, back and there again between the two answers to one read.
     assert!(is_found(Fault::SourceValueOfOtherMigration, 3 * SEEDS));
 }

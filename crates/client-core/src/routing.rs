@@ -1,15 +1,15 @@
-//! The tablet map, made ready for one look-up per operation.
+//! The tablet map, prepared for one look-up per operation.
 
 use crate::index::NodeIndex;
 use sidle_cluster::{NodeInfo, TabletMap};
 use sidle_types::Position;
 
-/// Where the operations on a position go.
+/// The route of a position's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     /// The owner.
     pub(crate) node: NodeIndex,
-    /// The index of the migration that the position is part of, or [`Route::NO_MIGRATION`].
+    /// The index of the position's migration, or [`Route::NO_MIGRATION`].
     migration: u16,
 }
 
@@ -18,25 +18,24 @@ pub(crate) struct Route {
 pub(crate) struct MigrationRoute {
     /// The node that gave the range up.
     pub(crate) source: NodeIndex,
-    /// Whether the source answers reads of what it froze.
+    /// Whether the source answers reads of frozen positions.
     pub(crate) source_answers: bool,
 }
 
 impl Route {
     const NO_MIGRATION: u16 = u16::MAX;
 
-    /// The index of the migration that the position is part of.
+    /// The index of the position's migration.
     #[inline]
     pub(crate) fn migration(self) -> Option<usize> {
         if self.migration == Route::NO_MIGRATION { None } else { Some(usize::from(self.migration)) }
     }
 }
 
-/// The routes of every position; none while no map is known.
+/// The routes of every position; none without a map.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// Where each part of the positions starts; apart from the rest, so that a search stays in few cache
-    /// lines.
+    /// Where each part of the positions starts; stored separately, so that a search touches few cache lines.
     firsts: Vec<u64>,
     routes: Vec<Route>,
     migrations: Vec<MigrationRoute>,
@@ -70,14 +69,14 @@ impl Routes {
         Routes { firsts, routes, migrations }
     }
 
-    /// The route of a position, or `None` while no map is known.
+    /// The route of a position, or `None` without a map.
     #[inline]
     pub(crate) fn at(&self, position: Position) -> Option<Route> {
         let after = self.firsts.partition_point(|&first| first <= position.0);
         Some(self.routes[after.checked_sub(1)?])
     }
 
-    /// The migration at an index that a route gave.
+    /// The migration at a route's index.
     pub(crate) fn migration(&self, index: usize) -> MigrationRoute {
         self.migrations[index]
     }

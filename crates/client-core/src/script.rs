@@ -8,23 +8,23 @@ use sidle_testbed::fixtures::{address, map, range, running};
 use sidle_types::{HashedKey, MonotonicUs};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// One connection of the script: what was sent on it and is not answered.
+/// One connection of the script: requests sent on it and not answered.
 pub(crate) struct Line {
     pub(crate) connection: ConnectionId,
     pub(crate) node: u8,
     pub(crate) asked: VecDeque<String>,
 }
 
-/// A core, and nodes 1, 2, ... that greet and hand out `map` by themselves and leave all else to the script.
+/// A core, and nodes 1, 2, ... that greet and send `map` by themselves and leave the rest to the script.
 pub(crate) struct Script {
     pub(crate) core: Core,
     pub(crate) now: MonotonicUs,
     pub(crate) map: TabletMap,
     /// By the connection's index.
     pub(crate) lines: BTreeMap<usize, Line>,
-    /// Connections that the core asked for and has not got.
+    /// Connections that the core requested and that are not open.
     pub(crate) dialled: Vec<(ConnectionId, u8)>,
-    /// Whether it gets them at once, or when the test says so.
+    /// Whether they open at once, or when the test decides.
     pub(crate) answers_calls: bool,
     /// Nodes that refuse connections.
     pub(crate) down: BTreeSet<u8>,
@@ -46,7 +46,7 @@ pub(crate) fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 
-/// The requests in what a client sends.
+/// The requests in a client's bytes.
 pub(crate) fn requests(bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
     let mut parser = RequestParser::new(Limits::default());
     let (mut args, mut at, mut found) = (Args::new(), 0, Vec::new());
@@ -87,7 +87,7 @@ impl Script {
         self.core.handle(self.now, input, &mut done);
     }
 
-    /// Lets the time pass, and whatever follows from it happen.
+    /// Lets the time pass, with all that follows.
     pub(crate) fn pass(&mut self, us: u64) {
         let until = self.now.plus_us(us);
         self.settle();
@@ -116,7 +116,7 @@ impl Script {
         }
     }
 
-    /// Takes what the core sends over one connection: the node that it goes to, and the requests.
+    /// Takes the core's output of one connection: its node, and the requests.
     pub(crate) fn transmit(&mut self) -> Option<(u8, Vec<String>)> {
         let connection = self.core.poll_transmit()?;
         let mut bytes = Vec::new();
@@ -157,7 +157,7 @@ impl Script {
         self.handle(Input::Connected(connection));
     }
 
-    /// A node answers what it answers by itself, if that comes first.
+    /// A node gives its automatic answer, if that is next.
     fn greet(&mut self, index: usize) -> bool {
         let reply = match self.lines.get(&index).and_then(|line| line.asked.front()).map(String::as_str) {
             Some("HELLO 3") => "%1\r\n+proto\r\n:3\r\n".to_owned(),
@@ -173,7 +173,7 @@ impl Script {
         true
     }
 
-    /// Bytes come over a connection.
+    /// Bytes arrive over a connection.
     pub(crate) fn deliver(&mut self, index: usize, bytes: &str) {
         let connection = self.lines[&index].connection;
         let ended = &mut self.ended;
@@ -190,12 +190,12 @@ impl Script {
         self.settle();
     }
 
-    /// A node answers, over its one connection, the first request that it owes an answer to.
+    /// A node answers, over its one connection, the oldest open request.
     pub(crate) fn answer(&mut self, node: u8, reply: &str) {
         self.answer_on(self.line_to(node), 1, reply);
     }
 
-    /// A node sends something unasked over its one connection.
+    /// A node pushes a message over its one connection.
     pub(crate) fn push(&mut self, node: u8, bytes: &str) {
         self.deliver(self.line_to(node), bytes);
         self.settle();
@@ -231,13 +231,13 @@ impl Script {
         index
     }
 
-    /// What each connection to a node owes answers to, in the order of their indices.
+    /// The open requests of each connection to a node, in the order of their indices.
     pub(crate) fn asked_by_line(&self, node: u8) -> Vec<Vec<&str>> {
         let lines = self.lines.values().filter(|line| line.node == node);
         lines.map(|line| line.asked.iter().map(String::as_str).collect()).collect()
     }
 
-    /// What a node owes an answer to, but for a map, which it gives by itself when its turn comes.
+    /// A node's open requests, except for a map, which it sends by itself in turn.
     pub(crate) fn asked(&self, node: u8) -> Vec<&str> {
         self.asked_by_line(node).concat().into_iter().filter(|&request| request != "SIDLE.MAP").collect()
     }
@@ -247,7 +247,7 @@ impl Script {
     }
 }
 
-/// Node `owner` of two has everything and nothing moves.
+/// Node `owner` of two owns everything and nothing moves.
 pub(crate) fn still(epoch: u64, owner: u8) -> TabletMap {
     map(epoch, 2, &[(0, owner, epoch)], vec![])
 }

@@ -1,11 +1,11 @@
-//! The map of a cluster that only knows slots, for clients that do not know of migrations.
+//! The map of a cluster that only has slots, for clients that do not know of migrations.
 
 use sidle_cluster::{HostPort, Incarnation, NodeInfo, Tablet, TabletMap};
 use sidle_resp::{Items, Reply};
 use sidle_types::{MapEpoch, NodeId, PositionRange, Slot, TabletEpoch};
 
-/// The map that CLUSTER SLOTS answers; of a server without a cluster, which answers an error, a map of it
-/// alone. Slots that nobody has go to the node that answered: its redirect or error says what to do.
+/// The map from CLUSTER SLOTS; of a server without a cluster, which answers an error, a map of it alone.
+/// Slots without an owner go to the node that answered: its redirect or error decides.
 pub(crate) fn map_of_slots(reply: Reply<'_>, asked: &HostPort, epoch: MapEpoch) -> Result<TabletMap, String> {
     let mut owners: Vec<(PositionRange, NodeInfo)> = match reply {
         Reply::Array(runs) => runs
@@ -31,7 +31,7 @@ pub(crate) fn map_of_slots(reply: Reply<'_>, asked: &HostPort, epoch: MapEpoch) 
             return Err("its slots overlap".to_owned());
         }
         let (before, after) = open.without(*range);
-        // What lies before the run and is in nobody's.
+        // Unowned slots before the run.
         let (before, after) =
             if range.first() == open.first() { (None, before.or(after)) } else { (before, after) };
         tablets.extend(before.map(|gap| tablet(gap, &answered)));
@@ -54,7 +54,7 @@ fn slot_run(mut items: Items<'_>, asked: &HostPort) -> Option<(PositionRange, No
     };
     let range = PositionRange::of_slots(slot()?, slot()?)?;
     let Reply::Array(mut master) = items.next()? else { return None };
-    // A node that does not know its own address says null or nothing: it is where it was asked.
+    // A node that does not know its own address sends null or nothing: it is where it was asked.
     let host = match master.next()? {
         Reply::Bulk(host) if !host.is_empty() => std::str::from_utf8(host).ok()?,
         Reply::Bulk(_) | Reply::Null => asked.host(),

@@ -5,19 +5,19 @@ use sidle_types::Position;
 
 /// How many positions share a set: one cache line of them.
 const WAYS: usize = 8;
-/// The fewest sets that are worth a table.
+/// The fewest sets of a table.
 const MIN_SETS: usize = 16;
-/// How many sets one step of [`Sph::sweep`] looks at.
+/// How many sets one step of [`Sph::sweep`] visits.
 const SWEEP_SETS: usize = 64;
 
 /// A lossy, set-associative table of positions. It doubles when a set is full, so that a client that sees
-/// little of a migration pays little for it. Of bounded size: at its largest, a full set forgets one of its
-/// positions, which costs a second request the next time and nothing else.
+/// little of a migration pays little for it. Its size is bounded: at its largest, a full set drops one of its
+/// positions. That only costs a second request the next time.
 #[derive(Debug)]
 pub(crate) struct Sph {
-    /// Empty until the first insertion. 0 marks a free place, so position 0 is never remembered.
+    /// Empty until the first insertion. 0 marks a free place, so position 0 is never kept.
     sets: Vec<[u64; WAYS]>,
-    /// How many sets there may be: a power of two, or 0 for a table that remembers nothing.
+    /// The most sets: a power of two, or 0 for a table that keeps nothing.
     max_sets: usize,
     sweep_at: usize,
 }
@@ -30,27 +30,27 @@ impl Sph {
         Sph { sets: Vec::new(), max_sets, sweep_at: 0 }
     }
 
-    /// The bytes that the table may take.
+    /// The most bytes of the table.
     pub(crate) fn max_bytes(&self) -> usize {
         self.max_sets * size_of::<[u64; WAYS]>()
     }
 
-    /// The bytes that the table takes.
+    /// The bytes of the table.
     pub(crate) fn bytes(&self) -> usize {
         self.sets.len() * size_of::<[u64; WAYS]>()
     }
 
     #[inline]
     pub(crate) fn contains(&self, position: Position) -> bool {
-        // The low bits of a position are bits of the key's hash: they spread by themselves.
+        // The low bits of a position are bits of the key's hash: evenly spread.
         let Some(set) = self.sets.get(position.0 as usize & self.sets.len().wrapping_sub(1)) else {
             return false;
         };
         set.iter().fold(false, |found, &place| found | (place == position.0)) && position.0 != 0
     }
 
-    /// Remembers a position. When its set is full, a position that `is_stale` goes first; else the table
-    /// grows, or any position goes.
+    /// Adds a position. When its set is full, a position that `is_stale` is dropped first; else the table
+    /// grows, or any position is dropped.
     pub(crate) fn insert(&mut self, position: Position, is_stale: impl Fn(Position) -> bool) {
         if self.max_sets == 0 {
             return;
@@ -74,7 +74,7 @@ impl Sph {
         }
     }
 
-    /// Doubles the table: each set's positions are shared out to two.
+    /// Doubles the table: each set's positions are divided between two.
     #[cold]
     fn grow(&mut self) {
         let sets = self.sets.len();
@@ -87,7 +87,7 @@ impl Sph {
         self.sets = grown;
     }
 
-    /// Forgets what `is_stale` in the next few sets; called again and again it goes round the table.
+    /// Drops what `is_stale` in the next few sets; repeated calls go round the table.
     pub(crate) fn sweep(&mut self, is_stale: impl Fn(Position) -> bool) {
         for _ in 0..SWEEP_SETS.min(self.sets.len()) {
             for place in &mut self.sets[self.sweep_at] {

@@ -5,15 +5,15 @@ use sidle_types::MonotonicUs;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How many deadlines, of operations that ended too, are kept for each operation under way.
+/// How many deadlines, of ended operations too, are kept for each operation in progress.
 const DEADLINES_PER_OPERATION: usize = 4;
-/// As if so many more were under way: below this, tidying up is not worth it.
+/// Added to the operations in progress: for fewer deadlines, tidying up is not worth it.
 const MIN_DEADLINES: usize = 256;
 
-/// Operations by time, each with its serial number: those that ended are passed over.
+/// Operations by time, each with its serial number: ended ones are skipped.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// Deadlines in the order of submission, which is their order since all operations have the same time.
+    /// Deadlines in the order of submission, which is their order since all operations have the same timeout.
     deadlines: VecDeque<(MonotonicUs, Place, u64)>,
     /// Operations that wait before the next attempt.
     resting: BinaryHeap<Reverse<(MonotonicUs, Place, u64)>>,
@@ -22,7 +22,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// An operation has started that is to end by then.
+    /// An operation has started that must end by then.
     #[inline]
     pub(crate) fn start(&mut self, deadline: MonotonicUs, place: Place, operations: &Operations) {
         if self.deadlines.len() > DEADLINES_PER_OPERATION * (operations.len() + MIN_DEADLINES) {
@@ -32,19 +32,19 @@ impl Timers {
         self.deadlines.push_back((deadline, place, operations[place].serial));
     }
 
-    /// Puts an operation aside until then, or until the map changes.
+    /// Delays an operation until then, or until the map changes.
     pub(crate) fn rest(&mut self, until: MonotonicUs, place: Place, operations: &Operations) {
         self.resting.push(Reverse((until, place, operations[place].serial)));
     }
 
-    /// Puts an operation aside until the map changes.
+    /// Delays an operation until the map changes.
     pub(crate) fn wait_for_map(&mut self, place: Place, operations: &Operations) {
         self.unrouted.push((place, operations[place].serial));
     }
 
-    /// When something is due.
+    /// When the next timer is due.
     pub(crate) fn timeout(&mut self, operations: &Operations) -> Option<MonotonicUs> {
-        // Operations that ended leave their deadlines behind: nearly always the first one is such.
+        // Ended operations leave their deadlines behind: the first one is nearly always such.
         while let Some(&(_, place, serial)) = self.deadlines.front()
             && !operations.is_current(place, serial)
         {
@@ -55,7 +55,7 @@ impl Timers {
         deadline.into_iter().chain(resting).min()
     }
 
-    /// The next operation whose time is over.
+    /// The next operation past its deadline.
     pub(crate) fn poll_expired(&mut self, now: MonotonicUs, operations: &Operations) -> Option<Place> {
         while let Some(&(deadline, place, serial)) = self.deadlines.front() {
             let is_current = operations.is_current(place, serial);
@@ -70,7 +70,7 @@ impl Timers {
         None
     }
 
-    /// The next operation that has waited long enough before its next attempt.
+    /// The next operation due for its next attempt.
     pub(crate) fn poll_rested(&mut self, now: MonotonicUs, operations: &Operations) -> Option<Place> {
         while let Some(&Reverse((at, place, serial))) = self.resting.peek()
             && at <= now
@@ -83,7 +83,7 @@ impl Timers {
         None
     }
 
-    /// All operations that wait for anything but an answer; they wait no more. Some may have ended.
+    /// Takes all operations that wait for anything but an answer. Some may have ended.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Place, u64)> + use<> {
         let resting = std::mem::take(&mut self.resting).into_iter();
         let resting = resting.map(|Reverse((_, place, serial))| (place, serial));

@@ -1,8 +1,8 @@
-//! What a client knows of the running migrations, one by one.
+//! A client's knowledge of the running migrations, one by one.
 //!
 //! Both parts only save requests: a wrong entry costs a second round trip, never a wrong answer. They belong
-//! to one migration id and go with it, so nothing learnt of one migration is ever used in another (A to B to
-//! A; A to B, B to C).
+//! to one migration id and end with it, so knowledge of one migration is never used in another (A to B to A;
+//! A to B, B to C).
 
 use crate::config::SPH_BYTES;
 use crate::mcr::{Mcr, PartitionProgress};
@@ -29,7 +29,7 @@ impl Tracking {
         }
     }
 
-    /// Whether the target alone is worth asking: it has an entry for the position.
+    /// Whether to ask the target alone: it has an entry for the position.
     #[inline]
     pub(crate) fn is_at_target(&self, position: Position) -> bool {
         self.mcr.has_arrived(position) || self.sph.contains(position)
@@ -44,9 +44,9 @@ impl Tracking {
         }
     }
 
-    /// Takes in what the target said of its progress.
+    /// Takes in the target's progress report.
     pub(crate) fn progressed(&mut self, progress: &[PartitionProgress]) {
-        // Every connection is told, and most of it is known from another by then.
+        // Every connection receives it, and most of it is known from another by then.
         if self.mcr.merge(progress) {
             let mcr = &self.mcr;
             self.sph.sweep(|old| mcr.has_arrived(old));
@@ -61,10 +61,10 @@ pub(crate) struct Trackings {
 }
 
 impl Trackings {
-    /// Keeps what is known of migrations that run on, forgets the others, and starts anew for new ones.
+    /// Keeps the tracking of migrations that still run, drops the others, and starts new ones.
     pub(crate) fn install(&mut self, records: &[MigrationRecord]) {
         let mut before = std::mem::take(&mut self.migrations);
-        // Half of what is left for each: the tables together never exceed the bound, however many there are.
+        // Half of what is left for each: the tables together never exceed the bound, for any number of them.
         let is_running = |tracking: &Tracking| records.iter().any(|record| record.id == tracking.id);
         let kept: usize = before.iter().filter(|t| is_running(t)).map(|t| t.sph.max_bytes()).sum();
         let mut left = SPH_BYTES.saturating_sub(kept);
@@ -87,23 +87,23 @@ impl Trackings {
         &self.migrations[index]
     }
 
-    /// The migration with this id, if it runs still.
+    /// The migration with this id, if it still runs.
     #[inline]
     pub(crate) fn by_id(&mut self, id: MigrationId) -> Option<&mut Tracking> {
         self.migrations.iter_mut().find(|tracking| tracking.id == id)
     }
 
-    /// Whether the migration runs, as far as the present map says.
+    /// Whether the migration runs by the present map.
     pub(crate) fn is_running(&self, id: MigrationId) -> bool {
         self.migrations.iter().any(|tracking| tracking.id == id)
     }
 
-    /// The bytes that all MCRs take.
+    /// The bytes of all MCRs.
     pub(crate) fn mcr_bytes(&self) -> usize {
         self.migrations.iter().map(|tracking| tracking.mcr.bytes()).sum()
     }
 
-    /// The bytes that all SPH tables take.
+    /// The bytes of all SPH tables.
     pub(crate) fn sph_bytes(&self) -> usize {
         self.migrations.iter().map(|tracking| tracking.sph.bytes()).sum()
     }
@@ -124,7 +124,7 @@ mod tests {
         tracking.seen_at_target(Position(500));
         assert!(tracking.is_at_target(Position(150)));
         assert!(!tracking.is_at_target(Position(151)));
-        assert!(!tracking.is_at_target(Position(500)), "outside of the range nothing is learnt");
+        assert!(!tracking.is_at_target(Position(500)), "outside of the range nothing is noted");
         for next in [153, 154, 155, 155] {
             tracking.progressed(&[PartitionProgress::Next(Position(next))]);
         }
@@ -140,7 +140,7 @@ mod tests {
         trackings.install(&[running(1, range(100, 199), 1, 2, 2), running(2, range(300, 399), 1, 2, 2)]);
         trackings.by_id(MigrationId(1)).unwrap().seen_at_target(Position(150));
         trackings.by_id(MigrationId(2)).unwrap().seen_at_target(Position(350));
-        // 1 is over and the same range goes back; 2 runs on.
+        // 1 is over and the same range moves back; 2 still runs.
         trackings.install(&[running(2, range(300, 399), 1, 2, 2), running(3, range(100, 199), 2, 1, 3)]);
         assert!(trackings.by_id(MigrationId(1)).is_none());
         assert!(trackings.at(0).is_at_target(Position(350)));
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn all_tables_together_keep_the_bound() {
-        // However much they will have grown.
+        // At their full growth.
         let most_bytes = |trackings: &Trackings| -> usize {
             trackings.migrations.iter().map(|tracking| tracking.sph.max_bytes()).sum()
         };

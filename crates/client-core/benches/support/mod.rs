@@ -38,7 +38,7 @@ pub(crate) fn core(is_moving: bool) -> (Core, ConnectionId) {
     let greeting = b"%1\r\n+proto\r\n:3\r\n+OK\r\n";
     assert_eq!(core.received(NOW, connection, greeting, &mut ignore), greeting.len());
     drain(&mut core);
-    // The map that a connected core asks for; it has it already.
+    // The map that a connected core requests; it has it already.
     let answer = b"_\r\n";
     assert_eq!(core.received(NOW, connection, answer, &mut ignore), answer.len());
     drain(&mut core);

@@ -1,13 +1,12 @@
-//! Tests of the tests: each fault of the client that can be put back is seen by the scenario that tells its
-//! story.
+//! Tests of the tests: a scenario finds each injected fault of the client.
 
 use super::*;
 use sidle_types::Fault;
 
-/// Every fault, with a scenario that holds without it only.
+/// Every fault, with a scenario that holds only without it.
 const STORIES: &[(Fault, fn())] = &[
     (Fault::SourceValueWithoutTargetAnswer, the_source_answers_first),
-    (Fault::SourceValueOfOtherMigration, the_target_speaks_of_another_migration),
+    (Fault::SourceValueOfOtherMigration, the_target_answers_for_another_migration),
     (Fault::LostWriteSentAgain, a_write_is_cut_off),
 ];
 
@@ -19,8 +18,8 @@ fn the_source_answers_first() {
     assert_eq!(script.ended(), ended(1, "new"));
 }
 
-/// Between the two answers the range may have gone back and come again.
-fn the_target_speaks_of_another_migration() {
+/// Between the two answers the range may have moved back and returned.
+fn the_target_answers_for_another_migration() {
     let mut script = Script::new(moving());
     script.get(1, "k");
     script.answer(1, &bulk("stale"));

@@ -1,5 +1,5 @@
-//! The core against scripted nodes, each with one connection: every order of answers, and everything that can
-//! change underneath an operation.
+//! The core against scripted nodes, each with one connection: every order of answers, and every change during
+//! an operation.
 
 mod faults;
 mod moves;

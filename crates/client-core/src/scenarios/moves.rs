@@ -1,8 +1,8 @@
-//! Moves that begin, end and follow each other underneath an operation.
+//! Moves that begin, end and follow each other during an operation.
 
 use super::*;
 
-/// A to B, then B to A: what was learnt of the first move is not believed in the second.
+/// A to B, then B to A: knowledge of the first move is not used in the second.
 #[test]
 fn there_and_back_forgets() {
     let mut script = Script::new(moving());
@@ -16,7 +16,7 @@ fn there_and_back_forgets() {
     assert_eq!((script.asked(1), script.asked(2)), (vec!["GET k"], vec!["SIDLE.FROZEN 2 GET k"]));
 }
 
-/// A to B ends and B to C begins while a read of the first move is under way.
+/// A to B ends and B to C begins during a read of the first move.
 #[test]
 fn a_chain_of_moves_underneath_a_read() {
     let mut script = Script::new(map(2, 3, &[(0, 2, 2)], vec![running(1, range(0, u64::MAX), 1, 2, 2)]));
@@ -34,7 +34,7 @@ fn a_chain_of_moves_underneath_a_read() {
     assert_eq!(script.ended(), ended(1, "v"));
 }
 
-/// The range went to B, back to A and again to B within one read: the source's early answer is of the first
+/// The range moved to B, back to A and again to B within one read. The source's early answer is of the first
 /// move, the target's of the third.
 #[test]
 fn a_source_value_older_than_the_targets_migration_is_not_taken() {
@@ -42,7 +42,7 @@ fn a_source_value_older_than_the_targets_migration_is_not_taken() {
     script.get(1, "k");
     script.answer(1, &bulk("stale"));
     script.map = map(6, 2, &[(0, 2, 6)], vec![running(3, range(0, u64::MAX), 1, 2, 6)]);
-    // The node announces the map before it answers by it; the client has not got the map yet.
+    // The node announces the map before it answers by it; the client does not have the map yet.
     let bytes = format!(">2\r\n+sidle-map\r\n:6\r\n{EMPTY}");
     let index = script.line_to(2);
     let line = script.lines.get_mut(&index).unwrap();
@@ -64,7 +64,7 @@ fn a_new_map_that_keeps_the_migration_keeps_the_read() {
     script.answer(1, &bulk("old"));
     script.push(2, ">2\r\n+sidle-map\r\n:3\r\n");
     script.answer(2, EMPTY);
-    // The map was asked for on the same connection, before the answer: it comes behind it.
+    // The map was requested on the same connection, before the answer: it arrives behind it.
     script.settle();
     script.pass(10_000);
     while script.ended.is_empty() {

@@ -1,8 +1,8 @@
-//! Reads of a moving range: every order of answers, and what is learnt from them.
+//! Reads of a moving range: every order of answers, and the knowledge from them.
 
 use super::*;
 
-/// What a node does in a double read.
+/// A node's step in a double read.
 enum Step {
     Target(&'static str),
     Source(&'static str),
@@ -11,7 +11,7 @@ enum Step {
 }
 use Step::{CutSource, CutTarget, Source, Target};
 
-/// A double read under every order of answers: what ends it, or nothing if it goes on.
+/// A double read under every order of answers: what ends it, or nothing if it continues.
 #[test]
 fn double_read_table() {
     const VALUE: &str = "$3\r\nold\r\n";
@@ -62,7 +62,7 @@ fn double_read_table() {
     }
 }
 
-/// Whatever a double read went through, another attempt ends it.
+/// After any sequence, another attempt ends a double read.
 #[test]
 fn every_undecided_read_ends_with_the_next_attempt() {
     for steps in [
@@ -100,7 +100,7 @@ fn answers_of_an_attempt_given_up_do_not_count() {
     let mut script = Script::new(moving());
     script.get(1, "k");
     script.answer(2, "-MOVED 1 10.0.0.2:7000\r\n");
-    // The first attempt's source value arrives when the second attempt has heard "not here yet".
+    // The first attempt's source value arrives after the second attempt's "not here yet".
     script.answer(2, EMPTY);
     script.answer(1, &bulk("stale"));
     assert!(script.ended().is_empty());
@@ -147,7 +147,7 @@ fn nothing_is_remembered_where_the_source_answers_no_reads() {
     assert_eq!(script.core.sph_bytes(), 0);
 }
 
-/// Who answered what, beside the outcomes.
+/// The node of each answer, beside the outcomes.
 #[derive(Default)]
 struct Answerers(Vec<(Token, usize)>);
 
@@ -157,12 +157,12 @@ impl crate::Completions for Answerers {
     }
 
     fn completed(&mut self, token: Token, _: Outcome<'_>) {
-        assert_eq!(self.0.last().map(|&(answered, _)| answered), Some(token), "told first");
+        assert_eq!(self.0.last().map(|&(answered, _)| answered), Some(token), "reported first");
     }
 }
 
 #[test]
-fn the_node_whose_answer_was_taken_is_told() {
+fn the_node_whose_answer_was_taken_is_reported() {
     let mut script = Script::new(moving());
     let mut answerers = Answerers::default();
     let mut answer = |script: &mut Script, node: u8, reply: &str| {
@@ -171,7 +171,7 @@ fn the_node_whose_answer_was_taken_is_told() {
         line.asked.pop_front().unwrap();
         script.core.received(script.now, line.connection, reply.as_bytes(), &mut answerers);
     };
-    // The target's value; the source's, which came first; the source's, which came last.
+    // The target's value; the source's, which arrived first; the source's, which arrived last.
     let orders = [[(2, bulk("v")), (1, bulk("old"))], [(1, bulk("old")), (2, EMPTY.to_owned())]];
     let last = [(2, EMPTY.to_owned()), (1, bulk("old"))];
     for (token, answers) in orders.iter().chain([&last]).enumerate() {
@@ -192,7 +192,7 @@ fn without_tracking_every_read_asks_both() {
     let mut script = Script::with(moving(), |config| config.tracking = false);
     for token in 1..=3 {
         script.get(token, "k");
-        assert_eq!(script.asked(1).len(), 1, "what was learnt is not used");
+        assert_eq!(script.asked(1).len(), 1, "the knowledge is not used");
         script.answer(2, &bulk("v"));
         script.answer(1, &bulk("v"));
     }
@@ -209,7 +209,7 @@ fn a_wrong_entry_costs_a_second_trip_and_nothing_else() {
     script.answer(1, &bulk("v"));
     script.get(2, "k");
     assert!(script.asked(1).is_empty());
-    // As if another key of the same position were there, and this one not.
+    // As if the target had another key of the same position, and not this one.
     script.answer(2, EMPTY);
     assert_eq!(script.asked(1), ["SIDLE.FROZEN 1 GET k"]);
     script.answer(1, &bulk("old"));

@@ -1,4 +1,4 @@
-//! Where operations go: the map, redirects, clients that know nothing of migrations.
+//! Destinations of operations: the map, redirects, clients that know nothing of migrations.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn ask_is_followed_with_asking_for_one_request() {
     let mut script = Script::new(still(1, 1));
     script.write(1, &["INCR", "k"]);
     script.answer(1, "-ASK 1 10.0.0.2:7000\r\n");
-    // ASKING was answered by the script itself.
+    // The script itself answered ASKING.
     assert_eq!(script.asked(2), ["INCR k"]);
     script.answer(2, ":1\r\n");
     assert_eq!(script.ended(), ended(1, "Integer(1)"));

@@ -1,4 +1,4 @@
-//! Connections that break, answers that do not come.
+//! Broken connections, missing answers.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn a_cut_connection_leaves_writes_unknown_and_reads_retried() {
     let key = Destination::Key(HashedKey::new(b"k"));
     script.core.submit(script.now, 3, Class::Read, key, &[b"STRLEN", b"k"]).unwrap();
     script.settle();
-    // Accepted, but still in the client when the connection is cut: it had no effect.
+    // Accepted, but unsent when the connection is cut: it had no effect.
     script.core.submit(script.now, 4, Class::Write, key, &[b"INCR", b"k"]).unwrap();
     script.cut(script.line_to(1));
     assert_eq!(script.ended(), ended(1, "ConnectionLost Unknown"));
@@ -21,7 +21,7 @@ fn a_cut_connection_leaves_writes_unknown_and_reads_retried() {
 }
 
 #[test]
-fn timeouts_say_what_became_of_the_effect() {
+fn timeouts_report_the_effect() {
     let mut script = Script::new(still(1, 1));
     script.write(1, &["SET", "k", "v"]);
     script.get(2, "k");
@@ -30,7 +30,7 @@ fn timeouts_say_what_became_of_the_effect() {
     let mut outcomes = script.ended();
     outcomes.sort_unstable();
     assert_eq!(outcomes, [(1, "TimedOut Unknown".to_owned()), (2, "TimedOut None".to_owned())]);
-    // The node had been silent since: its connection was given up, and what is new never leaves.
+    // The node had been silent since: its connection was given up, and new requests never leave.
     script.write(3, &["SET", "k", "v"]);
     script.pass(Config::OPERATION_TIMEOUT_US);
     assert_eq!(script.ended(), ended(3, "TimedOut None"));
