@@ -156,6 +156,12 @@ impl KeySpec {
         let range = if self.first == 0 { 0..0 } else { self.first as usize..end.min(argument_count) };
         range.step_by((self.step as usize).max(1))
     }
+
+    /// Whether every key has its own arguments: a request in which the last one lacks some has no parts.
+    pub fn are_whole(self, argument_count: usize) -> bool {
+        let step = usize::from(self.step).max(1);
+        self.last >= 0 || argument_count.saturating_sub(usize::from(self.first)).is_multiple_of(step)
+    }
 }
 
 /// A command's use of its keys' old values; determines whether it waits for a migration to bring them.

@@ -124,6 +124,11 @@ impl Dispatcher {
     /// The owners of the keys still to be done; an error if there is none to forward to.
     fn places(&self, request: Request<'_>, progress: &Progress) -> Result<Places, ReplyError> {
         let keys = request.keys;
+        let spec = request.found.spec;
+        // Before any part is sent: a part that ran could not be taken back.
+        if !spec.keys.are_whole(request.args.len()) {
+            return Err(ReplyError::WrongArity(spec.name));
+        }
         let mut places = Places { here: Vec::new(), elsewhere: Vec::new() };
         for index in progress.todo() {
             let position = keys[index].position();
@@ -151,7 +156,7 @@ impl Dispatcher {
             }
         }
         let nodes = usize::from(!places.here.is_empty()) + places.elsewhere.len();
-        match nodes > 1 && request.found.spec.split == Split::Never {
+        match nodes > 1 && spec.split == Split::Never {
             true => Err(self.cannot_be_split(request)),
             false => Ok(places),
         }

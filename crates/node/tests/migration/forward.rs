@@ -170,6 +170,23 @@ fn what_needs_both_halves_at_once_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_key_without_its_value_is_refused_before_any_part_runs() {
+    let mut split = Split::new();
+    for (name, words) in [
+        ("mset", "MSET $x 1 $a"),
+        ("mset", "MSET $a 1 $x"),
+        ("mset", "MSET $a 1 $x 2 $y"),
+        ("mset", "MSET $x 1 $y"),
+        ("msetnx", "MSETNX $a 1 $x"),
+    ] {
+        let refused = error(&format!("ERR wrong number of arguments for '{name}' command"));
+        assert_eq!(split.ask(0, words), refused, "{words}");
+    }
+    let old = Value::Array(["$a", "$x", "$y"].map(|key| split.old(key)).to_vec());
+    assert_eq!(split.ask(0, "MGET $a $x $y"), old, "nothing has changed");
+}
+
+#[test]
 fn another_owner_redirects_several_keys_to_the_shown_one() {
     let mut split = Split::new();
     assert_eq!(split.ask(1, "MGET $a $x"), moved("{tag}", 0));
