@@ -13,6 +13,9 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+/// The name under which a report counts reads that found no record, among its errors.
+pub const ABSENT: &str = "absent";
+
 /// Why a load could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SteadyError {
@@ -117,6 +120,7 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
         if measured.totals.absent > 0 {
             let absent = counted(measured.totals.absent, "read");
             terminal.say(&format!("{absent} found no record: load them first (without --no-load)"));
+            report.errors.insert(ABSENT.to_owned(), measured.totals.absent);
         }
         if let Some(why) = nothing_measured(&measured.totals) {
             report.say_unmeasured("throughput", &why);

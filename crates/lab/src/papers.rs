@@ -27,18 +27,18 @@ pub(crate) struct PaperFigure {
 const HIGH: &str = "zipf:0.99";
 const B: f64 = 5.0;
 const A: f64 = 50.0;
-const FIGURE_1: &str = "Fulva (IPDPS 2020), VI-B.1 and figure 1";
-const FIGURE_1_DERIVED: &str = "Fulva (IPDPS 2020), VI-B.1 and figure 1: Fulva's +41.9 %, +81.1 % over Rocksteady, +140.7 % over \
+const FIGURE_1: &str = "Fulva (SRDS 2019), VI-B.1 and figure 1";
+const FIGURE_1_DERIVED: &str = "Fulva (SRDS 2019), VI-B.1 and figure 1: Fulva's +41.9 %, +81.1 % over Rocksteady, +140.7 % over \
                                 RAMCloud's source-driven migration";
-const FIGURE_2: &str = "Fulva (IPDPS 2020), VI-B.2 and figure 2";
-const FIGURE_4: &str = "Fulva (IPDPS 2020), VI-B.1 and figure 4a";
-const FIGURE_8: &str = "Fulva (IPDPS 2020), VI-C and figure 8";
-const FIGURE_8_DERIVED: &str = "Fulva (IPDPS 2020), VI-C and figure 8: 22.1 us, Fulva's own 12.1 us being 37.9 % below what was before; \
+const FIGURE_2: &str = "Fulva (SRDS 2019), VI-B.2 and figure 2";
+const FIGURE_4: &str = "Fulva (SRDS 2019), VI-B.1 and figure 4a";
+const FIGURE_8: &str = "Fulva (SRDS 2019), VI-C and figure 8";
+const FIGURE_8_DERIVED: &str = "Fulva (SRDS 2019), VI-C and figure 8: 22.1 us, Fulva's own 12.1 us being 37.9 % below what was before; \
                                 there a dispatch thread did the work, here those that serve";
-const TABLE_1: &str = "Fulva (IPDPS 2020), table I, of 20 GB moved";
-const TABLE_1_LATENCY: &str = "Fulva (IPDPS 2020), table I, by RAMCloud's mean before the migration";
-const FIGURE_7: &str = "Fulva (IPDPS 2020), figure 7";
-const DOWNTIME: &str = "Fulva (IPDPS 2020), VI-B.1: downtime";
+const TABLE_1: &str = "Fulva (SRDS 2019), table I, of 20 GB moved";
+const TABLE_1_LATENCY: &str = "Fulva (SRDS 2019), table I, by RAMCloud's mean before the migration";
+const FIGURE_7: &str = "Fulva (SRDS 2019), figure 7";
+const DOWNTIME: &str = "Fulva (SRDS 2019), VI-B.1: downtime";
 const ROCKSTEADY_LATENCY: &str = "Rocksteady (Kulkarni's thesis), 2.4.2 and figure 2.10";
 
 const fn b(measure: &'static str, variant: &'static str, value: f64, source: &'static str) -> PaperFigure {
@@ -101,7 +101,7 @@ pub(crate) struct PaperRatio {
 
 const NETMIGRATE: &str =
     "NetMigrate (FAST 2024), average throughput during the move, read only, keys of 4 and values of 64 bytes";
-const DURATION: &str = "Fulva (IPDPS 2020), VI-B.1: 32 s, RAMCloud's migration 41 s";
+const DURATION: &str = "Fulva (SRDS 2019), VI-B.1: 32 s, RAMCloud's migration 41 s";
 const NO_PRIORITY: &str = "Rocksteady (Kulkarni's thesis), 2.4.2 and figure 2.9: 904 and 758 MB/s";
 
 const fn r(

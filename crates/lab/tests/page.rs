@@ -69,13 +69,13 @@ fn the_table_has_medians_ranges_and_the_papers_figures() {
     let sources: Vec<&str> =
         shown["sources"].as_array().unwrap().iter().map(|source| source.as_str().unwrap()).collect();
     for source in
-        ["Fulva (IPDPS 2020), VI-B.1 and figure 1", "Rocksteady (Kulkarni's thesis), 2.4.2 and figure 2.10"]
+        ["Fulva (SRDS 2019), VI-B.1 and figure 1", "Rocksteady (Kulkarni's thesis), 2.4.2 and figure 2.10"]
     {
         assert!(sources.contains(&source), "{source} is in the list");
     }
     assert!(sources.iter().all(|source| !source.contains("NetMigrate")), "nothing that it measured is here");
     let first = &table(&shown)["rows"][0]["cells"][0]["paper"];
-    assert!(sources[first["source"].as_u64().unwrap() as usize].starts_with("Fulva (IPDPS 2020), VI-B.1"));
+    assert!(sources[first["source"].as_u64().unwrap() as usize].starts_with("Fulva (SRDS 2019), VI-B.1"));
 }
 
 #[test]

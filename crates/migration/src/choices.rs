@@ -3,8 +3,8 @@
 //! All protocols share one skeleton: the views, the barrier, the two lanes, the source machine that answers
 //! pulls, and the target machine that pulls, replays and wakes. What differs is written down here, and the
 //! skeleton reads the choices, never the name. [`crate::protocols`] has the protocols themselves, a file
-//! each. One that needs a new kind of choice adds the field here and the phase as a module beside `target` or
-//! `source`.
+//! each. One that needs a new kind of choice adds the field here and the phase as a module in `importer` or
+//! `exporter`.
 
 use sidle_pacing::Pace;
 

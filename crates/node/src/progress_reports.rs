@@ -1,6 +1,6 @@
 //! The progress of running migrations that an opted-in client was sent, and when it is sent again.
 //!
-//! Realises design "Tell clients" (Fulva, section 4.2, MCR). Progress travels as an attribute before a reply.
+//! Realises Fulva, section 4.2 (MCR). Progress travels as an attribute before a reply.
 //! It is sent only after 1/256 of the range, or after any progress once some time has passed on that
 //! connection.
 

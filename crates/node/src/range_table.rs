@@ -13,7 +13,7 @@
 //! - R4: before the coordinator has confirmed this incarnation of the node, nothing is served, whatever an
 //!   earlier incarnation's map shows: ownership may have changed since.
 //!
-//! Realises: architecture, "One node". Ownership: built by the control thread; each worker reads its own
+//! Ownership: built by the control thread; each worker reads its own
 //! snapshot.
 
 use sidle_cluster::{NodeInfo, Tablet, TabletMap};

@@ -18,8 +18,8 @@
 //! - D4: a command runs wholly between two loop boundaries of its worker, so the range table cannot change
 //!   under it.
 //!
-//! Realises: Fulva's three answers (value, absent, not here yet), design "Serve". Ownership: any worker;
-//! reads its snapshot of the range table, the views' atomics and the store.
+//! Realises: Fulva's three answers (value, absent, not here yet). Ownership: any worker; reads its snapshot
+//! of the range table, the views' atomics and the store.
 
 use crate::range_table::{RangeTable, Redirect, Role};
 use sidle_migration::ImportView;

@@ -2,7 +2,7 @@
 //!
 //! Purpose: a pipelined batch mostly waits for index slots, buckets and records. So the whole batch is parsed
 //! and hashed first, prefetching slots, then all buckets, then all records, before the first command runs.
-//! That turns sixteen misses in a row into sixteen at once (design "Batches prefetch"). Single requests over
+//! That turns sixteen misses in a row into sixteen at once. Single requests over
 //! many connections are a batch too, if all of them are [foreseen](Worker::foresee) before the first is
 //! served.
 

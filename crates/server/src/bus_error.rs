@@ -55,8 +55,9 @@ pub(crate) enum Unproven {
     NoHandshake,
     /// It did not take this node's proof, or has none of its own.
     #[error(
-        "it has another cluster secret than this node: copy the file {file} from the data directory of a node \
-         of the cluster into this node's, or give it with --cluster-secret-file",
+        "it broke the handshake off: it has another cluster secret than this node, or more connections under \
+         way than it takes. If this lasts, copy the file {file} from the data directory of a node of the cluster \
+         into this node's, or give it with --cluster-secret-file",
         file = crate::data_dir::SECRET_FILE
     )]
     OtherSecret,

@@ -8,9 +8,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum CpusError {
     /// They are not there, or not for this process.
-    #[error(
-        "cannot run on processors {missing}: this process may use {allowed}. Choose others with --cpu-list"
-    )]
+    #[error("cannot run on processors {missing}: this process may use {allowed}. Choose others")]
     NotAllowed {
         /// Those of the list that it may not use.
         missing: CpuList,

@@ -41,6 +41,14 @@ pub enum DataDirError {
         .0.display()
     )]
     OldRecord(PathBuf),
+    /// The record of a cluster lies there, and the identity of the node that coordinates it does not.
+    #[error(
+        "{} is missing: it is the identity of the node that coordinates the cluster whose record, {METADATA_FILE}, \
+         lies beside it. Put it back. To start a new cluster, without the old one's data, start all nodes with \
+         empty data directories",
+        .0.display()
+    )]
+    IdentityMissing(PathBuf),
     /// Something happened to it while the node runs.
     #[error("{} {what}", path.display())]
     Disturbed {
@@ -127,6 +135,10 @@ impl DataDir {
         let old_record = dir.path.join(OLD_METADATA_FILE);
         if old_record.exists() && !dir.metadata_path().exists() {
             return Err(DataDirError::OldRecord(old_record));
+        }
+        let identity = dir.path.join(IDENTITY_FILE);
+        if dir.metadata_path().exists() && !identity.exists() {
+            return Err(DataDirError::IdentityMissing(identity));
         }
         Ok(dir)
     }
@@ -342,7 +354,19 @@ mod tests {
         assert!(!folder.path().join(METADATA_FILE).exists());
         // One that was left beside a record of this version is in nobody's way.
         fs::write(folder.path().join(METADATA_FILE), "a record").unwrap();
+        fs::write(folder.path().join(IDENTITY_FILE), "its node's").unwrap();
         DataDir::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_record_without_its_nodes_identity_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(METADATA_FILE), "a record").unwrap();
+        for _ in 0..2 {
+            let refused = DataDir::open(folder.path()).unwrap_err().to_string();
+            assert!(refused.contains("node.json is missing: it is the identity"), "{refused}");
+        }
+        assert!(!folder.path().join(IDENTITY_FILE).exists(), "no other is drawn");
     }
 
     #[test]

@@ -152,8 +152,12 @@ fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
     first_of([concluded, history.map_err(Failure::refused), whole, answered(arguments, &report)])
 }
 
-/// A load of which nothing was answered is no measurement.
+/// A load of which nothing was answered is no measurement, nor is one that reads what is not there.
 fn answered(arguments: &BenchArguments, report: &Report) -> Result<(), Failure> {
+    if let Some(&absent) = report.errors.get(steady::ABSENT) {
+        let what = format!("{} found no record", counted(absent, "read"));
+        return Err(Failure::new(Status::WrongAnswers, what));
+    }
     let latency = &report.latency_us.before;
     let is_silent = !arguments.load_only
         && !report.errors.is_empty()

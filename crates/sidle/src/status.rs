@@ -128,7 +128,7 @@ fn nodes(report: &StatusReport) -> String {
 /// coordinator.
 fn state(report: &StatusReport, node: &NodeStatus) -> String {
     let mut text = node.state.to_string();
-    if node.state == NodeState::Suspected {
+    if node.state != NodeState::Up {
         text +=
             &node.silent_us.map_or(", not heard of".to_owned(), |us| format!(", silent for {}", clock(us)));
     }

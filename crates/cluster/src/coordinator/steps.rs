@@ -226,8 +226,8 @@ impl Steps<'_> {
             );
         }
         format!(
-            "lost about {} of {}, which had not arrived; the target owns {range} with what had arrived and what \
-             was written since",
+            "lost up to {} of {}, which had not arrived by the target's last report; the target owns {range} with \
+             what had arrived and what was written since",
             count(all.saturating_sub(attempt.progress.records_moved)),
             counted(all, "record")
         )

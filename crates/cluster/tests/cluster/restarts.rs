@@ -205,7 +205,7 @@ fn a_source_restart_says_how_many_records_are_lost() {
     world.start_node(1);
     world.settle();
     let status = world.migration(1).unwrap();
-    assert!(status.why.unwrap().contains("restarted: lost about 6 of 6 records"));
+    assert!(status.why.unwrap().contains("restarted: lost up to 6 of 6 records"));
     assert!(world.node(2).acknowledges(RANGE.0), "the target serves what there is");
 }
 

@@ -1,4 +1,4 @@
-//! Fulva (IPDPS 2020): the target owns the range at once; readers that find nothing there take the source's
+//! Fulva (SRDS 2019): the target owns the range at once; readers that find nothing there take the source's
 //! frozen value.
 
 use crate::{

@@ -210,17 +210,18 @@ fn info(call: &mut Call<'_>) -> CommandResult {
     let served = assigned - failed - suspected;
     let is_ok = served == u64::from(SLOT_COUNT);
     let [sent, received] = call.shared.peers.messages();
+    // Its address has a colon, at which clients would split the line once more.
+    let [(coordinator, id), _] = coordinator_fields(call);
     let text = format!(
         "cluster_state:{}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{served}\r\n\
          cluster_slots_pfail:{suspected}\r\ncluster_slots_fail:{failed}\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n\
          cluster_current_epoch:{}\r\ncluster_my_epoch:{}\r\ncluster_stats_messages_sent:{sent}\r\n\
-         cluster_stats_messages_received:{received}\r\n{}",
+         cluster_stats_messages_received:{received}\r\n{coordinator}:{id}\r\n",
         if is_ok { "ok" } else { "fail" },
         view.nodes().len(),
         view.owners(),
         view.epoch(),
         view.config_epoch(call.ranges.node()),
-        coordinator_fields(call).map(|(name, value)| format!("{name}:{value}\r\n")).concat(),
     );
     call.reply.verbatim(*b"txt", text.as_bytes());
     Ok(Flow::Done)

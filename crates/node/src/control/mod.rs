@@ -27,7 +27,7 @@
 //! - C8 (M11): what is copied ahead of the freeze is served as an import, or not at all: it may hold what was
 //!   deleted or overwritten since. A node may come to own the range without a report that the migration ran.
 //!
-//! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
+//! Realises: Fulva, III (initiation and end of a migration).
 //! Ownership: the control thread.
 
 mod exports;

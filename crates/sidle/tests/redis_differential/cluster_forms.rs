@@ -42,7 +42,7 @@ const NOT_SHOWN: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Fields of later versions, or of a node only.
-const UNKNOWN_TO_REDIS: &[&str] = &["sidle_coordinator_id", "sidle_coordinator", "lib-name", "lib-ver"];
+const UNKNOWN_TO_REDIS: &[&str] = &["sidle_coordinator_id", "lib-name", "lib-ver"];
 
 fn text(client: &mut Client, request: &[&str]) -> String {
     let reply = client.request(request);
