@@ -1,17 +1,17 @@
 //! The bus: connections between nodes, carrying frames once both ends have proven that they belong to the
 //! cluster ([`crate::door`]).
 //!
-//! Whoever connects speaks first, and the first frame says what the connection is for: `Hello` opens a lane
-//! of a migration, and the connection goes to a mover; `Forward` opens a connection over which a node
-//! forwards what its clients ask, and the connection goes to a worker and carries requests and replies from
-//! there on; a control message opens a conversation with the coordinator, and the connection stays with the
+//! The end that connects sends first; its first frame names the connection's purpose. `Hello` opens a lane
+//! of a migration; the connection goes to a mover. `Forward` opens a connection for forwarding clients'
+//! requests; it goes to a worker, and carries requests and replies from
+//! there on. A control message opens a conversation with the coordinator; the connection stays with the
 //! control thread. A node without a coordinator answers with [`Detour`] and closes. A coordinator that has
-//! not heard of a member opens a connection with one.
+//! received nothing from a member opens a connection with one.
 //!
-//! What members may make a node hold is bounded too. A frame that does not belong on its connection is
+//! The memory that members can claim is bounded too. A frame that does not belong on its connection is
 //! refused by its header ([`FrameFilter`]); a buffer grows with what has arrived, not with what is announced;
-//! large frames of lanes take turns ([`LargeFrames`]); messages that wait for the control thread have a bound
-//! in bytes ([`EVENT_BYTES_MAX`](crate::control::links::EVENT_BYTES_MAX)), and so have those that wait to be
+//! large frames of lanes take turns ([`LargeFrames`]); messages waiting for the control thread have a bound
+//! in bytes ([`EVENT_BYTES_MAX`](crate::control::links::EVENT_BYTES_MAX)), and so have those waiting to be
 //! sent ([`crate::control::outbox`]).
 
 use crate::bus_error::BusError;
@@ -27,41 +27,41 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// How long a connection may take to say what it is for.
+/// How long a connection may take to send its first frame.
 pub(crate) const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a large frame may take no byte further, while others may wait for its room.
+/// How long a large frame may make no progress while others may wait for its room.
 pub(crate) const LARGE_FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Room is given in units of so many bytes.
+/// Room is given in units of this many bytes.
 pub(crate) const ROOM_UNIT_BYTES: usize = 1 << 10;
 
-/// Where the coordinator is to be found, from a node that does not run it.
+/// The coordinator's address, from a node that does not run it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Detour {
-    /// The coordinator's bus address, as far as the node knows; `None`: it does not.
+    /// The coordinator's bus address; `None`: this node does not know it.
     pub(crate) coordinator_at: Option<HostPort>,
 }
 
-/// What a control frame says.
+/// The content of a control frame.
 #[derive(Clone, Debug)]
 pub(crate) enum Said {
     /// A message between a node and the coordinator.
     Control(ControlMessage),
-    /// Ask there.
+    /// A redirect to the coordinator.
     Detour(Detour),
 }
 
-/// What a new connection is for.
+/// The purpose of a new connection.
 #[derive(Debug)]
 pub(crate) enum Opening {
     /// A lane of a migration that this node is the source of.
     Migration(Hello),
-    /// A node forwards what its clients ask.
+    /// A node forwards its clients' requests.
     Forward(Forward),
-    /// A node that wants to talk to the coordinator; its first message.
+    /// A node opens a conversation with the coordinator; its first message.
     Control(Box<ControlMessage>),
-    /// The coordinator's node, which has not heard of this one, tells where it is.
+    /// The coordinator's node, which has received nothing from this one, announces its address.
     Notice(Detour),
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn understand(json: &[u8]) -> Result<Said, BusError> {
     message.map(Said::Control).map_err(|error| BusError::Unexpected(error.to_string()))
 }
 
-/// Tells a connection where the coordinator is, and closes it.
+/// Sends the coordinator's address over a connection, and closes it.
 pub(crate) async fn send_away(mut stream: TcpStream, coordinator_at: Option<HostPort>) -> io::Result<()> {
     let detour = serde_json::to_vec(&Detour { coordinator_at }).expect("a detour is plain data");
     let frame = control_frame(&detour).map_err(io::Error::other)?;
@@ -129,20 +129,20 @@ pub(crate) fn control_frame(json: &[u8]) -> Result<Vec<u8>, WireError> {
     Ok(out)
 }
 
-/// How much room so many bytes take. Never none, and never more than there is at all.
+/// The room for this many bytes. Never none, and never more than there is in total.
 pub(crate) fn room_units(bytes: usize, of_bytes: usize) -> u32 {
     let most = of_bytes / ROOM_UNIT_BYTES;
     bytes.div_ceil(ROOM_UNIT_BYTES).clamp(1, most) as u32
 }
 
-/// The room for frames of lanes that are larger than what each lane may hold anyway: together they hold no
+/// The room for frames of lanes beyond each lane's own share: together they hold no
 /// more than the largest frame there is.
 #[derive(Clone, Debug)]
 pub(crate) struct LargeFrames(Arc<Semaphore>);
 
 impl LargeFrames {
     const BYTES_MAX: usize = BODY_BYTES_MAX + ROOM_UNIT_BYTES;
-    /// What each lane may hold without asking.
+    /// A lane's own share, held without asking.
     const SMALL_BYTES: usize = RECEIVE_KEEP_BYTES;
 
     /// All of the room is free.

@@ -27,7 +27,7 @@ pub(crate) enum BusError {
 }
 
 impl BusError {
-    /// Whether it is the other end's failure, or the network's: not one of this node's own means.
+    /// Whether the failure is the other end's or the network's, not this node's shortage of means.
     pub(crate) fn is_of_the_other_end(&self) -> bool {
         match self {
             BusError::Io(error) => !is_out_of_means(error),
@@ -44,16 +44,16 @@ fn is_out_of_means(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|error| means.contains(&error))
 }
 
-/// Why the other end of a connection that this node opened was not believed.
+/// Why this node rejected the other end of a connection that it opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unproven {
-    /// It closed the connection before it had sent anything.
+    /// It closed the connection before it sent anything.
     #[error(
         "it closed the connection without a word: it is no node of this release, goes by another address, or \
          has no cluster secret yet"
     )]
     NoHandshake,
-    /// It did not take this node's proof, or has none of its own.
+    /// It rejected this node's proof, or has none of its own.
     #[error(
         "it broke the handshake off: it has another cluster secret than this node, or more connections under \
          way than it takes. If this lasts, copy the file {file} from the data directory of a node of the cluster \
@@ -61,7 +61,7 @@ pub(crate) enum Unproven {
         file = crate::data_dir::SECRET_FILE
     )]
     OtherSecret,
-    /// There is nothing to prove with.
+    /// This node has no secret to prove with.
     #[error("this node has no cluster secret yet")]
     NoSecret,
 }

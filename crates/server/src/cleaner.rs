@@ -12,7 +12,7 @@ use std::time::Duration;
 const STEP_BYTES: usize = 256 << 10;
 /// How long to rest when there is nothing to clean.
 const IDLE_REST: Duration = Duration::from_millis(10);
-/// How long to rest when readers are still in what was emptied.
+/// How long to rest while readers still use what was emptied.
 const WAITING_REST: Duration = Duration::from_micros(200);
 
 /// The running cleaner; ends when it is dropped.

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    /// What the wall clock said when the monotonic one said 0.
+    /// The wall clock's reading at the monotonic clock's 0.
     wall_at_start_us: u64,
 }
 
 impl Clock {
-    /// Starts the process's clock; to be called once, and copied to every thread.
+    /// Starts the process's clock; call it once, and copy it to every thread.
     pub(crate) fn start() -> Clock {
         let mut clock = Clock { start: Instant::now(), wall_at_start_us: 0 };
         clock.follow_wall_clock();
         clock
     }
 
-    /// Takes up what has been done to the wall clock since; to be called a few times a second.
+    /// Follows changes of the wall clock; call it a few times a second.
     pub(crate) fn follow_wall_clock(&mut self) {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         self.wall_at_start_us = (wall.as_micros() as u64).saturating_sub(self.mono().0);

@@ -4,15 +4,15 @@ use crate::config::CpuList;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
-/// Why a node cannot run where it was told to.
+/// Why a node cannot run on its configured processors.
 #[derive(Debug, thiserror::Error)]
 pub enum CpusError {
-    /// They are not there, or not for this process.
+    /// They do not exist, or not for this process.
     #[error("cannot run on processors {missing}: this process may use {allowed}. Choose others")]
     NotAllowed {
-        /// Those of the list that it may not use.
+        /// The processors of the list that it may not use.
         missing: CpuList,
-        /// Those that it may use.
+        /// The processors that it may use.
         allowed: String,
     },
     /// The operating system refused.
@@ -23,7 +23,7 @@ pub enum CpusError {
 /// Whether this process, and so every node that it starts, may run on these processors.
 ///
 /// # Errors
-/// Those that it may not run on.
+/// The processors that it may not run on.
 pub fn check_cpus(list: &CpuList) -> Result<(), CpusError> {
     let allowed = sched_getaffinity(None).map_err(io::Error::from)?;
     if let Some(missing) = CpuList::new(list.iter().filter(|&cpu| !allowed.is_set(cpu))) {
@@ -34,7 +34,7 @@ pub fn check_cpus(list: &CpuList) -> Result<(), CpusError> {
     Ok(())
 }
 
-/// From now on the calling thread, and every thread that it starts, runs on these processors only.
+/// Restricts the calling thread, and every thread that it starts, to these processors.
 pub(crate) fn run_on(list: &CpuList) -> Result<(), CpusError> {
     check_cpus(list)?;
     let mut chosen = CpuSet::new();

@@ -30,10 +30,10 @@ pub enum DataDirError {
     Refused {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// A coordinator's record in it is of a version that this one does not read.
+    /// A coordinator's record in it has a version that this program does not read.
     #[error(
         "{} is the record of a cluster as development versions of Sidle 0.1.0 kept it, in a redb database, which \
          this version does not read: start the version that wrote it. To start a new cluster, without the old \
@@ -49,12 +49,12 @@ pub enum DataDirError {
         .0.display()
     )]
     IdentityMissing(PathBuf),
-    /// Something happened to it while the node runs.
+    /// It was changed while the node runs.
     #[error("{} {what}", path.display())]
     Disturbed {
         /// The file or folder.
         path: PathBuf,
-        /// What happened, and what to do.
+        /// What happened, and how to mend it.
         what: &'static str,
     },
     /// A file in it is not what this version writes.
@@ -70,11 +70,11 @@ pub enum DataDirError {
     },
 }
 
-/// Who this node is, kept across restarts.
+/// The node's identity, kept across restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Identity {
-    /// The node's name for life.
+    /// The node's name for all its incarnations.
     pub(crate) node: NodeId,
     /// How often it was started: its incarnation's number.
     pub(crate) starts: u64,
@@ -85,12 +85,12 @@ pub(crate) struct Identity {
     pub(crate) found_at: Vec<String>,
 }
 
-/// Whether a file has to be on disk before anything follows from it.
+/// Whether a file has to be on disk before the program goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
-    /// It has.
+    /// It has to be.
     Now,
-    /// The system writes it out when it likes.
+    /// The system writes it out at its own time.
     Later,
 }
 
@@ -99,9 +99,9 @@ pub(crate) enum Sync {
 pub(crate) struct DataDir {
     path: PathBuf,
     lock: Mutex<File>,
-    /// The identity's file, as it was written last.
+    /// The identity's file, as last written.
     identity_file: Mutex<Option<FileKey>>,
-    /// The folders that this start has made, the innermost first, until the node is one that is to be kept.
+    /// The folders made by this start, the innermost first, until the node is to be kept.
     made: Mutex<Vec<PathBuf>>,
 }
 
@@ -110,12 +110,12 @@ const IDENTITY_FILE: &str = "node.json";
 const LAST_MAP_FILE: &str = "last-map.json";
 /// The coordinator's record, on the node that runs it.
 const METADATA_FILE: &str = "coordinator.meta";
-/// The database that development versions kept it in.
+/// The database of development versions' records.
 const OLD_METADATA_FILE: &str = "coordinator.redb";
 /// The cluster's secret, on every node.
 pub(crate) const SECRET_FILE: &str = "cluster.secret";
 
-/// A data directory that is made is its owner's alone.
+/// A new data directory is open to its owner only.
 const FOLDER_MODE: u32 = 0o700;
 
 impl DataDir {
@@ -143,23 +143,23 @@ impl DataDir {
         Ok(dir)
     }
 
-    /// The node has started: what this start has made stays. A start that is refused before leaves nothing of
-    /// a folder that it has made.
+    /// The node has started: its new folders stay. A start that is refused before removes
+    /// every folder that it made.
     pub(crate) fn keep_folder(&self) {
         locked(&self.made).clear();
     }
 
-    /// Where the coordinator keeps the cluster's metadata, on the node that runs it.
+    /// The file of the cluster's metadata, on the coordinator's node.
     pub(crate) fn metadata_path(&self) -> PathBuf {
         self.path.join(METADATA_FILE)
     }
 
-    /// Where the node keeps the last tablet map that it used.
+    /// The file of the last tablet map that the node used.
     pub(crate) fn last_map_path(&self) -> PathBuf {
         self.path.join(LAST_MAP_FILE)
     }
 
-    /// Where the cluster's secret is kept.
+    /// The file of the cluster's secret.
     pub(crate) fn secret_path(&self) -> PathBuf {
         self.path.join(SECRET_FILE)
     }
@@ -198,13 +198,13 @@ impl DataDir {
         Ok(())
     }
 
-    /// The identity's file, as it was written last.
+    /// The identity's file, as last written.
     fn known_file(&self) -> Option<FileKey> {
         *locked(&self.identity_file)
     }
 
-    /// Replaces a file of the directory: it is written aside and renamed. Whole or not at all, whatever
-    /// happens, where it is synced; where it is not, a failure of the system may leave it damaged.
+    /// Replaces a file of the directory: written aside and renamed. With a sync it is whole, or as before
+    /// after any failure. Without one, a failure of the system may leave it damaged.
     pub(crate) fn replace(&self, path: &Path, text: &[u8], sync: Sync) -> Result<FileKey, DataDirError> {
         let fresh = path.with_extension("json.new");
         let write = || -> io::Result<FileKey> {
@@ -225,15 +225,15 @@ impl DataDir {
 }
 
 impl Drop for DataDir {
-    /// Closing the file would not do: a process that this one is just starting still has it, until it runs
+    /// Closing the file is not enough: a child process being started still holds it, until it runs
     /// its program.
     fn drop(&mut self) {
         let made = std::mem::take(&mut *locked(&self.made));
         if let Some((folder, parents)) = made.split_first() {
-            // While the lock is held: what is in there is this start's.
+            // While the lock is held: what is in there was made by this start.
             let _ = fs::remove_dir_all(folder);
             for parent in parents {
-                // Somebody else may have put something there.
+                // Another program may have put something there.
                 let _ = fs::remove_dir(parent);
             }
         }
@@ -241,17 +241,17 @@ impl Drop for DataDir {
     }
 }
 
-/// What a lock guards; a panic elsewhere leaves it whole.
+/// The lock's content; a panic elsewhere leaves it whole.
 fn locked<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
     guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The path by which any process of this machine finds the directory: absolute, without links.
+/// The path by which every process of this machine finds the directory: absolute, without links.
 pub(crate) fn full_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Makes the folder if it is not there, and returns what was made: the folder, its parent and so on.
+/// Makes the folder if it is missing, and returns what was made: the folder, its parent and so on.
 fn create_folder(path: &Path) -> io::Result<Vec<PathBuf>> {
     if path.is_dir() {
         return Ok(Vec::new());
@@ -265,7 +265,7 @@ fn create_folder(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(made)
 }
 
-/// Refuses what is no file: opening a pipe would wait for somebody to open its other end.
+/// Refuses anything but a file: opening a pipe would wait for another program to open its other end.
 fn ensure_is_file(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(io::Error::new(
@@ -297,7 +297,7 @@ pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// A new node's name, or a run's.
+/// The name of a new node, or of a run.
 pub(crate) fn random_node_id() -> io::Result<NodeId> {
     random_bytes().map(NodeId::from_bytes)
 }
@@ -328,7 +328,7 @@ mod tests {
         dir.begin_life().unwrap();
         drop(dir);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        // What was there before stays, with what is in it.
+        // A folder that was there before stays, with its content.
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("mine"), "x").unwrap();
         drop(DataDir::open(&path).unwrap());
@@ -352,7 +352,7 @@ mod tests {
         assert!(refused.contains("development versions of Sidle 0.1.0"), "{refused}");
         assert_eq!(fs::read(&old).unwrap(), b"a database");
         assert!(!folder.path().join(METADATA_FILE).exists());
-        // One that was left beside a record of this version is in nobody's way.
+        // One left beside a record of this version does no harm.
         fs::write(folder.path().join(METADATA_FILE), "a record").unwrap();
         fs::write(folder.path().join(IDENTITY_FILE), "its node's").unwrap();
         DataDir::open(folder.path()).unwrap();

@@ -1,41 +1,41 @@
-//! How many descriptors the process may have open, and how many clients it can therefore serve.
+//! How many descriptors the process may have open, and so how many clients it can serve.
 //!
-//! The limit that a shell gives is often 1,024, or less: it is raised as far as the system allows, at the
-//! start. Where that is not enough for `max_clients`, fewer are served, and everybody is told so.
+//! A shell's limit is often 1,024, or less. At startup it is raised up to the system's bound.
+//! If that is not enough for `max_clients`, fewer are served, and the node reports it.
 
 use crate::control::calls::UNDER_WAY_MAX;
 use crate::door::Bounds;
 use crate::limits::RESERVED_PLACES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Standard streams, the data directory's files, the log, what a resolver or a look into `/proc` opens for a
-/// moment.
+/// Standard streams, the data directory's files, the log, and what a resolver or a read of `/proc` opens for
+/// a moment.
 const FILES: u64 = 24;
-/// What the node opens to others at a time: the conversation with the coordinator or what looks for it, the
-/// lanes of a migration, and the coordinator's calls.
+/// The node's own connections to others at a time: the conversation with the coordinator or the search for
+/// it, the lanes of a migration, and the coordinator's calls.
 const DIALED: u64 = 1 + 2 + UNDER_WAY_MAX as u64;
-/// For each worker: what it forwards over to one other node, for each version of the protocol.
+/// For each worker: its forwarding to one other node, for each version of the protocol.
 const FORWARDING: u64 = 2;
-/// Others' connections to the port between nodes have this part of what the node does not need itself, one in
-/// so many, and more where clients leave it: strangers there take nothing that clients were promised.
+/// Others' bus connections get one part in so many of the descriptors that the node does not need itself,
+/// and more where clients leave it. Strangers there take nothing that clients were promised.
 const DOOR_PART: u64 = 8;
-/// For each thread: its poll, what wakes it, its listener, the spare one to refuse clients with.
+/// For each thread: its poll, its waker, its listener, and the spare one for refusing clients.
 const A_THREAD: u64 = 4;
 /// The threads that are neither workers nor movers: control and cleaner.
 const OTHER_THREADS: u64 = 2;
 
-/// What the process may open, and what follows from it.
+/// The process's limit, and what follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// How many descriptors the node needs beside those of its clients, those of other nodes included.
+    /// How many descriptors the node needs beside its clients', other nodes' included.
     own: u64,
     /// How many connections other nodes may have.
     pub(crate) door: Bounds,
-    /// How many clients can be served at most, whatever the settings say.
+    /// How many clients can be served at most, whatever the settings.
     pub(crate) servable_clients: u64,
 }
 
-/// The node needs more descriptors than it may have, before the first client has come.
+/// The node needs more descriptors than it may have, before its first client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the process may open {limit} files, and this node needs {needed} before it can serve a client: \
@@ -47,7 +47,7 @@ pub struct TooFewDescriptors {
 }
 
 impl Plan {
-    /// The plan for so many threads and clients under a limit.
+    /// The plan for these threads and clients under a limit.
     fn new(workers: usize, movers: usize, wanted: usize, limit: u64) -> Result<Plan, TooFewDescriptors> {
         let threads = (workers + movers) as u64 + OTHER_THREADS;
         let fixed =
@@ -62,7 +62,7 @@ impl Plan {
         Ok(Plan { own, door, servable_clients: limit - own })
     }
 
-    /// Raises the limit of this process as far as the system allows, and plans with what it then is.
+    /// Raises this process's limit to the system's bound, and plans with the result.
     ///
     /// # Errors
     /// Not even one client could be served.
@@ -82,13 +82,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How many of the clients that the settings ask for are served.
+    /// How many of the clients in the settings are served.
     pub(crate) fn clients(&self, wanted: usize) -> u64 {
         self.servable_clients.min(wanted as u64)
     }
 }
 
-/// Raises the soft limit to the hard one, and returns what it is then.
+/// Raises the soft limit to the hard one, and returns the result.
 fn raised_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
@@ -126,7 +126,7 @@ mod tests {
             let plan = Plan::new(2, 1, wanted, limit).unwrap();
             let (door, clients) = (plan.door.total() as u64, plan.servable_clients);
             assert!(door >= door_least && clients >= clients_least, "{limit}: {plan:?}");
-            // With the node's own means that is all there is.
+            // The node's own needs use up all of them.
             let others = FILES + DIALED + A_THREAD * 5 + FORWARDING * 2 + RESERVED_PLACES as u64;
             assert_eq!(others + door + clients, limit);
         }

@@ -1,13 +1,13 @@
-//! What a node must have before other machines may reach it: a password for clients, a secret for nodes.
+//! What a node needs before other machines may reach it: a password for clients, a secret for nodes.
 //!
-//! Both ports listen at one address, and so one rule holds for both. A secret that is in the data directory
-//! at the start counts as given, however it came there: it has been there for the operator to copy.
+//! Both ports listen at one address, so one rule holds for both. A secret in the data directory
+//! at startup counts as given, whatever its source: the operator could have copied it.
 
 use crate::cluster_secret::is_loopback;
 use crate::config::Config;
 use std::net::IpAddr;
 
-/// A node that would take orders from anyone on the network.
+/// A node that would obey anyone on the network.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "other machines can reach this node at {bind}, and it has {}.{}{} Or let it listen on this machine only: \
@@ -34,7 +34,7 @@ const fn lacking(password: bool, secret: bool) -> &'static str {
     }
 }
 
-/// Refuses to be reachable for other machines without password and secret. `has_secret`: whether one is given
+/// Refuses exposure to other machines without password and secret. `has_secret`: whether one is given
 /// or in the data directory.
 pub(crate) fn check(config: &Config, has_secret: bool) -> Result<(), Exposed> {
     let bind: IpAddr = config.network.bind.parse().expect("the settings were checked");

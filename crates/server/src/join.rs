@@ -1,17 +1,17 @@
-//! Finding a cluster from the address of one of its nodes.
+//! Finds a cluster from the address of one of its nodes.
 //!
-//! People name a node by the address that clients use. The node's tablet map, asked for over the client
-//! protocol, names everyone's bus address. Nothing that is learnt here is believed: whoever answers at a bus
-//! address has to prove that he belongs to the cluster ([`crate::door`]).
+//! Operators name a node by its client address. Its tablet map, requested over the client
+//! protocol, names every node's bus address. Nothing learnt here is trusted: the process at a bus
+//! address has to prove that it belongs to the cluster ([`crate::door`]).
 //!
-//! Whoever has the cluster's secret gives no password here: who answers at a client address has proven
-//! nothing. Where the map cannot be had without one, the port for nodes can (SIDLE.BUS), and there both ends
+//! A node that has the cluster's secret sends no password here: the process at a client address has proven
+//! nothing. If the map needs a password, the bus port's number does not (SIDLE.BUS), and there both ends
 //! prove themselves.
 //!
-//! A node of this machine, asked over loopback, names its data directory as well (`CONFIG GET dir`), where
-//! the cluster's secret is. It is read only if this user alone can have put it there
-//! ([`cluster_secret::of_neighbour`]). Only then does the password go to somebody who has proven nothing: to
-//! whoever listens at that port of this machine.
+//! A node of this machine, asked over loopback, also names its data directory (`CONFIG GET dir`), which holds
+//! the cluster's secret. It is read only if this user alone can have put it there
+//! ([`cluster_secret::of_neighbour`]). Only then does the password go to an unproven process: the one
+//! that listens at that port of this machine.
 
 use crate::address::split_host_port;
 use crate::cluster_secret::{self, SecretFileError, is_loopback};
@@ -31,7 +31,7 @@ use tokio::time::timeout;
 
 /// How long one node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// What a node may answer: its map, which is the longest, and settings. Who answers has proven nothing.
+/// The bounds of a node's answers: its map, the longest, and settings. The node has proven nothing.
 const ANSWERS: ReplyLimits = ReplyLimits {
     line_bytes: 4 << 10,
     bulk_bytes: MAP_BYTES_MAX,
@@ -41,11 +41,11 @@ const ANSWERS: ReplyLimits = ReplyLimits {
 };
 /// The largest map that is read, as between nodes.
 const MAP_BYTES_MAX: usize = sidle_wire::limits::REQUEST_BODY_BYTES_MAX;
-/// Every node of a cluster knows where its coordinator is: so many of them are asked at most.
+/// Every node of a cluster knows its coordinator's address: at most this many are asked.
 const ADDRESSES_MAX: usize = 64;
-/// How far the port for nodes is above that for clients, where `bus_port` is "auto".
+/// How far the bus port lies above the client port, where `bus_port` is "auto".
 const USUAL_BUS_OFFSET: u16 = 10_000;
-/// So much of an error is shown.
+/// How much of an error is shown.
 const SHOWN_CHARACTERS: usize = 200;
 
 /// Where to look for the coordinator.
@@ -55,11 +55,11 @@ pub(crate) struct Search {
     pub(crate) join: String,
     /// The cluster's password; empty: none.
     pub(crate) password: String,
-    /// Bus addresses that are known already, the best first.
+    /// Bus addresses known already, the best first.
     pub(crate) found_at: watch::Receiver<Vec<String>>,
-    /// Whether this process has talked to the coordinator.
+    /// Whether this process has reached the coordinator.
     pub(crate) found: bool,
-    /// Where a secret that is found is tried.
+    /// Where a found secret is tried.
     pub(crate) door: Door,
     /// What was logged of the node to join.
     pub(crate) complaints: Repeated,
@@ -67,8 +67,8 @@ pub(crate) struct Search {
 
 impl Search {
     /// Bus addresses to try, the best first. Until this process has found the coordinator, the node to join
-    /// is asked first: whoever names one knows better than what the data directory remembers. Later it is
-    /// asked when nothing else is known.
+    /// is asked first: the operator knows better than what the data directory remembers. Later it is
+    /// asked if nothing else is known.
     pub(crate) async fn addresses(&mut self) -> Vec<String> {
         let found_at = self.found_at.borrow().clone();
         let lacks_secret = !self.door.is_certain();
@@ -122,16 +122,16 @@ impl Search {
     }
 }
 
-/// Why a node could not be asked for its cluster.
+/// Why a node did not name its cluster.
 #[derive(Debug, thiserror::Error)]
 enum JoinError {
     /// The network.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// Nothing came.
+    /// No answer came.
     #[error("no answer in time")]
     TimedOut,
-    /// It answered something else.
+    /// The answer was something else.
     #[error("it answers {0}")]
     Refused(String),
     /// It wants a password that this node does not have.
@@ -140,7 +140,7 @@ enum JoinError {
          file of settings"
     )]
     Password(String),
-    /// It does not speak as a node does.
+    /// It does not answer as a node does.
     #[error("it is not a Sidle node: give the address that its clients use ({0})")]
     Foreign(String),
     /// It is on another machine.
@@ -150,7 +150,7 @@ enum JoinError {
          give it with --cluster-secret-file"
     )]
     Distant,
-    /// Its secret cannot be read, or not be trusted.
+    /// Its secret is unreadable, or not to be trusted.
     #[error(
         "{0}. A node finds the secret of a node that the same user runs on the same machine; else copy \
          {SECRET_FILE} from that node's data directory into this node's, or give it with --cluster-secret-file"
@@ -158,7 +158,7 @@ enum JoinError {
     Secret(SecretFileError),
 }
 
-/// The part of the tablet map that is needed here.
+/// The part of the tablet map needed here.
 #[derive(Deserialize)]
 struct Map {
     nodes: Vec<MapNode>,
@@ -170,15 +170,15 @@ struct MapNode {
     bus_addr: String,
 }
 
-/// What is learnt of a node.
+/// What a node's answers yield.
 struct Answer {
     /// Bus addresses of its cluster.
     addresses: Vec<String>,
-    /// What may be its cluster's secret, if that was asked for.
+    /// What may be its cluster's secret, if it was requested.
     secret: Option<sidle_handshake::ClusterSecret>,
 }
 
-/// Asks the node at a client address for its cluster, and gives no password: this node has the cluster's
+/// Asks the node at a client address for its cluster, and sends no password: this node has the cluster's
 /// secret.
 async fn ask(node: &str) -> Result<Answer, JoinError> {
     let mut asked = Asked::connect(node).await?;
@@ -189,7 +189,7 @@ async fn ask(node: &str) -> Result<Answer, JoinError> {
     Ok(Answer { addresses, secret: None })
 }
 
-/// Asks the node at a client address of this machine for its cluster, and for where its secret is.
+/// Asks the node at a client address of this machine for its cluster and its secret's folder.
 /// `password`: the cluster's; empty: none.
 async fn ask_for_secret(node: &str, password: &str) -> Result<Answer, JoinError> {
     let mut neighbour = Asked::connect(node).await?;
@@ -198,7 +198,7 @@ async fn ask_for_secret(node: &str, password: &str) -> Result<Answer, JoinError>
     }
     if !password.is_empty() {
         match neighbour.request(&[b"AUTH", password.as_bytes()]).await {
-            // It has none, or what follows says so.
+            // It has none, or the next answers report it.
             Ok(_) | Err(JoinError::Refused(_)) => {}
             Err(error) => return Err(error),
         }
@@ -210,8 +210,8 @@ async fn ask_for_secret(node: &str, password: &str) -> Result<Answer, JoinError>
     Ok(Answer { addresses, secret: Some(secret) })
 }
 
-/// Where nodes connect to the one at a client address: at this port, or at the usual one. The host as it was
-/// named, and as it was reached: a node knows itself by either.
+/// The bus addresses of the node at a client address: at this port, or at the usual one. The host as
+/// named, and as reached: a node knows itself by either.
 fn bus_addresses_at(node: &str, reached: IpAddr, port: Option<u16>) -> Vec<String> {
     let Some((host, client_port)) = split_host_port(node) else { return Vec::new() };
     let Some(port) = port.or_else(|| client_port.checked_add(USUAL_BUS_OFFSET)) else { return Vec::new() };
@@ -230,7 +230,7 @@ fn data_dir(setting: &Value) -> Option<PathBuf> {
     dir.is_absolute().then_some(dir)
 }
 
-/// A node that is being asked.
+/// A node being asked.
 struct Asked {
     stream: TcpStream,
     parser: ReplyParser,
@@ -252,19 +252,19 @@ impl Asked {
         })?;
         let json = map.as_bytes().ok_or_else(|| JoinError::Foreign("its map is no text".to_owned()))?;
         let map: Map = serde_json::from_slice(json).map_err(|error| JoinError::Foreign(error.to_string()))?;
-        // The one that was named is known to answer.
+        // The named one is known to answer.
         let (named, others): (Vec<MapNode>, Vec<MapNode>) =
             map.nodes.into_iter().partition(|known| known.client_addr == node);
         let known = named.into_iter().chain(others).take(ADDRESSES_MAX);
         Ok(known.map(|node| node.bus_addr).collect())
     }
 
-    /// The bus addresses of the node itself, which it tells without a password.
+    /// The bus addresses of the node itself, which need no password.
     async fn where_nodes_connect(&mut self, node: &str) -> Result<Vec<String>, JoinError> {
         let reached = self.stream.peer_addr()?.ip();
         let port = match self.request(&[b"SIDLE.BUS"]).await {
             Ok(Value::Integer(port)) => u16::try_from(port).ok(),
-            // Of another release: it listens where nodes usually do, or is not found.
+            // Of another release: its bus port is the usual one, or it is not found.
             Ok(_) | Err(JoinError::Refused(_)) => None,
             Err(error) => return Err(error),
         };
@@ -294,7 +294,7 @@ impl Asked {
     }
 }
 
-/// A stranger's text as the log may show it.
+/// A stranger's text in a form fit for the log.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN_CHARACTERS).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }

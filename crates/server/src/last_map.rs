@@ -1,12 +1,12 @@
-//! The last tablet map that this node used, kept in the data directory for its next incarnation.
+//! The last tablet map used by this node, kept in the data directory for its next incarnation.
 //!
-//! Purpose: a node that restarts while the coordinator is away knows who owns what, so that cluster clients
-//! that ask it find the nodes that are healthy. It shows the map, and serves nothing by it.
+//! Purpose: a node that restarts while the coordinator is away knows the owners, so that cluster clients
+//! that ask it find the healthy nodes. It shows the map, and serves nothing by it.
 //!
 //! The file is written aside and renamed, on a thread of its own: the control thread has range tables to
-//! publish meanwhile. It is not synced: each change of the map would have to, on every node, and the
-//! coordinator's commits would wait for the same disk. A power failure within the half minute in which the
-//! system writes it out costs what the file is worth. What cannot be read, or is not of this node, its
+//! publish. It is not synced: every node would have to sync each change of the map, and the
+//! coordinator's commits would wait for the same disk. A power failure within the half minute before the
+//! system writes it out loses the file. A file that is unreadable, or not of this node, its
 //! cluster and an earlier incarnation, is left alone with a warning.
 //!
 //! Ownership: the control thread reads it once at the start, the keeper's thread writes it.
@@ -33,7 +33,7 @@ pub(crate) struct LastMap {
     cluster: ClusterId,
     /// The incarnation of the node that used the map.
     starts: u64,
-    /// The node whose process ran the coordinator, as far as known.
+    /// The node whose process ran the coordinator, if known.
     pub(crate) coordinator: Option<NodeId>,
     pub(crate) map: Arc<TabletMap>,
 }
@@ -56,7 +56,7 @@ impl LastMap {
         })
     }
 
-    /// What an earlier incarnation left, if it is of any use.
+    /// An earlier incarnation's map, if it is usable.
     pub(crate) fn load(data_dir: &DataDir, identity: &Identity) -> Option<LastMap> {
         let path = data_dir.last_map_path();
         let read = match read_file(&path) {
@@ -89,7 +89,7 @@ impl LastMap {
     }
 }
 
-/// Writes the newest map that it is given.
+/// Writes the newest map given to it.
 pub(crate) struct MapKeeper {
     data_dir: Arc<DataDir>,
     /// Whether the newest map that was written should be in the data directory.
@@ -108,14 +108,14 @@ impl MapKeeper {
         Ok(MapKeeper { data_dir, is_written, maps: Some(maps), thread: Some(thread) })
     }
 
-    /// Whether what was written has gone from the data directory, and is to be kept anew; told once.
+    /// Whether the written map has gone from the data directory and must be kept anew; reported once.
     pub(crate) fn has_lost_it(&self) -> bool {
         self.is_written.load(Ordering::Acquire)
             && !self.data_dir.last_map_path().exists()
             && self.is_written.swap(false, Ordering::AcqRel)
     }
 
-    /// Has a map written, unless a newer one comes before its turn.
+    /// Queues a map for writing; a newer one replaces it until its turn.
     pub(crate) fn keep(&self, map: LastMap) {
         if let Some(maps) = &self.maps {
             // The thread ends only with the keeper.
@@ -125,7 +125,7 @@ impl MapKeeper {
 }
 
 impl Drop for MapKeeper {
-    /// What was to be written is written when this returns.
+    /// Every queued map is written when this returns.
     fn drop(&mut self) {
         self.maps = None;
         if let Some(thread) = self.thread.take() {

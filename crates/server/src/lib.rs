@@ -1,6 +1,6 @@
 //! Sockets, threads and clocks around a node.
 
-// The edge: what the pure crates are given as arguments is read here.
+// The edge: the arguments of the pure crates are read here.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod address;

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, Debug)]
 pub(crate) struct ClientLimits {
     requests: Limits,
-    /// How long it may take to give the password; `None`: as long as it likes.
+    /// How long it may take to give the password; `None`: no limit.
     pub(crate) password_patience_us: Option<u64>,
-    /// The places that clients take.
+    /// The clients' places.
     pub(crate) places: Arc<Places>,
 }
 
 impl ClientLimits {
-    /// The limits that the settings ask for, on a node with so much memory for its data.
+    /// The limits in the settings, on a node with this much memory for its data.
     pub(crate) fn new(config: &LimitsConfig, memory_bytes: u64) -> ClientLimits {
         let requests = Limits {
             arguments: config.arguments as usize,
@@ -30,15 +30,15 @@ impl ClientLimits {
         ClientLimits { requests, password_patience_us, places: Arc::default() }
     }
 
-    /// The limits of what other nodes forward: their own clients' limits were theirs to judge. What this
-    /// node's memory could not hold is refused.
+    /// The limits of other nodes' forwarded requests: those nodes judge their clients' limits. A request that
+    /// exceeds this node's memory is refused.
     pub(crate) fn forwarded(&self) -> Limits {
         let (held_bytes, query_buffer_bytes) = (self.requests.held_bytes, u32::MAX as usize);
         Limits { held_bytes, query_buffer_bytes, ..Limits::default() }
     }
 
-    /// The limits of requests on a new connection: what all connections together may hold bounds one of them
-    /// too, and CONFIG SET may have changed that.
+    /// The limits of requests on a new connection. The bound of all connections together bounds each of them
+    /// too, and CONFIG SET may have changed it.
     pub(crate) fn requests(&self, config: &Config) -> Limits {
         Limits {
             held_bytes: usize::try_from(config.held_bytes()).unwrap_or(usize::MAX),
@@ -48,8 +48,8 @@ impl ClientLimits {
     }
 }
 
-/// How many places are kept for operators on the node's own machine, beyond those for clients. Clients that
-/// turn out to be none have them for a moment each.
+/// How many places are kept for operators on the node's own machine, beyond the clients'. A client that
+/// turns out to be no operator holds one for a moment.
 pub(crate) const RESERVED_PLACES: usize = 64;
 
 /// Places for clients, over all workers.
@@ -60,12 +60,12 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Takes one of `most` places until the value returned is dropped; `None` when all are taken.
+    /// Takes one of `most` places until the returned value is dropped; `None` if all are taken.
     pub(crate) fn take(self: &Arc<Places>, most: usize) -> Option<Place> {
         take_one(&self.taken, most).then(|| Place { places: Arc::clone(self), is_reserved: false })
     }
 
-    /// Takes one of the places kept for operators. `makes_room`: called when all are taken; whether one of
+    /// Takes one of the operators' places. `makes_room`: called if all are taken; returns whether one of
     /// them will soon be free.
     pub(crate) fn take_reserved(self: &Arc<Places>, makes_room: impl FnOnce() -> bool) -> Option<Place> {
         let is_taken = take_one(&self.reserved_taken, RESERVED_PLACES)
@@ -88,7 +88,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether it is one of those kept for operators.
+    /// Whether it is one of the operators' places.
     pub(crate) fn is_reserved(&self) -> bool {
         self.is_reserved
     }

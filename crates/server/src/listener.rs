@@ -1,4 +1,4 @@
-//! Listening sockets: one for each worker on the same port, so that the kernel spreads connections over them.
+//! Listening sockets: one per worker on the same port, so that the kernel spreads connections over them.
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 /// Why a port could not be listened on.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody listens there already.
+    /// Another process listens there already.
     #[error(
         "{what} port {address} is in use: another server listens there. Stop it, or choose another port \
          ({flag} PORT; 0 takes any free one)"
@@ -17,13 +17,13 @@ pub enum ListenError {
         what: &'static str,
         /// The flag that chooses it.
         flag: &'static str,
-        /// What was to be listened on.
+        /// The address to listen on.
         address: SocketAddr,
     },
-    /// The address is another machine's, or nobody's.
+    /// The address is another machine's, or no machine's.
     #[error("{ip} is not an address of this machine: choose another one with --bind")]
     NotOurs {
-        /// What was to be listened on.
+        /// The address to listen on.
         ip: IpAddr,
     },
     /// The system refused for another reason.
@@ -31,9 +31,9 @@ pub enum ListenError {
     Refused {
         /// Which of the node's ports.
         what: &'static str,
-        /// What was to be listened on.
+        /// The address to listen on.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -51,7 +51,7 @@ pub(crate) const CLIENT_PORT: Port = Port { what: "client", flag: "--port" };
 pub(crate) const BUS_PORT: Port = Port { what: "bus", flag: "--bus-port" };
 
 impl Port {
-    /// Listens with `count` sockets on one port; all of them on the port that the first got when it is 0.
+    /// Listens with `count` sockets on one port; if it is 0, all use the first socket's port.
     pub(crate) fn listen(
         self,
         ip: IpAddr,
@@ -65,8 +65,8 @@ impl Port {
             io::ErrorKind::AddrNotAvailable => ListenError::NotOurs { ip },
             _ => ListenError::Refused { what: self.what, address, error },
         };
-        // With SO_REUSEPORT a second server of the same user would share the port without a word, and take
-        // half of the clients. A socket without the option finds out.
+        // With SO_REUSEPORT a second server of the same user would silently share the port, and take
+        // half of the clients. A socket without the option detects it.
         if port != 0 {
             bound(address, false).map_err(|error| refused(error, address))?;
         }

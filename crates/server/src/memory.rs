@@ -1,20 +1,20 @@
-//! How much memory the node's data takes: what the settings ask for, checked before anything is taken.
+//! The memory for the node's data: the amount in the settings, checked before any is taken.
 
 use crate::config::{Config, Size};
 use crate::process;
 use sidle_store::{StoreConfig, StoreError};
 use sidle_types::words::counted;
 
-/// Memory that is assumed where the machine does not tell.
+/// The memory assumed of a machine that does not report it.
 const ASSUMED_MACHINE_BYTES: u64 = 2 << 30;
-/// What a node that takes all of its memory at the start leaves of the machine's free memory: for its
+/// What a node that takes all of its memory at startup leaves of the machine's free memory: for its
 /// threads, connections, and what else runs there.
 const SPARED_BYTES: u64 = 64 << 20;
 
-/// Memory that a node cannot have. The message says what to set.
+/// Memory that a node cannot have. The message names the setting to change.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
-    /// The threads that write would have too little of it.
+    /// Too little for the threads that write.
     #[error(
         "{asked} of memory are too little for {threads}: set --max-memory (`[memory] max_memory`) to at least {least}, \
          or start fewer --workers"
@@ -24,18 +24,18 @@ pub enum MemoryError {
         asked: Size,
         /// The threads that write.
         threads: String,
-        /// The least that does.
+        /// The least that works.
         least: Size,
     },
-    /// Addresses do not reach so far.
+    /// Too much for addresses.
     #[error("{asked} of memory are too much: set --max-memory (`[memory] max_memory`) to at most {most}")]
     TooMuch {
         /// What was asked for.
         asked: Size,
-        /// The most that does.
+        /// The most that works.
         most: Size,
     },
-    /// It is to be taken at the start, and is not there.
+    /// It is to be taken at startup, and is not free.
     #[error(
         "--preallocate takes all of {asked} at the start, and this machine has less: set --max-memory (`[memory] \
          max_memory`) to at most {most}, or leave --preallocate out"
@@ -43,7 +43,7 @@ pub enum MemoryError {
     NotThere {
         /// What was asked for.
         asked: Size,
-        /// The most that is there.
+        /// The most that is free.
         most: Size,
     },
 }
@@ -51,7 +51,7 @@ pub enum MemoryError {
 /// How the store is built.
 ///
 /// # Errors
-/// What the settings ask for cannot be had.
+/// The amount in the settings is not available.
 pub(crate) fn store_config(config: &Config) -> Result<StoreConfig, MemoryError> {
     let half_of_machine = || Size(process::machine_memory_bytes().unwrap_or(ASSUMED_MACHINE_BYTES) / 2);
     let memory_bytes = config.memory.max_memory.unwrap_or_else(half_of_machine).0;
@@ -66,7 +66,7 @@ pub(crate) fn store_config(config: &Config) -> Result<StoreConfig, MemoryError> 
     Ok(store)
 }
 
-/// `available_bytes`: what of the machine's memory is free; `None` where it does not tell.
+/// `available_bytes`: the machine's free memory; `None` if it is not reported.
 fn check(store: &StoreConfig, threads: String, available_bytes: Option<u64>) -> Result<(), MemoryError> {
     let asked = Size(store.memory_bytes);
     let most_there = available_bytes.unwrap_or(u64::MAX).saturating_sub(SPARED_BYTES);
@@ -75,7 +75,7 @@ fn check(store: &StoreConfig, threads: String, available_bytes: Option<u64>) -> 
             Err(MemoryError::TooLittle { asked, threads, least: Size(least) })
         }
         _ if store.preallocate && asked.0 > most_there => {
-            // In whole MiB, which reads better.
+            // In whole MiB, which read better.
             Err(MemoryError::NotThere { asked, most: Size(most_there >> 20 << 20) })
         }
         Err(StoreError::MemoryBytes { most, .. }) => Err(MemoryError::TooMuch { asked, most: Size(most) }),
@@ -92,7 +92,7 @@ mod tests {
         check(&store, "2 workers and 1 mover".into(), Some(4 << 30)).map_err(|error| error.to_string())
     }
 
-    /// What stands behind these words.
+    /// The size that follows these words.
     fn size_after(text: &str, words: &str) -> u64 {
         let rest = &text[text.find(words).unwrap_or_else(|| panic!("{words}: {text}")) + words.len()..];
         let size = rest.split([',', ' ']).next().expect("a size");

@@ -1,14 +1,14 @@
-//! What is measured of the process and the machine from time to time; 0 where the system says nothing.
+//! Periodic measurements of the process and the machine; 0 where the system reports nothing.
 
 use sidle_node::table::{CommandId, commands};
 use sidle_node::{Gauges, NodeShared, WorkerStats};
 use sidle_types::MonotonicUs;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Over how long a time rates are measured: Redis averages over 16 samples of 100 ms.
+/// The window for rates: Redis averages over 16 samples of 100 ms.
 const RATE_WINDOW_US: u64 = 1_600_000;
 
-/// Over so many of these it is remembered what one connection held at most: as long as in Redis, 8 seconds.
+/// The most that one connection held is remembered over this many windows: 8 seconds, as in Redis.
 const SAMPLES_PER_WINDOW: u32 = 5;
 
 /// The kernel counts CPU time in hundredths of a second on every Linux there is.
@@ -27,7 +27,7 @@ pub(crate) fn machine_memory_bytes() -> Option<u64> {
     memory_line("MemTotal:")
 }
 
-/// What of it can be had without swapping.
+/// The memory available without swapping.
 pub(crate) fn available_memory_bytes() -> Option<u64> {
     memory_line("MemAvailable:")
 }
@@ -66,7 +66,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// To be called a few times a second.
+    /// Call it a few times a second.
     pub(crate) fn sample(&mut self, now: MonotonicUs, shared: &NodeShared) {
         let elapsed_us = now.since(self.since);
         if elapsed_us < RATE_WINDOW_US {
@@ -97,7 +97,7 @@ fn command_calls(worker: &WorkerStats) -> u64 {
     (0..commands().all().len()).map(|id| worker.command(CommandId(id as u16)).calls.read()).sum()
 }
 
-/// Refreshes the gauges that the operating system knows.
+/// Refreshes the gauges that come from the operating system.
 pub(crate) fn refresh(gauges: &Gauges) {
     if let Some(bytes) = resident_bytes() {
         gauges.resident_bytes.store(bytes, Relaxed);

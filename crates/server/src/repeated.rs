@@ -1,10 +1,10 @@
-//! What would be logged again and again: at once the first time, and then every now and then, with how often
-//! it happened meanwhile.
+//! Repeated log messages: logged at once the first time, then every now and then with how often
+//! they occurred meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How often the same is logged.
+/// The interval between two logs of the same text.
 const LOG_AGAIN: Duration = Duration::from_secs(30);
 /// How many different texts are remembered.
 const TEXTS_MAX: usize = 256;
@@ -41,7 +41,7 @@ impl Repeated {
         Some(text.to_owned())
     }
 
-    /// What is logged next is new.
+    /// Makes the next text a new one.
     pub(crate) fn forget(&mut self) {
         self.logged.clear();
     }

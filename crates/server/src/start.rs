@@ -1,8 +1,8 @@
 //! From settings to a running node, and to its end.
 //!
-//! The threads: workers serve clients; movers move data between nodes (on threads of their own unless the
-//! settings say otherwise); the cleaner gives the log's dead bytes back; the coordinator, where it is
-//! on this node, commits to its disk; the control thread, which is the one that called [`run`], does
+//! The threads: workers serve clients; movers move data between nodes (by default on threads of
+//! their own); the cleaner gives the log's dead bytes back; the coordinator, if it is
+//! on this node, commits to its disk; the control thread, which called [`run`], does
 //! everything else.
 
 use crate::bus::LargeFrames;
@@ -37,13 +37,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{Notify, mpsc};
 
-/// Why a node could not be started. The message says what to do.
+/// Why a node could not be started. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The data directory cannot be used.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
-    /// The cluster's secret is not known, or cannot be used.
+    /// The cluster's secret is unknown or unusable.
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// Other machines could reach a node that lets anyone in.
@@ -52,16 +52,16 @@ pub enum StartError {
     /// A port cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The memory cannot be had.
+    /// The memory is not available.
     #[error("cannot set up the memory: {0}")]
     Memory(#[from] MemoryError),
-    /// The system does not give it.
+    /// The system refuses it.
     #[error("cannot set up the memory: {0}. Set less with --max-memory (`[memory] max_memory`)")]
     Store(#[from] StoreError),
-    /// The coordinator cannot read what it had written.
+    /// The coordinator cannot read its own record.
     #[error("the cluster's metadata in the data directory cannot be used: {0}")]
     Metadata(#[from] MetaError),
-    /// The coordinator's record is not where it was.
+    /// The coordinator's record is missing.
     #[error(
         "the data directory {0} belongs to the node that coordinates its cluster, and the cluster's record, \
          coordinator.meta, is missing: put it back. (If this node never was the coordinator, start it with \
@@ -75,7 +75,7 @@ pub enum StartError {
          this node another directory with --dir"
     )]
     CoordinatorJoins(String),
-    /// The host that others are to be told is none.
+    /// The host to announce is invalid.
     #[error("cannot be reached at '{host}': {why}. Set --advertise to a host name or an address")]
     Advertise {
         /// The host.
@@ -83,16 +83,16 @@ pub enum StartError {
         /// What is wrong with it.
         why: String,
     },
-    /// Nobody has said at which of its addresses others reach it.
+    /// The settings do not name the address at which others reach it.
     #[error(
         "it listens on every interface ({0}), and which address others are to use is not known: name it with \
          --advertise HOST, or listen on that one only with --bind ADDRESS"
     )]
     NoAddress(IpAddr),
-    /// It may not run where it was told to.
+    /// Its processors are not usable.
     #[error(transparent)]
     Cpus(#[from] CpusError),
-    /// It could serve nobody.
+    /// It could not serve a single client.
     #[error(transparent)]
     TooFewDescriptors(#[from] TooFewDescriptors),
     /// The operating system refused.
@@ -101,7 +101,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether other settings would do: nothing is wrong with the machine, or with what is kept on it.
+    /// Whether other settings would help: nothing is wrong with the machine, or with what is kept on it.
     pub const fn is_of_settings(&self) -> bool {
         use StartError::{Advertise, CoordinatorJoins, Cpus, Exposed, Memory, NoAddress};
         matches!(
@@ -111,10 +111,10 @@ impl StartError {
     }
 }
 
-/// Runs a node until it is told to stop. `config_file`: where the settings came from, for INFO.
+/// Runs a node until it is asked to stop. `config_file`: the settings' source, for INFO.
 pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError> {
     let clock = Clock::start();
-    // First of all: threads run where the one runs that starts them.
+    // First of all: threads inherit the processors of the thread that starts them.
     if let Auto::Value(list) = &config.node.cpu_list {
         cpus::run_on(list)?;
     }
@@ -171,7 +171,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     Ok(())
 }
 
-/// What a node stands on before it has any thread.
+/// A node's parts that exist before its threads.
 struct Ground {
     identity: Identity,
     data_dir: Arc<DataDir>,
@@ -212,7 +212,7 @@ impl Ground {
     }
 }
 
-/// What every worker and mover is given.
+/// The parts given to every worker and mover.
 struct Around {
     clock: Clock,
     parts: NodeParts,
@@ -271,7 +271,7 @@ impl Around {
     }
 }
 
-/// Whether the coordinator's record is where it should be, and only there.
+/// Checks that the coordinator's record is in its place, and only there.
 fn check_record(config: &Config, data_dir: &DataDir, identity: &Identity) -> Result<(), StartError> {
     let (has_record, joins) = (data_dir.metadata_path().exists(), !config.node.join.is_empty());
     let dir = || config.data_dir().display().to_string();
@@ -302,7 +302,7 @@ impl Sockets {
         Ok(Sockets { client_address: clients[0].local_addr()?, bus_address: bus.local_addr()?, clients, bus })
     }
 
-    /// What the cluster is told of this node.
+    /// What is announced of this node.
     fn node_info(&self, config: &Config, identity: &Identity) -> Result<NodeInfo, StartError> {
         let host = advertised_host(config, self.client_address.ip(), &identity.found_at)?;
         let address = |port: u16| {
@@ -318,7 +318,7 @@ impl Sockets {
     }
 }
 
-/// The host that others reach this node at. `found_at`: where the cluster was found before.
+/// The host at which others reach this node. `found_at`: where the cluster was found before.
 fn advertised_host(config: &Config, bound: IpAddr, found_at: &[String]) -> Result<String, StartError> {
     if let Auto::Value(host) = &config.network.advertise {
         return Ok(host.clone());
@@ -326,7 +326,7 @@ fn advertised_host(config: &Config, bound: IpAddr, found_at: &[String]) -> Resul
     if !bound.is_unspecified() {
         return Ok(bound.to_string());
     }
-    // Listening everywhere: the address from which the cluster is reached is one that it can reach.
+    // Listening everywhere: the cluster reaches the node at the address that reaches the cluster.
     let towards = |there: &String| -> io::Result<IpAddr> {
         let socket = UdpSocket::bind(SocketAddr::new(bound, 0))?;
         socket.connect(there)?;
@@ -370,8 +370,8 @@ fn node_parts(
     Ok(NodeParts { store, shared: Arc::new(shared), published: Arc::new(published) })
 }
 
-/// Until the node has joined again it shows the others by the map of its earlier incarnation, and serves
-/// nothing. To be called before there are workers.
+/// Until the node has joined again it shows the others by its earlier incarnation's map, and serves
+/// nothing. Call it before there are workers.
 fn show_last_map(parts: &NodeParts, info: &NodeInfo, last: &LastMap) {
     tracing::info!(
         "until it has joined again, this node shows tablet map {} of its earlier incarnation",
@@ -380,7 +380,7 @@ fn show_last_map(parts: &NodeParts, info: &NodeInfo, last: &LastMap) {
     let _no_worker_yet = parts.published.publish(Arc::new(RangeTable::remembered(info.clone(), &last.map)));
 }
 
-/// The settings under the names that CONFIG GET knows.
+/// The settings under the names of CONFIG GET.
 fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<(&'static str, String)> {
     let dir = data_dir::full_path(&config.data_dir());
     vec![
@@ -422,7 +422,7 @@ struct Threads {
 }
 
 impl Threads {
-    /// Gives the movers threads, or to each worker those whose work it does beside its own.
+    /// Gives the movers threads, or assigns each to a worker, which does its work too.
     fn start_movers(
         &mut self,
         setups: Vec<MoverSetup>,

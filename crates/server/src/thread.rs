@@ -6,28 +6,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::thread::{Builder, JoinHandle};
 
-/// How much lower than the workers' priority the cleaner's is, in the scheduler's nice levels.
+/// How much lower the cleaner's priority is than the workers', in the scheduler's nice levels.
 const NICENESS: i32 = 10;
 
-/// Starts a thread of the node. A panic on it is a broken invariant, and ends the process: a node that goes
-/// on without one of its threads would hang its clients, and could not be told from a healthy one.
+/// Starts a thread of the node. A panic on it is a broken invariant, and ends the process: without one
+/// of its threads a node would hang its clients, and look like a healthy one.
 pub(crate) fn start(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Builder::new().name(name.clone()).spawn(move || {
-        // What a panic leaves half done is never looked at again.
+        // A panic's half-done work is never used again.
         if catch_unwind(AssertUnwindSafe(body)).is_err() {
             end_node(&name);
         }
     })
 }
 
-/// Starts a task on the calling thread's runtime, which would only put a panic on record. Here it ends the
+/// Starts a task on the calling thread's runtime, which would only record a panic. Here it ends the
 /// process, as on a thread: the task shares what it broke with all others.
 pub(crate) fn start_task(name: impl Into<Cow<'static, str>>, body: impl Future<Output = ()> + 'static) {
     let name = name.into();
     tokio::task::spawn_local(async move {
         let mut body = pin!(body);
         std::future::poll_fn(|context| {
-            // What a panic leaves half done is never looked at again.
+            // A panic's half-done work is never used again.
             catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(context))).unwrap_or_else(|_| end_node(&name))
         })
         .await;
@@ -39,8 +39,8 @@ fn end_node(broken: &str) -> ! {
     std::process::abort();
 }
 
-/// Lowers the calling thread's priority. Where the system knows only priorities of whole processes nothing is
-/// done.
+/// Lowers the calling thread's priority. Does nothing where the system has only priorities of whole
+/// processes.
 pub(crate) fn lower_priority() {
     #[cfg(target_os = "linux")]
     // Linux takes "this process" to be the calling thread.
@@ -56,7 +56,7 @@ mod tests {
 
     const IS_CHILD: &str = "SIDLE_TEST_TASK_PANICS";
 
-    /// Runs itself in a process of its own, which is to end.
+    /// Runs this test in a process of its own, which must end.
     #[test]
     fn a_panic_in_a_task_ends_the_process() {
         if std::env::var_os(IS_CHILD).is_some() {

@@ -9,11 +9,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Its owner may read and write it.
+/// The owner may read and write it.
 const MODE: u32 = 0o600;
-/// What nobody but the owner may do with it.
+/// The access that only the owner may have.
 const OTHERS: u32 = 0o077;
-/// What not everybody may do with a folder that a neighbour names. (Where each user has a group of his own,
+/// Write access for everybody, forbidden on a folder that a neighbour names. (With a group for each user,
 /// folders are often open to that group.)
 const ALL_WRITE: u32 = 0o002;
 
@@ -28,22 +28,22 @@ pub struct SecretFileError {
 /// What is wrong with the file.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The system refused.
+    /// The system refused access.
     #[error("{0}")]
     Refused(#[from] io::Error),
     /// A folder, a device, a pipe.
     #[error("it is no regular file")]
     NoFile,
-    /// Somebody else made it.
+    /// Another user owns it.
     #[error("it belongs to another user: copy it as the user that runs the node")]
     OtherOwner,
-    /// It is no secret any more.
+    /// Others can read it, so it is no secret.
     #[error("others can read or write it: `chmod 600` it, and draw a new one if somebody may have read it")]
     Exposed,
     /// A way to it leads through a symbolic link, or it has another name.
     #[error("it is a link: the file itself has to stand there")]
     Link,
-    /// A folder on the way to it is not this user's alone.
+    /// A folder on the way to it is open to other users.
     #[error("others can change the folder that it is in")]
     ExposedFolder,
     /// Something else is in it.
@@ -52,7 +52,7 @@ pub enum Fault {
          `sidle server --create-cluster-secret FILE`"
     )]
     Malformed(#[from] ParseSecretError),
-    /// It is to be created and is there already.
+    /// It must be new, and exists already.
     #[error("it exists already, and is left as it is")]
     Exists,
 }
@@ -78,7 +78,7 @@ pub(super) fn read_strictly(path: &Path) -> Result<ClusterSecret, SecretFileErro
     open(path, OFlags::NOFOLLOW).and_then(read_opened).map_err(at(path))
 }
 
-/// Reads a file that somebody named who has proven nothing: only if this user alone can have put it there,
+/// Reads a file named by a stranger: only if this user alone can have put it there,
 /// under this very name, so that it leads nowhere else.
 pub(super) fn read_of_neighbour(path: &Path) -> Result<ClusterSecret, SecretFileError> {
     let checked = || {
@@ -100,7 +100,7 @@ pub(super) fn read_of_neighbour(path: &Path) -> Result<ClusterSecret, SecretFile
 }
 
 fn open(path: &Path, flags: OFlags) -> Result<File, Fault> {
-    // Opening a pipe would wait for who writes into it.
+    // Opening a pipe would wait for a writer.
     let flags = (flags | OFlags::NONBLOCK).bits();
     OpenOptions::new().read(true).custom_flags(flags as i32).open(path).map_err(|error| {
         let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
@@ -108,7 +108,7 @@ fn open(path: &Path, flags: OFlags) -> Result<File, Fault> {
     })
 }
 
-/// All that is checked is checked of what was opened, not of what may stand there by now.
+/// All checks are of the opened file, not of what may be at its path by now.
 fn read_opened(file: File) -> Result<ClusterSecret, Fault> {
     let facts = file.metadata()?;
     if !facts.is_file() {

@@ -1,4 +1,4 @@
-//! Where a node has its cluster's secret from.
+//! The source of a node's cluster secret.
 //!
 //! | | secret |
 //! |---|---|
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Why a node has no secret that it could use.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// A file that should hold it is not to be trusted, or holds something else.
+    /// A file that should hold it cannot be trusted, or holds something else.
     #[error(transparent)]
     File(#[from] SecretFileError),
     /// Two secrets were given.
@@ -32,19 +32,19 @@ pub enum SecretError {
         crate::config::SECRET_VARIABLE
     )]
     GivenTwice(PathBuf),
-    /// What is given is not what the data directory has.
+    /// The given secret differs from the data directory's.
     #[error(
         "{given} holds another cluster secret than {}, by which this node belongs to its cluster. Leave it out \
          to go on in that cluster; to belong to another one start the node with an empty data directory (--dir)",
         kept.display()
     )]
     Contradicts {
-        /// What holds the one that was given.
+        /// What holds the given one.
         given: String,
         /// The file in the data directory.
         kept: PathBuf,
     },
-    /// The node belongs to a cluster, or is to, and there is no way to its secret.
+    /// The node belongs to a cluster, or joins one, and cannot get its secret.
     #[error(
         "this node needs the secret of its cluster: copy {} from the data directory of a node of the cluster, \
          with mode 0600, to {}, or give it with --cluster-secret-file or in {}. Only a node that joins over \
@@ -128,8 +128,8 @@ pub fn create(path: &Path) -> Result<(), SecretError> {
     Ok(file::create(path, &secret)?)
 }
 
-/// The secret of a node on this machine, which named its data directory when it was asked over loopback. What
-/// it names is believed only if nobody but this user can have made it: see [`file::read_of_neighbour`].
+/// The secret of a node on this machine, which named its data directory over loopback. The
+/// directory is trusted only if this user alone can have made it: see [`file::read_of_neighbour`].
 pub(crate) fn of_neighbour(data_dir: &Path) -> Result<ClusterSecret, SecretFileError> {
     file::read_of_neighbour(&data_dir.join(crate::data_dir::SECRET_FILE))
 }

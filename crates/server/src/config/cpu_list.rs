@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuList(BTreeSet<usize>);
 
-/// The most that the kernel's calls know of.
+/// The most that the kernel's calls support.
 const MOST: usize = 1024;
 
 /// What [`CpuList`]'s parser refuses.

@@ -15,7 +15,7 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The file is not TOML, or a value has the wrong type.
@@ -45,7 +45,7 @@ pub enum ConfigError {
     Invalid {
         /// The setting without its section, as the flag is called.
         setting: &'static str,
-        /// What is wrong and what would do.
+        /// What is wrong, and which values work.
         why: String,
     },
 }
@@ -60,7 +60,7 @@ fn suggestion(nearest: &Option<String>) -> String {
 /// The settings of one section.
 pub(super) struct Known {
     pub(super) section: &'static str,
-    /// Each with what may stand behind its `=`.
+    /// Each with the values that it takes.
     pub(super) settings: &'static [(&'static str, &'static str)],
 }
 
@@ -70,7 +70,7 @@ impl Known {
         self.settings.iter().map(|(key, _)| *key)
     }
 
-    /// What a setting takes.
+    /// The values that a setting takes.
     fn allowed(section: &str, key: &str) -> Option<&'static str> {
         let known = KNOWN.iter().find(|known| known.section == section)?;
         known.settings.iter().find(|(known, _)| *known == key).map(|(_, allowed)| *allowed)
@@ -190,7 +190,7 @@ struct SettingAt {
 }
 
 impl SettingAt {
-    /// What is wrong with its value, which is shown unless it may be a secret, and what would do.
+    /// What is wrong with its value, and which values work. The value is shown unless it may be a secret.
     fn refusal(&self, text: &str) -> Option<String> {
         let SettingAt { section, key, value } = self;
         let allowed = Known::allowed(section, key)?;
@@ -217,7 +217,7 @@ fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|&byte| byte == b'\n').count() + 1
 }
 
-/// The known setting or section most like `key`, if any is like it at all. A key without its section, and a
+/// The known setting or section most similar to `key`, if any. A key without its section, and a
 /// setting under the wrong section, are found too.
 fn nearest(key: &str) -> Option<String> {
     let bare = key.rsplit('.').next().unwrap_or(key);

@@ -28,7 +28,7 @@ pub const MAX_VALUE_BYTES: u64 = 512 << 20;
 /// The environment variable that may hold the cluster's secret.
 pub const SECRET_VARIABLE: &str = "SIDLE_CLUSTER_SECRET";
 
-/// The most threads that serve clients; far above any machine that one node makes sense on.
+/// The most threads that serve clients; far above what any machine can use.
 pub const MAX_THREADS: usize = 512;
 
 /// All settings of a node. [`EXAMPLE`] describes each of them.
@@ -63,7 +63,7 @@ pub struct NodeConfig {
     pub workers: Auto<usize>,
     /// Threads that move data.
     pub movers: usize,
-    /// Whether the workers' threads do their work instead. No file says so: it is for experiments.
+    /// Whether the workers' threads do their work instead. For experiments only; no file sets it.
     #[cfg(feature = "ablations")]
     #[serde(skip)]
     pub movers_on_workers: bool,
@@ -104,7 +104,7 @@ pub struct NetworkConfig {
     pub port: u16,
     /// The port for nodes; 0: any free one.
     pub bus_port: Auto<u16>,
-    /// The host that others are told.
+    /// The host announced to others.
     pub advertise: Auto<String>,
     /// Connections waiting to be accepted, per worker.
     pub backlog: u32,
@@ -126,9 +126,9 @@ impl Default for NetworkConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryConfig {
-    /// What keys, values and their index may take.
+    /// The most memory for keys, values and their index.
     pub max_memory: Auto<Size>,
-    /// Whether it is taken from the system at the start.
+    /// Whether it is taken from the system at startup.
     pub preallocate: bool,
 }
 
@@ -153,7 +153,7 @@ pub struct LimitsConfig {
     pub max_clients: usize,
     /// One client's unfinished request.
     pub query_buffer: Size,
-    /// Arguments of one request.
+    /// Arguments in one request.
     pub arguments: u32,
     /// One argument.
     pub value: Size,
@@ -163,7 +163,7 @@ pub struct LimitsConfig {
     pub client_memory: Auto<Size>,
     /// Seconds of silence after which a client is closed; 0: never.
     pub idle_timeout: u32,
-    /// Seconds within which a client has to give the password; 0: it may take its time.
+    /// Seconds within which a client has to give the password; 0: no limit.
     pub password_timeout: u32,
 }
 
@@ -186,7 +186,7 @@ impl Default for LimitsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogConfig {
-    /// The least severe level that is written.
+    /// The least severe level written.
     pub level: LogLevel,
 }
 
@@ -262,7 +262,7 @@ impl Config {
         Ok(())
     }
 
-    /// Checks what the types alone do not say. To be called once flags have been applied.
+    /// Checks what the types do not enforce. Call it once flags are applied.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let wrong = |setting: &'static str, why: String| Err(ConfigError::Invalid { setting, why });
         if let Auto::Value(0) = self.node.workers {
@@ -293,7 +293,7 @@ impl Config {
             let (least, most) = (Size(MIN_VALUE_BYTES), Size(MAX_VALUE_BYTES));
             return wrong("value", format!("give a size from {least} to {most}"));
         }
-        // Who reaches neither could not ask what is wrong.
+        // An operator who reaches neither could not find out what is wrong.
         let client_memory = self.limits.client_memory.unwrap_or_else(|| Size(0)).0;
         for (setting, bytes, least) in [
             ("client_memory", client_memory, sidle_node::LEAST_CLIENT_BYTES),
@@ -318,8 +318,8 @@ impl Config {
         Ok(())
     }
 
-    /// As [`Config::validate`]; where the file that these settings come from is wrong in the same way by
-    /// itself, its line is named.
+    /// As [`Config::validate`]; if the file behind these settings is wrong in the same way by
+    /// itself, the error names its line.
     pub fn validate_over(&self, file: Option<&Path>) -> Result<(), ConfigError> {
         let Err(error) = self.validate() else { return Ok(()) };
         let Some(path) = file else { return Err(error) };
@@ -336,7 +336,7 @@ impl Config {
 
     /// The data directory to use.
     pub fn data_dir(&self) -> PathBuf {
-        // Several nodes started from one folder, as people do to try things out, must not collide.
+        // Several nodes started from one folder, as in first tries, must not collide.
         self.node.dir.clone().unwrap_or_else(|| format!("sidle-{}", self.network.port).into())
     }
 
@@ -346,7 +346,7 @@ impl Config {
         self.node.workers.unwrap_or_else(cores).min(MAX_THREADS)
     }
 
-    /// What all clients' buffers may take together, on a node with so much memory for its data; 0: no limit.
+    /// The bound of all clients' buffers together, on a node with this much memory for its data; 0: no limit.
     pub fn client_memory_bytes(&self, memory_bytes: u64) -> u64 {
         self.limits.client_memory.unwrap_or_else(|| Size((memory_bytes / 2).max(LEAST_CLIENT_MEMORY_BYTES))).0
     }
@@ -361,16 +361,16 @@ impl Config {
     }
 }
 
-/// The least that `limits.output_buffer` may be: INFO and CLIENT LIST of some clients fit.
+/// The least `limits.output_buffer`: INFO and CLIENT LIST of some clients fit.
 pub const MIN_OUTPUT_BUFFER_BYTES: u64 = 64 << 10;
 
-/// The least that `limits.value` may be: what commands that look after a node need for their words.
+/// The least `limits.value`: arguments of administrative commands fit.
 pub const MIN_VALUE_BYTES: u64 = 1 << 10;
 
-/// The least that `limits.query_buffer` may be: Redis's own lower bound.
+/// The least `limits.query_buffer`: Redis's own lower bound.
 pub const MIN_QUERY_BUFFER_BYTES: u64 = 1 << 20;
 
-/// What clients' buffers may take in any case, unless a setting says otherwise.
+/// The least bound of clients' buffers, unless a setting overrides it.
 pub const LEAST_CLIENT_MEMORY_BYTES: u64 = 64 << 20;
 
 /// The longest `limits.idle_timeout`: Redis's own bound.
@@ -436,7 +436,7 @@ mod tests {
             refused
                 .ends_with("sidle.toml, line 3: setting 'workers': at least one thread must serve clients")
         );
-        // A flag that is wrong is not the file's.
+        // A wrong flag is not the file's fault.
         config.node.workers = Auto::Value(9999);
         let refused = config.validate_over(Some(&path)).unwrap_err().to_string();
         assert!(refused.starts_with("setting 'workers': "), "{refused}");

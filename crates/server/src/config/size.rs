@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// A setting that the program chooses itself when it is `"auto"`.
+/// A setting that the program chooses itself if it is `"auto"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Auto<T> {
     /// The program chooses.
@@ -84,7 +84,7 @@ pub enum Auto<T> {
 }
 
 impl<T> Auto<T> {
-    /// The value set, or what `choose` says.
+    /// The value set, or the result of `choose`.
     pub fn unwrap_or_else(self, choose: impl FnOnce() -> T) -> T {
         match self {
             Auto::Auto => choose(),

@@ -1,8 +1,8 @@
-//! The coordinator's calls to members that it has not heard of: they may be looking for it where it was
-//! before.
+//! The coordinator's calls to silent members: they may be looking for it at its
+//! old address.
 //!
-//! A call is a connection with one frame that says where the coordinator is. The member then opens a
-//! conversation there as with any coordinator, and is told who it belongs to in that.
+//! A call is a connection with one frame: the coordinator's address. The member then opens a
+//! conversation there as with any coordinator, and learns in that to whom it belongs.
 
 use crate::bus;
 use crate::door::Door;
@@ -17,16 +17,16 @@ const AGAIN_US: u64 = 5_000_000;
 /// How many calls may be under way.
 pub(crate) const UNDER_WAY_MAX: usize = 8;
 
-/// The calls that are made and were made.
+/// Present and past calls.
 #[derive(Debug)]
 pub(super) struct Calls {
-    /// Where this coordinator is.
+    /// This coordinator's address.
     from: HostPort,
-    /// How members are connected to.
+    /// Opens connections to members.
     door: Door,
     /// When each silent member was called last.
     called_at: BTreeMap<NodeId, MonotonicUs>,
-    /// Held by each call that is under way.
+    /// Held by each call under way.
     under_way: Arc<()>,
 }
 
@@ -36,7 +36,7 @@ impl Calls {
         Calls { from: address, door, called_at: BTreeMap::new(), under_way: Arc::new(()) }
     }
 
-    /// Calls those of these members whose turn it is.
+    /// Calls each of these members whose turn it is.
     pub(super) fn call<'m>(&mut self, now: MonotonicUs, silent: impl Iterator<Item = &'m NodeInfo>) {
         let mut called_at = BTreeMap::new();
         for node in silent {

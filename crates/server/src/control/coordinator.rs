@@ -1,5 +1,5 @@
-//! The coordinator's seat on the node that founded the cluster: the coordinator with the conversations that
-//! it answers on. It has a thread of its own ([`super::coordinator_thread`]), since it commits to a disk.
+//! The coordinator's seat on the node that founded the cluster: the coordinator and its open
+//! conversations. It has a thread of its own ([`super::coordinator_thread`]), since it commits to a disk.
 
 use super::calls::Calls;
 use super::outbox::Outbox;
@@ -15,27 +15,27 @@ use sidle_types::words::counted;
 use sidle_types::{MonotonicUs, NodeId, Speaks};
 use std::collections::BTreeMap;
 
-/// The coordinator with the conversations that it answers on.
+/// The coordinator and its open conversations.
 pub(super) struct CoordinatorSeat<M = FileMetaStore> {
     coordinator: Coordinator<M>,
     own: NodeId,
-    /// Where the present incarnation of each other member was last heard.
+    /// The conversation on which the present incarnation of each other member last sent.
     outboxes: BTreeMap<NodeId, Outbox>,
-    /// Who spoke last without being a member, and where: answered, and no longer known when somebody else has
-    /// spoken.
+    /// The last sender that is no member, and its conversation: answered, and forgotten when another one
+    /// sends.
     guest: Option<(Guest, Outbox)>,
     calls: Calls,
 }
 
-/// Whom a message is for that goes to no member: the node, its incarnation, and its process, if it asked to
+/// The recipient of a message to no member: the node, its incarnation, and its process, if it asked to
 /// join.
 type Guest = (NodeId, Incarnation, Option<StartNumber>);
 
-/// What is to be sent to other nodes goes out in messages that any frame holds.
+/// Messages to other nodes fit in any frame.
 const _: () = assert!(sidle_cluster::limits::MAX_MESSAGE_BYTES <= sidle_wire::limits::REQUEST_BODY_BYTES_MAX);
 
 impl CoordinatorSeat {
-    /// Founds a cluster, or goes on with the one in the data directory.
+    /// Founds a cluster, or continues the one in the data directory.
     pub(super) fn in_data_dir(
         now: MonotonicUs,
         data_dir: &DataDir,
@@ -59,7 +59,7 @@ impl CoordinatorSeat {
 }
 
 impl<M: MetaStore> CoordinatorSeat<M> {
-    /// Founds a cluster, or goes on with the one that the store holds.
+    /// Founds a cluster, or continues the one in the store.
     pub(super) fn open(
         now: MonotonicUs,
         meta: M,
@@ -74,10 +74,10 @@ impl<M: MetaStore> CoordinatorSeat<M> {
         Ok(CoordinatorSeat { coordinator, own: info.id, outboxes: BTreeMap::new(), guest: None, calls })
     }
 
-    /// Takes in what a node said. `outbox`: where to answer it; `None` for this node itself.
+    /// Handles a node's message. `outbox`: where to answer it; `None` for this node itself.
     pub(super) fn handle(&mut self, now: MonotonicUs, message: ToCoordinator, outbox: Option<Outbox>) {
         let (from, incarnation) = (message.from, message.incarnation);
-        // A process that died has let its conversation go, and its next incarnation need not wait.
+        // A process that died has closed its conversation; its next incarnation need not wait.
         let (joins, start) = match &message.body {
             NodeSays::Join { start, .. } => (true, *start),
             _ => (false, None),
@@ -91,9 +91,9 @@ impl<M: MetaStore> CoordinatorSeat<M> {
         let joined = self.coordinator.data().start_of(from, incarnation);
         let is_other_process = joins && joined.is_some() && joined != start;
         let is_member = map.node(from).is_some_and(|member| member.incarnation == incarnation);
-        // Another process of a member must not take its answers, and strangers must not be remembered.
+        // Another process of a member must not receive its answers, and strangers must not be remembered.
         if from != self.own && is_member && !is_other_process {
-            // Who was a guest before may have come back over another connection.
+            // A former guest may have come back over another connection.
             self.guest.take_if(|((guest, life, other), _)| {
                 (*guest, *life) == (from, incarnation) && (other.is_none() || *other == joined)
             });
@@ -105,7 +105,7 @@ impl<M: MetaStore> CoordinatorSeat<M> {
         }
     }
 
-    /// Tells members where the coordinator is that have not been heard of.
+    /// Sends the coordinator's address to silent members.
     pub(super) fn call_members(&mut self, now: MonotonicUs) {
         self.calls.call(now, self.coordinator.silent_members(now));
     }
@@ -117,12 +117,12 @@ impl<M: MetaStore> CoordinatorSeat<M> {
         }
     }
 
-    /// When to be ticked.
+    /// When to call `tick` next.
     pub(super) fn timeout(&self) -> Option<MonotonicUs> {
         self.coordinator.poll_timeout()
     }
 
-    /// Sends what is to be sent to other nodes, logs what is worth it, and returns the next message to this
+    /// Sends the messages to other nodes, logs what matters, and returns the next message to this
     /// node.
     pub(super) fn poll_local(&mut self) -> Option<ToNode> {
         while let Some(event) = self.coordinator.poll_event() {
@@ -138,11 +138,11 @@ impl<M: MetaStore> CoordinatorSeat<M> {
             if message.to == self.own {
                 return Some(message);
             }
-            // The process that it was for has gone, and the member is another one.
+            // The recipient's process is gone, and the member is another one.
             if message.start.is_some() {
                 continue;
             }
-            // Without a conversation the message is lost, and said again.
+            // Without a conversation the message is lost, and sent again.
             if let Some(outbox) = self.outboxes.get(&message.to) {
                 outbox.send(&ControlMessage::from(message));
             }
@@ -186,7 +186,7 @@ fn log(event: &CoordinatorEvent) {
     }
 }
 
-/// Whether the coordinator's seat is on this node: it founded the cluster, or is about to found one.
+/// Whether the coordinator's seat is on this node: it founded the cluster, or will found one.
 pub(crate) fn belongs_here(identity: &Identity, data_dir: &DataDir, join: &str) -> bool {
     data_dir.metadata_path().exists() || (join.is_empty() && identity.found_at.is_empty())
 }
@@ -216,7 +216,7 @@ mod tests {
         ToCoordinator { from: id, incarnation, body }
     }
 
-    /// What was said over a conversation so far.
+    /// The messages sent over a conversation so far.
     fn said(queue: &mut Queue) -> Vec<CoordinatorSays> {
         let mut all = Vec::new();
         while let Some(frame) = queue.try_next() {
@@ -255,8 +255,8 @@ mod tests {
         }
     }
 
-    /// A node that was sent away for a while and comes back over another connection was answered on the one
-    /// that it had left, for as long as nobody else was sent away.
+    /// The seat once answered a guest that came back over another connection on the old
+    /// one, until another guest was sent away.
     #[test]
     fn a_member_that_was_a_guest_is_answered_where_it_speaks_now() {
         let mut seated = Seated::new();
@@ -279,7 +279,7 @@ mod tests {
         let NodeSays::Join { start, .. } = &mut message.body else { panic!("it joins") };
         *start = Some(StartNumber(2));
         let mut other = seated.hears(2, message);
-        // The map changes, and the member is sent it; so may it be before the refusal is.
+        // The changed map may be sent to the member before the refusal is.
         let mut third = seated.hears(3, joins(&info(3, 1)));
         assert!(matches!(said(&mut other)[..], [CoordinatorSays::JoinRefused { .. }]));
         assert!(matches!(said(&mut third)[..], [CoordinatorSays::Welcome { .. }]));

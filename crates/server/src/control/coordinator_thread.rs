@@ -1,8 +1,8 @@
-//! The coordinator's thread. A commit waits for a disk, and so for whatever else is being written to it: that
-//! may take seconds. Nothing else on the node waits for it: what members and this node say goes into a queue,
-//! what the coordinator says to this node comes out of one.
+//! The coordinator's thread. A commit waits for a disk, and so for other writes to it, perhaps
+//! for seconds. Nothing else on the node waits for it: messages from members and this node go into a queue,
+//! the coordinator's messages to this node come out of one.
 //!
-//! Every message may be lost (M10): what finds the queue full is dropped, and said again.
+//! Every message may be lost (M10): a full queue drops it, and it is sent again.
 //!
 //! Ownership: the control thread holds the [`CoordinatorThread`]; the thread ends with it.
 
@@ -19,21 +19,21 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-/// What the thread is called.
+/// The thread's name.
 const NAME: &str = "coordinator";
 /// How many messages may wait for the coordinator.
 const MESSAGES_MAX: usize = 256;
-/// How often it is made sure that silent members are called.
+/// How often silent members are checked and called.
 const CALLS_EVERY: Duration = Duration::from_millis(100);
-/// What takes the coordinator longer than this is worth a line in the log: it waited for its disk.
+/// A longer turn of the coordinator is logged: it waited for its disk.
 const LONG: Duration = Duration::from_secs(1);
 
-/// What a node says to the coordinator.
+/// A node's message to the coordinator.
 struct Said {
     message: ToCoordinator,
     /// Where to answer it; `None` for this node itself.
     outbox: Option<Outbox>,
-    /// What it takes of the room for members' messages.
+    /// Its share of the room for members' messages.
     _room: Option<Room>,
 }
 
@@ -44,13 +44,13 @@ pub(super) struct CoordinatorThread {
 }
 
 impl CoordinatorThread {
-    /// Starts the thread. What the coordinator says to this node comes out of the second value.
+    /// Starts the thread. The coordinator's messages to this node come out of the second value.
     pub(super) fn start<M: MetaStore + Send + 'static>(
         seat: CoordinatorSeat<M>,
         clock: Clock,
     ) -> io::Result<(CoordinatorThread, UnboundedReceiver<ToNode>)> {
         let (inbox, said) = mpsc::channel(MESSAGES_MAX);
-        // The control thread takes whatever there is, and waits for nothing.
+        // The control thread takes whatever is there, and never waits.
         let (to_node, from_coordinator) = mpsc::unbounded_channel();
         let handle = thread::start(NAME.to_owned(), move || {
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -60,18 +60,18 @@ impl CoordinatorThread {
         Ok((CoordinatorThread { inbox: Some(inbox), handle: Some(handle) }, from_coordinator))
     }
 
-    /// Passes on what a node says, unless too much waits already. `outbox`: where to answer it; `None` for
+    /// Passes on a node's message, unless too much waits already. `outbox`: where to answer it; `None` for
     /// this node itself.
     pub(super) fn pass_on(&self, message: ToCoordinator, outbox: Option<Outbox>, room: Option<Room>) {
         if let Some(inbox) = &self.inbox {
-            // M10: it is said again.
+            // M10: it is sent again.
             let _ = inbox.try_send(Said { message, outbox, _room: room });
         }
     }
 }
 
 impl Drop for CoordinatorThread {
-    /// What was being committed is on disk when this returns.
+    /// When this returns, an open commit is on disk.
     fn drop(&mut self) {
         self.inbox = None;
         if let Some(handle) = self.handle.take() {
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// A disk that takes its time made the node's control thread wait, and with it the node's handshakes,
+    /// A slow disk once made the node's control thread wait, and with it the node's handshakes,
     /// migrations, timers and signals.
     #[test]
     fn nobody_but_the_coordinator_waits_for_its_disk() {
@@ -178,7 +178,7 @@ mod tests {
         let door = Door::new(&node_info(1).bus_addr, None, "nowhere".into(), Bounds::MOST);
         let seat = CoordinatorSeat::open(MonotonicUs(0), store, &node_info(1), StartNumber(1), door).unwrap();
         let (thread, mut from_coordinator) = CoordinatorThread::start(seat, Clock::start()).unwrap();
-        // A new member has to be committed. Were this to wait for it, the test would never end.
+        // A new member has to be committed. If this waited for that, the test would never end.
         thread.pass_on(joins(2), None, None);
         for _ in 0..10 * MESSAGES_MAX {
             thread.pass_on(joins(1), None, None);

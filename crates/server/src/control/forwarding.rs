@@ -1,5 +1,5 @@
-//! Connections over which workers forward requests: opened here, since a worker's runtime has no timer, and
-//! handed over.
+//! Connections over which workers forward requests. They are opened here, since a worker's runtime has no
+//! timer, and handed over.
 
 use crate::bus_error::BusError;
 use crate::door::Door;
@@ -17,17 +17,17 @@ use tokio::io::AsyncWriteExt;
 pub(crate) struct WantedLink {
     /// The worker.
     pub(crate) worker: WorkerIndex,
-    /// What it calls the connection.
+    /// The worker's name for the connection.
     pub(crate) link: ForwardLink,
-    /// The node that it is to go to.
+    /// The node to connect to.
     pub(crate) to: NodeId,
-    /// Where that node accepts nodes.
+    /// That node's bus address.
     pub(crate) address: HostPort,
-    /// Whether replies are to be in RESP3.
+    /// Whether replies must be in RESP3.
     pub(crate) is_resp3: bool,
 }
 
-/// Opens a connection for a worker of `node`, and hands it over. `version`: what the cluster speaks.
+/// Opens a connection for a worker of `node`, and hands it over. `version`: the cluster's version.
 pub(super) fn open(
     node: NodeId,
     version: ProtocolVersion,

@@ -1,27 +1,27 @@
-//! What a conversation with the coordinator has heard of it, and how it ended.
+//! What a conversation has received from the coordinator, and how it ended.
 
 use std::cell::Cell;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// How long a node may take until it has proven itself, and a coordinator for its first word. A node that
-/// asks to join, or shows a sign of life, is answered at once.
+/// The time for a node to prove itself, and for a coordinator to send its first message. A node that
+/// asks to join, or sends a heartbeat, is answered at once.
 pub(super) const FIRST_WORD_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long it may be silent after that: longer than a node that was refused waits before it asks again.
+/// How long it may be silent after that: longer than a refused node waits before it asks again.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How a conversation ended that was to be one with the coordinator.
+/// How a conversation with an expected coordinator ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// The coordinator spoke, and the connection broke later, or it fell silent.
+    /// The coordinator sent something; later the connection broke, or it fell silent.
     Lost(String),
     /// The node there named another address.
     Elsewhere(String),
-    /// Nobody there spoke as a coordinator.
+    /// The node there did not answer as a coordinator.
     Unanswered(String),
 }
 
-/// When the other end of a conversation spoke last.
+/// When the other end of a conversation last sent.
 #[derive(Debug)]
 pub(super) struct Heard {
     begun: Instant,
@@ -29,22 +29,22 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    /// Nothing yet.
+    /// Nothing received yet.
     pub(super) fn nothing() -> Heard {
         Heard { begun: Instant::now(), at: Cell::new(None) }
     }
 
-    /// It spoke now.
+    /// Something was received now.
     pub(super) fn word(&self) {
         self.at.set(Some(Instant::now()));
     }
 
-    /// Whether it ever spoke.
+    /// Whether anything was ever received.
     pub(super) fn anything(&self) -> bool {
         self.at.get().is_some()
     }
 
-    /// Waits until it has been silent for too long.
+    /// Waits until nothing has been received for too long.
     pub(super) async fn silence(&self) {
         loop {
             let until = self.at.get().map_or(self.begun + FIRST_WORD_TIMEOUT, |at| at + SILENCE_TIMEOUT);

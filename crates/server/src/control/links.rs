@@ -27,31 +27,31 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 const EVENTS_MAX: usize = 64;
 /// How many bytes of messages may wait for the control thread; conversations then stop reading.
 pub(crate) const EVENT_BYTES_MAX: usize = 32 << 20;
-/// How long nobody is accepted after an error.
+/// How long no connection is accepted after an error.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(2);
 
-/// What the bus brings to the control thread.
+/// The bus's input to the control thread.
 #[derive(Debug)]
 pub(crate) enum BusEvent {
-    /// A node says something to the coordinator, and can be answered there.
+    /// A node's message to the coordinator, with where to answer it.
     FromNode(ToCoordinator, Outbox),
-    /// The coordinator, at this address, says something to this node.
+    /// A message of the coordinator, at this address, to this node.
     FromCoordinator(String, ToNode),
-    /// A conversation begins with what should be the coordinator.
+    /// A conversation begins with the expected coordinator.
     CoordinatorReached(Outbox),
     /// The conversation with the coordinator is over.
     CoordinatorLost,
-    /// A coordinator that has not heard of this node says where it is.
+    /// A coordinator that has received nothing from this node announces its address.
     CoordinatorCalls(HostPort),
-    /// While the coordinator was looked for, the node at this address was tried: whether it was reached.
+    /// In the search for the coordinator, the node at this address was tried: whether it was reached.
     Tried(HostPort, bool),
-    /// A target opens a lane of a migration that this node is the source of.
+    /// A target opens a lane of a migration whose source is this node.
     Lane(Hello, Box<Lane>),
-    /// A node opens a connection over which it forwards what its clients ask.
+    /// A node opens a connection to forward its clients' requests.
     Forward(Forward, Box<Lane>),
 }
 
-/// Where conversations put what they bring to the control thread.
+/// Where conversations put their input to the control thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     sender: mpsc::Sender<(BusEvent, Room)>,
@@ -61,7 +61,7 @@ pub(crate) struct Events {
     clock: Clock,
 }
 
-/// The room that an event takes until the control thread has dealt with it.
+/// An event's room, held until the control thread has dealt with it.
 #[derive(Debug)]
 pub(crate) struct Room {
     _permit: OwnedSemaphorePermit,
@@ -75,7 +75,7 @@ impl Events {
         (Events { sender, room, peers, clock }, receiver)
     }
 
-    /// A conversation is shown from here on. `opened_by`: the member that opened it; `None`: this node did.
+    /// A conversation is shown from here on. `opened_by`: the member that opened it; `None`: this node.
     fn show(&self, opened_by: Option<NodeId>, outbox: &Outbox) -> PeerLink {
         self.peers.open(opened_by, self.now(), outbox.waiting_bytes())
     }
@@ -84,7 +84,7 @@ impl Events {
         self.clock.wall(self.clock.mono())
     }
 
-    /// Waits for room for a message of so many bytes. To be had before the message is parsed.
+    /// Waits for room for a message of this many bytes. Get it before parsing the message.
     async fn room_for(&self, bytes: usize) -> Room {
         let units = bus::room_units(bytes, EVENT_BYTES_MAX);
         let permit = Arc::clone(&self.room).acquire_many_owned(units).await;
@@ -102,7 +102,7 @@ impl Events {
     }
 }
 
-/// A connection that a mover or a worker takes over, with what was read of it already.
+/// A connection that a mover or a worker takes over, with the bytes already read from it.
 #[derive(Debug)]
 pub(crate) struct Lane {
     /// The connection.
@@ -113,20 +113,20 @@ pub(crate) struct Lane {
     pub(crate) place: Place,
 }
 
-/// What takes in the connections of other nodes.
+/// Takes in other nodes' connections.
 pub(crate) struct Reception {
     /// Where they prove themselves.
     pub(crate) door: Door,
     /// Where their messages go.
     pub(crate) events: Events,
-    /// What waits to be sent to them.
+    /// The messages waiting to be sent to them.
     pub(crate) outboxes: Outboxes,
     /// Where the coordinator is, if it is not here.
     pub(crate) detour: Option<watch::Receiver<Option<HostPort>>>,
 }
 
 impl Reception {
-    /// Takes in connections for as long as the control thread lives.
+    /// Accepts connections until the control thread ends.
     pub(crate) async fn accept(self, listener: tokio::net::TcpListener) {
         let reception = Arc::new(self);
         loop {
@@ -190,7 +190,7 @@ impl Reception {
         }
     }
 
-    /// One conversation is one node's: whoever speaks for another one in the middle of it is not believed.
+    /// One conversation is one node's: a message for another node in the middle of it is rejected.
     async fn converse_with_node(
         &self,
         member: Member,
@@ -223,7 +223,7 @@ impl Reception {
     }
 }
 
-/// Connects to the node at this address, for as long as a first word may take, and reports whether it was
+/// Connects to the node at this address, within the time for a first message, and reports whether it was
 /// reached.
 async fn reach(address: &str, door: &Door, events: &Events) -> Result<TcpStream, BusError> {
     let connecting = tokio::time::timeout(FIRST_WORD_TIMEOUT, door.connect(address));
@@ -235,7 +235,7 @@ async fn reach(address: &str, door: &Door, events: &Events) -> Result<TcpStream,
     reached
 }
 
-/// One conversation with whoever is at this address, to its end. An error when there was no connection.
+/// One conversation with the node at this address, to its end. An error if there was no connection.
 pub(super) async fn converse_with_coordinator(
     address: &str,
     door: &Door,

@@ -1,10 +1,10 @@
 //! The control thread: the node's control, the conversation with the coordinator, signals, timers.
 //!
-//! It waits for no disk: the coordinator commits on a thread of its own ([`coordinator_thread`]), and so does
-//! whoever keeps the last tablet map. Only what a later start has to know of this node's identity is written
+//! It waits for no disk: the coordinator and the keeper of the last tablet map each have a thread
+//! of their own ([`coordinator_thread`]). Only this node's identity for later starts is written
 //! here, at the first join and when members come or go.
 //!
-//! Everything that happens comes in through one loop; after each input whatever came out of the machines is
+//! Everything that happens comes in through one loop. After each input the machines' output is
 //! carried out before the next is taken.
 //!
 //! Ownership: the thread that called [`run`](crate::run).
@@ -53,10 +53,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 /// How often workers are ticked and gauges are refreshed; Redis's `hz 10`.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Every so many ticks it is made sure that the data directory is there.
+/// The data directory is checked every so many ticks.
 const TICKS_PER_LOOK: u32 = 30;
 
-/// What a worker asks of the control thread.
+/// A worker's request to the control thread.
 #[derive(Debug)]
 pub(crate) enum ControlCall {
     /// A client's request, to be answered.
@@ -68,24 +68,24 @@ pub(crate) enum ControlCall {
 }
 
 impl ControlCall {
-    /// A request, and where its answer will come.
+    /// A request, and where its answer arrives.
     pub(crate) fn new(request: ControlRequest) -> (ControlCall, oneshot::Receiver<ControlReply>) {
         let (sender, receiver) = oneshot::channel();
         (ControlCall::Request(request, sender), receiver)
     }
 }
 
-/// What the control thread is made from.
+/// The parts of the control thread.
 pub(crate) struct ControlSetup {
-    /// What the cluster is told of this node.
+    /// What is announced of this node.
     pub(crate) info: NodeInfo,
-    /// What is kept of it.
+    /// The part of it that is kept.
     pub(crate) identity: Identity,
-    /// Where.
+    /// The data directory.
     pub(crate) data_dir: Arc<DataDir>,
     /// Whether the coordinator is on this node.
     pub(crate) founds: bool,
-    /// The node that ran the coordinator in an earlier incarnation of this one, as far as known.
+    /// The node that ran the coordinator in an earlier incarnation of this one, if known.
     pub(crate) last_coordinator: Option<NodeId>,
     /// The client address of a node of the cluster to join; empty: none.
     pub(crate) join: String,
@@ -95,17 +95,17 @@ pub(crate) struct ControlSetup {
     pub(crate) parts: NodeParts,
     /// Where other nodes connect.
     pub(crate) bus: TcpListener,
-    /// Where they, and this one there, prove that they belong to the cluster.
+    /// Where both ends prove that they belong to the cluster.
     pub(crate) door: Door,
     /// The workers.
     pub(crate) workers: Vec<Arc<WorkerLink>>,
     /// Notified by workers that have taken a new range table.
     pub(crate) table_taken: Arc<Notify>,
-    /// The movers, each with where to put what is handed to it.
+    /// The movers, each with the inbox for what is handed to it.
     pub(crate) movers: Vec<(Arc<MoverLink>, MoverInbox)>,
-    /// What workers ask.
+    /// The workers' requests.
     pub(crate) calls: mpsc::UnboundedReceiver<ControlCall>,
-    /// What movers tell.
+    /// The movers' reports.
     pub(crate) reports: mpsc::UnboundedReceiver<(MigrationId, MoverReport)>,
     /// The process's clock.
     pub(crate) clock: Clock,
@@ -115,25 +115,25 @@ pub(crate) struct ControlSetup {
 pub(crate) struct ControlThread {
     setup: ControlSetup,
     control: NodeControl,
-    /// The coordinator, where it is on this node.
+    /// The coordinator, if it is on this node.
     seat: Option<CoordinatorThread>,
-    /// What it says to this node.
+    /// Its messages to this node.
     from_seat: mpsc::UnboundedReceiver<ToNode>,
-    /// The conversation with the coordinator, where that is another node's.
+    /// The conversation with the coordinator, if that is on another node.
     coordinator: Option<Outbox>,
-    /// Where the coordinator was reached last; told to nodes that ask here.
+    /// The coordinator's last known address; sent to nodes that ask here.
     coordinator_at: watch::Sender<Option<HostPort>>,
-    /// Where the coordinator may be found; kept with the identity, the best first.
+    /// Possible addresses of the coordinator; kept with the identity, the best first.
     found_at: watch::Sender<Vec<String>>,
     keeper: MapKeeper,
-    /// The map that the keeper was given last, and the coordinator's node.
+    /// The map last given to the keeper, and the coordinator's node.
     kept: (MapEpoch, Option<NodeId>),
     replies: BTreeMap<u64, oneshot::Sender<ControlReply>>,
     last_tag: u64,
-    /// The worker that was given the last connection over which another node forwards.
+    /// The worker that got the last connection over which another node forwards.
     last_forwarded_to: usize,
     sampler: Sampler,
-    /// Where a coordinator that had not heard of this node says that it is.
+    /// The address announced by a coordinator that had received nothing from this node.
     called_from: watch::Sender<Option<HostPort>>,
     /// Whether this process has been a member.
     is_ready: bool,
@@ -148,7 +148,7 @@ pub(crate) struct ControlThread {
 }
 
 impl ControlThread {
-    /// Opens the coordinator where it belongs to this node, and makes everything ready to run.
+    /// Opens the coordinator if it belongs to this node, and gets everything ready to run.
     pub(crate) fn open(setup: ControlSetup) -> Result<ControlThread, StartError> {
         let now = setup.clock.mono();
         let start = StartNumber::from_bits(u64::from_ne_bytes(random_bytes()?));
@@ -197,7 +197,7 @@ impl ControlThread {
         })
     }
 
-    /// Runs until the node is told to stop.
+    /// Runs until the node is asked to stop.
     pub(crate) fn run(self) -> Result<(), StartError> {
         let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
         runtime.block_on(self.serve())
@@ -241,7 +241,7 @@ impl ControlThread {
         Ok(())
     }
 
-    /// Starts to listen for other nodes, and to look for the coordinator where that is another node's.
+    /// Starts to listen for other nodes, and to look for the coordinator if that is on another node.
     fn start_conversations(&mut self) -> Result<mpsc::Receiver<(BusEvent, Room)>, StartError> {
         let (events, queue) = Events::open(Arc::clone(&self.setup.parts.shared.peers), self.setup.clock);
         let outboxes = Outboxes::default();
@@ -277,7 +277,7 @@ impl ControlThread {
                 }
             }
             BusEvent::FromCoordinator(address, message) => {
-                // Only now is it certain that the node there runs it.
+                // Only now is it certain that that node runs it.
                 let address = address.parse().ok();
                 self.coordinator_at.send_if_modified(|known| {
                     let is_news = *known != address;
@@ -303,7 +303,7 @@ impl ControlThread {
             BusEvent::Lane(hello, lane) => self.hand_over(hello, lane),
             BusEvent::Forward(forward, lane) => {
                 tracing::debug!("node {} forwards requests to this one", forward.node);
-                // Each worker gets as many.
+                // Each worker gets equally many.
                 self.last_forwarded_to = (self.last_forwarded_to + 1) % self.setup.workers.len();
                 let worker = &self.setup.workers[self.last_forwarded_to];
                 worker.hand(WorkerInput::Forwarded(forward, lane));
@@ -336,7 +336,7 @@ impl ControlThread {
         self.input(ControlInput::Request { tag: self.last_tag, request });
     }
 
-    /// When the control wants to be called again, if nothing happens before.
+    /// When to call the control again, if nothing happens before.
     fn timeout(&self) -> Option<Instant> {
         let due = self.control.poll_timeout(self.setup.clock.mono())?;
         Some(Instant::from_std(self.setup.clock.instant(due)))
@@ -355,7 +355,7 @@ impl ControlThread {
         }
     }
 
-    /// Makes sure that the next start finds what this one was told.
+    /// Ensures that the next start finds what this one learnt.
     fn look_after_data_dir(&mut self) {
         let trouble = match self.setup.data_dir.keep(&self.setup.identity) {
             Ok(Kept::InPlace) => self.setup.data_dir.trouble(),
@@ -391,7 +391,7 @@ impl ControlThread {
         self.carry_out();
     }
 
-    /// Carries out everything that the control wants.
+    /// Carries out the control's output.
     fn carry_out(&mut self) {
         loop {
             while let Some(event) = self.control.poll_event() {
@@ -401,7 +401,7 @@ impl ControlThread {
             match (&self.seat, &self.coordinator) {
                 (Some(seat), _) => seat.pass_on(message, None, None),
                 (None, Some(outbox)) => outbox.send(&ControlMessage::from(message)),
-                // M10: it is said again once there is a conversation.
+                // M10: it is sent again once there is a conversation.
                 (None, None) => {}
             }
         }
@@ -448,7 +448,7 @@ impl ControlThread {
         }
     }
 
-    /// Keeps where the cluster can be found again, on nodes that have to look for their coordinator.
+    /// Keeps the cluster's addresses, on nodes that have to look for their coordinator.
     fn remember_nodes(&mut self) {
         let Some(map) = self.control.map().filter(|_| self.seat.is_none()) else { return };
         let coordinator = self.coordinator_at.borrow().as_ref().map(HostPort::to_string);

@@ -1,6 +1,6 @@
-//! What waits to be sent to other nodes in conversations.
+//! Messages waiting to be sent to other nodes in conversations.
 //!
-//! Every message may be lost (M10): what finds no room is dropped, and whoever needs it sends it again. A
+//! Every message may be lost (M10): one without room is dropped, and its sender sends it again. A
 //! receiver that reads slowly, or a thousand of them, cannot make this node hold more than its bounds.
 
 use crate::bus;
@@ -11,12 +11,12 @@ use tokio::sync::mpsc;
 
 /// How many messages may wait in one conversation.
 const MESSAGES_MAX: usize = 256;
-/// How many bytes may wait in one conversation before a message that comes on top is dropped.
+/// How many bytes may wait in one conversation before a further message is dropped.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// How many bytes may wait in all conversations together: a few of the largest messages, or many usual ones.
 const TOTAL_BYTES_MAX: usize = 64 << 20;
 
-/// A message on its way, and what it takes of the bounds.
+/// A message on its way, and its share of the bounds.
 struct Waiting {
     frame: Vec<u8>,
     here: Arc<AtomicUsize>,
@@ -30,7 +30,7 @@ impl Drop for Waiting {
     }
 }
 
-/// What all conversations of the node share.
+/// The state shared by all conversations of the node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outboxes {
     bytes: Arc<AtomicUsize>,
@@ -40,17 +40,17 @@ pub(crate) struct Outboxes {
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox {
     sender: mpsc::Sender<Waiting>,
-    /// Longer bodies are not for the receiver, and would end the conversation.
+    /// The receiver rejects longer bodies, which would end the conversation.
     body_bytes_max: usize,
     here: Arc<AtomicUsize>,
     everywhere: Arc<AtomicUsize>,
 }
 
-/// Where the conversation takes what it sends.
+/// The receiving end of a conversation's queue of messages to send.
 pub(super) struct Queue(mpsc::Receiver<Waiting>);
 
 impl Outboxes {
-    /// The two ends of a new conversation's queue, for messages of at most so many bytes.
+    /// The two ends of a new conversation's queue, for messages of at most this many bytes.
     pub(super) fn open(&self, body_bytes_max: usize) -> (Outbox, Queue) {
         let (sender, receiver) = mpsc::channel(MESSAGES_MAX);
         let everywhere = Arc::clone(&self.bytes);
@@ -59,7 +59,7 @@ impl Outboxes {
 }
 
 impl Outbox {
-    /// Sends a message, unless the conversation is over or cannot take it.
+    /// Sends a message, unless the conversation is over or has no room for it.
     pub(crate) fn send(&self, message: &ControlMessage) {
         let json = message.to_json();
         match bus::control_frame(&json) {
@@ -73,7 +73,7 @@ impl Outbox {
         Arc::clone(&self.here)
     }
 
-    /// Whether nobody will ever send what is put here.
+    /// Whether the receiver of what is put here is gone.
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
@@ -87,14 +87,14 @@ impl Outbox {
             self.here.fetch_add(bytes, Relaxed);
             self.everywhere.fetch_add(bytes, Relaxed);
             let (here, everywhere) = (Arc::clone(&self.here), Arc::clone(&self.everywhere));
-            // M10: whoever needs it says it again.
+            // M10: its sender sends it again.
             let _ = self.sender.try_send(Waiting { frame, here, everywhere });
         }
     }
 }
 
 impl Queue {
-    /// The next message; `None` once nobody can send any more.
+    /// The next message; `None` once all senders are gone.
     pub(super) async fn next(&mut self) -> Option<impl AsRef<[u8]>> {
         self.0.recv().await
     }

@@ -1,11 +1,11 @@
-//! Looking for the coordinator, from a node that does not run it, for as long as the process lives.
+//! The search for the coordinator, from a node that does not run it, for as long as the process runs.
 //!
-//! Any address may be old, and whoever answers there may hang, be a node that sends elsewhere, or have no
-//! idea. So each address gets a little time to answer, and then the next one is tried. What is waited for
-//! stands in the log.
+//! Any address may be old, and its node may hang, redirect elsewhere, or not know the
+//! coordinator. So each address gets a little time to answer; then the next one is tried. The log
+//! shows what is waited for.
 //!
-//! Every member's address is among them, so that the search also finds out which members can be reached: all
-//! that a node knows of the others' health without the coordinator.
+//! Every member's address is included, so the search also finds out which members are reachable. That is
+//! all that a node knows of the others' health without the coordinator.
 
 use super::heard::Ended;
 use super::links::{Events, converse_with_coordinator};
@@ -20,11 +20,11 @@ use tokio::sync::watch;
 /// The first pause before all addresses are tried again, and the longest.
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_LAST: Duration = Duration::from_secs(2);
-/// How many addresses that others named are tried before all are tried again.
+/// How many addresses named by other nodes are tried before all are tried again.
 const DETOURS_MAX: usize = 16;
 
-/// Keeps up the conversation with the coordinator: tries the addresses in turn, with growing pauses, for
-/// ever. `called`: where a coordinator says that it is.
+/// Keeps up the conversation with the coordinator: tries the addresses in turn, with growing pauses,
+/// forever. `called`: the address that a coordinator announces.
 pub(super) async fn follow_coordinator(
     mut search: Search,
     mut called: watch::Receiver<Option<HostPort>>,
@@ -39,7 +39,7 @@ pub(super) async fn follow_coordinator(
             pause = BACKOFF_FIRST;
             complaints.forget();
         }
-        // A call of the coordinator ends the pause, and so does the end of the node.
+        // A call of the coordinator ends the pause, and so does the node's end.
         if let Ok(Err(_)) = tokio::time::timeout(pause, called.changed()).await {
             return;
         }
@@ -47,7 +47,7 @@ pub(super) async fn follow_coordinator(
     }
 }
 
-/// Tries every address once, until the coordinator is found and lost again; whether it was.
+/// Tries every address once, until the coordinator is found and lost again; returns whether it was.
 async fn one_round(
     search: &mut Search,
     call: Option<HostPort>,

@@ -7,13 +7,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) struct Stop {
     interrupt: Signal,
     terminate: Signal,
-    /// Comes with a write beyond the limit of a file's size (`ulimit -f`). The write fails as well, and is
-    /// reported where it was made; the signal by itself would end the process without a word.
+    /// Raised by a write beyond the limit of a file's size (`ulimit -f`). The write fails as well, and is
+    /// reported where it was made; the signal alone would end the process without a message.
     _file_size: Signal,
 }
 
 impl Stop {
-    /// From here on the signals do not end the process by themselves.
+    /// From here on the signals alone do not end the process.
     pub(super) fn listen() -> io::Result<Stop> {
         Ok(Stop {
             interrupt: signal(SignalKind::interrupt())?,
@@ -39,7 +39,7 @@ mod tests {
     fn a_file_that_grows_too_long_does_not_end_the_process() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _stop = runtime.block_on(async { Stop::listen() }).unwrap();
-        // By default it would end here.
+        // By default the process would end here.
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::XFSZ).unwrap();
     }
 }

@@ -1,7 +1,7 @@
-//! The data directory while the node runs: somebody may remove it, or its file system may fill up.
+//! The data directory while the node runs: it may be removed, or its file system may fill up.
 //!
-//! What is removed while it is open is gone at the next start, and nothing fails until then. So the node
-//! looks, writes its identity anew, and reports what it cannot mend.
+//! A directory removed while in use is gone at the next start, and nothing fails until then. So the node
+//! checks it, writes its identity anew, and reports what it cannot mend.
 
 use super::{DataDir, DataDirError, FOLDER_MODE, IDENTITY_FILE, Identity, LOCK_FILE, locked, refused};
 use rustix::fs::{Access, access, statvfs};
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
-/// A file system's number and a file's number in it: what a file is, whatever it is called.
+/// A file system's number and a file's number in it: the file's identity under any name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileKey {
     device: u64,
@@ -27,14 +27,14 @@ impl FileKey {
 /// Where the identity was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Where it belongs.
+    /// In its place.
     InPlace,
     /// Nowhere; it has been written anew.
     WrittenAnew,
 }
 
 impl DataDir {
-    /// Makes sure that the identity is where the next start looks for it.
+    /// Ensures that the identity is where the next start looks for it.
     pub(crate) fn keep(&self, identity: &Identity) -> Result<Kept, DataDirError> {
         let path = self.path.join(IDENTITY_FILE);
         match fs::metadata(&path) {
@@ -52,7 +52,7 @@ impl DataDir {
         Ok(Kept::WrittenAnew)
     }
 
-    /// What keeps the node from writing to the directory, or will.
+    /// What keeps the node from writing to the directory, now or soon.
     pub(crate) fn trouble(&self) -> Option<String> {
         let path = self.path.display();
         if let Err(error) = access(&self.path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
@@ -62,8 +62,8 @@ impl DataDir {
         is_full.then(|| format!("the file system of the data directory {path} is full"))
     }
 
-    /// The folder and its lock, on the file system where they were: a folder on another one is where a volume
-    /// was mounted.
+    /// The folder and its lock, on their first file system: a folder on another one is the mount point of
+    /// a volume.
     fn restore_folder(&self) -> Result<(), DataDirError> {
         let is_here = |folder: &Path| match fs::metadata(folder) {
             Ok(found) if self.known_file().is_none_or(|known| known.device == found.dev()) => Ok(true),
@@ -124,7 +124,7 @@ mod tests {
         fs::rename(&copy, &path).unwrap();
         let error = dir.keep(&identity).unwrap_err().to_string();
         assert!(error.contains("node.json was replaced"), "{error}");
-        // What it writes next holds.
+        // The directory holds what is written next.
         dir.save(&identity).unwrap();
         assert_eq!(dir.keep(&identity).unwrap(), Kept::InPlace);
     }

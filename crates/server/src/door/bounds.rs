@@ -1,5 +1,5 @@
-//! How many connections the port between nodes takes: of each kind so many in total, and so many from one
-//! source. A process that may open few files takes fewer ([`crate::descriptors`] keeps them all in its plan).
+//! How many connections the bus port takes: for each kind a total, and a number from one
+//! source. A process that may open few files takes fewer ([`crate::descriptors`] plans for all of them).
 
 /// The bound of one kind of connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,14 +13,14 @@ pub(crate) struct Bound {
 /// The bounds of all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Handshakes under way that others began.
+    /// Handshakes under way, opened by others.
     pub(crate) handshakes: Bound,
-    /// Members' connections to speak to the coordinator: one each, and some that end.
+    /// Members' conversations with the coordinator: one each, and some that are ending.
     pub(crate) conversations: Bound,
-    /// Members' connections of migrations. A node takes part in one migration at a time, with two.
+    /// Members' connections of migrations. A node takes part in one migration at a time, with two of them.
     pub(crate) lanes: Bound,
-    /// Members' connections over which they forward their clients' requests: of each node that is shown a
-    /// slot of which this one owns a part, one for each worker and version of the protocol.
+    /// Members' connections that forward their clients' requests: one for each worker and protocol version of
+    /// every node that is shown a slot of which this node owns a part.
     pub(crate) forwards: Bound,
 }
 
@@ -36,14 +36,14 @@ impl Bound {
 }
 
 impl Bounds {
-    /// What a process takes that may open enough files.
+    /// The bounds of a process that may open enough files.
     pub(crate) const MOST: Bounds = Bounds {
         handshakes: bound(128, 32),
         conversations: bound(1_024, 256),
         lanes: bound(64, 32),
         forwards: bound(1_024, 256),
     };
-    /// What every process takes: enough for a few nodes, which may be on one machine.
+    /// The bounds of every process: enough for a few nodes, which may be on one machine.
     pub(crate) const LEAST: Bounds = Bounds {
         handshakes: bound(8, 4),
         conversations: bound(16, 16),
@@ -51,12 +51,12 @@ impl Bounds {
         forwards: bound(4, 4),
     };
 
-    /// How many connections there may be of all kinds together.
+    /// How many connections of all kinds together.
     pub(crate) const fn total(&self) -> usize {
         self.handshakes.total + self.conversations.total + self.lanes.total + self.forwards.total
     }
 
-    /// The bounds that need no more than so many descriptors, between the least and the most.
+    /// The bounds that need at most this many descriptors, between the least and the most.
     pub(crate) fn within(descriptors: usize) -> Bounds {
         let (least, most) = (Bounds::LEAST, Bounds::MOST);
         let extra_max = most.total() - least.total();

@@ -1,14 +1,14 @@
-//! What the log is told of connections that were not let in: once in a while, with a count.
+//! The log's reports on connections that were refused: now and then, with a count.
 
 use sidle_handshake::HandshakeError;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How often one complaint is reported at most.
+/// The shortest time between two reports of one complaint.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why a connection was not let in, as far as the log tells it apart.
+/// Why a connection was refused, in the classes that the log knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Complaint {
     Foreign,
@@ -47,7 +47,7 @@ impl Complaint {
         }
     }
 
-    /// What happened, and what to do. `secret_path`: where this node keeps its secret.
+    /// What happened, and how to mend it. `secret_path`: where this node keeps its secret.
     pub(super) fn text(self, from: SocketAddr, secret_path: &Path) -> String {
         let secret = secret_path.display();
         match self {
@@ -89,7 +89,7 @@ pub(super) struct Complaints {
 }
 
 impl Complaints {
-    /// Counts one; returns how many there were since the last report when it is time for another.
+    /// Counts one; when a report is due, returns how many there were since the last.
     pub(super) fn count(&mut self, complaint: Complaint, now: Instant) -> Option<u64> {
         let kind = complaint.kind();
         self.count[kind] += 1;

@@ -1,22 +1,22 @@
-//! The door of the port between nodes: who has not proven that he belongs to the cluster gets no further.
+//! The door of the bus port: it lets in only proven members of the cluster.
 //!
-//! Every connection between nodes comes through here, whichever end opened it: [`Door::connect`] and
-//! [`Door::let_in`] return a stream only after the handshake ([`sidle_handshake`]) has ended well. What may
-//! be held for whom:
+//! Every connection between nodes passes through here, whichever end opened it. [`Door::connect`] and
+//! [`Door::let_in`] return a stream only after a successful handshake ([`sidle_handshake`]). The most
+//! connections of each kind:
 //!
 //! | connections | in total | from one source |
 //! |---|---|---|
-//! | that have not proven themselves | 128 | 32 |
+//! | not yet proven | 128 | 32 |
 //! | of members, for control messages | 1,024 | 256 |
 //! | of members, for migrations | 64 | 32 |
 //! | of members, for their clients' requests | 1,024 | 256 |
 //!
 //! These are [`Bounds::MOST`]; a process that may open few files takes fewer.
 //!
-//! A handshake holds a buffer of fixed length, for [`HANDSHAKE_TIMEOUT`] at most; what members' connections
-//! hold is bounded by [`crate::bus`].
+//! A handshake holds a buffer of fixed length, for [`HANDSHAKE_TIMEOUT`] at most; the memory of members'
+//! connections is bounded by [`crate::bus`].
 //!
-//! While all places for handshakes are taken, the oldest handshake of the source with the most makes way: a
+//! When all places for handshakes are taken, the oldest handshake of the source with the most makes way: a
 //! stranger who holds connections open shuts nobody out. Members beyond their bound are refused.
 //!
 //! Ownership: shared by the control thread, which accepts, and the movers, which connect.
@@ -49,24 +49,23 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use waiting::{Source, Waiting};
 
-/// How long a handshake may take that somebody else began.
+/// How long a handshake may take that another process began.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long connecting to another node may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long one may take that this node began: the other node may be short of processor time.
+/// How long a handshake may take that this node began: the other node may be short of processor time.
 pub(crate) const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection that carries nothing is probed after this time, so that a peer that is gone gives its place
-/// back.
+/// An idle connection is probed after this time, so that a peer that is gone frees its place.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// The secret, as far as it is known.
+/// The secret, if it is known.
 #[derive(Debug, Default)]
 struct Known {
     secret: Option<Arc<ClusterSecret>>,
-    /// Whether it was given, or is in the data directory: one that was found elsewhere may turn out to be
+    /// Whether it was given, or is in the data directory: one found elsewhere may be
     /// wrong.
     is_certain: bool,
 }
@@ -74,9 +73,9 @@ struct Known {
 #[derive(Debug)]
 struct Shared {
     known: Mutex<Known>,
-    /// Where this node keeps its secret, for messages.
+    /// The file of this node's secret, for messages.
     secret_path: PathBuf,
-    /// The name of the address that the cluster is told.
+    /// The bus address announced to the cluster.
     own_name: ListenerName,
     waiting: Mutex<Waiting<oneshot::Sender<()>>>,
     conversations: Arc<Places>,
@@ -89,24 +88,24 @@ struct Shared {
 #[derive(Clone, Debug)]
 pub(crate) struct Door(Arc<Shared>);
 
-/// A connection to a node that has proven that it belongs to the cluster.
+/// A connection to a node that has proven its membership.
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// The connection, at its first byte behind the handshake.
+    /// The connection, at its first byte after the handshake.
     pub(crate) stream: TcpStream,
     /// Its place among the members' conversations.
     pub(crate) place: Place,
     from: SocketAddr,
 }
 
-/// A connection that has not proven itself yet, in its place among the handshakes.
+/// A connection not yet proven, in its place among the handshakes.
 #[derive(Debug)]
 pub(crate) struct Applicant {
     door: Door,
     from: SocketAddr,
     ticket: u64,
     sent_away: oneshot::Receiver<()>,
-    /// Whether another one has to make way for it, and closes its connection soon.
+    /// Whether it makes another one give way, which closes its connection soon.
     pub(crate) displaces: bool,
 }
 
@@ -121,8 +120,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Door {
-    /// The door of a node that others are told to reach at `bus_address`. `secret`: where it is known from
-    /// the start. `secret_path`: where the node keeps it.
+    /// The door of a node with `bus_address` announced to others. `secret`: the one known from
+    /// the start, if any. `secret_path`: where the node keeps it.
     pub(crate) fn new(
         bus_address: &HostPort,
         secret: Option<ClusterSecret>,
@@ -149,12 +148,12 @@ impl Door {
         lock(&self.0.known).secret.clone()
     }
 
-    /// Whether the secret was given or is in the data directory, so that none has to be looked for.
+    /// Whether the secret was given or is in the data directory, so that none has to be searched for.
     pub(crate) fn is_certain(&self) -> bool {
         lock(&self.0.known).is_certain
     }
 
-    /// A secret was found that may be the cluster's. One that is certain stays.
+    /// Tries a found secret that may be the cluster's. A certain one stays.
     pub(crate) fn try_secret(&self, secret: ClusterSecret) {
         let mut known = lock(&self.0.known);
         if !known.is_certain {
@@ -162,12 +161,12 @@ impl Door {
         }
     }
 
-    /// The cluster has taken this node in by the present secret.
+    /// The cluster has accepted this node by the present secret.
     pub(crate) fn accept_secret(&self) {
         lock(&self.0.known).is_certain = true;
     }
 
-    /// Connects to the node that is reached at `address`, and returns the connection once both ends have
+    /// Connects to the node at `address`, and returns the connection once both ends have
     /// proven themselves.
     pub(crate) async fn connect(&self, address: &str) -> Result<TcpStream, BusError> {
         let secret = self.secret().ok_or(Unproven::NoSecret)?;
@@ -188,7 +187,7 @@ impl Door {
         }
     }
 
-    /// Takes a place for a connection that another node, or a stranger, has just opened.
+    /// Takes a place for a connection just opened by another node, or by a stranger.
     pub(crate) fn admit(&self, from: SocketAddr) -> Applicant {
         let (sender, sent_away) = oneshot::channel();
         let (ticket, evicted) = lock(&self.0.waiting).admit(Source::of(from.ip()), sender);
@@ -201,7 +200,7 @@ impl Door {
         Applicant { door: self.clone(), from, ticket, sent_away, displaces }
     }
 
-    /// Lets a connection in once both ends have proven themselves; `None` when that did not come to be.
+    /// Lets a connection in once both ends have proven themselves; `None` if the handshake failed.
     pub(crate) async fn let_in(&self, mut stream: TcpStream, mut applicant: Applicant) -> Option<Member> {
         let from = applicant.from;
         let Some(secret) = self.secret() else {
@@ -221,7 +220,7 @@ impl Door {
                 self.complain(error.into(), from);
                 return None;
             }
-            // Whoever only looks whether the port is open is no news.
+            // A mere check whether the port is open is not logged.
             Ok(Err(Broken::Closed | Broken::Io(_))) | Err(_) => return None,
         }
         let Some(place) = self.0.conversations.take(Source::of(from.ip())) else {
@@ -235,8 +234,8 @@ impl Door {
         prepare(stream)?;
         let local = stream.local_addr()?;
         let local = SocketAddr::new(local.ip().to_canonical(), local.port());
-        // Whoever dialed the very address that the connection came in at has dialed this node, whatever the
-        // cluster calls it.
+        // A process that dialed the very address of this connection has dialed this node, under any
+        // name of it in the cluster.
         let names = [self.0.own_name, ListenerName::of(&local.to_string())];
         let mut handshake = Handshake::listen(secret, &names, Nonce(random_bytes()?));
         shake(stream, &mut handshake).await
@@ -271,7 +270,7 @@ impl Door {
     }
 }
 
-/// Why a handshake did not come to its end.
+/// Why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error("the other end closed the connection")]
@@ -283,7 +282,7 @@ enum Broken {
 }
 
 impl From<io::Error> for Broken {
-    /// A connection that is reset was closed with something unread.
+    /// A reset connection was closed with something unread.
     fn from(error: io::Error) -> Broken {
         match error.kind() {
             io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Broken::Closed,
@@ -292,7 +291,7 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Drives one end of a handshake to its end. Reads not a byte beyond it.
+/// Drives one end of a handshake to its end. Reads no byte beyond it.
 async fn shake(stream: &mut TcpStream, handshake: &mut Handshake<'_>) -> Result<(), Broken> {
     let mut input = [0; MESSAGE_BYTES_MAX];
     loop {

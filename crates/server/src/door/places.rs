@@ -1,10 +1,10 @@
-//! Places of members' connections: so many in total, and so many for one source.
+//! Places of members' connections: a number in total, and a number for one source.
 
 use super::{lock, waiting::Source};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Places that are taken and given back.
+/// Places to take and give back.
 #[derive(Debug)]
 pub(super) struct Places {
     total_max: usize,
@@ -19,12 +19,12 @@ struct Taken {
 }
 
 impl Places {
-    /// So many places in total, and so many of them for one source.
+    /// This many places in total, and this many for one source.
     pub(super) fn new(total_max: usize, per_source_max: usize) -> Arc<Places> {
         Arc::new(Places { total_max, per_source_max, taken: Mutex::default() })
     }
 
-    /// Takes a place until the value returned is dropped; `None` when there is none left for this source.
+    /// Takes a place until the returned value is dropped; `None` if none is left for this source.
     pub(super) fn take(self: &Arc<Places>, source: Source) -> Option<Place> {
         let mut taken = lock(&self.taken);
         let of_source = taken.by_source.get(&source).copied().unwrap_or_default();

@@ -16,7 +16,7 @@ fn run(body: impl Future<Output = ()>) {
     runtime.block_on(body);
 }
 
-/// A node listens, another one dials it, with these secrets.
+/// A node listens, and another one dials it, with these secrets.
 async fn meet(
     listening: Option<ClusterSecret>,
     dialing: Option<ClusterSecret>,
@@ -66,7 +66,7 @@ fn a_node_answers_to_its_own_addresses_only() {
     run(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        // The cluster calls it something else than where it listens.
+        // The cluster's name for it differs from where it listens.
         for (called, is_let_in) in [("node-1.example.org:16379", false), ("LocalHost", true)] {
             let called = if called.contains(':') { called.to_owned() } else { format!("{called}:{port}") };
             let listens = door(&called, Some(secret(1)));

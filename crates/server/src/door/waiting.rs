@@ -1,18 +1,18 @@
-//! Connections that have not proven themselves: who has a place, and who makes way.
+//! Connections not yet proven: which have a place, and which make way.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Where a connection comes from, as far as it is counted: an IPv4 address, or the network of an IPv6
-/// address, all of which one machine may have.
+/// A connection's origin, for counting: an IPv4 address, or the network of an IPv6
+/// address, since one machine may have all of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Source(IpAddr);
 
-/// The part of an IPv6 address that names the network.
+/// The network part of an IPv6 address.
 const NETWORK_MASK: u128 = !0 << 64;
 
 impl Source {
-    /// The source that an address belongs to.
+    /// An address's source.
     pub(super) fn of(address: IpAddr) -> Source {
         match address.to_canonical() {
             IpAddr::V6(v6) if !v6.is_loopback() => {
@@ -23,7 +23,7 @@ impl Source {
     }
 }
 
-/// Those who wait, the oldest first, each with a value that is handed back when it has to make way.
+/// The waiting connections, the oldest first, each with a value that is handed back if it makes way.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     total_max: usize,
@@ -33,13 +33,13 @@ pub(super) struct Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// So many places in total, and so many of them for one source.
+    /// This many places in total, and this many for one source.
     pub(super) fn new(total_max: usize, per_source_max: usize) -> Waiting<T> {
         Waiting { total_max, per_source_max, queue: VecDeque::new(), last_ticket: 0 }
     }
 
-    /// Gives the newcomer a place. The oldest of its source makes way if that has all it may have, else, if
-    /// all places are taken, the oldest of the source that has the most.
+    /// Gives the newcomer a place. If its source has all of its places, the source's oldest makes way. If
+    /// instead all places are taken, the oldest of the source with the most makes way.
     pub(super) fn admit(&mut self, source: Source, value: T) -> (u64, Option<T>) {
         let crowded = if self.count(source) >= self.per_source_max {
             Some(source)
@@ -57,7 +57,7 @@ impl<T> Waiting<T> {
         (self.last_ticket, evicted)
     }
 
-    /// Gives a place back; nothing happens if it was taken away before.
+    /// Gives a place back; does nothing if it was taken away before.
     pub(super) fn leave(&mut self, ticket: u64) {
         self.queue.retain(|entry| entry.0 != ticket);
     }

@@ -1,4 +1,4 @@
-//! The tasks of a mover's connections: one reads frames, one writes what the socket did not take at once.
+//! The tasks of a mover's connections: one reads frames, one writes what the socket did not take immediately.
 
 use super::driver::{Driver, Wanted};
 use crate::bus::{LARGE_FRAME_TIMEOUT, LargeFrames};
@@ -14,21 +14,21 @@ use std::rc::Rc;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// What its tasks are called.
+/// The name of its tasks.
 const NAME: &str = "a connection to another node";
 
-/// What its connections' tasks need.
+/// The surroundings of its connections' tasks.
 #[derive(Clone)]
 pub(super) struct Around {
     /// The mover.
     pub(super) driver: Rc<RefCell<Driver>>,
     /// Where new connections prove themselves.
     pub(super) door: Door,
-    /// What large frames may take.
+    /// The room for large frames.
     pub(super) large_frames: LargeFrames,
 }
 
-/// Takes over a connection that another node opened, whose first frame was `hello`.
+/// Takes over a connection opened by another node, whose first frame was `hello`.
 pub(super) fn take_over(around: &Around, hello: &Hello, lane: Lane) -> io::Result<()> {
     let stream = Rc::new(TcpStream::from_std(lane.stream)?);
     let link = run(around, Rc::clone(&stream), lane.reader, Some(lane.place));
@@ -36,7 +36,7 @@ pub(super) fn take_over(around: &Around, hello: &Hello, lane: Lane) -> io::Resul
     Ok(())
 }
 
-/// Starts what the mover asked for and a task has to do.
+/// Starts the tasks that the mover asked for.
 pub(super) fn follow_events(around: &Around) {
     let wanted = std::mem::take(&mut around.driver.borrow_mut().wanted);
     for wanted in wanted {
@@ -64,7 +64,7 @@ async fn open(around: &Around, wanted: &Wanted) -> Result<TcpStream, BusError> {
     around.door.connect(&address).await
 }
 
-/// Starts the tasks of a connection, which keeps its place for as long as it is read.
+/// Starts the tasks of a connection, which keeps its place while it is read.
 fn run(around: &Around, stream: Rc<TcpStream>, reader: FrameReader, place: Option<Place>) -> Link {
     let link = around.driver.borrow_mut().add(Rc::clone(&stream));
     start_task(NAME, write(Rc::clone(&around.driver), link));
@@ -90,7 +90,7 @@ async fn read(
         while let Some(frame) = reader.next_frame()? {
             around.driver.borrow_mut().message(link, frame.message()?);
             room = None;
-            // A frame of records takes a while: others have their turn between two.
+            // A frame of records takes a while: others have their turn in between.
             tokio::task::yield_now().await;
         }
         if room.is_none() {
@@ -111,7 +111,7 @@ async fn read(
     }
 }
 
-/// Writes what waits, whenever the socket takes more; ends with the connection.
+/// Writes pending output whenever the socket takes more; ends with the connection.
 async fn write(driver: Rc<RefCell<Driver>>, link: Link) {
     loop {
         let handles =

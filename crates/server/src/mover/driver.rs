@@ -20,12 +20,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// A connection is given more to send while less than this waits. Small enough that what is urgent on another
-/// connection does not wait for long, large enough to keep a fast network busy.
+/// A connection gets more to send while less than this waits. Small enough that urgent data on another
+/// connection does not wait for long; large enough to keep a fast network busy.
 const SHORT_OUTPUT_BYTES: usize = 512 << 10;
-/// After so many bytes of records it is measured anew what the node has to bear.
+/// After this many bytes of records the node's load is measured anew.
 const PIECE_BYTES: usize = 16 << 10;
-/// The output buffer of a connection gives its memory back when it has grown beyond this.
+/// A connection's output buffer frees its memory if it has grown beyond this.
 const OUTPUT_KEEP_BYTES: usize = 4 << 20;
 
 /// A connection's sending end.
@@ -33,7 +33,7 @@ pub(super) struct Output {
     pub(super) stream: Rc<TcpStream>,
     bytes: Vec<u8>,
     sent: usize,
-    /// Tells the connection's writer that something waits.
+    /// Wakes the connection's writer.
     pub(super) waiting: Rc<Notify>,
 }
 
@@ -42,7 +42,7 @@ impl Output {
         self.bytes.len() - self.sent
     }
 
-    /// Writes as much as the socket takes.
+    /// Writes until the socket takes no more.
     pub(super) fn write(&mut self) -> io::Result<()> {
         while self.pending() > 0 {
             match self.stream.try_write(&self.bytes[self.sent..]) {
@@ -68,7 +68,7 @@ pub(super) struct Wanted {
     pub(super) peer: NodeId,
 }
 
-/// The mover, and what is around it.
+/// The mover, and its surroundings.
 pub(super) struct Driver {
     mover: Mover,
     parts: NodeParts,
@@ -77,9 +77,9 @@ pub(super) struct Driver {
     own_time: OwnTime,
     spare_cores: SpareCoresProbe,
     clock: Clock,
-    /// How late the slowest worker was when it was last asked.
+    /// The slowest worker's lag at the last probe.
     worker_lag_us: u64,
-    /// When it is asked again.
+    /// When the next probe is due.
     next_probe: MonotonicUs,
     pub(super) outputs: BTreeMap<Link, Output>,
     last_link: u64,
@@ -119,13 +119,13 @@ impl Driver {
         self.clock.mono()
     }
 
-    /// When there is something to be done, or measured, that only time brings.
+    /// When something is due that only time brings.
     pub(super) fn due(&self) -> Option<MonotonicUs> {
         let probe = (!self.mover.is_idle()).then_some(self.next_probe);
         self.mover.poll_timeout(self.now()).into_iter().chain(probe).min()
     }
 
-    /// Does a piece of work and takes what the mover has to say to it.
+    /// Does a piece of work and takes the mover's output.
     fn at_work(&mut self, work: impl FnOnce(&mut Driver)) {
         self.own_time.begin(thread_cpu_us);
         work(self);
@@ -133,20 +133,20 @@ impl Driver {
         self.own_time.end(thread_cpu_us);
     }
 
-    /// What workers said, and what time brings.
+    /// Handles the workers' messages, and the passing of time.
     pub(super) fn turn(&mut self) {
         self.at_work(|driver| driver.mover.turn(driver.now()));
     }
 
-    /// What the control thread said.
+    /// Handles the control thread's command.
     pub(super) fn command(&mut self, command: MoverCommand) {
         let (migration, step) = &command;
         tracing::debug!("migration {migration}: {}", step.name());
         self.at_work(|driver| driver.mover.command(driver.now(), command));
     }
 
-    /// Time has passed without anything else: what has it brought? Finds out now and then how late the
-    /// slowest worker is.
+    /// Handles the passing of time without other input. Now and then probes the slowest worker's
+    /// lag.
     pub(super) fn measure_again(&mut self) {
         self.at_work(|driver| {
             let now = driver.now();
@@ -159,7 +159,7 @@ impl Driver {
         });
     }
 
-    /// Tells the mover what the node has to bear; to be called between pieces of work.
+    /// Reports the node's load to the mover; call it between pieces of work.
     fn measure(&mut self) {
         let (now, mover_cpu_us, node_cpu_us) =
             (self.now(), self.own_time.used_us(thread_cpu_us), process_cpu_us());
@@ -181,17 +181,17 @@ impl Driver {
         link
     }
 
-    /// A connection that the mover asked for is open.
+    /// Hands the mover a connection that it asked for.
     pub(super) fn connected(&mut self, wanted: &Wanted, link: Link) {
         self.at_work(|driver| driver.mover.connected(driver.now(), wanted.migration, wanted.lane, link));
     }
 
-    /// A connection that the mover asked for could not be opened.
+    /// Reports that a connection could not be opened.
     pub(super) fn connect_failed(&mut self, wanted: &Wanted) {
         self.at_work(|driver| driver.mover.connect_failed(driver.now(), wanted.migration, wanted.lane));
     }
 
-    /// A message arrived. What it asks for is sent before what it brought is replayed, so that the next
+    /// A message arrived. Its requests are sent before its records are replayed, so that the next
     /// records are under way meanwhile.
     pub(super) fn message(&mut self, link: Link, message: Message<'_>) {
         self.at_work(|driver| {
@@ -211,18 +211,18 @@ impl Driver {
         }
     }
 
-    /// The bus address of another node, by the map that the workers use.
+    /// Another node's bus address, by the workers' map.
     pub(super) fn bus_address(&self, node: NodeId) -> Option<String> {
         let table = self.parts.published.table();
         table.map().node(node).map(|info| info.bus_addr.to_string())
     }
 
-    /// A connection takes more.
+    /// A connection takes more output.
     pub(super) fn write_on(&mut self) {
         self.at_work(|_| {});
     }
 
-    /// Takes everything that the mover has to say.
+    /// Takes all of the mover's output.
     fn drain(&mut self) {
         let now = self.now();
         while let Some(event) = self.mover.poll_event() {
@@ -242,8 +242,8 @@ impl Driver {
         }
     }
 
-    /// Gives a connection what the mover has to send over it, and the socket what it takes; how many bytes
-    /// there were.
+    /// Moves the mover's output to a connection, and to its socket; returns how many bytes
+    /// it was.
     fn give(&mut self, now: MonotonicUs, link: Link) -> u64 {
         let mut given_bytes = 0;
         loop {
@@ -264,10 +264,10 @@ impl Driver {
         if let Some(output) = self.outputs.get_mut(&link) {
             let has_more = output.pending() >= SHORT_OUTPUT_BYTES;
             match output.write() {
-                // The writer goes on, with what waits or with what there is beyond.
+                // The writer continues, with what waits or with further output.
                 Ok(()) if has_more || output.pending() > 0 => output.waiting.notify_one(),
                 Ok(()) => {}
-                // The reader finds out, and reports the connection closed.
+                // The reader detects it, and reports the connection closed.
                 Err(_) => shut_down(&output.stream),
             }
         }
@@ -283,7 +283,7 @@ impl Driver {
             MoverEvent::Close(link, why) => {
                 if let Some(mut output) = self.outputs.remove(&link) {
                     tracing::debug!("closing a connection to another node: {why}");
-                    // The other end may want to read why; if it cannot be sent, so be it.
+                    // The other end may want to read why; a failure to send it does not matter.
                     let _ = output.write();
                     output.waiting.notify_one();
                     shut_down(&output.stream);
@@ -298,7 +298,7 @@ impl Driver {
     }
 }
 
-/// Ends a connection; its reader and writer see that.
+/// Ends a connection; its reader and writer detect that.
 fn shut_down(stream: &TcpStream) {
     // It may be gone already.
     let _ = SockRef::from(stream).shutdown(Shutdown::Both);

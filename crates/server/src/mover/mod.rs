@@ -1,9 +1,9 @@
 //! Mover threads: migrations' connections to other nodes, on a runtime of their own.
 //!
-//! The mover itself is pure and sits in a [`Driver`]; one task for each connection reads frames into it, a
-//! main task brings it commands, worker messages and the time. Whoever called it takes its output at once.
+//! The mover itself is pure and sits in a [`Driver`]. One task per connection reads frames into it; a
+//! main task brings it commands, worker messages and the time. Each caller takes its output at once.
 //!
-//! For comparison the tasks can run on a worker's runtime instead, where they take turns with its clients
+//! For comparison the tasks can run on a worker's runtime instead, in turns with its clients
 //! (Fulva, VI-C: without offloading).
 //!
 //! Ownership: the thread owns everything here; other threads hold a [`MoverLink`] and a [`MoverInbox`].
@@ -32,7 +32,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 
-/// What other threads hold of a mover to wake it.
+/// Other threads' handle of a mover, to wake it.
 #[derive(Debug, Default)]
 pub(crate) struct MoverLink {
     notify: Notify,
@@ -52,36 +52,36 @@ impl MoverLink {
     }
 }
 
-/// What the control thread hands to a mover.
+/// The control thread's input to a mover.
 #[derive(Debug)]
 pub(crate) enum MoverInput {
-    /// What to do.
+    /// A command.
     Command(MoverCommand),
-    /// A connection that another node opened for a migration of this mover.
+    /// A connection opened by another node for a migration of this mover.
     Lane(sidle_wire::Hello, Box<Lane>),
 }
 
-/// Where the control thread puts what it hands to a mover.
+/// The control thread's end of a mover's input.
 pub(crate) type MoverInbox = mpsc::UnboundedSender<MoverInput>;
 
-/// Where movers put what they tell the control thread.
+/// The movers' end of their reports to the control thread.
 pub(crate) type MoverReports = mpsc::UnboundedSender<(MigrationId, MoverReport)>;
 
-/// What a mover's thread is started with.
+/// The parts of a mover's thread.
 pub(crate) struct MoverSetup {
     /// The mover.
     pub(crate) mover: Mover,
     /// What the node's threads share.
     pub(crate) parts: NodeParts,
-    /// What other threads hold of it.
+    /// Other threads' handle of it.
     pub(crate) link: Arc<MoverLink>,
-    /// What the control thread hands it.
+    /// The control thread's input.
     pub(crate) inbox: mpsc::UnboundedReceiver<MoverInput>,
-    /// What it tells the control thread.
+    /// Its reports to the control thread.
     pub(crate) reports: MoverReports,
-    /// Where it proves to other nodes that it belongs to the cluster, and they to it.
+    /// Where both ends prove that they belong to the cluster.
     pub(crate) door: Door,
-    /// What large frames may take of all movers together.
+    /// The room for large frames of all movers together.
     pub(crate) large_frames: LargeFrames,
     /// The workers that it may have to wake.
     pub(crate) workers: Vec<Arc<WorkerLink>>,
@@ -101,7 +101,7 @@ impl MoverSetup {
         })
     }
 
-    /// Starts on the runtime of the calling thread, which does other work too. It needs a timer.
+    /// Starts on the calling thread's runtime, which does other work too. It needs a timer.
     pub(crate) fn start_beside_others(self) {
         thread::start_task(self.name(), self.run(OwnTime::of_turns()));
     }

@@ -1,4 +1,4 @@
-//! What the system tells of how much of the machine's cores is left to a mover.
+//! How much of the machine's cores is left to a mover, by the system's counters.
 
 use sidle_pacing::{CpuUsed, SpareCores};
 use std::fs::File;
@@ -6,25 +6,25 @@ use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::thread::available_parallelism;
 
-/// How long it is believed how many cores the node may use: asking takes a score of system calls.
+/// How long the number of usable cores is trusted: asking takes a score of system calls.
 const CORES_US: u64 = 1_000_000;
 /// The first line of `/proc/stat` is shorter.
 const LINE_BYTES: usize = 256;
 /// The kernel counts processor time in hundredths of a second on every Linux there is.
 const US_PER_CLOCK_TICK: u64 = 10_000;
 
-/// Measures [`SpareCores`]; 0 where the system does not tell.
+/// Measures [`SpareCores`]; 0 if the system does not report it.
 #[derive(Debug, Default)]
 pub(super) struct SpareCoresProbe {
     times: Option<File>,
     cores: u64,
-    /// Until when that is believed.
+    /// How long that is valid.
     cores_until_us: u64,
     spare: SpareCores,
 }
 
 impl SpareCoresProbe {
-    /// What it was in the last window, in thousandths of a core. To be called often; measures when a window
+    /// The last window's value, in thousandths of a core. Call it often; it measures when a window
     /// is over.
     pub(super) fn permille(&mut self, now_us: u64, mover_us: u64, node_us: u64) -> u64 {
         if self.spare.is_due(now_us) {
@@ -45,7 +45,7 @@ impl SpareCoresProbe {
         idle_us(std::str::from_utf8(&line[..length]).ok()?)
     }
 
-    /// As many as its affinity and its control group let the node use.
+    /// As many as the node's affinity and control group allow.
     fn cores(&mut self, now_us: u64) -> u64 {
         if now_us >= self.cores_until_us {
             self.cores = available_parallelism().map_or(1, NonZero::get) as u64;
@@ -55,7 +55,7 @@ impl SpareCoresProbe {
     }
 }
 
-/// Idle time of all cores, of the first line of `/proc/stat`: time without work, and time that waited for
+/// Idle time of all cores, from the first line of `/proc/stat`: time without work, and time waiting for
 /// disks.
 fn idle_us(text: &str) -> Option<u64> {
     let mut fields = text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().skip(3);
@@ -81,7 +81,7 @@ mod tests {
         let mut spare = SpareCoresProbe::default();
         assert_eq!(spare.permille(0, 0, 0), 0);
         assert_eq!(spare.permille(SPARE_WINDOW_US - 1, 0, 0), 0, "the window is not over");
-        // A machine of several cores may or may not have some to spare: it is never more than there are.
+        // A machine of several cores may or may not have some to spare: never more than there are.
         let cores = available_parallelism().map_or(1, NonZero::get) as u64;
         assert!(spare.permille(2 * SPARE_WINDOW_US, 0, 0) <= cores * 1000);
     }

@@ -1,4 +1,4 @@
-//! Taking in clients.
+//! Accepts clients.
 
 use super::connection::Connection;
 use super::engine::SharedEngine;
@@ -18,13 +18,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
-/// After so long a silence the system asks whether a client is still there: Redis's `tcp-keepalive`.
+/// After this long a silence the system probes whether a client is still there: Redis's `tcp-keepalive`.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(300);
 
-/// What Redis says to one client too many.
+/// Redis's reply to one client too many.
 pub(super) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// Accepts clients for as long as the worker lives. `ticked`: notified a few times a second.
+/// Accepts clients until the worker ends. `ticked`: notified a few times a second.
 pub(super) async fn run(listener: TcpListener, engine: SharedEngine, ticked: Arc<Notify>) {
     let mut is_failing = false;
     let mut spare = Spare::default();
@@ -34,7 +34,7 @@ pub(super) async fn run(listener: TcpListener, engine: SharedEngine, ticked: Arc
             Ok((stream, address)) => {
                 is_failing = false;
                 if admit(stream, address, &engine) {
-                    // A refusal is over before the next one is let in: many at once take few places.
+                    // A refusal ends before the next client is let in: many at once take few places.
                     yield_now().await;
                 }
             }
@@ -43,7 +43,7 @@ pub(super) async fn run(listener: TcpListener, engine: SharedEngine, ticked: Arc
                     tracing::warn!("cannot accept clients for now: {error}");
                 }
                 is_failing = true;
-                // Out of descriptors, as a rule: then who waits is told so, and is not left to wait.
+                // Usually out of descriptors: then the waiting client is refused, not left to wait.
                 if !is_out_of_descriptors(&error) || !spare.refuse_one(&listener, &engine).await {
                     ticked.notified().await;
                 }
@@ -56,20 +56,20 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// A descriptor that is kept for refusing clients when there is no other left.
+/// A spare descriptor for refusing clients when no other is left.
 #[derive(Debug, Default)]
 struct Spare(Option<File>);
 
 impl Spare {
     fn refill(&mut self) {
         if self.0.is_none() {
-            // Where there is none, the next refusal does without.
+            // Without one, the next refusal uses none.
             self.0 = File::open("/dev/null").ok();
         }
     }
 
-    /// Tells one client that waits to be accepted, if there is one, that it is not; whether there was a
-    /// descriptor to do it with.
+    /// Refuses one client that waits to be accepted, if there is one; returns whether there was a
+    /// descriptor for it.
     async fn refuse_one(&mut self, listener: &TcpListener, engine: &SharedEngine) -> bool {
         drop(self.0.take());
         let accepted = poll_fn(|cx| match listener.poll_accept(cx) {
@@ -87,11 +87,11 @@ impl Spare {
 fn refuse(stream: &TcpStream, address: SocketAddr, engine: &SharedEngine, why: &str) {
     tracing::debug!("refused {address}: {why}");
     ClientTotals::count(&engine.borrow().shared.clients.totals.rejected);
-    // A fresh socket's buffer takes this whole; a client that is gone already needs no word.
+    // A fresh socket's buffer takes all of this; a client that is gone needs no reply.
     let _ = stream.try_write(TOO_MANY_CLIENTS);
 }
 
-/// Serves a new client, or refuses it; whether it has one of the places that are kept for operators.
+/// Serves a new client, or refuses it; returns whether it has one of the operators' places.
 fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) -> bool {
     let Some(place) = place_for(&stream, address, engine) else {
         refuse(&stream, address, engine, "all places for clients are taken");
@@ -109,7 +109,7 @@ fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) -> bool 
     is_reserved
 }
 
-/// A place for a new client: one of those that all share, or else one of those kept for operators, if it
+/// A place for a new client: one that all share, or else one of the operators', if it
 /// comes from this machine.
 fn place_for(stream: &TcpStream, address: SocketAddr, engine: &SharedEngine) -> Option<Place> {
     let engine = engine.borrow();

@@ -1,15 +1,15 @@
 //! One client's connection: read, let others read, run everything that is complete, write once; again.
 //!
-//! A connection is one future, polled by hand rather than written as an `async fn`, so that a turn that finds
-//! everything ready makes two system calls (read, write) and uses its waker once, to come after others that
+//! A connection is one future, polled by hand instead of an `async fn`. So a turn that finds
+//! everything ready makes two system calls (read, write) and uses its waker once, to queue behind others that
 //! are ready too.
 //!
 //! Invariants:
 //! - C1: replies leave in the order of their requests: while output is pending, nothing is run.
 //! - C2: `input` starts at the first byte of a request that has not been run.
 //! - C3: a parked command is run again before anything behind it.
-//! - C4: the shared output buffer is empty between two uses, however a use ended: what was written for one
-//!   client never reaches another.
+//! - C4: the shared output buffer is empty between two uses, however a use ended: one client's
+//!   output never reaches another.
 //!
 //! The shared buffers are borrowed within one poll only, never across a wait.
 
@@ -38,37 +38,37 @@ use tokio::sync::oneshot;
 
 /// How many full reads one connection makes before others have their turn.
 const READS_A_TURN: usize = 4;
-/// For how long a connection lets others go first while some make room for it. They end as soon as their
-/// workers come to them; then the next takes its turn, and may have others make room for it.
+/// How long a connection lets others go first while some make room for it. They end when their
+/// workers reach them; then the next takes its turn, and may have others make room for it.
 const WAY_PATIENCE_US: u64 = 2_000_000;
-/// What is read ahead of a command that waits, to notice that its client is gone.
+/// How much is read ahead of a waiting command, to detect that its client is gone.
 const WAITING_INPUT_BYTES: usize = 64 << 10;
 /// An argument's header is shorter: `$`, a length, and two line ends.
 const ARGUMENT_HEADER_BYTES: usize = 32;
-/// What is read and thrown away of a connection that was told why it is closed, so that the message reaches
-/// the client: closing with unread input would reset the connection. As much as a request that is refused at
-/// its first line may have.
+/// How much is read and discarded after the reason for closing was sent, so that the message reaches
+/// the client: closing with unread input would reset the connection. As long as a request refused at
+/// its first line can be.
 const LINGER_BYTES: usize = 1 << 30;
 
-/// What the connection is about to do once its output is sent.
+/// What the connection does next, once its output is sent.
 enum State {
     /// Read.
     Reading,
-    /// Run what stands in `input`.
+    /// Run the requests in `input`.
     Running,
     /// Run `input` again when the ticket is woken.
     Parked(Ticket),
     /// Write the control thread's answer, then run `input`.
     Asking(oneshot::Receiver<ControlReply>),
-    /// Say goodbye.
+    /// Send the last reply.
     Closing,
-    /// Wait for the client to close, throwing away so many more bytes.
+    /// Wait for the client to close, discarding up to this many more bytes.
     Lingering(usize),
 }
 
 /// What to do next within this poll.
 enum Step {
-    /// Go on.
+    /// Continue.
     Go,
     /// Let others have their turn.
     Yield,
@@ -76,11 +76,11 @@ enum Step {
     Over,
 }
 
-/// The place that a connection has for as long as it lives.
+/// A connection's place until it ends.
 enum Seat {
     /// Among the clients.
     Client { _place: Place },
-    /// Among the nodes that forward what their clients ask.
+    /// Among the nodes that forward their clients' requests.
     Node { _place: door::Place },
 }
 
@@ -91,23 +91,23 @@ pub(super) struct Connection {
     id: ConnectionId,
     session: Session,
     parser: RequestParser,
-    /// What was read and not run; see C2.
+    /// The bytes read and not run; see C2.
     input: Vec<u8>,
-    /// How many more bytes the unfinished request needs at least.
+    /// The least number of bytes that the unfinished request still needs.
     need: usize,
-    /// What could not be written at once.
+    /// The output that the socket did not take.
     output: Vec<u8>,
     /// How much of `output` was written since.
     written: usize,
     state: State,
     is_aware: bool,
-    /// What it has to do by a deadline.
+    /// What it owes by a deadline.
     owes: Owes,
-    /// What others were last told that it holds.
+    /// Its size as last announced to others.
     held_bytes: usize,
     /// Whether it was polled.
     has_begun: bool,
-    /// Since when it lets others go first.
+    /// Since when it has let others go first.
     makes_way_since: Option<MonotonicUs>,
     /// Among the clients, or among the nodes that forward.
     _seat: Seat,
@@ -135,7 +135,7 @@ impl Connection {
         Connection::of(stream, session, Seat::Client { _place: place }, engine)
     }
 
-    /// A connection over which another node forwards what its clients ask, and what was read of it already.
+    /// A connection over which another node forwards its clients' requests, with the bytes already read.
     pub(super) fn forwarded(forward: &Forward, lane: Lane, engine: SharedEngine) -> io::Result<Connection> {
         let stream = TcpStream::from_std(lane.stream)?;
         let address = stream.peer_addr()?.to_string();
@@ -148,7 +148,7 @@ impl Connection {
         let mut connection = Connection::of(stream, session, Seat::Node { _place: lane.place }, engine);
         connection.input = lane.reader.into_rest();
         connection.state = State::Running;
-        // No client: nothing is watched for, since it owes nothing and nobody may end it.
+        // Not a client: it is not watched, since it owes nothing and nobody may end it.
         connection.has_begun = true;
         Ok(connection)
     }
@@ -181,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Reads, and runs what was read.
+    /// Reads, and runs the requests.
     fn read(&mut self, cx: &mut Context<'_>, full_reads: &mut usize) -> Poll<io::Result<Step>> {
         if self.input.len() > JOIN_BYTES {
             return self.read_large(cx, full_reads);
@@ -206,7 +206,7 @@ impl Connection {
         Poll::Ready(Ok(if *full_reads >= READS_A_TURN { step.or_yield() } else { step }))
     }
 
-    /// Lets others that are ready read before what was read is run, so that what all of them need is loaded
+    /// Lets other ready connections read before the requests are run, so that the data of all is loaded
     /// at the same time.
     fn await_round(&mut self, engine: &mut Engine, length: usize) -> Step {
         engine.stats.bytes_in.add(length as u64);
@@ -216,7 +216,7 @@ impl Connection {
         Step::Yield
     }
 
-    /// Goes on reading a request that is too long to be joined in the shared buffer.
+    /// Continues reading a request that is too long to be joined in the shared buffer.
     fn read_large(&mut self, cx: &mut Context<'_>, full_reads: &mut usize) -> Poll<io::Result<Step>> {
         if self.input.len() == self.input.capacity() {
             self.input.reserve_exact(read_ahead(self.need, self.input.len()));
@@ -329,7 +329,7 @@ impl Connection {
         Ok(step)
     }
 
-    /// Takes part in pushes, or no more.
+    /// Starts or stops pushes to the connection.
     #[cold]
     fn follow_awareness(&mut self, cx: &Context<'_>, engine: &mut Engine) {
         self.is_aware = self.session.is_aware();
@@ -365,7 +365,7 @@ impl Connection {
         self.send(engine)
     }
 
-    /// Sends the shared output buffer, keeping what the socket does not take, and empties it (C4). `output`
+    /// Sends the shared output buffer, keeps what the socket does not take, and empties it (C4). `output`
     /// is empty before (C1), unless this is a push.
     fn send(&mut self, engine: &mut Engine) -> io::Result<()> {
         if engine.output.is_empty() {
@@ -410,7 +410,7 @@ impl Connection {
         }
     }
 
-    /// Writes what is pending.
+    /// Writes pending output.
     fn flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.output.len() {
             let rest = &self.output[self.written..];
@@ -422,7 +422,7 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Tells an opted-in client that the tablet map has changed.
+    /// Announces a changed tablet map to an opted-in client.
     fn push_changes(&mut self) -> io::Result<()> {
         let shared = SharedEngine::clone(&self.engine);
         let engine = &mut *shared.borrow_mut();
@@ -433,7 +433,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on where the state says.
+    /// Continues at the present state.
     fn step(&mut self, cx: &mut Context<'_>, full_reads: &mut usize) -> Poll<io::Result<Step>> {
         match &mut self.state {
             State::Reading => self.read(cx, full_reads),
@@ -451,7 +451,7 @@ impl Connection {
                 Poll::Ready(Ok(reply)) => self.answer(reply).into(),
                 Poll::Ready(Err(_)) => Poll::Ready(Ok(Step::Over)),
             },
-            // Its node has said what it had to.
+            // Its node has sent all of its output.
             State::Closing if self.session.is_forwarded => Poll::Ready(Ok(Step::Over)),
             State::Closing => {
                 self.input = Vec::new();
@@ -487,7 +487,7 @@ impl Connection {
         Ok(Step::Go)
     }
 
-    /// Reads ahead a little while a command waits: that is how a client that is gone is noticed.
+    /// Reads ahead a little while a command waits, to detect that the client is gone.
     fn read_while_waiting(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
         if self.input.len() >= WAITING_INPUT_BYTES {
             return Poll::Pending;
@@ -496,7 +496,7 @@ impl Connection {
         Poll::Ready(Ok(if length == 0 { Step::Over } else { Step::Go }))
     }
 
-    /// Whether others are to go first, since some that hold too much memory have yet to end.
+    /// Whether others go first, since some that hold too much memory have yet to end.
     fn is_to_make_way(&mut self) -> bool {
         let takes_more = matches!(self.state, State::Reading | State::Running) && !self.session.is_forwarded;
         let engine = self.engine.borrow();
@@ -547,11 +547,11 @@ impl Connection {
     }
 }
 
-/// How many bytes to make room for behind `have` bytes of a request of which `need` are known to be missing.
+/// How many bytes to make room for behind `have` bytes of a request that still needs at least `need` bytes.
 ///
-/// The announced length is believed step by step: a client that announces much must also send much. What
-/// comes behind the request is left to the shared buffer; but where no more than the next argument's header
-/// is missing, it is not known how long the request is, and reading headers alone would take some calls for
+/// The announced length is trusted step by step: a client that announces much must also send much. Bytes
+/// behind the request are left to the shared buffer. If no more than the next argument's header
+/// is missing, the request's length is unknown: reading headers alone would take some calls for
 /// each argument.
 fn read_ahead(need: usize, have: usize) -> usize {
     let wanted = if need < ARGUMENT_HEADER_BYTES { READ_BYTES.max(have / 2) } else { need };
@@ -591,7 +591,7 @@ impl Drop for Connection {
         if let State::Parked(ticket) = self.state {
             engine.waits.unpark(ticket);
         }
-        // One that was woken and has not run since is forgotten too.
+        // A ticket that was woken and has not run since is forgotten too.
         if let Some(ticket) = self.session.ticket() {
             engine.worker.forget(ticket);
         }
@@ -610,7 +610,7 @@ impl Drop for Connection {
 mod tests {
     use super::*;
 
-    /// How many reads a request takes of which `need` says what is known to be missing.
+    /// How many reads a request takes, if `need` returns how many bytes are known to be missing.
     fn reads(bytes: usize, need: impl Fn(usize) -> usize) -> usize {
         let (mut have, mut reads) = (READ_BYTES, 0);
         while have < bytes {

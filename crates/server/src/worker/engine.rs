@@ -1,5 +1,5 @@
-//! What the connections of one worker share: the worker itself, and the buffers that a turn of any of them
-//! uses.
+//! The state shared by one worker's connections: the worker itself, and the buffers for a turn of any of
+//! them.
 //!
 //! Requests are read into one buffer and answered into another, both of the worker, so that an idle
 //! connection holds no buffer at all and a busy one finds them in the cache.
@@ -24,20 +24,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// How much is read at once.
+/// How much is read in one call.
 pub(super) const READ_BYTES: usize = 64 << 10;
-/// The longest unfinished request that is joined with what is read next in the shared buffer. A longer one is
+/// The longest unfinished request that is joined with the next read in the shared buffer. A longer one is
 /// read straight into the connection's own buffer.
 pub(super) const JOIN_BYTES: usize = 16 << 10;
-/// What is read and shorter than this waits until other connections have read too: a round. What is longer is
+/// A shorter read waits until other connections have read too: a round. A longer one is
 /// a batch by itself, or not worth a copy.
 pub(super) const ROUND_BYTES: usize = 512;
-/// How many buffers for that are kept.
+/// How many buffers for waiting reads are kept.
 const ROUND_BUFFERS: usize = 64;
-/// The shared output buffer gives its memory back when it has grown beyond this.
+/// The shared output buffer frees its memory if it has grown beyond this.
 const OUTPUT_KEEP_BYTES: usize = 4 << 20;
 
-/// How many values with a deadline are looked at between two looks at the clock.
+/// How many values with a deadline are checked between two readings of the clock.
 const EXPIRE_AT_ONCE: usize = 256;
 
 /// A worker's engine, shared by the tasks of its thread.
@@ -53,22 +53,22 @@ pub(super) struct Engine {
     pub(super) control: mpsc::UnboundedSender<ControlCall>,
     clock: Clock,
     expiry: ExpiryEffort,
-    /// `JOIN_BYTES` for the start of an unfinished request, then `READ_BYTES` for what is read.
+    /// `JOIN_BYTES` for the start of an unfinished request, then `READ_BYTES` for the read.
     pub(super) input: Box<[u8]>,
     /// The replies of one turn of one connection.
     pub(super) output: Vec<u8>,
-    /// Buffers for what waits until its round has been read.
+    /// Buffers for reads that wait for their round.
     round_buffers: Vec<Vec<u8>>,
     pub(super) waits: Waits,
     pub(super) watch: Watch,
-    /// All workers: where a connection is told to end, they are woken.
+    /// All workers: woken when one of their connections is to end.
     workers: Vec<Arc<WorkerLink>>,
     /// How many endings this worker has followed, and how many it has announced to all.
     endings_followed: u64,
     endings_announced: u64,
     /// Connections to other nodes over which the worker forwards.
     links: BTreeMap<ForwardLink, Rc<LinkHandle>>,
-    /// The tablet map that opted-in clients have been woken for.
+    /// The tablet map for which opted-in clients have been woken.
     told_map: MapEpoch,
 }
 
@@ -113,7 +113,7 @@ impl Engine {
         Now { mono, wall: self.clock.wall(mono), reading_ns }
     }
 
-    /// A turn of the worker that no connection asked for.
+    /// A turn of the worker that no connection requested.
     pub(super) fn turn(&mut self) -> Now {
         let now = self.now();
         self.worker.turn();
@@ -131,8 +131,8 @@ impl Engine {
         now
     }
 
-    /// What is done a few times a second: the wall clock is followed, connections whose time is over are
-    /// ended, what waits for other nodes is looked at, and expired keys are looked for that nobody asks for.
+    /// The work of a few times a second: follow the wall clock, end connections whose time is over,
+    /// check what waits for other nodes, and search for expired keys that nobody requests.
     pub(super) fn tick(&mut self) {
         self.clock.follow_wall_clock();
         let now = self.clock.mono();
@@ -145,12 +145,12 @@ impl Engine {
         self.expiry.tick();
     }
 
-    /// Whether there may be more expired keys than were removed since the last tick.
+    /// Whether more expired keys may remain than were removed since the last tick.
     pub(super) fn has_more_to_expire(&self) -> bool {
         self.expiry.goes_on()
     }
 
-    /// Removes expired keys for as long as a client may have to wait for that, if there are many.
+    /// If there are many expired keys, removes them for no longer than a client may have to wait.
     pub(super) fn expire(&mut self) {
         let started = self.clock.mono();
         let mut spent_us = 0;
@@ -162,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// Passes on what the worker has to say to movers and to other connections; to be called after every use
+    /// Passes the worker's output on to movers and other connections; call it after every use
     /// of it.
     #[inline]
     pub(super) fn after_serving(&mut self) {
@@ -180,20 +180,20 @@ impl Engine {
         }
     }
 
-    /// Has every worker look for connections that were told to end.
+    /// Makes every worker look for connections that are to end.
     #[cold]
     fn announce_endings(&mut self) {
         let endings = self.shared.clients.endings();
         if endings != self.endings_announced {
             self.endings_announced = endings;
             self.workers.iter().for_each(|worker| worker.wake());
-            // Those of this worker come before whatever else is ready.
+            // Those of this worker go before other ready ones.
             self.endings_followed = endings;
             self.watch.wake_ending();
         }
     }
 
-    /// Ends the largest connections where all of them together hold more than they may.
+    /// Ends the largest connections if all of them together exceed their bound.
     pub(super) fn keep_clients_small(&mut self) {
         let Some(most_bytes) = self.shared.config.client_bytes() else { return };
         if self.shared.clients.memory_bytes() <= most_bytes {
@@ -232,7 +232,7 @@ impl Engine {
         }
     }
 
-    /// A connection to another node stands. Returns whether it is still wanted.
+    /// A connection to another node is open. Returns whether it is still wanted.
     pub(super) fn link_opened(&mut self, link: ForwardLink, handle: Rc<LinkHandle>) -> bool {
         self.links.insert(link, handle);
         let is_wanted = self.worker.forward_connected(self.clock.mono(), link);
@@ -243,28 +243,28 @@ impl Engine {
         is_wanted
     }
 
-    /// A connection to another node is over, or could not be made.
+    /// A connection to another node has ended, or could not be opened.
     pub(super) fn link_lost(&mut self, link: ForwardLink) {
         self.links.remove(&link);
         self.worker.forward_lost(self.clock.mono(), link);
         self.after_serving();
     }
 
-    /// Bytes came from another node.
+    /// Bytes arrived from another node.
     pub(super) fn link_received(&mut self, link: ForwardLink, bytes: &[u8]) {
         self.worker.forward_received(self.clock.mono(), link, bytes);
         self.after_serving();
-        // What came is counted to the client that waits for it, whose connection has no turn for that.
+        // They count for the waiting client, whose connection has no turn for that.
         self.keep_clients_small();
     }
 
-    /// What is to be sent to another node next.
+    /// The next output to another node.
     pub(super) fn link_output(&mut self, link: ForwardLink, out: &mut Vec<u8>) {
         self.worker.forward_output(link, out);
         self.after_serving();
     }
 
-    /// A copy of what was read, for a connection that waits until others have read.
+    /// A copy of the read bytes, for a connection that waits until others have read.
     #[inline]
     pub(super) fn round_buffer(&mut self, length: usize) -> Vec<u8> {
         let mut buffer = self.round_buffers.pop().unwrap_or_else(|| Vec::with_capacity(ROUND_BYTES));
@@ -272,7 +272,7 @@ impl Engine {
         buffer
     }
 
-    /// Takes back a connection's buffer, of which nothing is needed any more.
+    /// Takes back a connection's buffer that is needed no longer.
     #[inline]
     pub(super) fn give_back(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() == ROUND_BYTES && self.round_buffers.len() < ROUND_BUFFERS {
@@ -281,7 +281,7 @@ impl Engine {
         }
     }
 
-    /// To be called before anything is written to the shared output buffer, which is empty: what were left in
+    /// Call it before any write to the shared output buffer, which is empty: leftovers in
     /// it would be another client's.
     #[inline]
     pub(super) fn begin_output(&mut self) {

@@ -11,10 +11,10 @@ use std::rc::Rc;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// How much is read at once.
+/// How much is read in one call.
 const READ_BYTES: usize = 64 << 10;
 
-/// What the engine holds of a connection over which the worker forwards.
+/// The engine's part of a connection over which the worker forwards.
 #[derive(Debug, Default)]
 pub(super) struct LinkHandle {
     changed: Notify,
@@ -22,19 +22,19 @@ pub(super) struct LinkHandle {
 }
 
 impl LinkHandle {
-    /// There is something to be sent.
+    /// There is output to send.
     pub(super) fn send(&self) {
         self.changed.notify_one();
     }
 
-    /// Nobody wants the connection any more.
+    /// The connection is no longer wanted.
     pub(super) fn close(&self) {
         self.is_closed.set(true);
         self.changed.notify_one();
     }
 }
 
-/// Takes over what the control thread hands to the worker.
+/// Takes over the control thread's input to the worker.
 pub(super) fn take_over(engine: &SharedEngine, input: WorkerInput) {
     match input {
         WorkerInput::LinkOpened(link, stream) => match TcpStream::from_std(stream) {
@@ -71,8 +71,8 @@ fn start(engine: &SharedEngine, link: ForwardLink, stream: TcpStream) {
     });
 }
 
-/// Sends what the worker forwards, and brings it the replies, until the connection is over or nobody wants
-/// it.
+/// Sends the worker's forwarded requests, and brings it the replies, until the connection ends or is no
+/// longer wanted.
 async fn carry(
     engine: &SharedEngine,
     link: ForwardLink,

@@ -1,8 +1,8 @@
 //! Worker threads: each one current-thread runtime with its own listening socket.
 //!
-//! A connection lives and dies on one worker. Nothing on a request's way wakes another thread, sets a timer,
-//! locks or allocates: the runtime has no timer at all (but for movers that are to run on it, which is for
-//! experiments), and is ticked from outside for what must happen now and then.
+//! A connection stays on one worker. Nothing on a request's path wakes another thread, sets a timer,
+//! locks or allocates. The runtime has no timer at all, except for experiments with movers on it;
+//! periodic work is ticked from outside.
 //!
 //! Ownership: the thread owns its [`Engine`](engine::Engine); other threads hold a [`WorkerLink`].
 
@@ -31,37 +31,37 @@ use std::thread::JoinHandle;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc};
 
-/// What the control thread hands to a worker.
+/// The control thread's input to a worker.
 #[derive(Debug)]
 pub(crate) enum WorkerInput {
-    /// A connection that it wanted, to forward requests over.
+    /// A connection that it requested, to forward requests over.
     LinkOpened(ForwardLink, std::net::TcpStream),
-    /// Such a connection could not be made.
+    /// Such a connection could not be opened.
     LinkFailed(ForwardLink),
     /// A connection over which another node forwards.
     Forwarded(Forward, Box<Lane>),
 }
 
-/// What other threads hold of a worker.
+/// Other threads' handle of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerLink {
     notify: Notify,
-    /// What was handed over and not taken.
+    /// Input handed over and not yet taken.
     inbox: Mutex<Vec<WorkerInput>>,
     has_input: AtomicBool,
     stop: AtomicBool,
-    /// The next turn also does what is done now and then.
+    /// Whether the next turn also does the periodic work.
     ticked: AtomicBool,
-    /// Somebody waits for the worker to take a new range table.
+    /// Whether another thread waits for the worker to take a new range table.
     table_awaited: AtomicBool,
-    /// When the worker was asked for a sign of life, in microseconds; 0: it has given it.
+    /// When the worker was last probed, in microseconds; 0: it has answered.
     probed_at_us: AtomicU64,
-    /// How long it took to give the last one.
+    /// How long its last answer took.
     lag_us: AtomicU64,
 }
 
 impl WorkerLink {
-    /// Makes the worker take its turn: it looks for a new range table and hears what the movers said.
+    /// Makes the worker take its turn: it looks for a new range table and takes the movers' messages.
     pub(crate) fn wake(&self) {
         self.notify.notify_one();
     }
@@ -80,13 +80,13 @@ impl WorkerLink {
         }
     }
 
-    /// Makes the worker take its turn and do what is done now and then.
+    /// Makes the worker take its turn and do the periodic work.
     pub(crate) fn tick(&self) {
         self.ticked.store(true, Ordering::Release);
         self.notify.notify_one();
     }
 
-    /// Makes the worker take a new range table, and tell that it has.
+    /// Makes the worker take a new range table, and report it.
     pub(crate) fn wake_for_table(&self) {
         self.table_awaited.store(true, Ordering::Release);
         self.notify.notify_one();
@@ -98,8 +98,8 @@ impl WorkerLink {
         self.notify.notify_one();
     }
 
-    /// How late the worker is: what its last turn waited for the thread, or the present one has waited so
-    /// far. Asks for the next measurement.
+    /// The worker's lag: how long its last turn waited for the thread, or how long the present one has
+    /// waited. Requests the next measurement.
     pub(crate) fn probe_lag_us(&self, now_us: u64) -> u64 {
         let unasked =
             self.probed_at_us.compare_exchange(0, now_us.max(1), Ordering::AcqRel, Ordering::Acquire);
@@ -125,23 +125,23 @@ impl WorkerLink {
     }
 }
 
-/// What a worker's thread is started with.
+/// The parts of a worker's thread.
 pub(crate) struct WorkerSetup {
     /// The worker.
     pub(crate) worker: Worker,
     /// Its listening socket.
     pub(crate) listener: TcpListener,
-    /// What other threads hold of it.
+    /// Other threads' handle of it.
     pub(crate) link: Arc<WorkerLink>,
-    /// Notified when the worker has taken a range table that somebody waits for.
+    /// Notified when the worker has taken a range table that another thread waits for.
     pub(crate) table_taken: Arc<Notify>,
     /// The movers that it may have to wake.
     pub(crate) movers: Vec<Arc<MoverLink>>,
-    /// Movers that have no threads of their own and take turns with this worker's clients.
+    /// Movers without threads of their own, in turns with this worker's clients.
     pub(crate) movers_here: Vec<MoverSetup>,
     /// All workers, this one among them.
     pub(crate) workers: Vec<Arc<WorkerLink>>,
-    /// What the node's threads share.
+    /// The state shared by the node's threads.
     pub(crate) shared: Arc<NodeShared>,
     /// What one client may use.
     pub(crate) limits: ClientLimits,
@@ -187,7 +187,7 @@ impl WorkerSetup {
             thread::start_task("the listener for clients", accepts);
             while !link.is_stopped() {
                 if engine.borrow().has_more_to_expire() {
-                    // Connections come between two slices of expiry.
+                    // Connections run between two slices of expiry.
                     tokio::task::yield_now().await;
                 } else {
                     link.notify.notified().await;

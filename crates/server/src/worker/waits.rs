@@ -4,19 +4,19 @@ use sidle_node::Ticket;
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// A connection's number, which CLIENT ID tells.
+/// A connection's number, as in CLIENT ID.
 pub(super) type ConnectionId = u64;
 
 /// The wakers of a worker's waiting connections. At most two entries a connection.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     parked: BTreeMap<Ticket, Waker>,
-    /// Connections that are pushed to when the range table changes.
+    /// The connections that get a push when the range table changes.
     aware: BTreeMap<ConnectionId, Waker>,
 }
 
 impl Waits {
-    /// Notes who runs a parked command.
+    /// Records who runs a parked command.
     pub(super) fn park(&mut self, ticket: Ticket, waker: Waker) {
         self.parked.insert(ticket, waker);
     }
@@ -38,7 +38,7 @@ impl Waits {
         }
     }
 
-    /// Notes a connection that is pushed to.
+    /// Records a connection that gets pushes.
     pub(super) fn add_aware(&mut self, connection: ConnectionId, waker: Waker) {
         self.aware.insert(connection, waker);
     }
@@ -48,7 +48,7 @@ impl Waits {
         self.aware.remove(&connection);
     }
 
-    /// Gives every connection that is pushed to its turn.
+    /// Gives every connection with pushes its turn.
     pub(super) fn wake_aware(&self) {
         self.aware.values().for_each(Waker::wake_by_ref);
     }

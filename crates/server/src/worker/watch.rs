@@ -1,7 +1,7 @@
-//! All connections of a worker, watched from outside: those that are to end are woken, so that they do.
+//! All connections of a worker, watched from outside: those that must end are woken to do so.
 //!
-//! A connection that nothing happens on is a future that nobody polls. Whatever is to happen to it by itself
-//! (a time is over, an operator closes it, memory is short) starts here.
+//! An idle connection is a future that nobody polls. Whatever must happen to it without its client
+//! (its time is over, an operator closes it, memory is short) starts here.
 
 use super::waits::ConnectionId;
 use sidle_node::{ClientRecord, Clients, Ending};
@@ -11,12 +11,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// At each tick one in so many connections is looked at, so that all of them are within a second or so.
+/// Each tick checks one in this many connections, so that all of them are checked within a second or so.
 const TICKS_A_ROUND: usize = 10;
-/// So many are looked at in any case.
+/// At least this many are checked.
 const LEAST_A_TICK: usize = 64;
 
-/// A connection that is watched.
+/// A watched connection.
 #[derive(Debug)]
 struct Watched {
     record: Arc<ClientRecord>,
@@ -27,9 +27,9 @@ struct Watched {
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     connections: BTreeMap<ConnectionId, Watched>,
-    /// Who owes something, and by when.
+    /// The connections that owe something, with their deadlines.
     deadlines: BTreeMap<ConnectionId, MonotonicUs>,
-    /// The connection that was looked at last.
+    /// The connection checked last.
     last_seen: ConnectionId,
 }
 
@@ -45,7 +45,7 @@ impl Watch {
         self.deadlines.remove(&connection);
     }
 
-    /// Says by when a connection has to do what it owes; `None`: it owes nothing.
+    /// Sets a connection's deadline for what it owes; `None`: it owes nothing.
     pub(super) fn set_deadline(&mut self, connection: ConnectionId, deadline: Option<MonotonicUs>) {
         match deadline {
             Some(deadline) => self.deadlines.insert(connection, deadline),
@@ -53,13 +53,13 @@ impl Watch {
         };
     }
 
-    /// Wakes the connections that were told to end.
+    /// Wakes the connections that are to end.
     pub(super) fn wake_ending(&self) {
         let ending = self.connections.values().filter(|watched| watched.record.ending().is_some());
         ending.for_each(|watched| watched.waker.wake_by_ref());
     }
 
-    /// To be called a few times a second: tells those to end whose time is over, and some of those that were
+    /// Call it a few times a second: marks those to end whose time is over, and some of those that were
     /// silent for too long. They are woken with the next [`wake_ending`](Self::wake_ending).
     pub(super) fn tick(
         &mut self,

@@ -1,4 +1,4 @@
-//! What a connection owes and holds, and how it ends when its client does not end it.
+//! What a connection owes and holds, and how it ends if its client does not end it.
 
 use super::{Connection, State, Step};
 use crate::worker::accept::TOO_MANY_CLIENTS;
@@ -8,15 +8,15 @@ use sidle_types::MonotonicUs;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Context;
 
-/// How long a client beyond `maxclients` may take to show that it is an operator. Programs speak at once;
-/// what waits for the node to speak first is to have Redis's answer soon.
+/// How long a client beyond `maxclients` may take to show that it is an operator. Programs send at once;
+/// one that waits for the node's first message must get Redis's answer soon.
 const GUEST_PATIENCE_US: u64 = 300_000;
-/// How long a client may take to close after the node has said its last word.
+/// How long a client may take to close after the node's last reply.
 const FAREWELL_PATIENCE_US: u64 = 10_000_000;
-/// At most one line in so long a time tells of attacks by way of a browser: Redis's own pace.
+/// At most one log line in this time on attacks by way of a browser: Redis's own pace.
 const ATTACK_LINES_US: u64 = 60_000_000;
 
-/// What the connection has to do by a certain time.
+/// What the connection owes by a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owes {
     Nothing,
@@ -26,7 +26,7 @@ pub(super) enum Owes {
 }
 
 impl Connection {
-    /// What is done at the first poll: from here on the connection can be woken from outside.
+    /// The work of the first poll: from here on the connection can be woken from outside.
     #[cold]
     pub(super) fn begin(&mut self, cx: &Context<'_>) {
         let owes = match (self.session.is_guest, self.session.authenticated) {
@@ -71,29 +71,29 @@ impl Connection {
         engine.watch.set_deadline(self.id, deadline);
     }
 
-    /// Somebody else wants the connection to end: whether it does.
+    /// Another task wants the connection to end; returns whether it does.
     #[cold]
     pub(super) fn ends(&mut self, why: Ending) -> Step {
         let address = &self.session.client.address;
         let waits_for_the_node = matches!(self.state, State::Parked(_) | State::Asking(_)) || self.is_aware;
         match why {
-            // Its silence is none: the node owes the answer, or it listens for what the node has to tell.
+            // It is not silent: the node owes the answer, or the client listens for pushes.
             Ending::Idle if waits_for_the_node => {
                 self.session.client.spare();
                 return Step::Go;
             }
             Ending::Idle => tracing::debug!("closed {address}: idle for longer than the timeout"),
             Ending::Killed => tracing::info!("closed {address}: CLIENT KILL"),
-            // It has been told why already.
+            // The reason was sent already.
             Ending::Displaced if self.owes == Owes::Farewell => {}
             Ending::Displaced if self.owes != Owes::FirstRequest => {
                 tracing::info!("closed {address}: another operator needs its place");
             }
-            // Whoever decided it has told.
+            // The one that decided it has reported it.
             Ending::Evicted => {}
             Ending::Displaced | Ending::Overdue if self.owes == Owes::FirstRequest => {
                 self.count(|totals| &totals.rejected);
-                // A fresh socket's buffer takes this whole; a client that is gone already needs no word.
+                // A fresh socket's buffer takes all of this; a client that is gone needs no reply.
                 let _ = self.stream.try_write(TOO_MANY_CLIENTS);
             }
             Ending::Displaced | Ending::Overdue => {
@@ -103,7 +103,7 @@ impl Connection {
         Step::Over
     }
 
-    /// Tells why the node closes the connection, where an operator has to know.
+    /// Logs why the node closes the connection, if an operator has to know.
     #[cold]
     pub(super) fn tell_why(&mut self, engine: &mut Engine, why: Closing) {
         let address = &self.session.client.address;
@@ -139,13 +139,13 @@ impl Connection {
         ClientTotals::count(total(&self.engine.borrow().shared.clients.totals));
     }
 
-    /// Notes what the connection holds, for the sum over all of them and for CLIENT LIST. To be called
-    /// wherever it may have grown, and before the worker turns to something else; costs nothing where it
-    /// holds nothing.
+    /// Records the connection's size, for the sum of all and for CLIENT LIST. Call it
+    /// wherever it may have grown, before the worker turns to something else. It costs nothing for an
+    /// empty connection.
     #[inline]
     pub(super) fn account(&mut self) {
         let input_bytes = match self.input.capacity() {
-            // The worker lends these; they come back within the round.
+            // These are lent by the worker; they come back within the round.
             0..=ROUND_BYTES => 0,
             capacity => capacity,
         };
