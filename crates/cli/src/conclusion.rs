@@ -1,4 +1,4 @@
-//! How a measured run ends: its summary, its files, its verdict.
+//! The end of a measured run: its summary, its files, its verdict.
 
 use crate::exit::{Failure, Status};
 use crate::output::{self, OutputFile};
@@ -8,7 +8,7 @@ use sidle_bench::summary::summary;
 use sidle_types::words::counted;
 use std::path::Path;
 
-/// The files that a report goes to.
+/// A report's files.
 #[derive(Debug)]
 pub struct ReportFiles {
     json: Option<OutputFile>,
@@ -16,7 +16,7 @@ pub struct ReportFiles {
 }
 
 impl ReportFiles {
-    /// Checks that they can be written. To be called before the run.
+    /// Checks that they can be written. Call it before the run.
     ///
     /// # Errors
     /// The file that cannot be written, and why.
@@ -26,14 +26,14 @@ impl ReportFiles {
         Ok(ReportFiles { json: open(json)?, html: open(html)? })
     }
 
-    /// Where they are: `a.json and a.html`; `None` when there are none.
+    /// Their paths: `a.json and a.html`; `None` if there are none.
     fn names(&self) -> Option<String> {
         let name = |file: &OutputFile| file.path().display().to_string();
         let names: Vec<String> = [&self.json, &self.html].into_iter().flatten().map(name).collect();
         (!names.is_empty()).then(|| names.join(" and "))
     }
 
-    /// Writes both, the second one also where the first one cannot be.
+    /// Writes both: the second one even if the first one fails.
     ///
     /// # Errors
     /// The files that could not be written, and why.
@@ -55,11 +55,11 @@ pub fn ensure_distinct(json: Option<&Path>, html: Option<&Path>) -> Result<(), F
     output::ensure_distinct(&[("--json", json), ("--html", html)])
 }
 
-/// Prints a report's summary, writes its files, and judges it. The summary is printed whatever becomes of the
-/// files.
+/// Prints a report's summary, writes its files, and judges it. The summary is printed even if a file
+/// fails.
 ///
 /// # Errors
-/// Wrong answers; else files that could not be written. Either way the message has all of it.
+/// Wrong answers; else files that could not be written. Either way the message names all of them.
 pub fn conclude(report: &Report, files: ReportFiles, is_quiet: bool) -> Result<(), Failure> {
     if !is_quiet {
         print!("{}", summary(report));
@@ -72,7 +72,7 @@ pub fn conclude(report: &Report, files: ReportFiles, is_quiet: bool) -> Result<(
     first_of([verdict(report), written])
 }
 
-/// The first failure, with what all say.
+/// The first failure, with the messages of all.
 pub fn first_of(outcomes: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
     let failures: Vec<Failure> = outcomes.into_iter().filter_map(Result::err).collect();
     let Some(first) = failures.first() else { return Ok(()) };
@@ -80,7 +80,7 @@ pub fn first_of(outcomes: impl IntoIterator<Item = Result<(), Failure>>) -> Resu
     Err(Failure::new(first.status, messages.join("; ")))
 }
 
-/// Fails if anything that was read was wrong, or anything acknowledged was lost.
+/// Fails if any answer was wrong, or any acknowledged write was lost.
 fn verdict(report: &Report) -> Result<(), Failure> {
     if report.is_correct() {
         return Ok(());
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn wrong_answers_outweigh_a_file_and_both_are_told() {
         let report = Report { wrong_values: 1, ..Report::default() };
-        // A device that is always full: it can be opened, and not written.
+        // A device that is always full: it opens, and refuses writes.
         let full = || ReportFiles::to_write(Some(Path::new("/dev/full")), None).expect("it can be opened");
         let failure = conclude(&report, full(), true).expect_err("a value was wrong");
         assert_eq!(failure.status, Status::WrongAnswers);

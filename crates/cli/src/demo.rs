@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What `sidle demo --help` ends with.
+/// The end of `sidle demo --help`.
 pub const EXAMPLES: &str = "\
 Examples:
   sidle demo
@@ -87,7 +87,7 @@ pub struct DemoArguments {
     pub stop_with_stdin: bool,
 }
 
-/// The help of `--protocol`, with what there is.
+/// The help of `--protocol`, with the protocols' list.
 pub fn protocol_help() -> String {
     let names: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
     format!("How to move: {}. Options that change single choices may follow", names.join(", "))
@@ -98,29 +98,29 @@ fn protocol_word(text: &str) -> Result<String, String> {
     protocol(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Where the page goes when nothing else is said.
+/// The page's path unless one is given.
 const PAGE: &str = "sidle-demo.html";
 
 impl DemoArguments {
-    /// The files that the report goes to, which can be written.
+    /// The report's files, checked to be writable.
     ///
     /// # Errors
-    /// The file that cannot, and why.
+    /// The file that is not writable, and why.
     pub fn files(&self) -> Result<ReportFiles, Failure> {
         ReportFiles::to_write(Some(&self.json), self.page())
     }
 
-    /// Where the page goes, if there is one.
+    /// The page's path, if there is one.
     fn page(&self) -> Option<&Path> {
         let default = (!self.quiet).then(|| Path::new(PAGE));
         self.html.as_deref().or(default)
     }
 
-    /// What they ask for, with nodes that this program starts from itself. What fits into memory is not
+    /// The options of these arguments, with nodes started from this program. What fits into memory is not
     /// checked yet.
     ///
     /// # Errors
-    /// This program's file has gone; flags that do not go together; processors that are not there.
+    /// This program's file has gone; flags that do not go together; missing processors.
     pub fn options(&self) -> Result<DemoOptions, Failure> {
         let load = &self.load;
         ensure_distinct(Some(&self.json), self.page())?;
@@ -168,7 +168,7 @@ pub fn checked(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptio
 /// Runs `sidle demo`.
 ///
 /// # Errors
-/// What was refused, what went wrong in the middle, or wrong answers.
+/// What was refused, what failed in the middle, or wrong answers.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let options = checked(arguments, memory_budget_bytes())?;
     run_measured(arguments, &options)
@@ -177,7 +177,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
 /// Runs a demonstration with processes on this machine, and prints, writes and judges its report.
 ///
 /// # Errors
-/// What was refused, what went wrong in the middle, or wrong answers.
+/// What was refused, what failed in the middle, or wrong answers.
 pub fn run_measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<(), Failure> {
     let files = arguments.files()?;
     let report = measured(arguments, options)?;
@@ -187,10 +187,10 @@ pub fn run_measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<
     first_of([read_back, conclude(&report, files, arguments.quiet)])
 }
 
-/// A flag that is raised when a demonstration is to stop.
+/// A flag that is raised when a demonstration must stop.
 ///
 /// # Errors
-/// The system tells of no signals.
+/// The system provides no signals.
 pub fn stop_flag(arguments: &DemoArguments) -> Result<Arc<AtomicBool>, Failure> {
     let stop = interrupt::flag()?;
     if arguments.stop_with_stdin {

@@ -1,4 +1,4 @@
-//! How the program ends: one message on standard error, and an exit status that scripts can tell apart.
+//! The program's end: one message on standard error, and an exit status that scripts can distinguish.
 
 use std::any::Any;
 use std::fmt;
@@ -10,27 +10,27 @@ use std::process::ExitCode;
 pub enum Status {
     /// Refused, or could not be started; nothing has changed.
     Refused = 1,
-    /// The command line is wrong, or the settings that it names: another one would do. Nothing was begun. The
-    /// parser ends with the same.
+    /// The command line, or the settings that it names, are wrong: others would work. Nothing was begun. The
+    /// parser exits with the same status.
     WrongLine = 2,
     /// A migration failed after it had begun.
     FailedInTheMiddle = 3,
-    /// The node could not be reached, or the connection to it broke. Whatever was asked may have happened.
+    /// The node was unreachable, or its connection broke. The request may have taken effect.
     Unreachable = 4,
     /// A check found wrong answers.
     WrongAnswers = 5,
-    /// Interrupted; what was asked of a cluster goes on.
+    /// Interrupted; the cluster goes on with the request.
     Detached = 130,
-    /// Whoever read the output has stopped: what shells give a program that the system ended for that.
+    /// The output's reader has stopped: the status that shells report if the system ends a program for it.
     Unread = 141,
 }
 
-/// An error together with the status that the program ends with.
+/// An error, with the program's exit status.
 #[derive(Debug)]
 pub struct Failure {
-    /// What to end with.
+    /// The exit status.
     pub status: Status,
-    /// What happened and what to do about it.
+    /// What happened, and the remedy.
     pub message: String,
 }
 
@@ -45,15 +45,15 @@ impl Failure {
         Failure::new(Status::WrongLine, message)
     }
 
-    /// A request that was refused, or something that the machine refused.
+    /// A request refused by a node or by the machine.
     pub fn refused(message: impl fmt::Display) -> Failure {
         Failure::new(Status::Refused, message)
     }
 }
 
-/// Runs a command of this program and reports what it came to. Whoever reads the output may stop, as in
-/// `sidle status | head -1`: the command then ends without a word. The library's printing panics there;
-/// everything that the command holds goes as it does after any other panic.
+/// Runs a command of this program and reports its outcome. The output's reader may stop, as in
+/// `sidle status | head -1`: the command then ends without a message. The library's printing panics there;
+/// the command's resources are released as after any panic.
 pub fn run(program: &str, command: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -68,16 +68,16 @@ pub fn run(program: &str, command: impl FnOnce() -> Result<(), Failure>) -> Exit
     }
 }
 
-/// Whether a panic says that nobody reads the output any more.
+/// Whether a panic was caused by output that is no longer read.
 fn is_unread(payload: &(dyn Any + Send)) -> bool {
     let text = payload.downcast_ref::<String>();
     text.is_some_and(|text| text.starts_with("failed printing to std") && text.contains("(os error 32)"))
 }
 
-/// Looks for the exit statuses in the help of a command and of all its subcommands that are shown.
+/// Checks that the help of a command and of its visible subcommands lists the exit statuses.
 ///
 /// # Panics
-/// One does not have them.
+/// A help without them.
 #[cfg(feature = "testing")]
 pub fn assert_exit_statuses(command: &clap::Command) {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -86,7 +86,7 @@ pub fn assert_exit_statuses(command: &clap::Command) {
     command.get_subcommands().filter(|command| !command.is_hide_set()).for_each(assert_exit_statuses);
 }
 
-/// Says what went wrong, if anything did, and turns it into the exit status.
+/// Reports a failure, if any, and returns the exit status.
 fn report(program: &str, outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

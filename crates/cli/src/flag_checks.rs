@@ -1,15 +1,15 @@
-//! Command lines that cannot be meant, for the tests of both programs: absurd numbers on every flag, and what
-//! does not go together. Each is refused with [`Status::WrongLine`] and a message that says what would do,
-//! before anything is taken from the machine. Nothing is run; what is parsed is checked as it is before a
+//! Senseless command lines, for the tests of both programs: absurd numbers on every flag, and flags that
+//! do not go together. Each is refused with [`Status::WrongLine`] and a message with values that work,
+//! before any of the machine's resources are taken. Nothing is run; a parsed line is checked as before a
 //! run.
 
 use crate::exit::{Failure, Status};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Memory that the checks take for available.
+/// The memory that the checks assume to be available.
 pub const BUDGET_BYTES: u64 = 8 << 30;
 
-/// What is tried of every flag.
+/// The values tried on every flag.
 const ABSURD: [&str; 14] = [
     "",
     "0",
@@ -27,11 +27,11 @@ const ABSURD: [&str; 14] = [
     "18446744073709551616",
 ];
 
-/// A flag that takes a number: the command that it is tried with, the flag, and what the refusal of 2^64 - 1
-/// says; none where any number of 64 bits will do.
+/// A flag that takes a number: the command to try it with, the flag, and the text in the refusal of 2^64 - 1;
+/// none if any number of 64 bits works.
 pub type NumberFlag = (&'static str, &'static str, Option<&'static str>);
 
-/// Those of the commands that both programs have.
+/// The number flags of the commands that both programs have.
 pub const SHARED_NUMBERS: &[NumberFlag] = &[
     ("server", "port", Some("0 to 65535")),
     ("server", "bus-port", Some("0 to 65535")),
@@ -59,7 +59,7 @@ pub const SHARED_NUMBERS: &[NumberFlag] = &[
     ("demo", "seed", None),
 ];
 
-/// Their flags that take no number, or lists of names with numbers that their own parsers' tests are about.
+/// Their flags without a number, or with lists of names and numbers that their own parsers' tests cover.
 pub const SHARED_NO_NUMBERS: &[&str] = &[
     "advertise",
     "bind",
@@ -91,18 +91,18 @@ pub struct Flags<'a> {
     pub numbers: &'a [NumberFlag],
     /// Every other flag with a value, beside [`SHARED_NO_NUMBERS`].
     pub no_numbers: &'a [&'a str],
-    /// Command lines that the parser takes and that do not fit into [`BUDGET_BYTES`], each with what the
-    /// refusal says would.
+    /// Command lines that parse and do not fit into [`BUDGET_BYTES`], each with the size that the
+    /// refusal offers.
     pub too_large: &'a [(&'a str, &'a str)],
     /// Command lines that are wrong for another reason, each with a part of the refusal.
     pub wrong: &'a [(&'a str, &'a str)],
     /// Command lines whose defaults fit.
     pub fitting: &'a [&'a str],
-    /// Parses a command line and checks it as far as is done before anything runs.
+    /// Parses a command line and checks it as before a run.
     pub check: fn(&[&str]) -> Result<(), Failure>,
 }
 
-/// What the parser says of a wrong command line, as the failure that the program ends with.
+/// The parser's refusal of a command line, as the program's failure.
 pub fn unparsed(error: &clap::Error) -> Failure {
     assert_eq!(error.exit_code(), Status::WrongLine as i32, "{error}");
     Failure::wrong_line(error)
@@ -116,19 +116,19 @@ impl Flags<'_> {
     /// Why a command line is refused, if it is.
     ///
     /// # Panics
-    /// The program would not end with the status of a wrong command line.
+    /// The program would not exit with the status of a wrong command line.
     fn refusal(&self, line: &[&str]) -> Option<String> {
         let failure = (self.check)(line).err()?;
         assert_eq!(failure.status, Status::WrongLine, "{line:?}: {}", failure.message);
         Some(failure.message)
     }
 
-    /// Tries absurd numbers on every flag that takes one, what does not fit into memory, and what is wrong
-    /// otherwise.
+    /// Tries absurd numbers on every flag that takes one, lines that do not fit into memory, and other wrong
+    /// lines.
     ///
     /// # Panics
-    /// A line is taken that cannot be meant, or its refusal does not say what would do, or has another
-    /// status; what fits is refused; a flag is in no list.
+    /// A senseless line is accepted, or its refusal names no value that works, or has another
+    /// status; a line that fits is refused; a flag is in no list.
     pub fn assert_wrong_lines_are_refused(&self) {
         self.assert_every_flag_is_listed();
         for (line, part) in self.too_large.iter().chain(self.wrong) {
@@ -159,7 +159,7 @@ impl Flags<'_> {
         assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 
-    /// Every flag that takes a value is in one of the lists, and they have no others.
+    /// Every flag that takes a value is in one of the lists, and the lists hold no others.
     fn assert_every_flag_is_listed(&self) {
         let mut found = Vec::new();
         self.command.get_subcommands().for_each(|child| names(child, &mut found, ""));
@@ -181,7 +181,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// Whether a refusal, or none, is what this number should get.
+/// Whether this number gets the right refusal, or rightly none.
 fn is_right(number: &str, expected: Option<&str>, refusal: Option<&str>) -> bool {
     match (number, expected) {
         ("18446744073709551615", Some(expected)) => refusal.is_some_and(|refusal| refusal.contains(expected)),

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM: as a flag, for commands that have something to put away before they end, and as they
-//! come, for those that have something to say.
+//! Ctrl-C and SIGTERM: as a flag, for commands that clean up before they end, and as a
+//! signal each, for those that print a message.
 
 use crate::exit::Failure;
 use std::io::Read;
@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// A flag that is raised by the first Ctrl-C or SIGTERM.
 ///
 /// # Errors
-/// The system tells of no signals.
+/// The system provides no signals.
 pub fn flag() -> Result<Arc<AtomicBool>, Failure> {
     let raised = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&raised);
@@ -26,7 +26,7 @@ pub fn flag() -> Result<Arc<AtomicBool>, Failure> {
                 _ = terminate.recv() => {}
             }
             flag.store(true, Ordering::Relaxed);
-            // A second one is for those who would rather not wait; what was started may be left behind.
+            // A second one is for users who would rather not wait; started processes may be left behind.
             interrupt.recv().await;
             std::process::exit(130);
         });
@@ -34,10 +34,10 @@ pub fn flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(raised)
 }
 
-/// Each Ctrl-C from now on.
+/// Every Ctrl-C from now on.
 ///
 /// # Errors
-/// The system tells of no signals.
+/// The system provides no signals.
 pub fn interrupts() -> Result<Signal, Failure> {
     listen(SignalKind::interrupt())
 }
@@ -46,8 +46,8 @@ fn listen(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::refused(format!("cannot start: {error}")))
 }
 
-/// Raises the flag when the standard input ends, as it does with the program that started this one, however
-/// that went.
+/// Raises the flag when the standard input ends, as it does when the program that started this one ends in
+/// any way.
 pub fn raise_when_stdin_ends(flag: &Arc<AtomicBool>) {
     let flag = Arc::clone(flag);
     std::thread::spawn(move || {

@@ -1,9 +1,9 @@
-//! What the programs' command lines have in common: how a program ends ([`exit`]) and is interrupted
+//! The common parts of the programs' command lines: how a program ends ([`exit`]) and is interrupted
 //! ([`interrupt`]), how numbers are read ([`numbers`]), tables printed ([`table`]) and results written
-//! ([`output`]), and the commands that both have: a node ([`server`]) and a demonstration ([`demo`]), which
+//! ([`output`]), and the commands of both: a node ([`server`]) and a demonstration ([`demo`]), which
 //! starts its nodes from its own program.
 
-// Programs at the edge: they read clocks, files and the environment.
+// Programs at the edge read clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod conclusion;
@@ -26,7 +26,7 @@ pub use own_program::own_program;
 /// A runtime for commands that wait for sockets or signals.
 ///
 /// # Errors
-/// The system refuses one.
+/// The system refuses it.
 pub fn runtime() -> Result<tokio::runtime::Runtime, exit::Failure> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     built.map_err(|error| exit::Failure::refused(format!("cannot start: {error}")))

@@ -1,4 +1,4 @@
-//! The load that a command makes, and what it reports.
+//! A command's load, and its report.
 
 use crate::exit::Failure;
 use crate::numbers::from_to;
@@ -40,7 +40,7 @@ impl PacingArguments {
     /// When operations are sent.
     ///
     /// # Errors
-    /// A rate is given to a loop that has none.
+    /// A rate for a loop that has none.
     pub fn pacing(&self) -> Result<Pacing, Failure> {
         match (self.kind, self.rate) {
             (Some(Loop::Closed), Some(_)) => Err(Failure::wrong_line(
@@ -113,7 +113,7 @@ impl LoadArguments {
     /// When operations are sent.
     ///
     /// # Errors
-    /// A rate is given to a loop that has none.
+    /// A rate for a loop that has none.
     pub fn pacing(&self) -> Result<Pacing, Failure> {
         self.pacing.pacing()
     }
@@ -126,13 +126,13 @@ impl LoadArguments {
         }
     }
 
-    /// How large the load is, with so many records.
+    /// The load's size, with this many records.
     pub fn size(&self, records: u64) -> LoadSize {
         let underway = u64::from(self.clients) * u64::from(self.outstanding);
         LoadSize { records, key_bytes: self.key_bytes, value_bytes: self.value_bytes, underway }
     }
 
-    /// Threads that drive the clients: enough that the nodes are what limits the load.
+    /// Threads that drive the clients: enough that the nodes limit the load.
     pub fn threads(&self) -> u32 {
         self.threads.unwrap_or_else(sidle_bench::machine::cores).clamp(1, self.clients)
     }

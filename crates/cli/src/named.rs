@@ -1,15 +1,15 @@
-//! Command lines that texts name, for the tests of both programs: errors, hints, help and documentation must
-//! lead to commands that exist.
+//! Command lines named in texts, for the tests of both programs: errors, hints, help and documentation must
+//! name commands that exist.
 
 use clap::error::ErrorKind;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Looks whether every command line of a program that the workspace's sources and documentation name is one:
-/// its subcommands and flags exist. Values are not judged; many are placeholders.
+/// Checks that every command line of a program in the workspace's sources and documentation is valid:
+/// its subcommands and flags exist. Values are not checked; many are placeholders.
 ///
 /// # Panics
-/// One is none, or no command line was found.
+/// One is not valid, or no command line was found.
 pub fn assert_named_commands_exist(command: &clap::Command) {
     let program = command.get_name();
     let mut faults = Vec::new();
@@ -30,14 +30,14 @@ pub fn assert_named_commands_exist(command: &clap::Command) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Columns of the narrowest terminal that examples are made for.
+/// The columns of the narrowest supported terminal, for examples.
 const EXAMPLE_COLUMNS: usize = 80;
 
-/// Looks whether the examples in the help of a command and of its subcommands can be pasted as they are
-/// shown: none is so long that a terminal of 80 columns breaks it, and what it is about is a comment.
+/// Checks that the examples in the help of a command and of its subcommands can be pasted as
+/// shown: a terminal of 80 columns breaks none of them, and their explanation is a comment.
 ///
 /// # Panics
-/// One is too long, or has words behind it that are no comment.
+/// One is too long, or is followed by words that are no comment.
 pub fn assert_examples_can_be_pasted(command: &clap::Command) {
     fn look(command: &clap::Command, programs: &[&str], found: &mut usize, faults: &mut Vec<String>) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -60,7 +60,7 @@ pub fn assert_examples_can_be_pasted(command: &clap::Command) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The sources of all that an operator reads, and the documentation.
+/// The sources of all texts for operators, and the documentation.
 fn texts() -> Vec<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut texts = vec![workspace.join("README.md"), workspace.join("sidle.toml.example")];
@@ -82,10 +82,10 @@ fn add(folder: &Path, extension: &str, texts: &mut Vec<PathBuf>) {
     }
 }
 
-/// The command lines between backticks, and those on lines of their own, as examples have them.
+/// The command lines between backticks, and those on lines of their own, as in examples.
 fn named(text: &str, program: &str) -> Vec<String> {
     let begins = |line: &str| line.strip_prefix(program).is_some_and(|rest| rest.starts_with(' '));
-    // A string of a source goes on in its next line; so does the documentation's prose.
+    // A source's string continues in its next line; so does the documentation's prose.
     let joined = text.replace("\\\n", "\n").replace("\n///", "\n").replace("\n//!", "\n");
     let quoted =
         joined.match_indices('`').map(|(at, _)| joined[at + 1..].split('`').next().unwrap_or_default());
@@ -94,12 +94,12 @@ fn named(text: &str, program: &str) -> Vec<String> {
         begins(&line).then_some(line)
     });
     let is_example = |line: &&str| line.starts_with("  ") && begins(line.trim_start());
-    // What an example is about stands behind it, some spaces away.
+    // An example's explanation stands behind it, some spaces away.
     let examples = text.lines().filter(is_example).map(|line| {
         let line = line.trim_start();
         line.split("  ").next().unwrap_or(line).to_owned()
     });
-    // What a shell does with it is no part of it.
+    // The shell's part of the line does not count.
     let alone = |line: String| line.split([';', '|', '>', '#']).next().unwrap_or_default().trim().to_owned();
     quoted.chain(examples).map(alone).map(|line| line.replace('"', "")).collect()
 }

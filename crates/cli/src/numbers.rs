@@ -1,4 +1,4 @@
-//! Whole numbers on the command line, whose refusals say what would do, however absurd the number is.
+//! Whole numbers on the command line. A refusal names the values that work, for any absurd number.
 
 use sidle_server::config::Auto;
 

@@ -1,12 +1,12 @@
-//! Files that a run writes at its end: whether they can be written is found out before it, so that no run of
-//! minutes ends with nowhere to put its figures.
+//! Files that a run writes at its end. Whether they are writable is checked before the run, so that no run of
+//! minutes loses its figures.
 
 use crate::exit::Failure;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that can be written, as far as anyone knows before it is.
+/// A file that was found to be writable.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -15,8 +15,8 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Opens the file as if to write it, and leaves what is there as it was: nothing, where there was
-    /// nothing.
+    /// Opens the file as if to write it, and leaves its content, or its absence, as
+    /// it was.
     ///
     /// # Errors
     /// The file, and why it cannot be written.
@@ -35,12 +35,12 @@ impl OutputFile {
         Ok(OutputFile { path: path.to_owned(), stream })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes it, whole.
+    /// Writes the whole file.
     ///
     /// # Errors
     /// The file, and why it could not be written.
@@ -57,7 +57,7 @@ fn refused(path: &Path, error: &io::Error) -> Failure {
     Failure::refused(format!("cannot write {}: {error}", path.display()))
 }
 
-/// Refuses to write two things to one file. Each path is given with its flag.
+/// Refuses to write two outputs to one file. Each path is given with its flag.
 ///
 /// # Errors
 /// The flags, and the file.

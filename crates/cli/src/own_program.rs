@@ -1,12 +1,12 @@
-//! The file of this program, which nodes and runs are started from.
+//! This program's file, from which nodes and runs are started.
 
 use crate::exit::Failure;
 use std::path::{Path, PathBuf};
 
-/// Where this program is.
+/// This program's path.
 ///
 /// # Errors
-/// The system does not say where, or the file has gone since the program was started.
+/// The system does not report it, or the file has gone since the program was started.
 pub fn own_program() -> Result<PathBuf, Failure> {
     let path = std::env::current_exe().map_err(|error| {
         Failure::refused(format!(
@@ -21,7 +21,7 @@ fn there(path: &Path) -> Result<(), Failure> {
     if path.is_file() {
         return Ok(());
     }
-    // The kernel puts a word behind the name of a file that was removed.
+    // The kernel appends a word to the name of a removed file.
     let path = path.display().to_string();
     let path = path.strip_suffix(" (deleted)").unwrap_or(&path);
     Err(Failure::refused(format!(

@@ -15,7 +15,7 @@ const LOG_VARIABLE: &str = "SIDLE_LOG";
 
 const MAX_PORT: u64 = u16::MAX as u64;
 
-/// What `server --help` ends with.
+/// The end of `server --help`.
 pub const EXAMPLES: &str = "\
 Examples:
   sidle server                                    # a cluster of one node
@@ -120,13 +120,13 @@ pub struct ServerArguments {
     pub stop_with_stdin: bool,
 }
 
-/// The longest silence that can be asked for, as in Redis.
+/// The longest silence that can be set, as in Redis.
 const SECONDS_MAX: u64 = i32::MAX as u64;
 
 /// Runs `sidle server`.
 ///
 /// # Errors
-/// What of the settings, the directory or the sockets does not do.
+/// The setting, directory or socket that does not work.
 pub fn run(arguments: ServerArguments) -> Result<(), Failure> {
     if arguments.print_config {
         print!("{EXAMPLE}");
@@ -152,17 +152,17 @@ pub fn run(arguments: ServerArguments) -> Result<(), Failure> {
 /// From here on the end of the standard input stops the node as SIGTERM does.
 fn stop_with_stdin() -> io::Result<()> {
     let wait = || {
-        // An error is an end as well.
+        // An error counts as an end.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         let _ = kill_process(getpid(), Signal::TERM);
     };
     std::thread::Builder::new().name("stdin".to_owned()).spawn(wait).map(|_| ())
 }
 
-/// The settings of the file, where there is one, with the flags on top.
+/// The file's settings, if there is a file, overridden by the flags.
 ///
 /// # Errors
-/// The setting that does not do, and what would.
+/// The setting that does not work, and values that do.
 pub fn settings(arguments: ServerArguments) -> Result<Config, Failure> {
     merged(arguments).map_err(Failure::wrong_line)
 }
@@ -224,7 +224,7 @@ fn start_log(config: &Config) {
 /// Takes the address of a node.
 ///
 /// # Errors
-/// What an address looks like.
+/// The form of an address.
 pub fn host_port(text: &str) -> Result<String, String> {
     match split_host_port(text) {
         Some(_) => Ok(text.to_owned()),
@@ -244,7 +244,7 @@ mod tests {
         _arguments: ServerArguments,
     }
 
-    /// What the help says of a flag.
+    /// A flag's help.
     fn help(flag: &str) -> String {
         let command = Line::command();
         let argument = command.get_arguments().find(|argument| argument.get_long() == Some(flag));

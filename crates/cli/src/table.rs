@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Which side of its column a cell stands at.
+/// The side of its column at which a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// For words.
