@@ -1,4 +1,4 @@
-//! `sidle bench`: a load on servers that run already, and the page of an earlier report.
+//! `sidle bench`: a load on running servers, and the page of an earlier report.
 
 use crate::elsewhere::{self, ElsewhereArguments};
 use crate::hints;
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     }
 }
 
-/// Checks what would be run, against `budget_bytes` of memory.
+/// Checks the run against `budget_bytes` of memory.
 ///
 /// # Errors
 /// What does not fit, and the largest that does.
@@ -152,7 +152,7 @@ fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
     first_of([concluded, history.map_err(Failure::refused), whole, answered(arguments, &report)])
 }
 
-/// A load of which nothing was answered is no measurement, nor is one that reads what is not there.
+/// A load without a single answer is no measurement, nor is one whose reads find no record.
 fn answered(arguments: &BenchArguments, report: &Report) -> Result<(), Failure> {
     if let Some(&absent) = report.errors.get(steady::ABSENT) {
         let what = format!("{} found no record", counted(absent, "read"));
@@ -172,7 +172,7 @@ fn answered(arguments: &BenchArguments, report: &Report) -> Result<(), Failure> 
     }
 }
 
-/// Why there was no load, and what to do.
+/// Why there was no load, and the remedy.
 fn explained(error: SteadyError) -> Failure {
     match error {
         SteadyError::Interrupted { .. } => Failure::new(Status::Detached, error),
@@ -192,7 +192,7 @@ fn explained(error: SteadyError) -> Failure {
     }
 }
 
-/// The load, as far as it can be judged before a server is asked.
+/// The load, checked without asking a server.
 fn plan(arguments: &BenchArguments, budget_bytes: u64) -> Result<Plan, Failure> {
     let BenchArguments { load, json, html, history, .. } = arguments;
     let [json, html, history] = [json, html, history].map(Option::as_deref);
@@ -233,10 +233,10 @@ fn page(arguments: &PageArguments) -> Result<(), Failure> {
     page.write(&report)
 }
 
-/// The report that a file has.
+/// The report in a file.
 ///
 /// # Errors
-/// What it has instead.
+/// What the file holds instead.
 fn report_in(text: &str) -> Result<Report, String> {
     const EXPECTED: &str = "give a report as `sidle bench --json` or `sidle demo` writes it";
     let is_json = |error| format!("it is not JSON ({error}): {EXPECTED}");

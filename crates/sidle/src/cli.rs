@@ -1,4 +1,4 @@
-//! The command line: what each subcommand takes, and what its help says.
+//! The command line: each subcommand's arguments and help.
 
 use crate::bench::{self, BenchArguments};
 use crate::check_history::{self, CheckHistoryArguments};
@@ -142,10 +142,10 @@ pub(crate) struct SetArguments {
 }
 
 impl MigrateArguments {
-    /// Whether a subcommand stands alone, but for how to reach the cluster, which may stand before it.
+    /// Checks that a subcommand stands alone, but for flags to reach the cluster, which may stand before it.
     ///
     /// # Errors
-    /// The order that they have.
+    /// The order to write them in.
     pub(crate) fn ensure_no_range(&self) -> Result<(), Failure> {
         let MigrateArguments { to, cancel, protocol, policy, json, detach, .. } = self;
         let is_alone = self.range().is_none()

@@ -1,4 +1,4 @@
-//! What texts say of the command line and the status, held to the code.
+//! The texts on the command line and the status, checked against the code.
 
 use crate::cli::Cli;
 use clap::CommandFactory;
@@ -18,7 +18,7 @@ fn examples_can_be_pasted() {
     sidle_cli::named::assert_examples_can_be_pasted(&Cli::command());
 }
 
-/// A status with everything in it.
+/// A status with every field filled.
 fn report() -> StatusReport {
     let (a, b) = ("a".repeat(40), "b".repeat(40));
     let range = ["0x0000000000000000", "0x0003ffffffffffff"];
@@ -40,7 +40,7 @@ fn report() -> StatusReport {
     .expect("a report")
 }
 
-/// The fields of a value, those of lists' members behind `[]`.
+/// The fields of a value, those of lists' elements behind `[]`.
 fn fields(value: &Json, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Json::Object(members) => members.iter().for_each(|(name, member)| {

@@ -1,10 +1,10 @@
-//! Commands that the program `sidle-lab` has: said with the command line that does there what was meant here.
+//! Commands of the program `sidle-lab`: refused with the command line that works there.
 
 use clap::Args;
 use sidle_cli::exit::Failure;
 use std::ffi::OsString;
 
-/// Whatever follows such a command.
+/// Everything after such a command.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct ElsewhereArguments {
@@ -12,7 +12,7 @@ pub(crate) struct ElsewhereArguments {
     words: Vec<OsString>,
 }
 
-/// Refuses `here`, which begins with `there` in the other program, or with what followed.
+/// Refuses `here`, which is `there` in the other program, with the same arguments.
 pub(crate) fn refuse(here: &str, there: &[&str], arguments: &ElsewhereArguments) -> Result<(), Failure> {
     let words = arguments.words.iter().map(|word| word.to_string_lossy());
     let line: Vec<String> =

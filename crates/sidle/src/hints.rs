@@ -1,10 +1,10 @@
-//! What a message says to do about a server that does not answer as it should, and how the command lines that
-//! messages name reach the cluster that the command itself was given.
+//! The remedies in messages about a server that does not answer as it should. The command lines in
+//! messages reach the cluster that the command itself was given.
 
 use crate::via::{DEFAULT_VIA, PASSWORD_VARIABLE, Via};
 use sidle_cli::exit::Failure;
 
-/// For a server that cannot be reached.
+/// For an unreachable server.
 pub(crate) fn unreachable(address: &str, why: impl std::fmt::Display) -> String {
     format!(
         "cannot reach a server at {address}: {why}. Start a node with `sidle server`, or name another server with \
@@ -12,7 +12,7 @@ pub(crate) fn unreachable(address: &str, why: impl std::fmt::Display) -> String 
     )
 }
 
-/// For what answers with something else than a reply, or with nothing.
+/// For a server that answers with something else than a reply, or with nothing.
 pub(crate) fn no_redis(address: &str, why: impl std::fmt::Display) -> String {
     format!(
         "what answers at {address} does not speak the Redis protocol: {why}. If a node runs there, this may be its port for \
@@ -23,15 +23,15 @@ pub(crate) fn no_redis(address: &str, why: impl std::fmt::Display) -> String {
 /// The commands that take `--via`.
 const REACHING: [&str; 5] = ["bench", "forget", "migrate", "status", "upgrade"];
 
-/// Makes the command lines in a text work as they stand: each goes to the node that this command went to,
-/// unless it names one itself. A password stays off the line: one from the environment is there for the next
-/// command as well, and of another one the text says that it is needed.
+/// Makes the command lines in a text work as they stand: each goes to this command's node,
+/// unless it names one itself. A password stays off the line: one from the environment also serves the next
+/// command; for any other, the text mentions that it is needed.
 pub(crate) fn reaching(text: &str, via: &Via) -> String {
     let is_default = via.via == DEFAULT_VIA;
     let in_environment = std::env::var(PASSWORD_VARIABLE).ok();
     let needs_password = via.password.is_some() && via.password != in_environment;
     let mut found = false;
-    // What stands between two backticks is every other part.
+    // Every other part stands between two backticks.
     let parts = text.split('`').enumerate().map(|(index, part)| {
         if index % 2 == 0 || !goes_to_a_node(part) {
             return part.to_owned();
@@ -46,7 +46,7 @@ pub(crate) fn reaching(text: &str, via: &Via) -> String {
     }
 }
 
-/// Whether a text in backticks is a command line that goes to the usual node for want of another.
+/// Whether a text in backticks is a command line that goes to the default node unless it names one.
 fn goes_to_a_node(line: &str) -> bool {
     let mut words = line.split_whitespace();
     words.next() == Some("sidle")
@@ -59,7 +59,7 @@ pub(crate) fn reaching_failure(failure: Failure, via: &Via) -> Failure {
     Failure { message: reaching(&failure.message, via), ..failure }
 }
 
-/// For an error reply: what it says, with what to do about it where that is known.
+/// For an error reply: its text, with the remedy if that is known.
 pub(crate) fn refused(address: &str, text: &str) -> String {
     let shown = text.strip_prefix("ERR ").unwrap_or(text);
     if text.starts_with("NOAUTH") || text.starts_with("WRONGPASS") {

@@ -1,6 +1,6 @@
 //! The `sidle` program: a node, and the commands that steer and watch a cluster.
 
-// A program at the edge: it reads clocks, files and the environment.
+// A program at the edge reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod bench;
@@ -27,7 +27,7 @@ use sidle_cli::exit::Failure;
 use sidle_cli::{demo, exit, server};
 use std::process::ExitCode;
 
-/// Many small allocations on several threads: measured faster than the system's allocator.
+/// For many small allocations on several threads: measured faster than the system's allocator.
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// What a command that went to a node came to: its message names lines that go there as well.
+/// The outcome of a command that went to a node: its message names lines that go there as well.
 fn reached(via: &via::Via, outcome: Result<(), Failure>) -> Result<(), Failure> {
     outcome.map_err(|failure| hints::reaching_failure(failure, via))
 }

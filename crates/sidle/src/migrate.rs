@@ -1,4 +1,4 @@
-//! `sidle migrate`: begins a migration, shows it go, and says how it ended.
+//! `sidle migrate`: begins a migration, shows its progress, and reports how it ended.
 
 use crate::cli::{MigrateArguments, MigrateCommand, SetArguments};
 use crate::hints;
@@ -15,9 +15,9 @@ use sidle_cluster::MigrationStatus;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How often the progress is asked for.
+/// How often the progress is requested.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often it is looked whether the coordinator answers, while a migration is being started.
+/// How often the coordinator is checked for an answer while a migration is being started.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the node may be unreachable before the display gives up. The migration does not.
 const UNREACHABLE_PATIENCE: Duration = Duration::from_secs(15);
@@ -62,7 +62,7 @@ async fn set_policy(set: &SetArguments, arguments: &MigrateArguments) -> Result<
 }
 
 async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Result<(), Failure> {
-    // From before the migration can be seen: a signal that comes while its handler is put in place is lost.
+    // Before the migration becomes visible: a signal is lost while its handler is being installed.
     let mut interrupt = interrupt::interrupts()?;
     let id = tokio::select! {
         id = start(&mut node, arguments) => id?,
@@ -95,7 +95,7 @@ async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Resu
     report(&ended, arguments.json)
 }
 
-/// Ends when the coordinator has not answered for as long as the command line allows.
+/// Ends when the coordinator has not answered within the command line's timeout.
 async fn silence(arguments: &MigrateArguments) {
     let asked = async || NodeConnection::open(&arguments.via).await?.status().await;
     loop {
@@ -108,11 +108,11 @@ async fn silence(arguments: &MigrateArguments) {
     }
 }
 
-/// Asks for the migration and returns its number.
+/// Requests the migration and returns its number.
 async fn start(node: &mut NodeConnection, arguments: &MigrateArguments) -> Result<u64, Failure> {
     let range = arguments.range().expect("the command line was checked: a range or --cancel");
     let to = arguments.to.as_deref().expect("the command line was checked: --to comes with a range");
-    // Asked in any case: who does not answer this will not answer the request.
+    // Asked in any case: a node that does not answer this will not answer the request.
     let to = node_name::resolve(&node.status().await?, to)?;
     let [unit, range] = range::words(range);
     let policy = arguments.policy.policy().unwrap_or_default().words();
@@ -157,7 +157,7 @@ async fn follow(
     }
 }
 
-/// Whether a migration in this state is not going to change any more.
+/// Whether a migration in this state has ended.
 pub(crate) fn is_over(state: &str) -> bool {
     matches!(state, "done" | "cancelled" | "failed")
 }
@@ -167,7 +167,7 @@ pub(crate) fn is_copied(migration: &MigrationStatus) -> bool {
     migration.state == "preparing" && !migration.partitions.is_empty()
 }
 
-/// Says how the migration ended, and fails unless it is done.
+/// Reports how the migration ended, and fails unless it is done.
 fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
     if json {
         println!("{}", serde_json::to_string(migration).expect("a status is plain data"));
@@ -189,14 +189,14 @@ fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
         "cancelled" => Err(Failure::refused(format!("migration {id} was cancelled; nothing has moved"))),
         _ => {
             let why = migration.why.as_deref().unwrap_or("no reason was given");
-            // The target owned the range only from `running` on; a failure before has changed nothing.
+            // The target owns the range only from `running` on; an earlier failure has changed nothing.
             let status = if migration.epoch.0 == 0 { Status::Refused } else { Status::FailedInTheMiddle };
             Err(Failure::new(status, format!("migration {id} of {range_text} failed: {why}")))
         }
     }
 }
 
-/// A progress bar on the terminal, until it is dropped; nothing where there is none, or where JSON is wanted.
+/// A progress bar on the terminal, until it is dropped; nothing without a terminal, or with JSON output.
 struct Display {
     bar: ProgressBar,
 }
@@ -220,7 +220,7 @@ impl Display {
     }
 }
 
-/// What stands behind the bar: how much, how fast, how long still.
+/// The text behind the bar: how much, how fast, how long still.
 fn progress_line(migration: &MigrationStatus) -> String {
     if let Some(why) = &migration.stalled {
         return format!("stalled: {why}");

@@ -19,30 +19,30 @@ pub(crate) struct NodeConnection {
     address: String,
     /// How long the cluster may take to answer.
     patience: Duration,
-    /// When that is over for what is asked at present.
+    /// The deadline of the present request.
     until: Instant,
     stream: TcpStream,
     parser: ReplyParser,
     input: Vec<u8>,
-    /// Whether anything was answered yet.
+    /// Whether any answer arrived yet.
     has_answered: bool,
-    /// Where the coordinator's node is reached, as far as this node knows.
+    /// The coordinator's client address, if this node knows it.
     coordinator: Option<String>,
-    /// What to do if the connection breaks.
+    /// The remedy if the connection breaks.
     hint: &'static str,
 }
 
 /// Requests that change nothing.
 const LOOKS: [&str; 3] = ["AUTH", "INFO", "SIDLE.STATUS"];
-/// What to do when such a one is not answered.
+/// The remedy if such a request is not answered.
 const LOOKED: &str = "Ask again, or ask another node with --via HOST:PORT";
-/// The same of all others.
+/// The same for all others.
 const CHANGED: &str = "It may have taken effect: `sidle status` shows it once the node answers, and another node's \
                        status with --via HOST:PORT does so now";
 
 impl NodeConnection {
-    /// Connects, and gives the password if there is one. The node has answered once when this returns: one
-    /// that is stopped, or hangs, still takes connections. What is asked then has what is left of the
+    /// Connects, and sends the password if there is one. The node has answered once when this returns: a
+    /// stopped or hanging node still takes connections. The next request has the rest of the
     /// timeout.
     pub(crate) async fn open(reach: &Reach) -> Result<NodeConnection, Failure> {
         let via = &reach.via;
@@ -72,14 +72,14 @@ impl NodeConnection {
             let answered = timeout_at(until, node.exchange(&["AUTH", password])).await;
             node.accepted(answered.map_err(|_| unreachable(&late))??)?;
         }
-        // Whatever it answers: what is asked next has the better words where this is refused. It is one of
-        // the commands that the places for operators are for.
+        // Any answer will do: if this is refused, the next request's refusal is clearer. It is one of
+        // the commands that operators' places are for.
         let answered = timeout_at(until, node.exchange(&["INFO", "cluster"])).await;
         node.coordinator = coordinator_in(&answered.map_err(|_| unreachable(&late))??);
         Ok(node)
     }
 
-    /// Gives what is asked next the whole of the timeout.
+    /// Gives the next request the whole timeout.
     pub(crate) fn begin_anew(&mut self) {
         self.until = Instant::now() + self.patience;
     }
@@ -93,9 +93,9 @@ impl NodeConnection {
         }
     }
 
-    /// The same for a request that may take its time, as the start of a migration does: the source counts its
-    /// records, and the target prepares. It is given up as one without an answer when
-    /// `silence` ends.
+    /// The same for a slow request, such as the start of a migration: the source counts its
+    /// records, and the target prepares. When `silence` ends, it is given up as a request without
+    /// an answer.
     pub(crate) async fn watched_request(
         &mut self,
         words: &[&str],
@@ -122,8 +122,8 @@ impl NodeConnection {
         })
     }
 
-    /// A node that answered before has no answer to this in time: what it asks the coordinator for waits for
-    /// the coordinator.
+    /// A node that answered before has no answer in time: its request to the coordinator
+    /// waits.
     fn silent(&self) -> Failure {
         let patience = counted(self.patience.as_secs(), "second");
         let who = match &self.coordinator {
@@ -138,14 +138,14 @@ impl NodeConnection {
         Failure::new(Status::Unreachable, format!("{who}; --timeout waits longer. {}", self.hint))
     }
 
-    /// Asks for the status of the cluster.
+    /// Requests the status of the cluster.
     pub(crate) async fn status(&mut self) -> Result<StatusReport, Failure> {
         let text = self.status_text().await?;
         serde_json::from_str(&text)
             .map_err(|error| self.broken(format!("its status cannot be read: {error}")))
     }
 
-    /// Asks for the status of the cluster, as the node's own JSON.
+    /// Requests the status of the cluster, as the node's own JSON.
     pub(crate) async fn status_text(&mut self) -> Result<String, Failure> {
         let reply = self.request(&["SIDLE.STATUS"]).await?;
         let bytes =
@@ -177,7 +177,7 @@ impl NodeConnection {
         }
     }
 
-    /// A failure of the connection: what was asked may have happened.
+    /// A failure of the connection: the request may have taken effect.
     pub(crate) fn broken(&self, why: impl Display) -> Failure {
         let address = &self.address;
         let message = match self.has_answered {
@@ -188,7 +188,7 @@ impl NodeConnection {
     }
 }
 
-/// Where the coordinator's node is reached, in a reply to INFO.
+/// The coordinator's client address in a reply to INFO.
 fn coordinator_in(info: &Value) -> Option<String> {
     let text = String::from_utf8_lossy(info.as_bytes()?);
     let address = text.lines().find_map(|line| line.strip_prefix("sidle_coordinator:"))?.trim();
@@ -201,7 +201,7 @@ mod tests {
     use crate::via::Via;
     use tokio::net::TcpListener;
 
-    /// A server that gives these answers to one client, then closes, or is silent until the client goes.
+    /// A server that gives these answers to one client, then closes, or is silent until the client leaves.
     async fn answers(listener: TcpListener, answers: Vec<&[u8]>, closes: bool) {
         let (mut stream, _) = listener.accept().await.expect("a client comes");
         let mut request = [0; 1024];

@@ -1,19 +1,19 @@
-//! How a command line names a node: by its client address, by its id, or by the first digits of that, which
+//! How a command line names a node: by its client address, by its id, or by the id's first digits, which
 //! `sidle status` shows.
 
 use sidle_cli::exit::Failure;
 use sidle_cluster::StatusReport;
 use sidle_types::words::counted;
 
-/// Digits of an id that is whole.
+/// Digits of a whole id.
 const ID_DIGITS: usize = 40;
-/// So many digits of an id at least name a node: fewer are more often a slip than a name.
+/// The fewest digits of an id that name a node: fewer are more often a slip than a name.
 const DIGITS_MIN: usize = 4;
 
-/// The name that the coordinator knows a node by. Addresses and whole ids are for it to judge.
+/// The coordinator's name for a node. Addresses and whole ids are checked by the coordinator.
 ///
 /// # Errors
-/// No node, or more than one, has an id that begins so; or too few digits are given.
+/// No id, or more than one, begins with these digits; or there are too few digits.
 pub(crate) fn resolve(report: &StatusReport, name: &str) -> Result<String, Failure> {
     if !is_beginning_of_id(name) {
         return Ok(name.to_owned());
@@ -25,7 +25,7 @@ fn is_beginning_of_id(name: &str) -> bool {
     (1..ID_DIGITS).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The id that begins so.
+/// The id that begins with these digits.
 fn named(report: &StatusReport, beginning: &str) -> Result<String, String> {
     let ids: Vec<String> = report.nodes.iter().map(|node| node.id.to_string()).collect();
     let found: Vec<&String> =
@@ -49,7 +49,7 @@ fn named(report: &StatusReport, beginning: &str) -> Result<String, String> {
     }
 }
 
-/// How many first digits tell each of these ids from all others.
+/// How many first digits distinguish each of these ids from all others.
 fn digits_needed(all: &[String], of: &[&String]) -> usize {
     let is_enough = |digits: usize| {
         of.iter().all(|id| all.iter().filter(|other| other.starts_with(&id[..digits])).count() == 1)

@@ -20,7 +20,7 @@ pub(crate) struct PolicyArguments {
 }
 
 impl PolicyArguments {
-    /// The policy asked for, if one was.
+    /// The requested policy, if any.
     pub(crate) fn policy(&self) -> Option<MigrationPolicy> {
         self.rate.or(self.deadline).or(self.slo_p99)
     }
@@ -38,7 +38,7 @@ fn slo_p99(text: &str) -> Result<MigrationPolicy, String> {
     of_kind("slo-p99", text)
 }
 
-/// A flag's value, read as what follows its name in a policy's word.
+/// A flag's value, parsed like the text behind its name in a policy's word.
 fn of_kind(kind: &str, number: &str) -> Result<MigrationPolicy, String> {
     format!("{kind}={number}").parse().map(|PolicyWord(policy)| policy)
 }

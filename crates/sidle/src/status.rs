@@ -12,9 +12,9 @@ use std::time::Duration;
 
 /// How often `--watch` asks.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
-/// How many ended migrations are shown unless all are asked for: those that ended last.
+/// How many ended migrations are shown by default: the last ones.
 const ENDED_SHOWN: usize = 5;
-/// Clears the screen and goes to its upper left corner.
+/// Clears the screen and moves to its upper left corner.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Runs `sidle status`.
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
     })
 }
 
-/// Shows the status every second. A node that cannot be reached for a while does not end it.
+/// Shows the status every second. A node that is unreachable for a while does not end it.
 async fn watch(arguments: &StatusArguments) -> Result<(), Failure> {
     let mut node = NodeConnection::open(&arguments.via).await?;
     loop {
@@ -64,7 +64,7 @@ async fn shown(node: &mut NodeConnection, arguments: &StatusArguments) -> Result
     Ok(hints::reaching(&render(&node.status().await?, ended_shown), &arguments.via.via))
 }
 
-/// The status as text, with so many of the migrations that are over.
+/// The status as text, with this many of the ended migrations.
 fn render(report: &StatusReport, ended_shown: usize) -> String {
     let StatusReport { cluster, cluster_version, map_epoch, .. } = report;
     let mut text = format!("Cluster {cluster}, {cluster_version}, map epoch {}\n\n", map_epoch.0);
@@ -79,7 +79,7 @@ fn render(report: &StatusReport, ended_shown: usize) -> String {
     text
 }
 
-/// What needs somebody's attention.
+/// The troubles that need attention.
 fn troubles(report: &StatusReport) -> String {
     let mut text = String::new();
     if let Some(trouble) = &report.record_trouble {
@@ -124,7 +124,7 @@ fn nodes(report: &StatusReport) -> String {
     table.to_string()
 }
 
-/// Whether the node is up; if not, for how long nothing has been heard of it; and whether it runs the
+/// Whether the node is up; if not, how long it has been silent; and whether it runs the
 /// coordinator.
 fn state(report: &StatusReport, node: &NodeStatus) -> String {
     let mut text = node.state.to_string();
@@ -198,7 +198,7 @@ fn migrations(report: &StatusReport, ended_shown: usize) -> String {
     text
 }
 
-/// All migrations but those that are over and not among the last so many of these; and how many those are.
+/// All migrations but the ended ones before the last `ended_shown`, and the number of those left out.
 fn without_long_ended(all: &[MigrationStatus], ended_shown: usize) -> (Vec<&MigrationStatus>, usize) {
     let is_over = |migration: &MigrationStatus| crate::migrate::is_over(&migration.state);
     let hidden = all.iter().filter(|migration| is_over(migration)).count().saturating_sub(ended_shown);
@@ -211,7 +211,7 @@ fn without_long_ended(all: &[MigrationStatus], ended_shown: usize) -> (Vec<&Migr
     (all.iter().filter(is_shown).collect(), hidden)
 }
 
-/// The protocol, and how hard it may press where that was set.
+/// The protocol, and the policy if one was set.
 fn manner(migration: &MigrationStatus) -> String {
     match migration.policy {
         MigrationPolicy::Adaptive => migration.protocol.clone(),
@@ -219,8 +219,8 @@ fn manner(migration: &MigrationStatus) -> String {
     }
 }
 
-/// A node by its client address, and by its id where that says more: several members have been at the
-/// address, or it is no member any more.
+/// A node by its client address, and by its id if that adds something: several members have been at the
+/// address, or it is no longer a member.
 fn name(report: &StatusReport, id: NodeId) -> String {
     let Some(node) = report.nodes.iter().find(|node| node.id == id) else { return short(id) };
     let is_shared = report.nodes.iter().any(|other| other.id != id && other.client_addr == node.client_addr);

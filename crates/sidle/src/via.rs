@@ -3,7 +3,7 @@
 use clap::Args;
 use sidle_cli::server::host_port;
 
-/// The node that commands go to unless another is named.
+/// The default node for commands.
 pub(crate) const DEFAULT_VIA: &str = "127.0.0.1:6379";
 /// The environment variable that may hold the cluster's password.
 pub(crate) const PASSWORD_VARIABLE: &str = "SIDLE_PASSWORD";

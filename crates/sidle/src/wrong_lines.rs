@@ -1,4 +1,4 @@
-//! Command lines that are wrong.
+//! Wrong command lines.
 
 use crate::cli::{Cli, Command};
 use crate::{bench, elsewhere};
@@ -79,7 +79,7 @@ const WRONG: &[(&str, &str)] = &[
     ("check-history", "<FILE>"),
 ];
 
-/// A demonstration makes do with fewer records.
+/// A demonstration can do with fewer records.
 const FITTING: &[&str] = &["server", "demo", "bench", "demo --records 281474976710656"];
 
 #[test]
@@ -96,7 +96,7 @@ fn wrong_lines_are_refused_with_what_would_do() {
     flags.assert_wrong_lines_are_refused();
 }
 
-/// Parses a command line and checks it as far as is done before anything runs.
+/// Parses a command line and checks it as before a run.
 fn check(line: &[&str]) -> Result<(), Failure> {
     let parsed = Cli::try_parse_from(["sidle"].iter().chain(line)).map_err(|error| unparsed(&error))?;
     match parsed.command {

@@ -1,5 +1,5 @@
-//! What clients can do to a node as a process: take its memory, its descriptors, its places, its time; and
-//! write without meaning to.
+//! Clients' strain on a node process: on its memory, descriptors, places and time; and
+//! writes that clients do not intend.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests run processes and read clocks
 
@@ -36,7 +36,7 @@ fn figure(node: &Node, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("INFO has no {name}")).trim().parse().expect("a number")
 }
 
-/// A connection of which nothing is read unless the test does.
+/// A connection of which only the test reads.
 fn connect(node: &Node) -> TcpStream {
     let stream = eventually("a connection", || TcpStream::connect(node.address()).ok());
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
@@ -79,7 +79,7 @@ fn web_page_cannot_write() {
     assert_eq!(log.matches("Possible SECURITY ATTACK").count(), 1, "once a minute is enough: {log}");
 }
 
-/// Closes a connection abruptly: what the node writes to it from then on fails.
+/// Closes a connection abruptly: the node's later writes to it fail.
 fn reset(stream: TcpStream) {
     let socket = socket2::SockRef::from(&stream);
     socket.set_linger(Some(Duration::ZERO)).expect("the option can be set");
@@ -139,7 +139,7 @@ fn request_that_the_memory_cannot_hold_is_refused_when_it_is_announced() {
     let node = Node::start(&NodeOptions::default().flag("--max-memory", "64mb"));
     let mut client = connect(&node);
     client.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$500000000\r\n").expect("it is taken");
-    // Clients send the whole of it before they read.
+    // Clients send all of it before they read.
     for _ in 0..32 {
         client.write_all(&vec![b'x'; 1 << 20]).expect("what follows is thrown away");
     }
@@ -152,8 +152,8 @@ fn request_that_the_memory_cannot_hold_is_refused_when_it_is_announced() {
     assert_eq!(figure(&node, "client_query_buffer_limit_disconnections"), 1);
 }
 
-/// Replies that are made at the same time are many times what all clients together may hold: the next is not
-/// made before those make room that were told to.
+/// Replies made at the same time exceed the bound of all clients together many times over. The next one
+/// waits until the clients marked to make room have done so.
 #[test]
 fn replies_made_at_the_same_time_have_a_bound_together() {
     const MOST: u64 = 64 << 20;
@@ -188,13 +188,13 @@ fn replies_made_at_the_same_time_have_a_bound_together() {
     assert!(figure(&node, "evicted_clients") >= 1);
 }
 
-/// Requests under way are counted, and the largest go when there are too many of them.
+/// Requests under way are counted, and the largest are ended when there are too many.
 #[test]
 fn requests_under_way_count_and_have_a_bound() {
     const MOST: u64 = 64 << 20;
     let node = Node::start(&NodeOptions::default().flag("--max-memory", "64mb"));
     let before = resident_bytes(&node);
-    // One that is far below the limit is shown and left alone.
+    // One far below the limit is shown and left alone.
     let mut small = connect(&node);
     small.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nz\r\n$4000000\r\n").expect("it is taken");
     small.write_all(&vec![b'x'; 3_000_000]).expect("it is taken");
@@ -234,7 +234,7 @@ fn requests_under_way_count_and_have_a_bound() {
     eventually("the sum is within its limit", || (figure(&node, "mem_clients_normal") <= MOST).then_some(()));
     assert!(figure(&node, "evicted_clients") >= 1);
     assert!(node.log().contains("(maxmemory-clients)"));
-    // What was half sent can still be finished.
+    // A half-sent request can still be finished.
     small.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
     small.write_all(&vec![b'x'; 1_000_000]).expect("it is taken");
     small.write_all(b"\r\n").expect("it is taken");
@@ -299,7 +299,7 @@ fn operator_gets_in_when_all_places_are_taken() {
             stream
         })
         .collect();
-    // More of them than there are places for operators.
+    // More of them than operators' places.
     let mut refused: Vec<TcpStream> = (0..40).map(|_| connect(&node)).collect();
     for stream in &mut refused {
         assert_eq!(read_to_end(stream), TOO_MANY);
@@ -308,9 +308,9 @@ fn operator_gets_in_when_all_places_are_taken() {
     client.write_all(b"GET a\r\n").expect("it is taken");
     assert_eq!(read_to_end(&mut client), TOO_MANY, "a client's work is refused at once");
     assert!(figure(&node, "rejected_connections") >= 41);
-    // On a busy machine it may not speak in time at once.
+    // On a busy machine it may not send in time at once.
     eventually("sidle status gets in", || node.run(&["status"]).status.success().then_some(()));
-    // Operators that fall silent make room for another one.
+    // Silent operators make room for another one.
     let operators: Vec<Client> = (0..20)
         .map(|_| {
             eventually("an operator is let in", || {
@@ -341,7 +341,7 @@ fn killed_client_runs_nothing_more() {
     let Value::Integer(id) = victim.request(&["CLIENT", "ID"]) else { panic!("ids are numbers") };
     let mut operator = node.client();
     assert_eq!(operator.request(&["CLIENT", "KILL", "ID", &id.to_string()]), Value::Integer(1));
-    // It may not have been closed yet, but what it sends from now on is not run.
+    // It may not have been closed yet, but its further requests are not run.
     victim.try_send_raw(b"SET a 1\r\n");
     assert_eq!(victim.read_to_end(), b"");
     assert_eq!(operator.request(&["EXISTS", "a"]), Value::Integer(0));
@@ -367,7 +367,7 @@ fn silent_clients_are_closed_after_the_timeout_and_busy_ones_are_not() {
     assert_eq!(busy.request(&["CONFIG", "SET", "timeout", "0"]), ok());
 }
 
-/// More than there are places for operators, one after the other.
+/// More than there are operators' places, one after the other.
 #[test]
 fn clients_that_were_refused_and_stay_keep_no_operator_out() {
     let node = Node::start(&NodeOptions::default());
@@ -388,8 +388,8 @@ fn clients_that_were_refused_and_stay_keep_no_operator_out() {
     }
 }
 
-/// A client that listens for what the node has to tell is not silent.
-/// Whose command waits, for data that moves or for the coordinator, is silent because the node is.
+/// A client that waits for pushes is not silent.
+/// A client whose command waits, for moving data or for the coordinator, is silent because the node is.
 #[test]
 fn clients_that_wait_for_the_node_are_not_idle() {
     let cluster = TestCluster::start_with(2, &NodeOptions::default().flag("--idle-timeout", "1"));
@@ -398,7 +398,7 @@ fn clients_that_wait_for_the_node_are_not_idle() {
         assert_eq!(cluster.client(0).request(&["SET", &format!("{{foo}}{n}"), &value]), ok());
     }
     let to = cluster.nodes[1].address();
-    // 1 MB takes minutes. Who asks the target for a key of it waits until all of it is there.
+    // 1 MB takes minutes. A request to the target for one of its keys waits until all of it is there.
     let start = ["migrate", "--to", &to, "--slots", "12182-12182", "--protocol", "stop-and-copy"];
     let slowly = ["--rate", "0.005", "--detach"];
     assert!(cluster.nodes[0].run(&[&start[..], &slowly].concat()).status.success());
@@ -407,7 +407,7 @@ fn clients_that_wait_for_the_node_are_not_idle() {
     parked.send(&["GET", "{foo}7"]);
     let mut asking = cluster.client(1);
     asking.send(&["SIDLE.MIGRATE", "WAIT", "1", "5000"]);
-    // Three in turn are closed for being idle while those two wait.
+    // Three in turn are closed as idle while those two wait.
     for _ in 0..3 {
         let mut idle = connect(&cluster.nodes[1]);
         assert_eq!(read_to_end(&mut idle), b"");
@@ -429,13 +429,13 @@ fn client_that_listens_for_maps_is_not_idle() {
         eventually("the silent one is closed", || is_closed(&mut silent).then_some(()));
     }
     listening.send(&["PING"]);
-    // Maps may have been told meanwhile.
+    // Maps may have been announced meanwhile.
     let mut replies = std::iter::from_fn(|| listening.try_reply());
     let answered = replies.any(|reply| reply == Value::Simple("PONG".into()));
     assert!(answered, "it was closed while it listened");
 }
 
-/// Starts a node under a limit of open files; its output once it has ended, or the node.
+/// Starts a node under a limit of open files; returns its output if it has ended, or the node.
 fn under_limit(limit: u64) -> Result<Node, String> {
     Node::start_under(&format!("ulimit -n {limit}"), &[])
 }
@@ -479,7 +479,7 @@ fn node_serves_as_many_as_it_may_open_files_for_and_refuses_the_rest() {
     assert!(text.ends_with(&format!("try with {most}")), "{text}");
 }
 
-/// The limit that a shell gives is raised as far as it may be.
+/// A shell's limit is raised to the system's bound.
 #[test]
 fn soft_limit_is_raised_at_the_start() {
     let node = Node::start_under("ulimit -Sn 200; ulimit -Hn 700", &[]).expect("it starts");
@@ -497,15 +497,15 @@ fn soft_limit_is_raised_at_the_start() {
     drop(clients);
 }
 
-/// Out of descriptors while it runs: whoever comes is told so, and the node lives on.
+/// Out of descriptors while it runs: each newcomer is refused with the reason, and the node keeps running.
 #[test]
 fn client_that_no_descriptor_is_left_for_is_refused_with_words() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
     let node = Node::start(&NodeOptions::default());
     let mut first = node.client();
     assert_eq!(first.request(&["PING"]), Value::Simple("PONG".into()));
-    // As many as it has open now, and not one more. The limit is of the numbers that descriptors may have, so
-    // clients take those in between first.
+    // As many as it has open now, and no more. The limit is on descriptors' numbers, so
+    // clients take the free ones below it first.
     let mut clients = Vec::new();
     let open = loop {
         let folder = std::fs::read_dir(format!("/proc/{}/fd", node.process_id())).expect("Linux tells");
@@ -530,7 +530,7 @@ fn client_that_no_descriptor_is_left_for_is_refused_with_words() {
         let _ = stream.write_all(b"PING\r\n");
         let mut answer = [0; 7];
         stream.read_exact(&mut answer).expect("everybody is answered");
-        // In the moment in which one worker refuses, another may find the descriptor that it does it with.
+        // While one worker refuses a client, another may find that worker's spare descriptor.
         refused += usize::from(answer[..] == TOO_MANY[..7]);
     }
     assert!(refused >= 4, "{refused} of 8 were refused");

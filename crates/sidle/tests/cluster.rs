@@ -1,4 +1,4 @@
-//! Several nodes: joining, migrations, redirections, refusals, restarts and deaths.
+//! Several nodes: joining, migrations, redirections, refusals, restarts and failures.
 
 #![allow(clippy::disallowed_methods)] // a test reads the clock
 
@@ -30,8 +30,8 @@ fn fill(client: &mut Client, count: usize) {
     }
 }
 
-/// Reads keys `0..count` at a node, following redirections one key at a time. Returns how many it owned
-/// itself.
+/// Reads keys `0..count` at a node, following redirections one key at a time. Returns how many the node
+/// owned.
 fn check(client: &mut Client, count: usize) -> usize {
     let mut owned = 0;
     let mut elsewhere: std::collections::BTreeMap<String, Client> = std::collections::BTreeMap::new();
@@ -70,7 +70,7 @@ fn joined_nodes_redirect_to_the_owner() {
     }
 }
 
-/// Two keys of slot 12182, one in each half, and the upper half, which is moved to the second node.
+/// Two keys of slot 12182, one in each half, and the upper half, which moves to the second node.
 fn split_slot(cluster: &TestCluster) -> (String, String) {
     const SLOT: u64 = 12182;
     let middle = (SLOT << 50) + (1 << 49);
@@ -96,7 +96,7 @@ fn a_slot_that_is_split_is_served_by_the_owner_that_is_shown() {
         assert_eq!(client.request(&["DEL", &x, &a]), Value::Integer(2));
         assert_eq!(client.request(&["GET", &x]), Value::Null);
     }
-    // More than any buffer on the way holds at once.
+    // More than any buffer on the path holds at once.
     let large = "v".repeat(3 << 20);
     assert_eq!(client.request(&["SET", &x, &large]), ok());
     let requests: Vec<Vec<String>> = (0..4).map(|_| vec!["GET".into(), x.clone()]).collect();
@@ -138,7 +138,7 @@ fn migration_moves_half_of_the_keys_and_every_key_is_found() {
     });
 }
 
-/// A value of 100 MB comes in pieces of 256 KiB at most, and keys are read on both sides meanwhile.
+/// A value of 100 MB arrives in pieces of 256 KiB at most, and keys are read on both sides meanwhile.
 #[test]
 fn a_large_value_moves_in_pieces() {
     const BYTES: usize = 100 << 20;
@@ -170,7 +170,7 @@ fn keys_survive_there_and_back_again() {
     fill(&mut cluster.client(0), KEYS);
     for (target, owned) in [(1, 0), (0, KEYS), (1, 0)] {
         let to = cluster.nodes[target].address();
-        // Through the node that does not run the coordinator.
+        // Through a node without the coordinator.
         let output = cluster.nodes[1].run(&["migrate", "--to", &to, "--slots", "0-16383", "--json"]);
         assert!(output.status.success(), "{output:?}");
         assert_eq!(check(&mut cluster.client(0), KEYS), owned);
@@ -194,7 +194,7 @@ fn writes_during_a_migration_are_neither_lost_nor_doubled() {
                 n += 1;
                 let name = format!("counter:{counter}");
                 let mut reply = clients[at[counter]].request(&["INCR", &name]);
-                // While the map is on its way the two may point at each other for a moment.
+                // While the map is on its way, the two may redirect to each other for a moment.
                 let deadline = std::time::Instant::now() + support::PATIENCE;
                 while matches!(&reply, Value::Error(text) if text.starts_with("MOVED")) {
                     assert!(std::time::Instant::now() < deadline, "redirected in circles: {reply:?}");
@@ -218,7 +218,7 @@ fn writes_during_a_migration_are_neither_lost_nor_doubled() {
     assert_eq!(check(&mut cluster.client(0), 100_000), 100_000);
 }
 
-/// A source used to redirect to a target that had not heard of the migration and redirected back. Clients do
+/// A source once redirected to a target without notice of the migration, which redirected back. Clients do
 /// not wait between redirections, and give up after 3 (go-redis) to 16 (redis-py) of them.
 #[test]
 fn owner_is_found_within_two_redirections_while_ranges_move() {
@@ -266,7 +266,7 @@ fn requests_that_cannot_be_are_refused_and_change_nothing() {
     let id = cluster.start_migration("0-100", 1);
     cluster.wait_for_migration(id);
     refused(&["--cancel", &id.to_string()], "is over");
-    // What the target owns is left out, so one part is left.
+    // The target's part is left out, so one part is left.
     let id = cluster.start_migration("50-200", 1);
     cluster.wait_for_migration(id);
     let id = cluster.start_migration("300-400", 1);
@@ -303,7 +303,7 @@ fn coordinator_restarts_while_others_migrate() {
     fill(&mut cluster.client(1), KEYS);
     let id = cluster.start_migration("0-16383", 2);
     cluster.nodes[0].kill();
-    // Neither end needs the coordinator to go on serving.
+    // Neither end needs the coordinator to continue serving.
     assert_eq!(cluster.client(1).request_anywhere(&["SET", "during", "it"]), ok());
     cluster.nodes[0].restart();
     assert_eq!(cluster.wait_for_migration(id)["state"], "done");
@@ -327,7 +327,7 @@ fn killed_node_is_missed_and_comes_back_to_its_cluster_by_itself() {
     });
     cluster.nodes[1].restart_without_join();
     cluster.wait_until_known(2);
-    // What it held is lost with its memory; the slots are still its own.
+    // Its records are lost with its memory; it keeps the slots.
     assert_eq!(cluster.client(0).request_anywhere(&["GET", there]), Value::Null);
     assert_eq!(cluster.client(0).request_anywhere(&["SET", there, "3"]), ok());
     assert_eq!(cluster.client(1).request(&["GET", there]), bulk("3"));
@@ -365,7 +365,7 @@ fn node_joins_with_the_password_of_the_cluster() {
 fn queued_migration_is_cancelled_and_the_other_one_goes_on() {
     let cluster = TestCluster::start(3);
     fill(&mut cluster.client(0), 5_000);
-    // Nothing of the first can move while its target stands still.
+    // Nothing of the first can move while its target is paused.
     cluster.nodes[1].pause();
     let output = cluster.nodes[0].run(&["migrate", "--cancel", "1"]);
     assert_eq!(output.status.code(), Some(1), "there is nothing to cancel yet");
@@ -385,7 +385,7 @@ fn queued_migration_is_cancelled_and_the_other_one_goes_on() {
     assert_eq!(check(&mut cluster.client(2), 5_000), 0);
 }
 
-/// Many clients that wait for the end of a migration hold up nobody who asks for the status, and no cancel.
+/// Many clients that wait for the end of a migration block no request for the status, and no cancel.
 #[test]
 fn clients_that_wait_for_a_migration_hold_up_no_status_and_no_cancel() {
     let cluster = TestCluster::start(2);
@@ -430,7 +430,7 @@ fn interrupted_display_leaves_the_migration_running() {
     let cluster = TestCluster::start(2);
     fill(&mut cluster.client(0), 5_000);
     let to = cluster.nodes[1].address();
-    // A standing target keeps the migration from ending before it is looked at.
+    // A paused target keeps the migration from ending before it is checked.
     let id = {
         let mut display = cluster.nodes[0].spawn_command(&["migrate", "--to", &to, "--slots", "0-16383"]);
         let id = eventually("the migration is known", || cluster.nodes[0].migration(1))["id"].clone();
@@ -438,7 +438,7 @@ fn interrupted_display_leaves_the_migration_running() {
         let process = rustix::process::Pid::from_child(&display);
         rustix::process::kill_process(process, rustix::process::Signal::INT).expect("the display runs");
         let status = display.wait().expect("a child can be waited for");
-        // It may have been done before the target stood still.
+        // It may have ended before the target was paused.
         assert!(matches!(status.code(), Some(130 | 0)), "{status}");
         id
     };
@@ -459,7 +459,7 @@ fn target_killed_in_the_middle_ends_the_migration_and_the_cluster_goes_on() {
     cluster.nodes[1].restart();
     let migration = cluster.wait_for_migration(id);
     assert!(migration["state"] == "failed" || migration["state"] == "done", "{migration}");
-    // What was held in memory only is lost with the process; nothing else is, and nothing is wrong.
+    // Only the records in memory are lost with the process, and no answer is wrong.
     cluster.wait_until_known(2);
     let mut client = cluster.client(0);
     for n in (0..KEYS).step_by(997) {

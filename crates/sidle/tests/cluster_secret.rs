@@ -1,4 +1,4 @@
-//! The cluster secret: who makes it, who finds it, where it is kept, and what is said when it is wrong.
+//! The cluster secret: who makes it, who finds it, where it is kept, and the messages when it is wrong.
 
 #![allow(clippy::disallowed_methods)] // tests write files
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -47,7 +47,7 @@ fn digits(path: &Path) -> String {
     text(path).trim_end().rsplit(' ').next().unwrap().to_owned()
 }
 
-/// How a node does that is started and not let in, or not started at all.
+/// The output of a node that is started and refused, or not started at all.
 fn refused(status: i32, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("data");
@@ -59,7 +59,7 @@ fn refused(status: i32, arguments: &[&str]) -> String {
 #[test]
 fn on_one_machine_two_commands_make_a_cluster() {
     let folder = tempfile::tempdir().unwrap();
-    // As people try it: without a data directory, so that its name is relative to where they are.
+    // As in first tries: without a data directory, so that its name is relative to the working directory.
     let start = |arguments: &[&str]| {
         let mut command = sidle();
         command.current_dir(folder.path()).args(["server", "--bus-port", "0", "--max-memory", "64mb"]);
@@ -217,7 +217,7 @@ fn files_that_cannot_be_trusted_are_refused() {
         assert!(!message.contains(&right[30..60]), "{message}");
     }
     assert!(refused(1, &["--cluster-secret-file", "/nowhere/secret"]).contains("/nowhere/secret"));
-    // What is in the data directory is held to the same.
+    // The data directory's secret is held to the same rules.
     let mut node = Node::start(&NodeOptions::default());
     node.kill();
     chmod(&node.file(SECRET), 0o644);

@@ -1,4 +1,4 @@
-//! INFO's figures beside what was done: known work, and what it must have added up to.
+//! INFO's figures against known work: each must add up.
 
 #![allow(clippy::disallowed_methods)] // a test reads the clock
 
@@ -57,7 +57,7 @@ fn connections_bytes_and_errors_are_counted_exactly() {
     let mut client = node.client();
     let before = Info::of(&mut client);
     let own = Info::of(&mut client);
-    // What one INFO adds to the figures by itself; its own length may differ by the digits of its figures.
+    // One INFO's own share of the figures; its length may differ by the digits of its figures.
     let request_bytes = own.number("total_net_input_bytes") - before.number("total_net_input_bytes");
     let reply_bytes = own.number("total_net_output_bytes") - before.number("total_net_output_bytes");
 
@@ -145,7 +145,7 @@ fn memory_adds_up() {
     });
 }
 
-/// At an even pace the rates of late are those since the start of it, within what samples differ.
+/// At an even pace the recent rates equal those since its start, within the differences of samples.
 #[test]
 fn rates_are_those_of_the_work() {
     let node = Node::start(&NodeOptions::default());
@@ -202,7 +202,7 @@ fn what_a_migration_cost_is_counted_at_both_ends() {
     assert!(at_target.number("migration_pulls") > 0);
     assert!(at_source.number("migration_bytes_sent") > KEYS * 100, "the values went over the network");
     assert!((1..KEYS * 100).contains(&at_target.number("migration_bytes_sent")), "and requests for them");
-    // Nobody wrote or read meanwhile.
+    // No reads or writes came meanwhile.
     for name in ["migration_records_present", "migration_samp_pulls", "migration_priority_pulls"] {
         assert_eq!(at_target.number(name), 0, "{name}");
     }

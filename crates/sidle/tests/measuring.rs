@@ -1,5 +1,5 @@
 //! `sidle demo`, `bench` and `check-history` as a user runs them. No figure is asserted, only that every
-//! answer was right and that the report says what it should: a benchmark never decides a test.
+//! answer was right and that the report is complete: a benchmark never decides a test.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -22,7 +22,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The command lines of node processes whose files lie in the folder named.
+/// The command lines of node processes whose files lie in the named folder.
 fn leftovers(marker: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let line = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
@@ -217,7 +217,7 @@ fn bench_says_at_once_that_nobody_answers() {
     assert!(said.contains("Start a node with `sidle server`, or name another server with --via"), "{said}");
 }
 
-/// A server that answers every request with this.
+/// A server that sends this reply to every request.
 fn server_that_answers(reply: &'static [u8]) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -247,7 +247,7 @@ fn bench_says_what_to_do_about_a_server_that_is_not_what_it_takes_it_for() {
     }
 }
 
-/// A run of minutes must not find out at its end that its figures go nowhere.
+/// A run of minutes must not find at its end that its figures cannot be written.
 #[test]
 fn files_that_cannot_be_written_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,7 +259,7 @@ fn files_that_cannot_be_written_are_refused_before_anything_runs() {
         ("bench --html missing/run.html", 1),
         ("bench --history one --json one", 2),
     ] {
-        // Nobody is there to be asked: what was refused for that would end with another status.
+        // No server is running: a refusal after asking one would end with another status.
         let nobody = if line.starts_with("bench") { " --via 127.0.0.1:1" } else { "" };
         let line = format!("{line}{nobody}");
         let ended = sidle(folder.path(), &line.split(' ').collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Nodes that hang, move to other addresses, lose their folders, or are to be forgotten.
+//! Nodes that hang, move to other addresses, lose their folders, or must be forgotten.
 
 #![allow(clippy::disallowed_methods)] // a test reads the clock
 
@@ -12,13 +12,13 @@ fn text(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
 }
 
-/// What the node answers to CLUSTER NODES.
+/// The node's answer to CLUSTER NODES.
 fn cluster_nodes(node: &Node) -> String {
     let reply = node.client().request(&["CLUSTER", "NODES"]);
     String::from_utf8_lossy(reply.as_bytes().expect("a text")).into_owned()
 }
 
-/// Whether the node's clients are told that all slots are at this address.
+/// Whether the node announces to its clients that all slots are at this address.
 fn names(node: &Node, address: &str) -> Option<()> {
     let reply = node.client().try_request(&["CLUSTER", "SLOTS"])?;
     let port: i64 = address.rsplit_once(':').expect("host:port").1.parse().expect("a port");
@@ -51,7 +51,7 @@ fn join_wins_over_what_the_data_directory_remembers() {
     cluster.nodes[0].kill();
     cluster.nodes[0].restart_elsewhere();
     let new = cluster.nodes[0].address();
-    // On another port as well, where nobody calls it.
+    // On another port as well, where no call reaches it.
     cluster.nodes[1].restart_elsewhere_joining(&new);
     cluster.wait_until_known(2);
     let log = cluster.nodes[1].log();
@@ -167,7 +167,7 @@ fn a_coordinator_that_is_down_is_named_within_the_timeout() {
             "the coordinator, which runs on the node at {first}: if that node is down, start it again"
         );
         assert!(said.contains(&named), "{arguments:?}: {said}");
-        // A second of its own, and what a busy machine adds.
+        // A second of its own, and a busy machine's delay.
         assert!(begun.elapsed() < Duration::from_secs(20), "{arguments:?}");
     }
     let output = cluster.nodes[1].run(&["migrate", "--cancel", "1", "--timeout", "1"]);
@@ -275,7 +275,7 @@ fn a_node_that_is_gone_for_good_is_forgotten() {
         };
         (!cluster.nodes[..2].iter().any(lists)).then_some(())
     });
-    // One that comes back all the same joins anew.
+    // One that comes back anyway joins anew.
     cluster.nodes[2].restart();
     eventually("it is a member again", || {
         let report = cluster.nodes[0].status()?;

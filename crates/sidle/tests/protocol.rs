@@ -1,4 +1,4 @@
-//! One node as its clients see it: requests in pieces and in heaps, malformed and oversized ones, too many
+//! One node from its clients' side: requests in pieces and in heaps, malformed and oversized ones, too many
 //! clients.
 
 #![allow(clippy::disallowed_methods)] // a test reads files
@@ -34,7 +34,7 @@ fn pipeline_cut_at_every_byte_changes_nothing() {
     for cut in 0..=pipeline.len() {
         let mut client = node.client();
         client.send_raw(&pipeline[..cut]);
-        // Long enough for the node to see the pieces apart, as a rule; the outcome must be the same either
+        // Usually long enough for the node to receive the pieces apart; the outcome must be the same either
         // way.
         std::thread::sleep(std::time::Duration::from_micros(300));
         client.send_raw(&pipeline[cut..]);

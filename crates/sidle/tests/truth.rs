@@ -1,4 +1,4 @@
-//! What a node tells its clients of the cluster while a part of it is away.
+//! A node's answers to clients about the cluster while a part of it is away.
 
 #![allow(clippy::disallowed_methods)] // a test reads the clock
 
@@ -37,7 +37,7 @@ fn slot_runs(client: &mut Client) -> usize {
     }
 }
 
-/// Three nodes, of which the second has slots 0 to 8191.
+/// Three nodes; the second has slots 0 to 8191.
 fn three_nodes() -> TestCluster {
     let cluster = TestCluster::start(3);
     let id = cluster.start_migration("0-8191", 1);
@@ -74,7 +74,7 @@ fn a_killed_node_is_shown_as_failing_until_it_is_back() {
     assert!(nodes(&mut cluster.client(2)).values().all(|(flags, ..)| !flags.contains("fail")));
 }
 
-/// Without the coordinator each node judges by what it reaches.
+/// Without the coordinator each node judges by which nodes it reaches.
 #[test]
 fn a_node_killed_after_the_coordinator_is_shown_as_failing_too() {
     let mut cluster = three_nodes();
@@ -104,7 +104,7 @@ fn a_node_killed_after_the_coordinator_is_shown_as_failing_too() {
     let count = |health: &str| shards.matches(&format!("{:?}", bulk(health))).count();
     assert_eq!((count("fail"), count("online")), (2, 1));
 
-    // It is back, though nobody can take it in.
+    // It is back, though nobody can admit it.
     cluster.nodes[1].restart_unready();
     eventually("it is reached again", || (shown(&mut client, &dead) == well).then_some(()));
     assert_eq!(shown(&mut client, &founder), failing);
@@ -159,7 +159,7 @@ fn a_member_that_restarts_without_the_coordinator_shows_the_last_map_and_serves_
 fn counts_add_up_while_a_range_moves() {
     let cluster = TestCluster::start(2);
     const KEYS: i64 = 40_000;
-    // More than a pull brings at this rate.
+    // More than a pull transfers at this rate.
     const BATCH_RECORDS: i64 = 2_000;
     let mut client = cluster.client(0);
     for first in (0..KEYS).step_by(1000) {
@@ -178,7 +178,7 @@ fn counts_add_up_while_a_range_moves() {
     let mut moments = 0;
     while cluster.migration(1).is_some_and(|migration| migration["state"] == "running") && moments < 50 {
         std::thread::sleep(std::time::Duration::from_millis(20));
-        // The records of a batch that is being put in count twice for that instant.
+        // The records of a batch being inserted count twice for that instant.
         let exact = || {
             let sum = size(0) + size(1);
             assert!((KEYS..KEYS + BATCH_RECORDS).contains(&sum), "{sum} keys at moment {moments}");
@@ -188,7 +188,7 @@ fn counts_add_up_while_a_range_moves() {
         moments += 1;
     }
     assert!(moments > 10, "{moments} moments");
-    // A walk waits at the end of what has arrived: few calls, and all keys.
+    // A walk waits at the end of the arrived keys: few calls, and all keys.
     let set = cluster.nodes[0].run(&["migrate", "set", "1", "--deadline", "1"]);
     assert!(set.status.success(), "{set:?}");
     let mut walker = cluster.client(1);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Operations that each client of the library has under way.
 const LANES: u64 = 3;
 
-/// Connects a client of the library that makes so many connections to each node.
+/// Connects a client of the library with this many connections to each node.
 pub(crate) async fn connect(
     addresses: &[String],
     awareness: Awareness,
@@ -71,7 +71,7 @@ async fn one_lane(run: &Run, client: Client, number: u64) -> Vec<Operation> {
     recorder.history
 }
 
-/// Awaits all of several futures at once, on this task.
+/// Awaits several futures at once, on this task.
 async fn all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
     let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(|cx| {
@@ -92,7 +92,7 @@ async fn all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
     outputs.into_iter().flatten().collect()
 }
 
-/// A client that knows no more than where it was last sent for each key, one connection to each node.
+/// A client that remembers only each key's last redirection, with one connection to each node.
 pub(crate) struct Plain {
     first: String,
     connections: BTreeMap<String, Connection>,
@@ -109,7 +109,7 @@ impl Plain {
     }
 
     /// Sends a request about the key that is its second word, and breaks the connection before the answer
-    /// comes.
+    /// arrives.
     pub(crate) fn request_and_leave(&mut self, words: &[String]) -> Result<Value, Effect> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let at = self.owners.get(words[1]).unwrap_or(&self.first).clone();
@@ -118,7 +118,7 @@ impl Plain {
         Err(Effect::Unknown)
     }
 
-    /// A request about the key that is its second word, and its answer, wherever that is.
+    /// A request about the key that is its second word, and its answer, from any node.
     ///
     /// # Panics
     /// If a node answers an error, or the redirections never end.
@@ -131,7 +131,7 @@ impl Plain {
         for round in 0.. {
             assert!(Instant::now() < deadline, "{words:?} is redirected in circles");
             if round > 5 {
-                // A new map is on its way, and two nodes point at each other.
+                // A new map is on its way, and two nodes redirect to each other.
                 std::thread::sleep(Duration::from_micros(200));
             }
             let connection = self.connection(&at);

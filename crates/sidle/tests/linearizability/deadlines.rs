@@ -1,11 +1,11 @@
 //! Keys with a time to live: one client writes them all, others read them, and a simple rule judges.
 //!
-//! Each value is written once and says how long it lives. Since each key has one writer, what a read may see
-//! is what was written last before it, or while it lasted. The rule:
+//! Each value is written once and holds its own time to live. Since each key has one writer, a read may see
+//! the last value written before it, or one written while it lasted. The rule:
 //! - a value is seen only by reads that began before its deadline, and a margin;
 //! - nothing is seen only while no value is certain to live: before its deadline, less the margin, and not
 //!   deleted;
-//! - a value that a read has seen gone, or replaced, is not seen by later reads: nothing is resurrected.
+//! - a value that a read found gone, or replaced, is not seen by later reads: nothing is resurrected.
 
 use crate::clients::{Plain, connect, request, runtime};
 use crate::recording::{Run, begun, ended};
@@ -14,7 +14,7 @@ use sidle_history::{Datum, Op, Operation, Outcome};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What clocks, and the time between two looks at them, may differ by.
+/// The difference allowed for clocks, and for the time between two readings of them.
 const MARGIN_NS: u64 = 100_000_000;
 const KEYS: u64 = 6;
 const WRITER: u64 = 200;
@@ -118,13 +118,13 @@ impl<'h> Write<'h> {
         Write { value, call_ns: operation.call_ns, return_ns, ttl_ns }
     }
 
-    /// Whether the key may have no value while this write is the last, at some time until then.
+    /// Whether the key may be without a value, with this write as the last, at some time until then.
     fn may_be_gone_by(&self, at_ns: u64) -> bool {
         self.value.is_none() || at_ns + MARGIN_NS >= self.call_ns + self.ttl_ns
     }
 }
 
-/// Checks a history of keys with a time to live; says what breaks the rule.
+/// Checks a history of keys with a time to live; returns what breaks the rule.
 pub(crate) fn judge(history: &[Operation]) -> Result<(), String> {
     let mut keys: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for operation in history.iter().filter(|operation| operation.outcome == Outcome::Ok) {
@@ -144,12 +144,12 @@ fn judge_key(operations: &[&Operation]) -> Result<(), String> {
     let mut reads: Vec<&Operation> =
         operations.iter().copied().filter(|operation| operation.op == Op::Get).collect();
     reads.sort_by_key(|read| read.call_ns);
-    // Reads that have returned, and the first write that each of them proves all later reads to be at or
-    // behind.
+    // Reads that have returned, each with the first write that all later reads must see, or a later
+    // one.
     let mut proofs: Vec<(u64, usize)> = Vec::new();
     for read in reads {
         let return_ns = read.return_ns.expect("it was answered");
-        // The write that was last when the read began, and those that may have run while it lasted.
+        // The last write when the read began, and the writes that may have run while it lasted.
         let first = writes.partition_point(|write| write.return_ns < read.call_ns).saturating_sub(1);
         let end = writes.partition_point(|write| write.call_ns <= return_ns);
         let possible = &writes[first.min(end)..end];
@@ -172,7 +172,7 @@ fn judge_key(operations: &[&Operation]) -> Result<(), String> {
                 if !is_new && !possible.iter().any(|write| write.may_be_gone_by(return_ns)) {
                     return Err(format!("{read}: nothing, though a value lives"));
                 }
-                // Nothing was there at some time after these had returned: they are gone for good.
+                // The key had no value at some time after these had returned: they are gone for good.
                 proofs.push((return_ns, writes.partition_point(|write| write.return_ns < read.call_ns)));
             }
             other => return Err(format!("{read}: {other}")),

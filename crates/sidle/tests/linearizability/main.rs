@@ -1,9 +1,9 @@
-//! Real nodes, real clients of every kind, ranges that move there and back under them: every operation is
+//! Real nodes, real clients of every kind, and ranges that move to and fro under them. Every operation is
 //! recorded, and the linearizability checker judges.
 //!
-//! Aware clients, clients that know only slots, and connections that follow MOVED share few keys, some of
-//! them within one slot that is split. Meanwhile half of the slots, and the upper part of that slot, go round
-//! the nodes. Keys with a time to live have a history of their own and a rule of their own (`deadlines`).
+//! Aware clients, clients that know only slots, and connections that follow MOVED share a few keys, some of
+//! them within one slot that is split. Meanwhile half of the slots, and the upper part of that slot, cycle
+//! through the nodes. Keys with a time to live have a history and a rule of their own (`deadlines`).
 
 #![allow(clippy::disallowed_methods)] // tests run processes and read clocks
 
@@ -31,11 +31,11 @@ const LEAST_OPERATIONS: u64 = 10_000;
 const LEAST_MET: u64 = 20;
 /// How long a run lasts at least.
 const LEAST_TIME: Duration = Duration::from_secs(4);
-/// Records that nobody reads, so that a migration takes a while: in all slots, and in the slot that is split.
+/// Records that are never read, so that a migration takes a while: in all slots, and in the split slot.
 const FILLING: usize = 30_000;
 const TAGGED_FILLING: usize = 10_000;
 
-/// A hash tag whose slot lies outside of the half that moves.
+/// A hash tag whose slot lies outside the moving half.
 fn tag() -> String {
     let tags = (0..).map(|number| format!("{{t{number}}}"));
     let mut upper = tags.filter(|tag| Slot::of_key(tag.as_bytes()).number() > movers::HALF);
@@ -63,7 +63,7 @@ fn forwarded_requests(cluster: &TestCluster, node: usize) -> u64 {
     line.expect("it is counted").trim().parse().expect("a number")
 }
 
-/// Writes a history where it outlives the test; returns its path.
+/// Writes a history to a file that outlives the test; returns its path.
 fn keep(name: &str, operations: &[Operation]) -> PathBuf {
     let path =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.jsonl", std::process::id()));
@@ -87,12 +87,12 @@ fn judge(name: &str, history: &[Operation]) {
     );
 }
 
-/// What goes wrong on purpose.
+/// The failures made on purpose.
 #[derive(Clone, Copy, PartialEq)]
 enum Faults {
     /// Nothing.
     None,
-    /// Nodes stand still for a moment, and plain connections break with a request under way.
+    /// Nodes are paused for a moment, and plain connections break with a request under way.
     Some,
 }
 
@@ -106,7 +106,7 @@ fn run(name: &str, nodes: usize, seed: u64, faults: Faults) {
     let (history, with_deadlines) = std::thread::scope(|scope| {
         let mut lanes = Vec::new();
         let (run, deadlines, addresses) = (&run, &deadlines, &addresses);
-        // Whatever fails, the others must not go on for ever.
+        // Whatever fails, the others must not run forever.
         let guard = run.stop_when_dropped();
         lanes.push(scope.spawn(move || {
             on_runtime(run, addresses, &[Awareness::Sidle, Awareness::Sidle, Awareness::Plain])
@@ -157,7 +157,7 @@ fn run(name: &str, nodes: usize, seed: u64, faults: Faults) {
     for met in [&run.moved, &run.double_reads, &run.source_values] {
         assert!(met.load(Ordering::Relaxed) >= LEAST_MET, "hardly anything was met: {run:?}");
     }
-    // The slot that is split is served by its shown owner.
+    // The split slot is served by its shown owner.
     assert_eq!(run.asked.load(Ordering::Relaxed), 0, "connections that did not opt in were sent elsewhere");
     let forwarded: u64 = (0..nodes).map(|node| forwarded_requests(&cluster, node)).sum();
     assert!(forwarded >= LEAST_MET, "{forwarded} requests were forwarded");

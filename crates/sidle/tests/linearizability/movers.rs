@@ -1,4 +1,4 @@
-//! Ranges that go round the nodes, and nodes that stand still now and then.
+//! Ranges that cycle through the nodes, and nodes that are paused now and then.
 
 use crate::recording::Run;
 use crate::support::{TestCluster, eventually};
@@ -7,10 +7,10 @@ use sidle_types::{Position, PositionRange, Slot};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The last slot of the half that moves.
+/// The last slot of the moving half.
 pub(crate) const HALF: u16 = 8191;
 
-/// A range that moves, and where among the run's counts it is counted.
+/// A moving range, and its place among the run's counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moving {
     range: PositionRange,
@@ -27,8 +27,8 @@ pub(crate) fn ranges(tag: &str) -> [Moving; 2] {
     [Moving { range: half, number: 0 }, Moving { range: upper, number: 1 }]
 }
 
-/// Moves a range from node to node until the run is over. The first node has it to start with; the other
-/// range may be on its way between the same nodes, and then one of the two waits.
+/// Moves a range from node to node until the run is over. The first node has it at first; the other
+/// range may be moving between the same nodes, and then one of the two waits.
 pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving) {
     let nodes = cluster.nodes.len();
     let span = format!("{}-{}", moving.range.first(), moving.range.last());
@@ -54,7 +54,7 @@ pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving) {
     }
 }
 
-/// Lets one node after the other stand still for a moment, as an overloaded machine would, until the run is
+/// Pauses one node after the other for a moment, like an overloaded machine, until the run is
 /// over.
 pub(crate) fn pause_nodes(run: &Run, cluster: &TestCluster) {
     let mut random = run.random(300);

@@ -1,4 +1,4 @@
-//! What all clients of one run share, and the record of each.
+//! The state that all clients of one run share, and the record of each.
 
 use sidle_client::Effect;
 use sidle_history::{Datum, Op, Operation, Outcome};
@@ -7,7 +7,7 @@ use sidle_workload::Random;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Keys in slots of their own, and as many in the slot that is split. Half of each hold numbers.
+/// Keys in slots of their own, and as many in the split slot. Half of each hold numbers.
 const KEYS: u64 = 32;
 
 /// One run: its clock, its keys, its counts.
@@ -20,15 +20,15 @@ pub(crate) struct Run {
     operations: AtomicU64,
     /// Completed migrations of each range.
     pub(crate) migrations: [AtomicU64; 2],
-    /// MOVED and ASK that plain connections were answered.
+    /// MOVED and ASK answers to plain connections.
     pub(crate) moved: AtomicU64,
     pub(crate) asked: AtomicU64,
-    /// Double reads of aware clients, and how many of them the source's value answered.
+    /// Double reads of aware clients, and how many of them took the source's value.
     pub(crate) double_reads: AtomicU64,
     pub(crate) source_values: AtomicU64,
 }
 
-/// Ends the run when it is dropped, in a panic too.
+/// Ends the run when dropped, in a panic too.
 pub(crate) struct StopGuard<'r>(&'r Run);
 
 impl Drop for StopGuard<'_> {
@@ -84,7 +84,7 @@ pub(crate) struct Asked {
     pub(crate) words: Vec<String>,
 }
 
-/// What one client, one operation at a time, asked for and was answered.
+/// The requests and answers of one client, one operation at a time.
 pub(crate) struct Recorder<'r> {
     run: &'r Run,
     client: u64,
@@ -98,7 +98,7 @@ impl<'r> Recorder<'r> {
         Recorder { run, client, serial: 0, random: run.random(client), history: Vec::new() }
     }
 
-    /// The next operation, called now; `None` when the run is over. Every value is written once.
+    /// The next operation, called now; `None` once the run is over. Every value is written once.
     pub(crate) fn next(&mut self) -> Option<Asked> {
         if self.run.is_over() {
             return None;
@@ -132,7 +132,7 @@ impl<'r> Recorder<'r> {
         Some(Asked { operation: begun(self.run, self.client, op, key, arg), words })
     }
 
-    /// True once in so many times.
+    /// True once in this many times.
     pub(crate) fn draws_one_in(&mut self, times: u64) -> bool {
         self.random.below(times) == 0
     }
@@ -143,12 +143,12 @@ impl<'r> Recorder<'r> {
     }
 }
 
-/// The record of an operation that is called now.
+/// The record of an operation called now.
 pub(crate) fn begun(run: &Run, client: u64, op: Op, key: String, arg: Datum) -> Operation {
     Operation::begun(client, op, key, arg, run.now_ns())
 }
 
-/// The record of an operation whose answer came now.
+/// The record of an operation answered now.
 ///
 /// # Panics
 /// If the answer is an error: every operation of these tests suits its key.

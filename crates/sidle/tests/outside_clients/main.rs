@@ -1,10 +1,10 @@
-//! Unmodified clients against real nodes, working while data moves: `redis-cli -c`, `redis-benchmark
-//! --cluster` and redis-py, with its cluster client and with its plain one. And redis_exporter, which
+//! Unmodified clients on real nodes, working while data moves: `redis-cli -c`, `redis-benchmark
+//! --cluster` and redis-py, with its cluster client and its plain one. And redis_exporter, which
 //! watches.
 //!
-//! Each client runs through migrations and must see neither an error nor a wrong value. A program that is
-//! not there is named in a line that starts with "skipped:", and its tests pass; `cargo xtask test` looks for
-//! the programs, installs what it can and lists what is missing.
+//! Each client runs through migrations and must see neither an error nor a wrong value. For a missing
+//! program, a line that starts with "skipped:" names it, and its tests pass; `cargo xtask test` looks for
+//! the programs, installs what it can and lists the missing ones.
 
 #![allow(clippy::disallowed_methods)] // tests run processes and read clocks
 
@@ -19,13 +19,13 @@ use std::ffi::OsString;
 use std::process::{Child, Command, Output, Stdio};
 use support::{Client, Node, TestCluster};
 
-/// A program of somebody else's: the one that a variable names, or else the one on the PATH.
+/// An outside program: the one that a variable names, or else the one on the PATH.
 struct Program {
     path: OsString,
 }
 
 impl Program {
-    /// `None`, and a line that says so, when it is not there or does not start with these arguments.
+    /// `None`, and a printed line, if it is missing or does not start with these arguments.
     fn find(variable: &str, name: &str, trial: &[&str]) -> Option<Program> {
         let path = std::env::var_os(variable).unwrap_or_else(|| name.into());
         let tried = Command::new(&path).args(trial).stdin(Stdio::null()).output();
@@ -36,7 +36,7 @@ impl Program {
         None
     }
 
-    /// The program with the arguments that point it to a node.
+    /// The program with the arguments for reaching a node.
     fn command(&self, node: &Node) -> Command {
         let address = node.address();
         let (host, port) = address.rsplit_once(':').expect("host:port");
@@ -51,7 +51,7 @@ impl Program {
     }
 }
 
-/// A process that ends with its test, however that ends.
+/// A process that ends with its test, in every case.
 struct Running(Child);
 
 impl Drop for Running {
@@ -63,12 +63,12 @@ impl Drop for Running {
     }
 }
 
-/// What a program printed, for people.
+/// A program's output, as text.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Gives a node enough to move that a migration takes a while.
+/// Gives a node enough data that a migration takes a while.
 fn fill(client: &mut Client) {
     const RECORDS: usize = 60_000;
     const RECORDS_AT_ONCE: usize = 1_000;
@@ -82,8 +82,8 @@ fn fill(client: &mut Client) {
     }
 }
 
-/// Moves a range while a client works, and checks that the client got on in the meantime. `count` says how
-/// often the client has been answered so far.
+/// Moves a range while a client works, and checks that the client made progress meanwhile. `count` returns
+/// how many answers the client has received so far.
 fn move_under_load(
     cluster: &TestCluster,
     unit: &str,
@@ -99,7 +99,7 @@ fn move_under_load(
     assert!(after > before, "the client stood still at {before} answers while {range} moved");
 }
 
-/// How many replies of this kind of error a node has sent.
+/// How many replies with this kind of error a node has sent.
 fn errors_sent(node: &Node, code: &str) -> u64 {
     let reply = node.client().request(&["INFO", "errorstats"]);
     let text = text(reply.as_bytes().expect("INFO is a text"));

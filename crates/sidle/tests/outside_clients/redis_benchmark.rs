@@ -1,11 +1,11 @@
-//! `redis-benchmark --cluster` goes on, without an error, while slots move there and back.
+//! `redis-benchmark --cluster` goes on, without an error, while slots move to and fro.
 
 use crate::support::{PATIENCE, TestCluster};
 use crate::{Program, Running, fill};
 use std::fs::File;
 use std::time::Instant;
 
-/// How many requests of each kind the first attempt asks for; each further one asks for four times as many.
+/// How many requests of each kind the first attempt makes; each further one makes four times as many.
 const FIRST_REQUESTS: u64 = 100_000;
 
 #[test]
@@ -16,11 +16,11 @@ fn redis_benchmark_sees_no_error_while_slots_move() {
     };
     let cluster = TestCluster::start(2);
     fill(&mut cluster.client(0));
-    // It gives up when it meets a node that has no slots when it starts: each node keeps some throughout.
+    // It gives up on a node without slots when it starts: each node keeps some throughout.
     let id = cluster.start_migration("0-8191", 1);
     assert_eq!(cluster.wait_for_migration(id)["state"], "done");
     let mut requests = FIRST_REQUESTS;
-    // How fast the machine is shows only afterwards: repeat until the moves fitted into the run.
+    // The machine's speed shows only afterwards: repeat until the moves fit into the run.
     let begun = Instant::now();
     while !benchmark_outlasts_moves(&benchmark, &cluster, requests) {
         assert!(begun.elapsed() < PATIENCE, "redis-benchmark ends too soon");
@@ -28,7 +28,7 @@ fn redis_benchmark_sees_no_error_while_slots_move() {
     }
 }
 
-/// Runs it while slots move; whether it was still running when they had moved.
+/// Runs it while slots move; returns whether it was still running when they had moved.
 fn benchmark_outlasts_moves(benchmark: &Program, cluster: &TestCluster, requests: u64) -> bool {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("output");

@@ -12,7 +12,7 @@ fn redis_cli() -> Option<Program> {
     Program::find("SIDLE_TEST_REDIS_CLI", "redis-cli", &["--version"])
 }
 
-/// A redis-cli that is given one line after the other.
+/// A redis-cli that is fed one line after the other.
 struct Session {
     _process: Running,
     input: ChildStdin,
@@ -29,7 +29,7 @@ impl Session {
         Session { _process: Running(process), input, output }
     }
 
-    /// Types a line and reads the line that it answers with; nil is an empty one.
+    /// Types a line and reads the line of its answer; nil is an empty one.
     fn ask(&mut self, line: &str) -> String {
         writeln!(self.input, "{line}").expect("redis-cli reads");
         loop {
@@ -37,7 +37,7 @@ impl Session {
             self.output.read_line(&mut answer).expect("redis-cli answers");
             assert!(answer.ends_with('\n'), "redis-cli ended at {line}");
             answer.pop();
-            // It tells of every redirection that it follows.
+            // It reports every redirection that it follows.
             if !answer.starts_with("-> Redirected to slot [") {
                 return answer;
             }
@@ -49,7 +49,7 @@ impl Session {
     }
 }
 
-/// Goes through every kind of access to keys of this form, again and again, until told to stop.
+/// Makes every kind of access to keys of this form, again and again, until stopped.
 fn work(session: &mut Session, form: impl Fn(u64) -> String, stop: &AtomicBool, answers: &AtomicU64) {
     /// How many keys each kind of access has.
     const KEYS: u64 = 50;
@@ -158,7 +158,7 @@ fn cluster_commands_find_nothing_wrong() {
         ("--positions", upper_half(9), 2),
     ] {
         let id = cluster.start_migration_of(unit, &range, target);
-        // The nodes hear of a new map one after the other.
+        // The nodes receive a new map one after the other.
         for node in &cluster.nodes {
             eventually("redis-cli --cluster check finds nothing wrong", || check(node));
         }
@@ -182,7 +182,7 @@ fn cluster_nodes_are_the_same_wherever_they_are_asked_for() {
     let cluster = TestCluster::start(3);
     let id = cluster.start_migration("5-8191", 1);
     assert_eq!(cluster.wait_for_migration(id)["state"], "done");
-    // Which line is "myself" and when a node was pinged last are each node's own.
+    // The "myself" line and the times of the last ping are each node's own.
     let table = |node: &Node| -> Vec<Vec<String>> {
         let printed = text(&program.run(node, &["CLUSTER", "NODES"]).stdout);
         assert_eq!(printed.matches("myself,").count(), 1, "{printed}");

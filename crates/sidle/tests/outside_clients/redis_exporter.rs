@@ -1,4 +1,4 @@
-//! `redis_exporter` reads a node's figures, and walks its keys as `--check-keys` has it, to the end.
+//! `redis_exporter` reads a node's figures, and walks all of its keys, as with `--check-keys`.
 
 use crate::support::{Node, NodeOptions, eventually};
 use crate::{Program, Running};
@@ -7,10 +7,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
-/// As Debian calls it.
+/// Its name in Debian.
 const PROGRAM: &str = "prometheus-redis-exporter";
 
-/// What the exporter answers to one scrape.
+/// The exporter's answer to one scrape.
 fn scrape(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(crate::support::PATIENCE)).ok()?;
@@ -30,7 +30,7 @@ fn redis_exporter_scrapes_a_node_and_its_keys() {
         .chain([vec!["EXPIRE".into(), "key:1".into(), "1000".into()]])
         .collect();
     assert!(client.pipeline(&requests).iter().all(|reply| !matches!(reply, Value::Error(_))));
-    // It cannot tell which port the system chose for it.
+    // It does not report which port the system chose for it.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
     let (free, address) = (free.to_string(), format!("redis://{}", node.address()));
     let mut command = std::process::Command::new(&exporter.path);

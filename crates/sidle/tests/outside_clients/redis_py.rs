@@ -54,13 +54,13 @@ impl AtWork {
         self.ask("count").trim().parse().expect("a number")
     }
 
-    /// Waits until it has gone on for a while.
+    /// Waits until it has made some progress.
     fn get_on(&mut self) {
         let before = self.answers();
         eventually("redis-py gets on", || (self.answers() > before + 2_000).then_some(()));
     }
 
-    /// Lets it look at every key once more, and checks its summary.
+    /// Lets it check every key once more, and checks its summary.
     fn finish(mut self) {
         let summary: Json = serde_json::from_str(&self.ask("stop")).expect("the summary is JSON");
         assert_eq!(summary["increments"], summary["counted"], "{summary}");
@@ -70,7 +70,7 @@ impl AtWork {
     }
 }
 
-/// Whole slots and half a slot move there and back, under the cluster client.
+/// Whole slots and half a slot move to and fro, under the cluster client.
 fn cluster_client_works_through_moves(protocol: &str) {
     let Some(python) = python() else { return };
     let cluster = TestCluster::start(3);

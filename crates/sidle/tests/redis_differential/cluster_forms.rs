@@ -1,6 +1,6 @@
-//! What CLUSTER and CLIENT LIST show, beside what a Redis Cluster shows: the names and forms of its fields.
+//! The fields of CLUSTER and CLIENT LIST against a Redis Cluster's: their names and forms.
 //!
-//! What Redis shows and a node does not is listed here with the reason, and the lists hold nothing else.
+//! Fields that only Redis shows are listed here with the reason, and the lists hold nothing else.
 
 use crate::introspection::form;
 use crate::server::RedisCluster;
@@ -8,7 +8,7 @@ use crate::support::{Client, TestCluster, eventually};
 use sidle_resp::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fields that are not shown: of what, the reason, the names.
+/// Fields that are not shown: the command, the reason, the names.
 const NOT_SHOWN: &[(&str, &str, &[&str])] = &[
     (
         "CLUSTER INFO",
@@ -56,7 +56,7 @@ fn elements(value: Value) -> Vec<Value> {
     }
 }
 
-/// The fields must be the same but for those that are listed, and their values of one form.
+/// The fields must be the same except for the listed ones, and their values of one form.
 fn compare(of: &str, redis: &BTreeMap<String, String>, sidle: &BTreeMap<String, String>) {
     let listed = NOT_SHOWN.iter().filter(|(what, ..)| *what == of).flat_map(|(.., names)| *names);
     let listed: BTreeSet<&str> = listed.copied().collect();
@@ -87,7 +87,7 @@ fn pairs(value: Value) -> BTreeMap<String, String> {
     words.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
-/// The names in order and the forms of values, of what is made of names, numbers and addresses.
+/// The names in order and the forms of values, for a reply of names, numbers and addresses.
 fn shape(value: &Value) -> String {
     match value {
         Value::Integer(_) => "an integer".to_owned(),
@@ -148,7 +148,7 @@ fn shapes_of_nodes(client: &mut Client) -> BTreeSet<Vec<String>> {
     text.lines().map(|line| line_shape(line).into_iter().map(str::to_owned).collect()).collect()
 }
 
-/// The shapes of a reply's elements, each once: which node comes first is by chance.
+/// The shapes of a reply's elements, each once: the nodes' order is by chance.
 fn shapes(client: &mut Client, request: &[&str]) -> BTreeSet<String> {
     elements(client.request(request)).iter().map(shape).collect()
 }
@@ -194,7 +194,7 @@ fn cluster_and_clients_are_shown_in_redis_s_forms() {
     assert_eq!(common(&redis_order, &sidle_fields), common(&sidle_order, &redis_fields));
 }
 
-/// And what is shown of messages and connections is measured.
+/// And the figures of messages and connections are measured.
 #[test]
 fn messages_and_links_between_nodes_are_counted() {
     let cluster = TestCluster::start(2);

@@ -1,7 +1,7 @@
-//! What a node says of its commands, its figures and its settings, beside what Redis says.
+//! A node's description of its commands, figures and settings, against Redis's.
 //!
-//! What Redis tells and a node does not is listed here with the reason. Neither list may hold anything that
-//! is not so.
+//! What Redis shows and a node does not is listed here with the reason. Neither list may hold anything
+//! untrue.
 
 use crate::compare::value;
 use crate::encode;
@@ -9,14 +9,14 @@ use crate::server::Both;
 use sidle_resp::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Commands whose description differs from Redis's, in what, and why.
+/// Commands whose description differs from Redis's, in which part, and why.
 const OTHER_DESCRIPTIONS: &[(&str, &str, &str)] = &[
     ("set", "key specifications", "its note on the key, a text, is not repeated"),
     ("getex", "key specifications", "its note on the key, a text, is not repeated"),
     ("debug", "doc_flags", "it is refused, not a command of the system"),
 ];
 
-/// Commands that are in later versions only, or in none.
+/// Commands of later versions only, or of none.
 const UNKNOWN_TO_REDIS: &[&str] = &[
     "client|capa",
     "client|no-touch",
@@ -38,7 +38,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "sidle|help",
 ];
 
-/// Lines of INFO that are not told: the section, the reason, the names.
+/// Lines of INFO that are left out: the section, the reason, the names.
 const NOT_TOLD: &[(&str, &str, &[&str])] = &[
     (
         "Server",
@@ -232,7 +232,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// The elements of whatever holds several, those of sets in order: they have none.
+/// The elements of any collection, those of sets in order: they have none.
 fn elements(value: &Value) -> Vec<Value> {
     match value {
         Value::Array(elements) => elements.clone(),
@@ -328,7 +328,7 @@ fn commands_are_documented_as_redis_documents_them() {
                 differing.insert((name.as_str(), fact));
             }
         }
-        // In words of our own.
+        // In this project's own words.
         assert!(["summary", "complexity"].iter().all(|fact| !text(&sidle[*fact]).is_empty()), "{name}");
     }
     let listed = OTHER_DESCRIPTIONS.iter().filter(|(_, what, _)| *what == "doc_flags");
@@ -353,7 +353,7 @@ fn sections(reply: &Value) -> BTreeMap<String, BTreeMap<String, String>> {
     sections
 }
 
-/// What kind of value it is: digits become 0, so that numbers are told apart by their form only.
+/// The kind of value: digits become 0, so that numbers differ by their form only.
 pub(crate) fn form(value: &str) -> &'static str {
     if value.parse::<i64>().is_ok() {
         "an integer"
@@ -375,7 +375,7 @@ fn info_tells_what_redis_tells_or_says_why_not() {
     let (redis, sidle) = ask(&mut both, &["INFO", "everything"]);
     let (redis, sidle) = (sections(&redis), sections(&sidle));
     for (section, lines) in &redis {
-        // Modules are none of a node's.
+        // A node has no modules.
         let Some(own) = sidle.get(section) else {
             assert_eq!(section, "Modules");
             continue;
@@ -402,7 +402,7 @@ fn info_tells_what_redis_tells_or_says_why_not() {
         };
         assert_eq!(counted(&redis), counted(&sidle), "{command}");
     }
-    // And what is measured has been.
+    // And the measured figures have been measured.
     for name in
         ["used_memory", "used_memory_peak", "used_memory_rss", "used_memory_dataset", "used_memory_overhead"]
     {
@@ -427,7 +427,7 @@ fn config_tells_only_what_redis_has_and_what_is_so() {
         let theirs = redis.get(name).unwrap_or_else(|| panic!("Redis has no parameter {name}"));
         assert_eq!(form(theirs), form(value), "{name}: {theirs}, {value}");
     }
-    // What a node does not have is not a setting of it: it would be told and mean nothing.
+    // A feature that a node lacks is no setting: showing it would mean nothing.
     const ASKED_FOR: [&str; 12] = [
         "appendonly",
         "cluster-enabled",

@@ -1,8 +1,8 @@
 //! The same requests to Redis and to a Sidle node: the replies are compared byte for byte, in RESP2 and in
 //! RESP3.
 //!
-//! `commands.txt` is the table; it says where a reply may differ, how far, and why. `random.rs` adds
-//! sequences that nobody thought of. Without a `redis-server` the tests say so and pass.
+//! `commands.txt` is the table; it lists where a reply may differ, how far, and why. `random.rs` adds
+//! random sequences. Without a `redis-server` the tests print that and pass.
 
 #![allow(clippy::disallowed_methods)] // tests run processes and read clocks
 
@@ -27,7 +27,7 @@ fn encode(args: &[Vec<u8>]) -> Vec<u8> {
     request
 }
 
-/// Runs a section against both, on empty databases and new connections, and returns what did not agree.
+/// Runs a section on both, with empty databases and new connections, and returns the differences.
 fn run(section: &Section, version: RespVersion, both: &mut Both) -> Vec<String> {
     both.reconnect();
     both.ask(&encode(&[b"FLUSHALL".to_vec()]));

@@ -1,15 +1,15 @@
-//! Sequences of commands that nobody thought of, the same for the same seed.
+//! Random sequences of commands, the same for the same seed.
 //!
 //! Arguments come from small pools of awkward values. Ttl times are far apart and far from now, so that a
-//! millisecond more or less changes no reply beyond what `near` allows. DBSIZE is left out: both count keys
-//! whose time is over until they come across them, but not at the same moment.
+//! millisecond more or less changes no reply beyond the margin of `near`. DBSIZE is left out: both count
+//! expired keys until they find them, but not at the same moment.
 
 use crate::script::Expectation;
 use sidle_testbed::Random;
 
 const STEPS: usize = 120;
 
-/// What an argument is drawn from.
+/// The pool of an argument.
 #[derive(Clone, Copy)]
 enum Pool {
     Key,
@@ -115,7 +115,7 @@ const GETEX_OPTIONS: &[&str] = &["EX", "PX", "EXAT", "pxat", "PERSIST", "KEEPTTL
 const CONDITIONS: &[&str] = &["NX", "XX", "nx", "foo"];
 const ABSOLUTE_CONDITIONS: &[&str] = &["NX", "XX", "GT", "LT", "foo"];
 
-/// Command, its usual arguments, and what may follow.
+/// A command, its usual arguments, and optional ones.
 type Form = (&'static str, &'static [Pool], Option<Pool>);
 
 const FORMS: &[Form] = &[

@@ -1,9 +1,9 @@
 //! The table's form.
 //!
 //! `## title` starts a section, which runs on an empty database and a fresh connection, once in each version
-//! of the protocol. A line is a request: words, or quoted as redis-cli has it (`"a b\n\x00"`), or `a*100` in
-//! backquotes for a long one. In front of it may stand how alike the replies have to be, and why not the
-//! same, in braces: `~sorted {why}`, `~kind {why}` (the first byte only), `~near 5 {why}`, `~any {why}`.
+//! of the protocol. A line is a request: words, or quoted as in redis-cli (`"a b\n\x00"`), or `a*100` in
+//! backquotes for a long one. It may be preceded by how alike the replies must be, with the reason
+//! in braces: `~sorted {why}`, `~kind {why}` (the first byte only), `~near 5 {why}`, `~any {why}`.
 //! Other lines: `!tell` before a request without a reply, `!raw "bytes"`, `!reconnect`, `!sleep ms`; `#`
 //! starts a comment.
 

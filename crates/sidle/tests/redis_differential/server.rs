@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Names the redis-server to compare with; without it the one on the PATH is taken.
+/// Names the redis-server to compare with; by default the one on the PATH.
 const REDIS_VARIABLE: &str = "SIDLE_TEST_REDIS_SERVER";
 
 /// How long a reply may take.
@@ -31,7 +31,7 @@ impl Connection {
         Connection { stream: Box::new(stream), received: Vec::new() }
     }
 
-    /// Sends bytes that are not answered.
+    /// Sends bytes that get no answer.
     pub(crate) fn tell(&mut self, request: &[u8]) {
         self.stream.write_all(request).expect("the server takes what it is sent");
     }
@@ -95,7 +95,7 @@ impl Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone afterwards.
+        // It may have ended by itself; in both cases it is gone afterwards.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -110,7 +110,7 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    /// `None`, and a line that says so, when there is no redis-server to compare with.
+    /// `None`, and a printed line, if there is no redis-server to compare with.
     pub(crate) fn start() -> Option<Both> {
         let Some(redis_server) = Redis::start() else {
             eprintln!("skipped: there is no redis-server to compare with");
@@ -147,7 +147,7 @@ pub(crate) struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// `None`, and a line that says so, when there is no redis-server to compare with.
+    /// `None`, and a printed line, if there is no redis-server to compare with.
     pub(crate) fn start() -> Option<RedisCluster> {
         let Some((first, address, _)) = Redis::start_member() else {
             eprintln!("skipped: there is no redis-server to compare with");
@@ -183,8 +183,8 @@ impl RedisCluster {
 }
 
 impl Redis {
-    /// A server in cluster mode, where clients connect to it, and its port for nodes. It cannot be told to
-    /// choose its ports: some that are free are tried.
+    /// A server in cluster mode, with its client address and its bus port. It cannot
+    /// choose its own ports: some that are free are tried.
     fn start_member() -> Option<(Redis, String, String)> {
         const TRIES: usize = 5;
         for _ in 0..TRIES {

@@ -1,5 +1,5 @@
-//! A hostile peer at the port for nodes of a real cluster, with data and a password: nothing is learnt,
-//! nothing changes, nobody ends, memory stays bounded, and clients and members are served all the while.
+//! A hostile peer at the bus port of a real cluster, with data and a password. It learns nothing and
+//! changes nothing, no process ends, memory stays bounded, and clients and members are served throughout.
 
 #![allow(clippy::disallowed_methods)] // tests read clocks and files
 
@@ -24,15 +24,15 @@ use support::{Client, Node, NodeOptions, StopWhenDropped, bulk, eventually};
 
 const PASSWORD: &str = "a client's password";
 const KEYS: usize = 2_000;
-/// How much more memory a node may take, whatever strangers send: what its allocator keeps of a few
+/// How much more memory a node may take, whatever strangers send: its allocator's reserve for a few
 /// connections.
 const GROWTH_BYTES_MAX: u64 = 48 << 20;
-/// How long strangers go on, once they have tried everything.
+/// How long strangers continue once they have tried everything.
 const FLOOD: Duration = Duration::from_secs(15);
 /// How many strangers there are at a time.
 const STRANGERS: usize = 4;
 
-/// The nonce of a listener: all that a stranger is ever sent.
+/// A listener's nonce: all that a stranger ever receives.
 const NONCE_BYTES: usize = sidle_handshake::CHALLENGE_BYTES;
 
 /// A coordinator's node with the data, and a member.
@@ -91,7 +91,7 @@ impl Cluster {
                 }
             }
             let map = client(node).request(&["SIDLE.MAP"]);
-            // Where the cluster is found again, its last map, and the coordinator's record.
+            // The cluster's addresses, its last map, and the coordinator's record.
             let files = ["node.json", "last-map.json", "coordinator.meta", "cluster.secret"].map(|name| {
                 let bytes = std::fs::read(node.file(name)).ok();
                 (
@@ -106,7 +106,7 @@ impl Cluster {
         Json::from_iter(self.nodes.iter().map(of_node))
     }
 
-    /// Every key is where and what it was, and can be written.
+    /// Every key is in its place, unchanged, and can be written.
     fn check_data(&self) {
         let mut client = client(&self.nodes[0]);
         let get = |n: usize| vec!["GET".to_owned(), format!("key:{n}")];
@@ -122,7 +122,7 @@ impl Cluster {
         String::from_utf8(id.as_bytes().expect("an id").to_vec()).expect("digits")
     }
 
-    /// What the nodes logged; nobody has ended or been superseded.
+    /// The nodes' logs; no process has ended or been superseded.
     fn check_nobody_ended(&mut self) {
         for node in &mut self.nodes {
             assert!(node.is_running(), "{}", node.log());
@@ -150,7 +150,7 @@ fn resident_bytes(node: &Node) -> u64 {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
 }
 
-/// Watches the memory of nodes for as long as `work` takes; the most by which each has grown.
+/// Watches the nodes' memory while `work` runs; returns the most by which each has grown.
 fn growth_during(nodes: &[Node; 2], work: impl FnOnce()) -> [u64; 2] {
     let before = nodes.each_ref().map(resident_bytes);
     let is_over = AtomicBool::new(false);
@@ -173,7 +173,7 @@ fn growth_during(nodes: &[Node; 2], work: impl FnOnce()) -> [u64; 2] {
     })
 }
 
-/// What a genuine dialer sent in an earlier handshake with this very node.
+/// A genuine dialer's bytes in an earlier handshake with this very node.
 struct Recording {
     opening: Vec<u8>,
     proof: Vec<u8>,
@@ -201,19 +201,19 @@ impl Recording {
     }
 }
 
-/// How far a stranger comes with a handshake that he cannot pass, before he sends what he came for.
+/// How far a stranger gets in a handshake that he cannot pass, before he sends his message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Before,
-    /// Behind the opening, without having waited for the challenge.
+    /// After the opening, without waiting for the challenge.
     Opened,
     /// With the challenge received and not answered.
     Challenged,
-    /// Behind a proof that is none.
+    /// After an invalid proof.
     AfterNoise,
-    /// Behind the proof of an earlier handshake.
+    /// After the proof of an earlier handshake.
     AfterReplay,
-    /// Behind a proof by another secret.
+    /// After a proof by another secret.
     AfterForgery,
 }
 
@@ -228,13 +228,13 @@ impl Phase {
     ];
 }
 
-/// What he does to a message.
+/// The change made to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
     Whole,
     Cut,
     Flipped,
-    /// With a header that announces much more than there is.
+    /// With a header that announces much more than follows.
     Oversized,
     Twice,
 }
@@ -291,7 +291,7 @@ fn attempt(
     received + peer.rest().len()
 }
 
-/// What was tried how often.
+/// How often each attempt was made.
 #[derive(Debug, Default)]
 struct Counts(Mutex<BTreeMap<(Phase, Form), usize>>);
 
@@ -300,7 +300,7 @@ impl Counts {
         *self.0.lock().expect("nobody panics with it").entry(way).or_default() += 1;
     }
 
-    /// Each way of each message at least so often, in words.
+    /// Checks that each form of each message was sent at least this often; returns the counts as text.
     fn check(&self, least: usize) -> String {
         let counts = self.0.lock().expect("nobody panics with it");
         let mut text = format!("{} attempts\n", counts.values().sum::<usize>());
@@ -321,8 +321,8 @@ fn arsenal(victim: &str, cluster: &str, huge_bytes: usize) -> Vec<Vec<u8>> {
     arsenal
 }
 
-/// Every message in every form at every point of a handshake, at both nodes; then the same by chance for as
-/// long as there is time.
+/// Every message in every form at every point of a handshake, at both nodes; then the same at random for
+/// the rest of the time.
 #[test]
 fn strangers_learn_and_change_nothing() {
     let mut cluster = Cluster::start();
@@ -350,7 +350,7 @@ fn strangers_learn_and_change_nothing() {
                             if number >= all && Instant::now() >= deadline {
                                 return;
                             }
-                            // Beyond the last one by chance.
+                            // Beyond the last one at random.
                             let case = if number < all { number } else { random.index(all) };
                             let (node, case) = (case % addresses.len(), case / addresses.len());
                             let (way, message) = (ways[case % ways.len()], &arsenal[case / ways.len()]);
@@ -387,7 +387,7 @@ fn strangers_learn_and_change_nothing() {
     assert!(warnings < 40, "{warnings} warnings: {counts}");
 }
 
-/// Three connections that send as fast as they can took a node to gigabytes.
+/// Three connections that send at full speed once took a node to gigabytes.
 #[test]
 fn strangers_who_send_without_end_fill_nothing() {
     let mut cluster = Cluster::start();
@@ -420,7 +420,7 @@ fn strangers_who_send_without_end_fill_nothing() {
     cluster.check_data();
 }
 
-/// Connections that prove nothing make way for those that come after them, and end after seconds.
+/// Unproven connections make way for later ones, and end after seconds.
 #[test]
 fn strangers_who_hold_connections_open_shut_nobody_out() {
     let mut cluster = Cluster::start();
@@ -451,8 +451,8 @@ fn strangers_who_hold_connections_open_shut_nobody_out() {
     assert!(cluster.nodes[0].log().contains("the oldest make way"), "{}", cluster.nodes[0].log());
 }
 
-/// Where few descriptors are to be had, what clients were promised and what files need is not for the port
-/// between nodes.
+/// With few descriptors, the clients' and the files' share is closed to the bus
+/// port.
 #[test]
 fn strangers_and_members_take_no_descriptor_that_clients_were_promised() {
     let mut node = Node::start_under("ulimit -n 256", &["--password", PASSWORD]).expect("it starts");
@@ -466,7 +466,7 @@ fn strangers_and_members_take_no_descriptor_that_clients_were_promised() {
             peer.shake(&secret, seed).then_some(peer)
         })
         .collect();
-    // Each says that it comes to speak to the coordinator, and stays.
+    // Each announces a conversation with the coordinator, and stays.
     let load = json!({"keys": 0, "memory_used_bytes": 0, "memory_limit_bytes": 0});
     let body = json!({"heartbeat": {"map_epoch": 0, "load": load, "holds": []}});
     let from = "cd".repeat(20);
@@ -493,14 +493,14 @@ fn strangers_and_members_take_no_descriptor_that_clients_were_promised() {
     }
     let open = std::fs::read_dir(format!("/proc/{}/fd", node.process_id())).expect("it runs").count();
     assert!(open <= 256 && promised > 90, "{open} are open, {promised} clients were promised");
-    // Files have theirs.
+    // Files have their share.
     std::fs::remove_file(node.file("node.json")).expect("it is there");
     eventually("it is written anew", || node.file("node.json").exists().then_some(()));
     assert!(!node.log().contains("cannot accept"), "{}", node.log());
     assert!(node.is_running());
 }
 
-/// What a member may send is bounded too: it proves who it is, not that it is well.
+/// A member's messages are bounded too: it proves who it is, not that it works correctly.
 #[test]
 fn a_member_is_held_to_its_kind_of_connection() {
     let mut cluster = Cluster::start();
@@ -510,7 +510,7 @@ fn a_member_is_held_to_its_kind_of_connection() {
     let address = cluster.nodes[0].bus_address();
     let name = before[0]["status"]["cluster"].as_str().expect("a name").to_owned();
     let (victim, stranger) = (cluster.victim(), "cd".repeat(20));
-    // First frames that open nothing, and such as are too long for what they open.
+    // First frames that open nothing, and first frames that are too long for their kind.
     for frame in frames() {
         let opens = [sidle_wire::Kind::Hello as u8, sidle_wire::Kind::Forward as u8].contains(&frame[5]);
         if !opens {
@@ -533,7 +533,7 @@ fn a_member_is_held_to_its_kind_of_connection() {
             assert!(peer.rest().is_empty());
         }
     }
-    // In one conversation one node speaks.
+    // One conversation is one node's.
     let heartbeat = |from: &str| {
         let load = json!({"keys": 0, "memory_used_bytes": 0, "memory_limit_bytes": 0});
         let body = json!({"heartbeat": {"map_epoch": 0, "load": load, "holds": []}});
@@ -551,8 +551,8 @@ fn a_member_is_held_to_its_kind_of_connection() {
     assert!(growth < GROWTH_BYTES_MAX, "{growth} bytes more");
 }
 
-/// A node that is told to join a stranger tells him nothing, and does nothing that he says. Nor can he hand
-/// on what the node says to him.
+/// A node directed to join a stranger reveals nothing to him, and obeys none of his messages. Nor can he
+/// relay the node's messages.
 #[test]
 fn an_impostor_is_neither_told_nor_obeyed() {
     let cluster = Cluster::start();
@@ -561,8 +561,8 @@ fn an_impostor_is_neither_told_nor_obeyed() {
     let [impostor, clients] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let impostor_at = impostor.local_addr().expect("an address").to_string();
     let at = clients.local_addr().expect("an address").to_string();
-    // Where clients connect it names its own bus address as that of the cluster: of its own accord, or when
-    // it is asked again after it has wanted a password.
+    // At its client address it names its own bus address as the cluster's: without a password, or when
+    // it is asked again after it has demanded one.
     let map = json!({"nodes": [{"client_addr": at, "bus_addr": impostor_at}]}).to_string();
     let port = impostor_at.rsplit_once(':').expect("host:port").1.to_owned();
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -602,7 +602,7 @@ fn an_impostor_is_neither_told_nor_obeyed() {
         let mut answer = Vec::new();
         let _ = relayed.read_to_end(&mut answer);
         assert!(answer.is_empty(), "the genuine node answers what is relayed");
-        // A challenge of his own, and whatever he could say behind it.
+        // A challenge of his own, and any message after it.
         let mut lies = vec![attempt; NONCE_BYTES];
         lies.extend([attempt; NONCE_BYTES]);
         for message in control_messages(&cluster.victim(), &name, "x") {
@@ -615,7 +615,7 @@ fn an_impostor_is_neither_told_nor_obeyed() {
     }
     eventually("the joiner says why", || joiner.log().contains("another cluster secret").then_some(()));
     assert!(joiner.is_running(), "{}", joiner.log());
-    // Whoever has the secret gives no password to those who have not proven that they have it.
+    // A node that has the secret sends no password to a process that has not proven that it has it.
     let told = told.lock().expect("nobody panics with it").clone();
     assert!(told.iter().any(|request| request.contains("SIDLE.BUS")), "{told:?}");
     for request in told {

@@ -1,4 +1,4 @@
-//! What a stranger may send: every kind of frame, and every control message in the worst form that it has.
+//! A stranger's possible messages: every kind of frame, and every control message in its worst form.
 
 use serde_json::{Value as Json, json};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch, Version};
@@ -14,7 +14,7 @@ pub(crate) fn control(message: &Json) -> Vec<u8> {
     out
 }
 
-/// What the coordinator's protocol says, of every kind and in every way that does harm to who believes it.
+/// Messages of the coordinator's protocol, of every kind and in every form that harms a trusting receiver.
 /// `victim`: a member's id. `cluster`: the cluster's.
 pub(crate) fn control_messages(victim: &str, cluster: &str, huge: &str) -> Vec<Json> {
     let to_coordinator = |from: &str, incarnation: u64, body: Json| {
@@ -33,7 +33,7 @@ pub(crate) fn control_messages(victim: &str, cluster: &str, huge: &str) -> Vec<J
     let request = |request: Json| json!({"request": {"number": 1, "oldest_open": 1, "request": request}});
     let mut messages: Vec<Json> = vec![
         to_coordinator(&stranger, 1, join(1)),
-        // In the name of a member, as a later start of it, and as the last one there can ever be.
+        // In a member's name, as a later start of it, and as the last start possible.
         to_coordinator(victim, 1_000, join(3)),
         to_coordinator(victim, u64::MAX, join(5)),
     ];
@@ -82,7 +82,7 @@ pub(crate) fn control_messages(victim: &str, cluster: &str, huge: &str) -> Vec<J
     messages
 }
 
-/// A frame of each kind, right in all but that it comes from a stranger, then some that are not right at all.
+/// A frame of each kind, valid except for its sender, then some invalid ones.
 pub(crate) fn frames() -> Vec<Vec<u8>> {
     let scope = Scope { migration: MigrationId(1), epoch: TabletEpoch(1), version: ProtocolVersion::CURRENT };
     let everything = PositionRange::new(Position(0), Position(u64::MAX)).expect("in order");
@@ -98,7 +98,7 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     for is_resp3 in [false, true] {
         add(&|out| {
             Forward { node: NodeId::from_bytes([1; 20]), is_resp3 }.write(scope.version, out);
-            // What would run if the frame were believed.
+            // A command that would run if the frame were trusted.
             out.extend_from_slice(b"*1\r\n$8\r\nFLUSHALL\r\n");
         });
     }

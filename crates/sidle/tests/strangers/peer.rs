@@ -1,14 +1,14 @@
-//! Someone who connects to the port for nodes: a stranger, or a member whose behaviour is bad.
+//! A peer at the bus port: a stranger, or a misbehaving member.
 
 use sidle_handshake::{ClusterSecret, Handshake, ListenerName, MESSAGE_BYTES_MAX, Nonce};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a peer waits for what may never come.
+/// How long a peer waits for what may never arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection to the port for nodes.
+/// A connection to the bus port.
 pub(crate) struct Peer {
     stream: TcpStream,
     address: String,
@@ -25,14 +25,14 @@ impl Peer {
         Peer { stream, address: address.to_owned() }
     }
 
-    /// Connects and proves to be a member.
+    /// Connects and proves membership.
     pub(crate) fn member(address: &str, secret: &ClusterSecret) -> Peer {
         let mut peer = Peer::connect(address);
         assert!(peer.shake(secret, 7), "the secret is the right one");
         peer
     }
 
-    /// The dialer's side of a handshake; whether the other end took it to its end.
+    /// The dialer's side of a handshake; returns whether the other end completed it.
     pub(crate) fn shake(&mut self, secret: &ClusterSecret, seed: u8) -> bool {
         let mut handshake = self.dialer(secret, seed);
         loop {
@@ -51,17 +51,17 @@ impl Peer {
         }
     }
 
-    /// The machine for it.
+    /// The state machine for it.
     pub(crate) fn dialer<'s>(&self, secret: &'s ClusterSecret, seed: u8) -> Handshake<'s> {
         Handshake::dial(secret, ListenerName::of(&self.address), Nonce([seed; 32]))
     }
 
-    /// Sends as much as the node takes; whether it took all.
+    /// Sends until the node takes no more; returns whether it took all.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Receives up to so many bytes; none once the connection is closed.
+    /// Receives up to this many bytes; none once the connection is closed.
     pub(crate) fn receive(&mut self, most: usize) -> Vec<u8> {
         let mut input = [0; MESSAGE_BYTES_MAX];
         let length = most.min(input.len());
@@ -69,7 +69,7 @@ impl Peer {
         input[..length].to_vec()
     }
 
-    /// Everything that the node sends until it closes the connection. That it does not close it is a failure.
+    /// Everything that the node sends until it closes the connection; fails if it does not close it.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {

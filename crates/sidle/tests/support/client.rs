@@ -1,4 +1,4 @@
-//! A blocking client, as plain as a test can read.
+//! A blocking client, as plain as a test needs.
 
 use super::{PATIENCE, eventually};
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
@@ -32,7 +32,7 @@ impl Client {
         self.stream.write_all(bytes).expect("the node takes what it is sent");
     }
 
-    /// Sends bytes as they are; whether the node took them.
+    /// Sends bytes as they are; returns whether the node took them.
     pub fn try_send_raw(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
@@ -86,11 +86,10 @@ impl Client {
         self.try_reply()
     }
 
-    /// A request and its reply, following MOVED and ASK on connections of their own, as a cluster client
-    /// does.
+    /// A request and its reply, following MOVED and ASK on connections of their own, like a cluster client.
     pub fn request_anywhere(&mut self, words: &[&str]) -> Value {
         let mut reply = self.request(words);
-        // While a new map is on its way two nodes may point at each other for a moment.
+        // While a new map is on its way, two nodes may redirect to each other for a moment.
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             let Value::Error(text) = &reply else { return reply };

@@ -16,10 +16,10 @@ use serde_json::Value as Json;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up.
+/// The time limit for anything in a test.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The processors that a thread may run on, as the kernel lists them in this file.
+/// The processors that a thread may run on, from this file of the kernel.
 pub fn allowed_cpus(status: impl AsRef<std::path::Path>) -> String {
     let text = std::fs::read_to_string(status).expect("the thread is there");
     let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -44,7 +44,7 @@ pub fn eventually<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Tells workers to stop, also when their test fails: a scope that waits for them would never end.
+/// Stops workers, also if their test fails: a scope that waits for them would never end.
 pub struct StopWhenDropped<'s>(pub &'s AtomicBool);
 
 impl Drop for StopWhenDropped<'_> {
@@ -53,7 +53,7 @@ impl Drop for StopWhenDropped<'_> {
     }
 }
 
-/// A cluster of real nodes. The first one runs the coordinator and owns everything to start with.
+/// A cluster of real nodes. The first one runs the coordinator and owns everything at first.
 pub struct TestCluster {
     /// The nodes, in the order they were started.
     pub nodes: Vec<Node>,
@@ -83,7 +83,7 @@ impl TestCluster {
         self.wait_until_known(self.nodes.len());
     }
 
-    /// Waits until every node answers that the cluster has so many members, all of them up.
+    /// Waits until every node answers that the cluster has this many members, all of them up.
     pub fn wait_until_known(&self, members: usize) {
         for node in &self.nodes {
             eventually("every node knows every other", || {
@@ -124,7 +124,7 @@ impl TestCluster {
         })
     }
 
-    /// What the cluster says of a migration.
+    /// The cluster's status of a migration.
     pub fn migration(&self, id: u64) -> Option<Json> {
         self.nodes.iter().find_map(|node| node.migration(id))
     }

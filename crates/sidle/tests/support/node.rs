@@ -98,13 +98,13 @@ impl Node {
         Node::watch(child, options, dir).unwrap_or_else(|log| panic!("the node ended:\n{log}"))
     }
 
-    /// Takes over a process that was started elsewhere, with its standard error piped, and waits until it
-    /// takes clients; what it has logged, if it ends instead.
+    /// Takes over a process started elsewhere, with its standard error piped, and waits until it
+    /// takes clients; returns its log if it ends instead.
     pub fn adopt(child: Child, dir: TempDir) -> Result<Node, String> {
         Node::watch(child, NodeOptions::default(), Some(dir))?.until_logged("the node is ready")
     }
 
-    /// Starts a node under limits that a shell sets first (`ulimit`), with these flags; what it has logged,
+    /// Starts a node under limits that a shell sets first (`ulimit`), with these flags; returns its log
     /// if it ends instead.
     pub fn start_under(limits: &str, flags: &[&str]) -> Result<Node, String> {
         let dir = tempfile::tempdir().expect("a temporary folder");
@@ -158,7 +158,7 @@ impl Node {
         self.until_logged("the node is ready").unwrap_or_else(|log| panic!("the node ended:\n{log}"))
     }
 
-    /// Waits for a line of its log; all that it logged, if it ends instead.
+    /// Waits for a line of its log; returns the whole log if it ends instead.
     fn until_logged(mut self, what: &str) -> Result<Node, String> {
         let deadline = Instant::now() + PATIENCE;
         while !self.log().contains(what) {
@@ -173,18 +173,18 @@ impl Node {
         Ok(self)
     }
 
-    /// The folder where it keeps what it must not forget.
+    /// The data directory.
     pub fn folder(&self) -> std::path::PathBuf {
         let at = self.options.flags.iter().position(|flag| flag == "--dir").expect("every node has one");
         self.options.flags[at + 1].clone().into()
     }
 
-    /// Where clients connect.
+    /// Its client address.
     pub fn address(&self) -> String {
         self.client_address.clone()
     }
 
-    /// Where nodes connect.
+    /// Its bus address.
     pub fn bus_address(&self) -> String {
         self.bus_address.clone()
     }
@@ -200,7 +200,7 @@ impl Node {
         PathBuf::from(dir).join(name)
     }
 
-    /// What it has logged.
+    /// Its log so far.
     pub fn log(&self) -> String {
         self.log.lock().expect("nobody panics with the log").clone()
     }
@@ -210,7 +210,7 @@ impl Node {
         Client::connect(&self.client_address)
     }
 
-    /// The status that this node tells; `None` while it cannot.
+    /// This node's status; `None` while it cannot answer.
     pub fn status(&self) -> Option<Json> {
         let reply = self.client().try_request(&["SIDLE.STATUS"])?;
         serde_json::from_slice(reply.as_bytes()?).ok()
@@ -228,13 +228,13 @@ impl Node {
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs")
     }
 
-    /// What this node tells of a migration; `None` while it knows of none.
+    /// This node's status of a migration; `None` while it knows of none.
     pub fn migration(&self, id: u64) -> Option<Json> {
         let report = self.status()?;
         report["migrations"].as_array()?.iter().find(|migration| migration["id"] == id).cloned()
     }
 
-    /// Lets the process stand still, as an overloaded machine would.
+    /// Pauses the process, like an overloaded machine.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
@@ -248,7 +248,7 @@ impl Node {
         kill_process(Pid::from_child(&self.child), signal).expect("the process was running");
     }
 
-    /// Kills the process at once, as a power failure would.
+    /// Kills the process immediately, like a power failure.
     pub fn kill(&mut self) {
         self.child.kill().expect("the process was running");
         self.child.wait().expect("a killed process ends");
@@ -272,7 +272,7 @@ impl Node {
         eventually("the process ends", || self.child.try_wait().expect("a child can be asked"))
     }
 
-    /// Starts a process that was stopped or killed again: same folder, same ports.
+    /// Starts a stopped or killed process again: same folder, same ports.
     pub fn restart(&mut self) {
         let options = self.on_the_same_ports();
         self.restart_with(options);
