@@ -1,4 +1,4 @@
-//! One blocking connection for questions and orders: migrations, status, INFO.
+//! One blocking connection for requests: migrations, status, INFO.
 
 use sidle_cluster::{MigrationStatus, StatusReport};
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
@@ -7,16 +7,16 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// No answer to a question takes longer.
+/// The longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Where the machine is kept busy on purpose, by clients beside the nodes or by whatever else runs on it: an
+/// The wait on a machine kept busy on purpose, by clients beside the nodes or by other programs: an
 /// answer comes through several threads, each of which may wait for a processor for seconds.
 pub const PATIENCE_UNDER_LOAD: Duration = Duration::from_secs(60);
 
-/// Why a question has no answer.
+/// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The node could not be reached, or went away.
+    /// The node was unreachable, or went away.
     #[error("{address}: {error}")]
     Io {
         /// The node.
@@ -29,7 +29,7 @@ pub enum ControlError {
     Silent {
         /// The node.
         address: String,
-        /// How long was waited.
+        /// How long the wait was.
         seconds: f64,
     },
     /// The node answered with an error.
@@ -37,20 +37,20 @@ pub enum ControlError {
     Refused {
         /// The node.
         address: String,
-        /// What it says.
+        /// The error's text.
         text: String,
     },
-    /// The answer is not what such a question has.
+    /// The answer has not the request's form.
     #[error("{address} answers in a way that was not expected: {what}")]
     Unexpected {
         /// The node.
         address: String,
-        /// What is odd.
+        /// What is wrong with it.
         what: String,
     },
 }
 
-/// The number of the migration that SIDLE.MIGRATE START has answered with.
+/// The migration's number in an answer to SIDLE.MIGRATE START.
 pub fn started_migration(answer: &Value) -> Option<MigrationId> {
     let number = match answer {
         Value::Integer(number) => u64::try_from(*number).ok(),
@@ -59,7 +59,7 @@ pub fn started_migration(answer: &Value) -> Option<MigrationId> {
     number.map(MigrationId)
 }
 
-/// The question where a migration stands, to be answered once it is over or after this time.
+/// The request for a migration's state, answered once it is over or after this time.
 pub fn await_end(id: MigrationId, patience: Duration) -> [String; 4] {
     ["SIDLE.MIGRATE".to_owned(), "WAIT".to_owned(), id.0.to_string(), patience.as_millis().to_string()]
 }
@@ -101,7 +101,7 @@ impl Control {
         Ok(control)
     }
 
-    /// Waits so long for each answer from now on, instead of ten seconds.
+    /// Waits this long for each answer from now on, instead of ten seconds.
     pub fn with_patience(mut self, patience: Duration) -> Result<Control, ControlError> {
         self.stream.set_read_timeout(Some(patience)).map_err(|error| self.failed(error))?;
         self.patience = patience;
@@ -111,7 +111,7 @@ impl Control {
     fn failed(&self, error: std::io::Error) -> ControlError {
         let address = self.address.clone();
         match error.kind() {
-            // What a read timeout is called depends on the system.
+            // A read timeout's error kind depends on the system.
             std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
                 ControlError::Silent { address, seconds: self.patience.as_secs_f64() }
             }
@@ -119,7 +119,7 @@ impl Control {
         }
     }
 
-    /// Asks one question.
+    /// Sends one request.
     pub fn call(&mut self, request: &[&str]) -> Result<Value, ControlError> {
         let mut out = Vec::new();
         let arguments: Vec<&[u8]> = request.iter().map(|argument| argument.as_bytes()).collect();
@@ -162,13 +162,13 @@ impl Control {
         }
     }
 
-    /// The cluster as its coordinator sees it.
+    /// The cluster in its coordinator's view.
     pub fn status(&mut self) -> Result<StatusReport, ControlError> {
         let text = self.text(&["SIDLE.STATUS"])?;
         serde_json::from_str(&text).map_err(|error| self.unexpected(format!("SIDLE.STATUS: {error}")))
     }
 
-    /// Where a migration stands, once it is over or after this time, whatever it does then.
+    /// A migration's state, once it is over or after this time in any state.
     pub fn await_end(
         &mut self,
         id: MigrationId,

@@ -1,4 +1,4 @@
-//! Which node runs on which processors.
+//! The processors of each node.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,13 +9,13 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuLists(pub BTreeMap<String, String>);
 
-/// The nodes that a list can be given to.
+/// The nodes that can have a list.
 const NODES: [&str; 2] = ["source", "target"];
 
 impl FromStr for CpuLists {
     type Err = String;
 
-    /// What the lists themselves say is for the nodes to judge, which know where they may run.
+    /// The lists' contents are checked by the nodes, which know where they may run.
     fn from_str(text: &str) -> Result<CpuLists, String> {
         let mut lists = BTreeMap::<String, String>::new();
         let mut last = None;

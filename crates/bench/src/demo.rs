@@ -1,4 +1,4 @@
-//! `sidle demo`: two nodes, a load, half of the positions moved under it, and what the clients saw.
+//! `sidle demo`: two nodes, a load, half of the positions moved under it, and the clients' measurements.
 
 mod cluster;
 mod course;
@@ -42,10 +42,10 @@ pub enum DemoError {
     /// A node did not answer as it should.
     #[error(transparent)]
     Control(#[from] crate::control::ControlError),
-    /// The migration did not end well.
+    /// The migration failed.
     #[error("the migration did not end well: {0}")]
     Migration(String),
-    /// The machine refused something.
+    /// The system refused something.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
@@ -57,7 +57,7 @@ pub struct DemoOptions {
     pub program: PathBuf,
     /// How to move.
     pub protocol: String,
-    /// How hard that may press on the nodes.
+    /// The bound on the move's load on the nodes.
     pub policy: PolicyWord,
     /// The mix of reads and writes.
     pub workload: Workload,
@@ -77,13 +77,13 @@ pub struct DemoOptions {
     pub client: ClientKind,
     /// Clients.
     pub clients: u32,
-    /// Operations that each has under way at most.
+    /// The most operations that each has under way.
     pub outstanding: u32,
-    /// Whether each learns for itself what has moved, instead of all of a thread together.
+    /// Whether each learns by itself what has moved, instead of all of a thread together.
     pub separate_clients: bool,
-    /// Whether they use what they know to have moved; otherwise every read of a moving key asks both nodes.
+    /// Whether they use their knowledge of moved keys; otherwise every read of a moving key asks both nodes.
     pub tracking: bool,
-    /// Whether the nodes have threads of their own for moving data; otherwise those that serve clients do it.
+    /// Whether the nodes have threads of their own for moving data; otherwise the serving threads do it.
     pub offloading: bool,
     /// Threads that drive them.
     pub threads: u32,
@@ -91,9 +91,9 @@ pub struct DemoOptions {
     pub workers: u32,
     /// Processor quotas.
     pub cpus: Option<CpuShares>,
-    /// The processors that each node is held to.
+    /// The processors that each node is restricted to.
     pub cpu_lists: Option<CpuLists>,
-    /// What every draw is made from.
+    /// The seed of every draw.
     pub seed: u64,
 }
 
@@ -103,10 +103,10 @@ fn moving_half() -> PositionRange {
     PositionRange::of_slots(slot(0), slot(8191)).expect("0 comes before 8191")
 }
 
-/// The fewest records that say anything of a move.
+/// The fewest records that make a move meaningful.
 const LEAST_RECORDS: u64 = 1000;
 
-/// What a node takes beside its records.
+/// A node's memory beside its records.
 const NODE_BYTES: u64 = 256 << 20;
 
 impl DemoOptions {
@@ -120,7 +120,7 @@ impl DemoOptions {
         (self.key_bytes as u64).saturating_add(self.value_bytes as u64).saturating_add(64)
     }
 
-    /// How large the load is, with so many records.
+    /// The load's size, with this many records.
     fn size(&self, records: u64) -> LoadSize {
         LoadSize {
             records,
@@ -130,7 +130,7 @@ impl DemoOptions {
         }
     }
 
-    /// Checks the options for modelled machines, which have `sample` of the records in memory, against
+    /// Checks the options for modelled machines, which hold `sample` of the records in memory, against
     /// `budget_bytes`.
     ///
     /// # Errors
@@ -139,12 +139,12 @@ impl DemoOptions {
         self.size(self.records).check_modelled(sample, budget_bytes).map_err(DemoError::Options)
     }
 
-    /// As many records as asked for, or as fit into `budget_bytes` of memory.
+    /// As many records as requested, or as fit into `budget_bytes` of memory.
     ///
     /// # Errors
     /// What does not fit even with fewer records, and the largest that does.
     pub fn records_that_fit(&self, budget_bytes: u64) -> Result<u64, DemoError> {
-        // Checked for what the numbers may be at all, then for what fits.
+        // First the numbers' own bounds, then what fits.
         self.size(self.records).check(u64::MAX).map_err(DemoError::Options)?;
         let for_records = (budget_bytes / 2).saturating_sub(NODE_BYTES) / 3 * 2;
         let records = self.records.min(for_records / self.record_bytes());
@@ -163,7 +163,7 @@ impl DemoOptions {
     }
 }
 
-/// Runs the demonstration and gives its report.
+/// Runs the demonstration and returns its report.
 pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Report, DemoError> {
     let records = options.records_that_fit(memory_budget_bytes())?;
     if records < options.records {
@@ -173,7 +173,7 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
             count(options.records)
         ));
     }
-    // Declared first, so dropped last: the groups go when the nodes are gone.
+    // Declared first, so dropped last: the groups are removed once the nodes are gone.
     let (mut quotas, no_quotas) = match &options.cpus {
         None => (None, None),
         Some(_) => match Quotas::new() {
@@ -296,7 +296,7 @@ fn finished(
     report.mb_per_s = Some(moved.bytes as f64 / 1e6 / moved.seconds);
     report.longest_gap_ms = moved.gaps;
     report.write_pause_ms = moved.write_pause_ms;
-    // Records whose last acknowledged write is not there, whatever was found in its place.
+    // Records whose last acknowledged write is missing, with anything in its place.
     report.lost_writes = Some(back.wrong_values());
     if back.reads < world.plan.records {
         report.lost_writes = report.lost_writes.filter(|&lost| lost > 0);

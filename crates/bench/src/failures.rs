@@ -1,9 +1,9 @@
-//! What operations ended with instead of an answer, in words, and what to do about it.
+//! The outcomes of operations without an answer, in words, with the remedies.
 
 use crate::words::count;
 use std::collections::BTreeMap;
 
-/// The kinds that the load's own clients give, as reports name them: in words, and what to do.
+/// The kinds of the load's own clients, by their names in reports: in words, with the remedy.
 const KINDS: [(&str, &str, &str); 5] = [
     ("connection_lost", "lost with their connection", "a node has ended, or was cut off: its log says why"),
     ("timeout", "without an answer in time", BUSY),
@@ -15,7 +15,7 @@ const KINDS: [(&str, &str, &str); 5] = [
 const BUSY: &str = "the machine, or a node, is busy with something else: try again with fewer --records or --clients, or when it \
                     is idle";
 
-/// How many operations ended with what: `137 without an answer in time, 2 answered with LOADING`.
+/// How many operations ended in which error: `137 without an answer in time, 2 answered with LOADING`.
 pub fn in_words(errors: &BTreeMap<String, u64>) -> String {
     let word = |(kind, number): (&String, &u64)| {
         let known = KINDS.iter().find(|(name, ..)| name == kind);
@@ -25,7 +25,7 @@ pub fn in_words(errors: &BTreeMap<String, u64>) -> String {
     errors.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// What to do about them, as far as that is known; each thing once.
+/// The known remedies; each once.
 pub fn advice(errors: &BTreeMap<String, u64>) -> String {
     let mut advice: Vec<&str> = Vec::new();
     for (_, _, what) in KINDS.iter().filter(|(kind, ..)| errors.contains_key(*kind)) {
@@ -36,7 +36,7 @@ pub fn advice(errors: &BTreeMap<String, u64>) -> String {
     advice.join("; ")
 }
 
-/// Why something was not done for so many of all, in one sentence or two.
+/// Why an action failed for this many of all, in one sentence or two.
 pub fn explained(what: &str, errors: &BTreeMap<String, u64>, troubles: &[String]) -> String {
     let mut text = what.to_owned();
     for more in [in_words(errors), troubles.join("; "), advice(errors)] {

@@ -1,9 +1,9 @@
-//! The figures of a report by their names in the JSON: what they are in words, and why one that nobody gave a
-//! reason for is `null`.
+//! The figures of a report by their names in the JSON: their meaning in words, and why one without a reason
+//! of its own is `null`.
 
 use crate::report::Report;
 
-/// A figure's name, what it is, and why it is missing where nothing else is known.
+/// A figure's name, its meaning, and the default reason for its absence.
 type Figure = (&'static str, &'static str, &'static str);
 
 const NO_READ: &str = "no read was answered";
@@ -11,7 +11,7 @@ const NO_WRITE: &str = "no write was answered";
 const TOO_SHORT: &str = "no whole window of 100 ms lies there";
 const NOT_TOLD: &str = "the system does not tell it";
 
-/// Those that every run has.
+/// The figures of every run.
 const OF_EVERY_RUN: [Figure; 9] = [
     ("throughput.before", "throughput before a move", TOO_SHORT),
     ("latency_us.before.reads", "latency of reads before a move", NO_READ),
@@ -24,7 +24,7 @@ const OF_EVERY_RUN: [Figure; 9] = [
     ("machine.disturbance.still_ms", "all stand-stills of the machine", "as `longest_still_ms`"),
 ];
 
-/// Those that only a move has: where nothing moved, they are `null` for that reason.
+/// The figures of a move only: where nothing moved, they are `null` for that reason.
 const OF_A_MOVE: [Figure; 25] = [
     ("records_moved", "records that moved", "the coordinator did not tell it"),
     ("bytes_moved", "bytes that moved", "the coordinator did not tell it"),
@@ -57,7 +57,7 @@ const OF_A_MOVE: [Figure; 25] = [
     ("cpu_seconds.target", "processor time of the target", NOT_TOLD),
 ];
 
-/// A figure in words, with its name in the JSON; the name alone where there are no words for it.
+/// A figure in words, with its name in the JSON; the name alone if there are no words for it.
 pub fn in_words(name: &str) -> String {
     let mut known = OF_EVERY_RUN.iter().chain(&OF_A_MOVE);
     known
@@ -65,7 +65,7 @@ pub fn in_words(name: &str) -> String {
         .map_or_else(|| name.to_owned(), |(_, words, _)| format!("{words} ({name})"))
 }
 
-/// Gives every figure that is `null` a reason, unless it has one or nothing moved that it could be of.
+/// Gives every `null` figure a reason, unless it has one or is a move's and nothing moved.
 pub fn explain_absent(report: &mut Report) {
     let json = serde_json::to_value(&*report).expect("a report is plain data");
     let of_a_move = report.migration.map(|_| OF_A_MOVE.iter());
@@ -87,7 +87,7 @@ mod tests {
     use crate::report::{Disturbance, Interval};
     use serde_json::Value;
 
-    /// What is `null` in a report and is no figure: it says what was asked for.
+    /// Fields that may be `null` and are no figures: they show the request.
     const NO_FIGURES: [&str; 7] = [
         "protocol",
         "policy",

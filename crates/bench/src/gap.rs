@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Successes of many threads on one clock; tells the longest time between two of them within a watch.
+/// Successes of many threads on one clock; returns the longest time between two of them within a watch.
 ///
-/// A watch starts at the last success before it, so that a gap that is open when it starts counts whole.
+/// A watch starts at the last success before it, so that a gap open at its start counts whole.
 #[derive(Debug, Default)]
 pub struct GapMeter {
     last_ns: AtomicU64,
@@ -12,24 +12,24 @@ pub struct GapMeter {
 }
 
 impl GapMeter {
-    /// Notes a success.
+    /// Records a success.
     #[inline]
     pub fn success(&self, now_ns: u64) {
         let last = self.last_ns.swap(now_ns, Ordering::Relaxed);
-        // Threads may arrive out of order by a little.
+        // Threads may report slightly out of order.
         let gap = now_ns.saturating_sub(last);
         if last > 0 && gap > self.longest_ns.load(Ordering::Relaxed) {
             self.longest_ns.fetch_max(gap, Ordering::Relaxed);
         }
     }
 
-    /// Starts a watch: forgets what was longest.
+    /// Starts a watch: forgets the longest gap.
     pub fn watch(&self) {
         self.longest_ns.store(0, Ordering::Relaxed);
     }
 
-    /// The longest gap of the watch so far in milliseconds, the one still open at `now_ns` included; `None`
-    /// when there was no success at all.
+    /// The longest gap of the watch so far in milliseconds, including the one still open at `now_ns`; `None`
+    /// if there was no success at all.
     pub fn longest_ms(&self, now_ns: u64) -> Option<f64> {
         let last = self.last_ns.load(Ordering::Relaxed);
         let open = now_ns.saturating_sub(last);

@@ -1,20 +1,20 @@
-//! What a machine's host takes from a run: a virtual machine stands still while its host runs something else,
-//! and what is measured meanwhile says nothing of the nodes.
+//! The time that a machine's host takes from a run: a virtual machine stands still while its host runs other
+//! programs, and measurements at that time describe the host, not the nodes.
 
 use crate::machine::{processor_ticks, raise_own_priority};
 use crate::report::Disturbance;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the watcher sleeps at a time: it takes a thousandth of a processor itself.
+/// How long the watcher sleeps at a time: it uses a thousandth of a processor itself.
 const NAP: Duration = Duration::from_millis(2);
 /// A wake-up that is later than this is a stand-still. A thread of the highest priority waits for less where
 /// only threads of a load are in its way.
 const STILL: Duration = Duration::from_millis(5);
-/// Above every priority that a load, a node or a prober has.
+/// Above every priority of a load, a node or a prober.
 const NICENESS: i32 = -20;
 
-/// Sums up by how much a sleeper was late.
+/// Sums up a sleeper's delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Stills {
     longest: Duration,
@@ -32,7 +32,7 @@ impl Stills {
 
 /// Watches, on a thread of its own, until `end` is raised.
 pub(crate) fn watch(end: &AtomicBool) -> Disturbance {
-    // Without the right to it the thread would wait for the load, and tell of that.
+    // Without that right the thread would wait for the load, and measure that.
     let is_above_all = raise_own_priority(NICENESS);
     let before = processor_ticks();
     let mut stills = Stills::default();

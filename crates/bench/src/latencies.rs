@@ -1,4 +1,4 @@
-//! Latencies of one window: HDR histograms of two significant digits (1 %), by whose answer was taken.
+//! Latencies of one window: HDR histograms of two significant digits (1 %), by the answering node.
 
 use crate::report::{MeanLatency, Percentiles};
 use hdrhistogram::Histogram;
@@ -16,7 +16,7 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        // It grows with the longest latency that it has seen: an idle window costs next to nothing.
+        // It grows with its longest latency: an idle window costs next to nothing.
         let histogram = Histogram::new(SIGNIFICANT_DIGITS).expect("two digits are within the bounds");
         Latencies { histogram, max_ns: 0 }
     }
@@ -40,7 +40,7 @@ impl Latencies {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// The percentiles in microseconds, or `None` when nothing was counted.
+    /// The percentiles in microseconds, or `None` if nothing was counted.
     pub fn percentiles(&self) -> Option<Percentiles> {
         (self.count() > 0).then(|| {
             let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max_ns) as f64 / 1000.0;
@@ -48,7 +48,7 @@ impl Latencies {
         })
     }
 
-    /// The mean in microseconds, or `None` when nothing was counted.
+    /// The mean in microseconds, or `None` if nothing was counted.
     pub fn mean(&self) -> Option<MeanLatency> {
         let operations = self.count();
         (operations > 0).then(|| MeanLatency { operations, mean: self.histogram.mean() / 1000.0 })
@@ -60,16 +60,16 @@ impl Latencies {
     }
 }
 
-/// Whose answer an operation took.
+/// The node whose answer an operation took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnsweredBy {
-    /// The first node of the load; where something moves, the one that it moves from.
+    /// The first node of the load; if data moves, the source.
     Source,
     /// Any other.
     Target,
 }
 
-/// Latencies of one kind of operation, by whose answer was taken.
+/// Latencies of one kind of operation, by the answering node.
 #[derive(Clone, Debug, Default)]
 pub struct ByNode {
     source: Latencies,
@@ -77,7 +77,7 @@ pub struct ByNode {
 }
 
 impl ByNode {
-    /// Those of one node's answers.
+    /// The latencies of one node's answers.
     #[inline]
     pub fn of(&mut self, node: AnsweredBy) -> &mut Latencies {
         match node {
@@ -91,7 +91,7 @@ impl ByNode {
         self.source.count() + self.target.count()
     }
 
-    /// Those of both nodes' answers.
+    /// The latencies of both nodes' answers.
     pub fn both(&self) -> Latencies {
         let mut both = self.source.clone();
         both.add(&self.target);

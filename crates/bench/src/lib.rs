@@ -1,10 +1,10 @@
 //! Load generation, measurement, reports and the demonstration.
 //!
-//! A load is made by threads that each drive several clients ([`load`]); what they measure goes into windows
-//! of 100 ms ([`timeline`]), from which a report is made ([`report`]), one JSON file that the HTML page
-//! ([`page`]) is drawn from. [`demo`] moves half of the data between two nodes under such a load.
+//! Threads make a load, each driving several clients ([`load`]). Their measurements go into windows
+//! of 100 ms ([`timeline`]), from which a report is made ([`report`]): a JSON file, from which the HTML page
+//! ([`page`]) is drawn. [`demo`] moves half of the data between two nodes under such a load.
 
-// A program at the edge: it reads clocks, files and the environment.
+// A program at the edge reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod control;

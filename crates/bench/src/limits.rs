@@ -1,6 +1,6 @@
-//! How large a load may be: what is checked before anything is taken from the machine.
+//! The largest load: checks before any of the machine's resources are taken.
 //!
-//! Each refusal names the largest that fits. What fits into memory is known only roughly; a load that passes
+//! Each refusal names the largest size that fits. The memory needed is known only roughly; a load that passes
 //! may still be slow, but takes no more than the machine has.
 
 use crate::words::counted;
@@ -8,24 +8,24 @@ use sidle_workload::{KeyFormat, ValueFormat};
 
 /// A record's number has 48 bits in its values.
 pub const MAX_RECORDS: u64 = 1 << 48;
-/// The longest key. Values are what a load is about; longer keys say nothing more.
+/// The longest key. A load is about values; longer keys show nothing more.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
 /// The longest value that a node takes.
 pub const MAX_VALUE_BYTES: usize = 512 << 20;
-/// The longest a part of a run lasts: thirty days.
+/// The longest part of a run: thirty days.
 pub const MAX_SECONDS: u64 = 30 * 86_400;
 /// The most clients, and the most operations that each has under way.
 pub const MAX_CLIENTS: u32 = 10_000;
 /// The most threads.
 pub const MAX_THREADS: u32 = 512;
 
-/// Of the memory that is available a load takes at most this.
+/// The share of the available memory that a load takes at most.
 const MEMORY_SHARE: f64 = 0.6;
-/// What this program keeps of each record: which writes of it were asked for and acknowledged.
+/// This program's memory for each record: which writes of it were sent and acknowledged.
 const LEDGER_BYTES: u64 = 8;
-/// What an operation under way takes beside its key and value.
+/// The memory of an operation under way beside its key and value.
 const OPERATION_BYTES: u64 = 256;
-/// So many times a key and its value are in this program's memory while they are under way: written, sent,
+/// How many copies of a key and its value are in this program's memory while under way: written, sent,
 /// read, checked.
 const COPIES: u64 = 4;
 
@@ -38,23 +38,23 @@ pub struct LoadSize {
     pub key_bytes: usize,
     /// Bytes of each value.
     pub value_bytes: usize,
-    /// Operations under way at most, over all clients.
+    /// The most operations under way, over all clients.
     pub underway: u64,
 }
 
-/// How much of the machine a load may take; `u64::MAX` where the machine does not say what it has.
+/// How much of the machine a load may take; `u64::MAX` if the machine does not report its memory.
 pub fn memory_budget_bytes() -> u64 {
     crate::machine::available_memory_bytes().map_or(u64::MAX, |bytes| (bytes as f64 * MEMORY_SHARE) as u64)
 }
 
 impl LoadSize {
-    /// Checks a load on modelled machines, of which `sample` records are in memory, against `budget_bytes` of
+    /// Checks a load on modelled machines, with `sample` records in memory, against `budget_bytes` of
     /// it.
     ///
     /// # Errors
     /// What does not fit, and the largest that does.
     pub fn check_modelled(&self, sample: u64, budget_bytes: u64) -> Result<(), String> {
-        // Nothing is kept of the other records, and no operation is under way but in the model.
+        // The other records take no memory, and operations are under way only in the model.
         LoadSize { underway: 1, ..*self }.check(u64::MAX)?;
         let record_bytes = (self.key_bytes + self.value_bytes + 64) as u64;
         let fit = budget_bytes / 2 / record_bytes;
@@ -66,7 +66,7 @@ impl LoadSize {
         Ok(())
     }
 
-    /// Checks what this program itself needs, against `budget_bytes` of memory.
+    /// Checks this program's own needs, against `budget_bytes` of memory.
     ///
     /// # Errors
     /// What does not fit, and the largest that does.

@@ -1,4 +1,4 @@
-//! The machine: processors, and the processor time that a process has used.
+//! The machine: processors, and a process's processor time.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
-/// The processor time, user and system, that a process has used so far, in seconds; `None` when it is gone or
-/// the machine does not say.
+/// A process's processor time so far, user and system, in seconds; `None` if it is gone or
+/// the machine does not report it.
 pub fn cpu_seconds(pid: u32) -> Option<f64> {
     let process = Path::new("/proc").join(pid.to_string());
     precise_cpu_seconds(&process, "").or_else(|| coarse_cpu_seconds(&process))
@@ -19,14 +19,14 @@ pub fn threads_cpu_seconds(pid: u32, prefix: &str) -> Option<f64> {
     precise_cpu_seconds(&Path::new("/proc").join(pid.to_string()), prefix)
 }
 
-/// The same of the thread that it began with.
+/// The same of its first thread.
 pub fn first_thread_cpu_seconds(pid: u32) -> Option<f64> {
     let thread = Path::new("/proc").join(pid.to_string()).join("task").join(pid.to_string());
     Some(thread_cpu_ns(&thread, "")? as f64 / 1e9)
 }
 
-/// To the nanosecond, from the scheduler's account of every thread. Threads that have ended are not in it, be
-/// it while we look.
+/// To the nanosecond, from the scheduler's account of every thread. Ended threads are missing, even
+/// those that end during the reading.
 fn precise_cpu_seconds(process: &Path, prefix: &str) -> Option<f64> {
     let threads = std::fs::read_dir(process.join("task")).ok()?;
     let told = threads.filter_map(|thread| thread_cpu_ns(&thread.ok()?.path(), prefix));
@@ -40,9 +40,9 @@ fn thread_cpu_ns(thread: &Path, prefix: &str) -> Option<u64> {
     account_ns(&is_meant.then(|| std::fs::read_to_string(thread.join("schedstat")).ok())??)
 }
 
-/// The time on a processor in the scheduler's account of a thread: its first number, besides the time spent
+/// The time on a processor in the scheduler's account of a thread: its first number, before the time spent
 /// waiting for one and how often it came to run. A thread may have run too shortly for the first to show it;
-/// a system that keeps no accounts says that none ever ran.
+/// a system without accounts reports that none ever ran.
 fn account_ns(account: &str) -> Option<u64> {
     let mut numbers = account.split_ascii_whitespace().map_while(|number| number.parse().ok());
     let (ran_ns, _waited_ns, times) = (numbers.next()?, numbers.next()?, numbers.next()?);
@@ -59,23 +59,23 @@ fn coarse_cpu_seconds(process: &Path) -> Option<f64> {
     Some(sum as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The processor time that this process has used so far, ended threads included.
+/// This process's processor time so far, ended threads included.
 pub fn own_cpu_seconds() -> Option<f64> {
     coarse_cpu_seconds(Path::new("/proc/self"))
 }
 
-/// The processor time that the calling thread has used so far, in nanoseconds.
+/// The calling thread's processor time so far, in nanoseconds.
 pub fn own_thread_cpu_ns() -> u64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
-/// Bytes of memory that can be had without swapping; `None` when the machine does not say.
+/// Bytes of memory available without swapping; `None` if the machine does not report it.
 pub fn available_memory_bytes() -> Option<u64> {
     memory_line("MemAvailable:")
 }
 
-/// Bytes of memory that the machine has; `None` when it does not say.
+/// Bytes of the machine's memory; `None` if it does not report it.
 pub fn memory_bytes() -> Option<u64> {
     memory_line("MemTotal:")
 }
@@ -89,19 +89,19 @@ fn memory_line(name: &str) -> Option<u64> {
 /// Processor time of the whole machine, in clock ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessorTicks {
-    /// What its processors have had since it started, whoever used it, or nobody.
+    /// The total of its processors since it started, used or idle.
     pub(crate) all: u64,
-    /// What the host of a virtual machine took of that.
+    /// The share that a virtual machine's host took.
     pub(crate) stolen: u64,
 }
 
-/// The processor time so far; `None` when the machine does not say.
+/// The processor time so far; `None` if the machine does not report it.
 pub(crate) fn processor_ticks() -> Option<ProcessorTicks> {
     ticks_of(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
-/// User, nice, system, idle, waiting for disks, interrupts, soft interrupts, stolen; what guests used is in
-/// user's.
+/// User, nice, system, idle, waiting for disks, interrupts, soft interrupts, stolen; guests' time is part of
+/// user.
 const TICK_FIELDS: usize = 8;
 
 fn ticks_of(stat: &str) -> Option<ProcessorTicks> {
@@ -111,13 +111,13 @@ fn ticks_of(stat: &str) -> Option<ProcessorTicks> {
     Some(ProcessorTicks { all: fields.iter().sum(), stolen })
 }
 
-/// Gives the calling thread a priority; whether the system let it.
+/// Gives the calling thread a priority; returns whether the system allowed it.
 pub(crate) fn raise_own_priority(niceness: i32) -> bool {
     // Linux takes "this process" to be the calling thread.
     cfg!(target_os = "linux") && rustix::process::setpriority_process(None, niceness).is_ok()
 }
 
-/// What kind of processors these are, as the machine says.
+/// The kind of these processors, as reported by the machine.
 pub fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
@@ -142,7 +142,7 @@ mod tests {
         while own_cpu_seconds().unwrap() < before + 0.05 {
             x = std::hint::black_box(x.wrapping_mul(3));
         }
-        // Another process: threads of this one end while others' tests do, and take their time with them.
+        // Another process: threads of this one end while others' tests run, and their time is lost.
         let mut busy =
             std::process::Command::new("/bin/sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let since = std::time::Instant::now();

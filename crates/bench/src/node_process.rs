@@ -1,4 +1,4 @@
-//! A server that this program starts, and stops whatever happens.
+//! A server that this program starts, and stops in every case.
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -19,13 +19,13 @@ pub struct NodeProcess {
     name: String,
 }
 
-/// A free port on the loopback address. It is free again at once, so somebody else may take it.
+/// A free port on the loopback address. It is released immediately, so another process may take it.
 pub fn free_port() -> std::io::Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 impl NodeProcess {
-    /// Starts a server and waits until it answers PING on `port`. What it prints goes to `log`.
+    /// Starts a server and waits until it answers PING on `port`. Its output goes to `log`.
     pub fn start(
         name: &str,
         program: &Path,
@@ -37,8 +37,8 @@ impl NodeProcess {
         let errors = output.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
         let child = Command::new(program)
             .args(arguments)
-            // Its end tells a server that takes `--stop-with-stdin` that this program is gone, however it
-            // went.
+            // Its end shows a server with `--stop-with-stdin` that this program is gone, for any
+            // reason.
             .stdin(Stdio::piped())
             .stdout(output)
             .stderr(errors)
@@ -86,7 +86,7 @@ impl NodeProcess {
         ping().unwrap_or(false)
     }
 
-    /// Where clients reach it.
+    /// Its client address.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
@@ -118,7 +118,7 @@ impl Drop for NodeProcess {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
-        // Harmless where it has ended already.
+        // Harmless if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,21 +1,21 @@
-//! From what a load measured to a report.
+//! From a load's measurements to a report.
 
 use crate::load::{Measured, Pacing, Plan, Totals};
 use crate::report::{Disturbance, Interval, Load, Machine, Report};
 use std::collections::BTreeMap;
 
-/// What the outside of a load adds to its report.
+/// A report's parts from outside the load.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
     /// Shares of a processor by process.
     pub cpu_limits: Option<BTreeMap<String, f64>>,
-    /// The processors of those that were held to some.
+    /// The processors of restricted processes.
     pub cpu_lists: Option<BTreeMap<String, String>>,
-    /// When in the timeline something moved.
+    /// The move's interval in the timeline.
     pub migration: Option<Interval>,
 }
 
-/// The report of a measured load; what only a migration's driver knows is still to be filled in.
+/// The report of a measured load; a migration's driver fills in the rest.
 pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
     let Measured { timeline, totals, .. } = measured;
     let (throughput, latency_us) = timeline.parts(setting.migration);
@@ -71,7 +71,7 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
     report
 }
 
-/// What is believed of the host: whoever watches for stand-stills runs among the clients, and waits for their
+/// The trusted part of the host's disturbance: the watcher runs among the clients, and waits for their
 /// quota too.
 fn believed(mut seen: Disturbance, cpu_limits: Option<&BTreeMap<String, f64>>) -> Disturbance {
     if cpu_limits.is_some_and(|limits| limits.contains_key("clients")) {
@@ -80,7 +80,7 @@ fn believed(mut seen: Disturbance, cpu_limits: Option<&BTreeMap<String, f64>>) -
     seen
 }
 
-/// Counts errors and wrong values of a phase in.
+/// Adds a phase's errors and wrong values.
 pub fn add_totals(report: &mut Report, totals: &Totals) {
     for (kind, number) in &totals.errors {
         *report.errors.entry(kind.clone()).or_default() += number;

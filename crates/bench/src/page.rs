@@ -1,4 +1,4 @@
-//! Pages: one HTML file each that needs no network. The page's script draws what stands in the file as JSON;
+//! Pages: one HTML file each, without need of a network. The page's script draws the JSON in the file;
 //! the script, the styles and the JSON are all in the file.
 
 use crate::report::Report;
@@ -9,15 +9,15 @@ const TEMPLATE: &str = include_str!("../assets/page.html");
 pub const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/common.js");
 
-/// What one kind of page has beside what all pages share.
+/// One kind of page's own parts, beside the common ones.
 pub struct Parts<'a> {
     /// The page's title until its script knows a better one.
     pub title: &'a str,
-    /// What stands in the page's main element, as HTML.
+    /// The content of the page's main element, as HTML.
     pub main: &'a str,
-    /// Style sheets; what comes later wins.
+    /// Style sheets; later ones win.
     pub styles: &'a [&'a str],
-    /// Scripts, in the order that they run in.
+    /// Scripts, in the order of execution.
     pub scripts: &'a [&'a str],
 }
 
@@ -42,7 +42,7 @@ impl Parts<'_> {
     }
 }
 
-/// Puts each text where the template has its name in double braces. What the texts contain is left alone.
+/// Puts each text where the template has its name in double braces. The texts' contents are left alone.
 ///
 /// # Panics
 /// If the template has another name.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sidle_types::MigrationPolicy;
 
-/// A policy by the word that command lines, reports and file names have for it: megabytes a second, seconds,
+/// A policy as a word for command lines, reports and file names: megabytes a second, seconds,
 /// or microseconds follow the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

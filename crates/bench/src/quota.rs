@@ -1,19 +1,19 @@
 //! Processor quotas: with root, source, target and clients cannot borrow from each other.
 //!
-//! A process that has used its share up stalls for the rest of the period, so the period is short (2.5 ms);
-//! even so the stall shows in the latencies.
+//! A process that has used up its share stalls for the rest of the period, so the period is short (2.5 ms).
+//! Even so the stall shows in the latencies.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The period of a quota. At 10 ms the stalls dominated the 99th percentile.
 const PERIOD_US: u64 = 2_500;
-/// The kernel refuses smaller quotas, so that smaller shares of a processor take a longer period.
+/// The kernel refuses smaller quotas, so smaller shares of a processor need a longer period.
 const MIN_QUOTA_US: u64 = 1_000;
-/// The smallest share that can be given: a period of 10 ms.
+/// The smallest possible share: a period of 10 ms.
 pub const LEAST_SHARE: f64 = 0.1;
 
-/// The quota and the period that hold a process to a share of one processor, in microseconds.
+/// The quota and the period that restrict a process to a share of one processor, in microseconds.
 pub fn quota_and_period_us(share: f64) -> (u64, u64) {
     let quota_us = (share * PERIOD_US as f64).round() as u64;
     if quota_us >= MIN_QUOTA_US {
@@ -26,7 +26,7 @@ pub fn quota_and_period_us(share: f64) -> (u64, u64) {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuShares(pub BTreeMap<String, f64>);
 
-/// The processes of a run that a share can be given to.
+/// The processes of a run that can have a share.
 const PROCESSES: [&str; 3] = ["source", "target", "clients"];
 
 impl std::str::FromStr for CpuShares {
@@ -88,7 +88,7 @@ impl Hierarchy {
         v2
     }
 
-    /// Removes a group. Whoever is left in it (this process, a server that has not been reaped) goes back to
+    /// Removes a group. A process left in it (this one, a server not yet reaped) goes back to
     /// the root group.
     fn remove(&self, group: &Path) -> std::io::Result<()> {
         if let Ok(pids) = std::fs::read_to_string(group.join("cgroup.procs")) {
@@ -106,10 +106,10 @@ impl Hierarchy {
     }
 }
 
-/// What the names of groups start with; the number of the process that made them follows.
+/// The prefix of groups' names; their maker's process id follows.
 const GROUP_PREFIX: &str = "sidle-";
 
-/// The groups of processes that are gone: they were killed before they could remove them.
+/// The groups of processes that are gone: killed before they could remove them.
 fn abandoned(root: &Path, is_alive: impl Fn(u32) -> bool) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root).into_iter().flatten().filter_map(Result::ok);
     let is_abandoned = |path: &PathBuf| {
@@ -129,20 +129,20 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Finds out whether quotas can be had, or says why not.
+    /// Finds out whether quotas are available; returns why not.
     pub fn new() -> Result<Quotas, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("only root may set processor quotas".to_owned());
         }
         let hierarchy = Hierarchy::find().ok_or("this machine has no control groups for processors")?;
         for group in abandoned(hierarchy.root(), |pid| Path::new("/proc").join(pid.to_string()).exists()) {
-            // Where it cannot be removed, the next start tries again.
+            // If it cannot be removed, the next start tries again.
             let _ = hierarchy.remove(&group);
         }
         Ok(Quotas { hierarchy, groups: Vec::new() })
     }
 
-    /// Holds a process, with all threads it has and will have, to a share of one processor.
+    /// Restricts a process, with all present and future threads, to a share of one processor.
     pub fn limit(&mut self, name: &str, pid: u32, share: f64) -> Result<(), String> {
         let (quota_us, period_us) = quota_and_period_us(share);
         let group = self.hierarchy.root().join(format!("{GROUP_PREFIX}{}-{name}", std::process::id()));

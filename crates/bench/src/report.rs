@@ -1,7 +1,7 @@
-//! What a run reports: the JSON file, from which the page is drawn too.
+//! A run's report: the JSON file, from which the page is drawn too.
 //!
-//! Every figure that could not be measured is `null`, and [`Report::unmeasured`] says why; what only a move
-//! has is `null` where nothing moved (`migration` is `null`). Latencies are in
+//! Every figure that could not be measured is `null`, and [`Report::unmeasured`] holds the reason. A move's
+//! figures are `null` where nothing moved (`migration` is `null`). Latencies are in
 //! microseconds, throughput in operations per second.
 
 use crate::policy::PolicyWord;
@@ -15,13 +15,13 @@ pub const WINDOW_MS: u64 = 100;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// How the data moved; `null` when nothing did.
+    /// How the data moved; `null` if nothing did.
     pub protocol: Option<String>,
-    /// How hard that might press on the nodes: `adaptive`, `rate=50` (MB/s), `deadline=2.5` (s),
-    /// `slo-p99=800` (us); `null` when nothing moved, and in reports from before this field.
+    /// The bound on the move's load on the nodes: `adaptive`, `rate=50` (MB/s), `deadline=2.5` (s),
+    /// `slo-p99=800` (us); `null` if nothing moved, and in reports from before this field.
     #[serde(default)]
     pub policy: Option<PolicyWord>,
-    /// Whether the nodes moved data on the threads that serve clients, instead of threads of their own.
+    /// Whether the nodes moved data on the serving threads, instead of threads of their own.
     #[serde(default)]
     pub movers_on_workers: bool,
     /// The operation mix: `ycsb-b`, `30% writes`.
@@ -30,13 +30,13 @@ pub struct Report {
     pub records: u64,
     /// Bytes of each value.
     pub value_bytes: u64,
-    /// What every draw was made from.
+    /// The seed of every draw.
     pub seed: u64,
-    /// What it ran on.
+    /// The run's surroundings.
     pub machine: Machine,
     /// How the load was made.
     pub load: Load,
-    /// What was modelled and not measured; `null`: everything was measured.
+    /// The modelled parts; `null`: everything was measured.
     #[serde(default)]
     pub modelled: Option<Modelled>,
 
@@ -55,7 +55,7 @@ pub struct Report {
     pub throughput: Throughput,
     /// How long operations took.
     pub latency_us: Latency,
-    /// Mean latencies by the node whose answer was taken, in the same parts; `null` when nothing moved.
+    /// Mean latencies by the node whose answer was taken, in the same parts; `null` if nothing moved.
     #[serde(default)]
     pub mean_latency_by_node_us: Option<NodeLatency>,
     /// Longest times without a success on moving keys.
@@ -65,9 +65,9 @@ pub struct Report {
 
     /// Operations that ended in an error, by kind.
     pub errors: BTreeMap<String, u64>,
-    /// Reads that gave a wrong, torn or stale value, or none where there was one.
+    /// Reads that returned a wrong, torn or stale value, or none where there was one.
     pub wrong_values: u64,
-    /// Records whose last acknowledged write was not there afterwards.
+    /// Records whose last acknowledged write was missing afterwards.
     pub lost_writes: Option<u64>,
 
     /// Bytes beyond one request and reply per operation and one copy of each record.
@@ -83,9 +83,9 @@ pub struct Report {
     /// Batches of sampled records fetched ahead.
     pub samp_pulls: Option<u64>,
 
-    /// What tracking cost the clients.
+    /// The clients' cost of tracking.
     pub client: ClientCosts,
-    /// Processor time by who used it.
+    /// Processor time by its user.
     pub cpu_seconds: CpuSeconds,
     /// Figures that are `null`, with the reason.
     pub unmeasured: BTreeMap<String, String>,
@@ -93,36 +93,36 @@ pub struct Report {
     pub timeline: Vec<TimelinePoint>,
 }
 
-/// What a run ran on.
+/// A run's surroundings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// Processors.
     pub cores: u32,
-    /// Shares of a processor per process, where there was a quota; `null`: all shared the machine.
+    /// Shares of a processor per process, if there were quotas; `null`: all shared the machine.
     pub cpu_limits: Option<BTreeMap<String, f64>>,
-    /// The processors that a process ran on, by number, where it was held to some; `null`: all ran on all of
-    /// them, and so in reports from before this field.
+    /// The processors of a restricted process, by number; `null`: all ran on all of
+    /// them, also in reports from before this field.
     #[serde(default)]
     pub cpu_lists: Option<BTreeMap<String, String>>,
-    /// What its host took from it while the load lasted; `null` in modelled runs, and in reports from before
+    /// The time that its host took during the load; `null` in modelled runs, and in reports from before
     /// this field.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
 }
 
-/// A run in which the machine stood still for longer tells of that: half a window of the timeline.
+/// A longer stand-still of the machine is reported: half a window of the timeline.
 pub const STILL_LIMIT_MS: f64 = 50.0;
-/// The same where its host took more than this share of its processors.
+/// The same if its host took more than this share of its processors.
 pub const STOLEN_LIMIT: f64 = 0.1;
 
-/// What a machine did not have of its own time, since its host ran something else, or it slept.
+/// The time that a machine lost, because its host ran other programs, or it slept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disturbance {
     /// The share of all processor time that the host took ("steal").
     pub stolen: Option<f64>,
-    /// The longest time, in milliseconds, that a thread of the highest priority was kept waiting; 0 when it
+    /// The longest time, in milliseconds, that a thread of the highest priority was kept waiting; 0 if it
     /// never was for more than 5 ms.
     pub longest_still_ms: Option<f64>,
     /// All such times together.
@@ -130,22 +130,22 @@ pub struct Disturbance {
 }
 
 impl Disturbance {
-    /// Whether it was so much that the run says more of the host than of the nodes.
+    /// Whether it was so much that the run describes the host more than the nodes.
     pub fn is_much(&self) -> bool {
         self.longest_still_ms.is_some_and(|ms| ms > STILL_LIMIT_MS)
             || self.stolen.is_some_and(|share| share > STOLEN_LIMIT)
     }
 }
 
-/// A run on modelled machines: time is the model's, everything that happens in it is what the real code does.
+/// A run on modelled machines: time is the model's, all events in it come from the real code.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Modelled {
     /// The machines and their network.
     pub machines: serde_json::Value,
-    /// What each piece of work takes of a processor.
+    /// The processor cost of each piece of work.
     pub costs: serde_json::Value,
-    /// How many of the records there were; each stands for as many where they travel in bulk.
+    /// How many of the records there were; each stands for as many in bulk transfers.
     pub stored_records: u64,
 }
 
@@ -153,25 +153,25 @@ pub struct Modelled {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// `closed` (as fast as answers come: peak throughput) or `open` (at a fixed rate: latency).
+    /// `closed` (at the pace of the answers: peak throughput) or `open` (at a fixed rate: latency).
     #[serde(rename = "loop")]
     pub kind: String,
-    /// Operations per second asked for, in an open loop.
+    /// Operations per second requested, in an open loop.
     pub rate: Option<f64>,
     /// `sidle` or `plain`.
     pub client: String,
-    /// Clients: each has a connection to each node, or its part in those of its thread.
+    /// Clients: each has a connection to each node, or its share in its thread's.
     pub clients: u32,
-    /// Whether each client has connections of its own and learns for itself what has moved, as all did in
-    /// reports without this field; otherwise the clients of a thread share connections, one for each, and all
-    /// that is learnt on them.
+    /// Whether each client has connections of its own and learns by itself what has moved, as all did in
+    /// reports without this field. Otherwise the clients of a thread share connections, one for each, and all
+    /// knowledge gained on them.
     #[serde(default = "yes")]
     pub separate_clients: bool,
-    /// Whether the clients ask the target alone for what they know to have moved; otherwise every read of a
+    /// Whether the clients ask only the target for keys known to have moved; otherwise every read of a
     /// moving key asks both nodes.
     #[serde(default = "yes")]
     pub tracking: bool,
-    /// Operations that each client has under way at most.
+    /// The most operations that each client has under way.
     pub outstanding: u32,
     /// Threads that drive the clients.
     pub threads: u32,
@@ -213,7 +213,7 @@ pub struct Throughput {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
-    /// Before the move; the whole run when nothing moved.
+    /// Before the move; the whole run if nothing moved.
     pub before: ByKind,
     /// While data moved.
     pub during: ByKind,
@@ -225,9 +225,9 @@ pub struct Latency {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ByKind {
-    /// Reads; `null` when there were none.
+    /// Reads; `null` if there were none.
     pub reads: Option<Percentiles>,
-    /// Writes; `null` when there were none.
+    /// Writes; `null` if there were none.
     pub writes: Option<Percentiles>,
 }
 
@@ -257,8 +257,8 @@ pub struct NodeLatency {
     pub after: NodeLatencies,
 }
 
-/// Mean latencies by the node whose answer was taken. A read that asked both nodes counts where its value
-/// came from.
+/// Mean latencies by the node whose answer was taken. A read that asked both nodes counts at its value's
+/// origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeLatencies {
@@ -272,9 +272,9 @@ pub struct NodeLatencies {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeanByKind {
-    /// Reads; `null` when there were none.
+    /// Reads; `null` if there were none.
     pub reads: Option<MeanLatency>,
-    /// Writes; `null` when there were none.
+    /// Writes; `null` if there were none.
     pub writes: Option<MeanLatency>,
 }
 
@@ -282,13 +282,13 @@ pub struct MeanByKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeanLatency {
-    /// Operations that it is the mean of.
+    /// The number of operations in the mean.
     pub operations: u64,
     /// In microseconds, to within 1 %.
     pub mean: f64,
 }
 
-/// Longest times without a success, as a prober on its own connections saw them; milliseconds.
+/// Longest times without a success, measured by a prober on its own connections; milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gap {
@@ -308,7 +308,7 @@ pub struct ExtraBytes {
     pub server_side: Option<u64>,
 }
 
-/// What tracking a migration cost the clients.
+/// The clients' cost of tracking a migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientCosts {
@@ -338,7 +338,7 @@ pub struct TimelinePoint {
     pub at_ms: u64,
     /// Operations that ended in it.
     pub operations: u64,
-    /// The median latency in microseconds; `null` when no operation ended.
+    /// The median latency in microseconds; `null` if no operation ended.
     pub p50: Option<f64>,
     /// 99 of 100 took at most this.
     pub p99: Option<f64>,
@@ -354,24 +354,24 @@ pub struct TimelinePoint {
     /// The most bytes that one client held in it to know what has moved: MCR and SPH.
     #[serde(default)]
     pub tracking_bytes: Option<u64>,
-    /// Nanoseconds of processor time to decide which nodes to ask for a key. `null` when it was not timed in
+    /// Nanoseconds of processor time to decide which nodes to ask for a key; `null` if it was not timed in
     /// it.
     #[serde(default)]
     pub lookup_ns: Option<f64>,
 }
 
 impl Report {
-    /// Whether the machine's host disturbed the run so much that its figures say little.
+    /// Whether the machine's host disturbed the run so much that its figures mean little.
     pub fn is_disturbed(&self) -> bool {
         self.machine.disturbance.is_some_and(|disturbance| disturbance.is_much())
     }
 
-    /// Notes why a figure is `null`.
+    /// Records why a figure is `null`.
     pub fn say_unmeasured(&mut self, figure: &str, reason: &str) {
         self.unmeasured.insert(figure.to_owned(), reason.to_owned());
     }
 
-    /// Whether everything that was acknowledged was there, and nothing that was read was wrong.
+    /// Whether every acknowledged write was there, and no read was wrong.
     pub fn is_correct(&self) -> bool {
         self.wrong_values == 0 && self.lost_writes.unwrap_or(0) == 0
     }

@@ -1,8 +1,8 @@
-//! A folder for one run's files, which goes with the run, however that ends.
+//! A folder for one run's files, removed with the run in every case.
 //!
-//! A run that is killed cannot remove its folder. So each run holds a lock on its folder, which the system
-//! lets go when the process ends, and each start first removes the folders of its kind that nobody holds. A
-//! folder that was made and is not locked yet may be taken for one of those; its maker then notices that it
+//! A killed run cannot remove its folder. So each run holds a lock on its folder, which the system
+//! releases when the process ends, and each start first removes the folders of its kind without a holder. A
+//! new folder that is not locked yet may be taken for one of those; its maker then detects that it
 //! is gone, and makes another.
 
 use std::ffi::OsStr;
@@ -12,21 +12,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, TempDir};
 
-/// A file system in memory, where there is one.
+/// A file system in memory, if there is one.
 const MEMORY_FILES: &str = "/dev/shm";
 
 /// A run's folder; removed when dropped.
 #[derive(Debug)]
 pub struct RunFolder {
     folder: TempDir,
-    // Let go after the folder was removed, so that nobody else removes it at the same time.
+    // Released after the folder was removed, so that no other process removes it at the same time.
     _lock: File,
 }
 
 impl RunFolder {
-    /// A folder with a name that starts with `prefix`, in memory unless `TMPDIR` says where: the first commit
-    /// to a disk waits until the disk has taken what any program wrote before it, a compiler for example, and
-    /// that can take seconds.
+    /// A folder whose name starts with `prefix`, in memory unless `TMPDIR` names one. A first commit on disk
+    /// waits until the disk has taken all earlier writes of any program, a compiler for example, and that can
+    /// take seconds.
     pub fn in_memory(prefix: &str) -> io::Result<RunFolder> {
         if std::env::var_os("TMPDIR").is_none()
             && let Ok(folder) = RunFolder::within(Path::new(MEMORY_FILES), prefix)
@@ -36,7 +36,7 @@ impl RunFolder {
         RunFolder::within(&std::env::temp_dir(), prefix)
     }
 
-    /// A folder with a name that starts with `prefix`, in `parent`. Those of earlier runs that were killed go
+    /// A folder with a name that starts with `prefix`, in `parent`. Those of earlier, killed runs are removed
     /// first.
     pub fn within(parent: &Path, prefix: &str) -> io::Result<RunFolder> {
         remove_abandoned(parent, prefix);
@@ -48,7 +48,7 @@ impl RunFolder {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -73,7 +73,7 @@ fn lock(folder: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Removes the folders of this user's runs that nobody holds. What cannot be removed is left to the next
+/// Removes the folders of this user's runs without a holder. A failed removal is left to the next
 /// start.
 fn remove_abandoned(parent: &Path, prefix: &str) {
     let user = rustix::process::geteuid().as_raw();

@@ -1,8 +1,8 @@
-//! What several runs of one cell say together.
+//! The figures of several runs of one cell together.
 
 use serde::Serialize;
 
-/// The median of several runs, and how far they lie apart.
+/// The median of several runs, and their range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// The median; of an even number of runs the mean of the two in the middle.
@@ -16,7 +16,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of some figures; `None` of none. What is no number is left out.
+    /// The spread of some figures; `None` of none. Non-numbers are left out.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -29,12 +29,12 @@ impl Spread {
         Some(Spread { median, min, max, runs: values.len() })
     }
 
-    /// Whether the two ranges have anything in common: if so, which is larger is not known.
+    /// Whether the two ranges overlap: if so, it is unknown which is larger.
     pub fn overlaps(&self, other: &Spread) -> bool {
         self.min <= other.max && other.min <= self.max
     }
 
-    /// All three by the same measure.
+    /// All three, multiplied.
     pub fn scaled(self, by: f64) -> Spread {
         Spread { median: self.median * by, min: self.min * by, max: self.max * by, ..self }
     }

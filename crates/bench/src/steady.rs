@@ -1,4 +1,4 @@
-//! `sidle bench`: a load on servers that run already.
+//! `sidle bench`: a load on running servers.
 
 use crate::control::{Control, ControlError};
 use crate::failures::explained;
@@ -22,18 +22,18 @@ pub enum SteadyError {
     /// It was interrupted before anything was measured.
     #[error("interrupted: {} of {} are loaded", count(*.written), counted(*.records, "record"))]
     Interrupted {
-        /// Those that are.
+        /// The present ones.
         written: u64,
-        /// Those that should be.
+        /// The required ones.
         records: u64,
     },
     /// The file for the operations cannot be written.
     #[error("{0}")]
     History(String),
-    /// The server cannot be reached or refuses.
+    /// The server is unreachable, or refuses.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// It does not speak as Sidle's own client needs it.
+    /// It lacks what Sidle's own client needs.
     #[error(
         "what answers at {0} is not a Sidle node. With --client plain the load is that of an unmodified client, for \
          any Redis server: its records are overwritten"
@@ -42,12 +42,12 @@ pub enum SteadyError {
     /// The records could not be loaded.
     #[error("{0}")]
     Load(String),
-    /// The machine refused something.
+    /// The system refused something.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// Which parts of a run are wanted.
+/// The parts of a run to make.
 #[derive(Clone, Debug)]
 pub struct SteadyOptions {
     /// The load.
@@ -60,18 +60,18 @@ pub struct SteadyOptions {
     pub history: Option<PathBuf>,
 }
 
-/// What a load gave.
+/// A load's results.
 #[derive(Debug)]
 pub struct Steady {
     /// Its report.
     pub report: Report,
-    /// Whether it was interrupted: the report is of what ran until then.
+    /// Whether it was interrupted: the report covers the time until then.
     pub is_interrupted: bool,
-    /// Whether all of the history was written, where one was wanted; else why not.
+    /// Whether all of the requested history was written; else why not.
     pub history: Result<(), String>,
 }
 
-/// Makes the load and gives its report.
+/// Makes the load and returns its report.
 pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Steady, SteadyError> {
     let plan = &options.plan;
     if options.history.is_some() {
@@ -138,7 +138,7 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
     Ok(Steady { report, is_interrupted, history })
 }
 
-/// A wrong address, a wrong password or the wrong client for a server is told at once.
+/// Reports a wrong address, password or client for a server immediately.
 fn check_server(plan: &Plan) -> Result<(), SteadyError> {
     let address = plan.seeds[0].to_string();
     let mut control = Control::connect(&address, plan.password.as_deref())?;

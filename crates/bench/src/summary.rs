@@ -14,7 +14,7 @@ fn figure<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| NOT_MEASURED.to_owned(), show)
 }
 
-/// Operations per second as the report has them before and after a move.
+/// Operations per second in the report's form, before and after a move.
 fn median_rate(median: f64) -> String {
     format!("{} (the median window of {WINDOW_MS} ms)", rate(median))
 }

@@ -1,4 +1,4 @@
-//! What the terminal shows while a run lasts. On standard error; nothing moves where that is no terminal.
+//! The terminal's display during a run, on standard error; nothing moves if that is no terminal.
 
 use crate::words::rate;
 use indicatif::{
@@ -7,7 +7,7 @@ use indicatif::{
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-/// The display of one run. Its bars go when they are dropped, however the run ends, and lines that stay are
+/// The display of one run. Its bars disappear when dropped, in every case, and permanent lines are
 /// written above them.
 #[derive(Debug)]
 pub struct Terminal {
@@ -34,7 +34,7 @@ impl Terminal {
         bar
     }
 
-    /// A line that stays.
+    /// A permanent line.
     pub fn say(&self, text: &str) {
         if !self.is_quiet {
             self.bars.suspend(|| eprintln!("{text}"));
@@ -48,19 +48,19 @@ impl Terminal {
         bar
     }
 
-    /// A bar for a number of runs, until it is dropped; its message is what runs at present.
+    /// A bar for a number of runs, until it is dropped; its message is the present run.
     pub fn runs(&self, total: u64) -> ProgressBar {
         self.bar(total, "{bar:20} {pos} of {len} runs, {wide_msg}")
     }
 
-    /// A line for where no bar can be seen.
+    /// A line for terminals that show no bar.
     pub fn note(&self, text: &str) {
         if !std::io::stderr().is_terminal() {
             self.say(text);
         }
     }
 
-    /// A line that changes, with a bar for the part of the run it is in, until it is dropped.
+    /// A line that changes, with a bar for the present part of the run, until it is dropped.
     pub fn live(&self) -> ProgressBar {
         self.bar(1000, "{prefix:12} {bar:30} {wide_msg}")
     }

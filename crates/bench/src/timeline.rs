@@ -1,8 +1,8 @@
 //! Windows of 100 ms: each load thread fills its own, the run adds them up.
 //!
-//! Each window has histograms of its own, for reads and for writes, by whose answer was taken. A move cuts a
-//! run into parts, and a window in which it begins or ends into pieces: what happened right before and right
-//! after a short move is not taken for the move's.
+//! Each window has histograms of its own, for reads and for writes, by the answering node. A move cuts a
+//! run into parts, and the windows of its beginning and end into pieces: operations right before and right
+//! after a short move are not counted as the move's.
 
 use crate::latencies::ByNode;
 use crate::report::{
@@ -15,11 +15,11 @@ use std::ops::Range;
 /// The length of a window in nanoseconds.
 pub const WINDOW_NS: u64 = WINDOW_MS * 1_000_000;
 
-/// What a move cuts a run into.
+/// The parts into which a move cuts a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Part {
-    /// Before it; all of a run in which nothing moves.
+    /// Before it; the whole run if nothing moves.
     #[default]
     Before,
     /// While data moves.
@@ -31,7 +31,7 @@ pub enum Part {
 /// A window, or a piece of one: its number, and the part of the run that it belongs to.
 pub type Piece = (u64, Part);
 
-/// What happened in one window.
+/// The operations of one window.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     /// Reads that succeeded.
@@ -74,7 +74,7 @@ impl Window {
     }
 }
 
-/// One thread's measuring: fills a window and hands it over when its time is up.
+/// One thread's measuring: fills a window and hands it over once its time is up.
 #[derive(Debug)]
 pub struct Recorder {
     piece: Piece,
@@ -83,7 +83,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder that hands what is finished to `sink`.
+    /// A recorder that hands finished windows to `sink`.
     pub fn new(sink: std::sync::mpsc::Sender<(Piece, Window)>) -> Recorder {
         Recorder { piece: Piece::default(), window: Window::default(), sink }
     }
@@ -99,10 +99,10 @@ impl Recorder {
         &mut self.window
     }
 
-    /// Hands what is unfinished over.
+    /// Hands over the unfinished window.
     pub fn hand_over(&mut self) {
         if !self.window.is_empty() {
-            // Nobody listens once the run was broken off; the figures are then not wanted.
+            // After an abort the receiver is gone; the figures are not wanted then.
             let _ = self.sink.send((self.piece, self.window.clone()));
             self.window.reset();
         }
@@ -118,17 +118,17 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Adds what a thread saw.
+    /// Adds a thread's window.
     pub fn add(&mut self, piece: Piece, window: &Window) {
         self.pieces.entry(piece).or_default().add(window);
     }
 
-    /// Notes bytes that arrived at the target in a window.
+    /// Records bytes that arrived at the target in a window.
     pub fn add_moved_bytes(&mut self, number: u64, bytes: u64) {
         add_at(&mut self.moved_bytes, number, bytes);
     }
 
-    /// Notes bytes between the nodes, beyond one copy of each record, in a window.
+    /// Records bytes between the nodes, beyond one copy of each record, in a window.
     pub fn add_server_extra_bytes(&mut self, number: u64, bytes: u64) {
         add_at(&mut self.server_extra_bytes, number, bytes);
     }
@@ -143,14 +143,14 @@ impl Timeline {
         self.pieces.is_empty()
     }
 
-    /// Operations per second, and latencies of reads, in a window that something happened in.
+    /// Operations per second, and latencies of reads, in a window with any operations.
     pub fn seen_in(&self, number: u64) -> Option<(f64, Option<Percentiles>)> {
         self.pieces_of(number).next()?;
         let window = self.window(number);
         Some((per_second(window.operations()), window.reads.both().percentiles()))
     }
 
-    /// Drops what lies behind the last whole window of a load that lasted `load_ns`.
+    /// Drops everything behind the last whole window of a load that lasted `load_ns`.
     pub fn truncate(&mut self, load_ns: u64) {
         self.pieces.split_off(&(load_ns / WINDOW_NS, Part::Before));
     }
@@ -160,7 +160,7 @@ impl Timeline {
         self.pieces.values().map(|window| window.extra_bytes).sum()
     }
 
-    /// The points of the report. `moved` says whether moved bytes were measured.
+    /// The points of the report. `moved`: whether moved bytes were measured.
     pub fn points(&self, moved: bool, extra: bool) -> Vec<TimelinePoint> {
         let point = |number: u64| {
             let window = self.window(number);
@@ -186,7 +186,7 @@ impl Timeline {
     }
 
     /// Throughput and latency of the three parts that a migration cuts the run into. Medians are of windows
-    /// that lie wholly in their part, the worst window is one that the migration touches.
+    /// entirely in their part; the worst window is one that the migration touches.
     pub fn parts(&self, migration: Option<Interval>) -> (Throughput, Latency) {
         let all = self.len() as u64;
         let touched = migration.map_or(all..all, |migration| {
@@ -208,13 +208,13 @@ impl Timeline {
         (throughput, Latency { before, during, after })
     }
 
-    /// Mean latencies of the same parts, by whose answer was taken.
+    /// Mean latencies of the same parts, by the answering node.
     pub fn by_node(&self) -> NodeLatency {
         let [before, during, after] = PARTS.map(|part| means_by_node(&self.sum_of(part)));
         NodeLatency { before, during, after }
     }
 
-    /// What happened in one part.
+    /// The sum of one part.
     fn sum_of(&self, part: Part) -> Window {
         sum(self.pieces.iter().filter(|&(&(_, of), _)| of == part).map(|(_, window)| window))
     }
@@ -295,8 +295,8 @@ mod tests {
             (1, Part::Before, 10),
             (2, Part::Before, 20),
             (3, Part::Before, 30),
-            // Window 4: a tenth before, the rest while data moves; window 5: six tenths of it, the rest
-            // behind it.
+            // Window 4: a tenth before, the rest while data moves; window 5: six tenths of it, the rest after
+            // it.
             (4, Part::Before, 8),
             (4, Part::During, 4),
             (5, Part::During, 2),

@@ -1,11 +1,11 @@
-//! Figures as people read them.
+//! Figures in a form for people.
 //!
-//! What is stored is in binary units, as its limits are set (`256mb` is 256 MiB). What travels is in decimal
-//! ones, as networks and `--rate` have it.
+//! Stored bytes are in binary units, like their limits (`256mb` is 256 MiB). Transferred bytes are in decimal
+//! ones, like networks and `--rate`.
 
 pub use sidle_types::words::{count, counted};
 
-/// A number with three significant digits at least, thousands apart.
+/// A number with at least three significant digits, with separated thousands.
 fn digits(x: f64) -> String {
     match x.abs() {
         x if x >= 99.95 => count(x.round() as u64),
@@ -16,13 +16,13 @@ fn digits(x: f64) -> String {
     }
 }
 
-/// With the largest unit of which there is one whole, or the smallest.
+/// In the largest unit of which there is at least one, or the smallest.
 fn scaled(x: f64, steps: &[(f64, &str)]) -> String {
     let (size, unit) = steps.iter().find(|(size, _)| x >= *size).unwrap_or(&steps[steps.len() - 1]);
     format!("{} {unit}", digits(x / size))
 }
 
-/// Bytes that travel, in decimal units.
+/// Transferred bytes, in decimal units.
 pub fn bytes(x: f64) -> String {
     if x < 1e3 {
         return format!("{x:.0} B");
@@ -30,7 +30,7 @@ pub fn bytes(x: f64) -> String {
     scaled(x, &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")])
 }
 
-/// Bytes that are stored, in binary units.
+/// Stored bytes, in binary units.
 pub fn stored_bytes(bytes: u64) -> String {
     const UNITS: [(f64, &str); 4] = [
         ((1_u64 << 40) as f64, "TiB"),
@@ -61,7 +61,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// Microseconds as seconds, minutes and hours, for what is watched.
+/// Microseconds as seconds, minutes and hours, for a live display.
 pub fn clock(us: u64) -> String {
     let seconds = us / 1_000_000;
     match seconds {

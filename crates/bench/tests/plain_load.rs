@@ -1,4 +1,4 @@
-//! The load generator against an outside server, as a plain client. Skipped where there is no `redis-server`.
+//! The load generator against an outside server, as a plain client. Skipped without a `redis-server`.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -97,7 +97,7 @@ fn open_loop_keeps_its_rate() {
     })
     .unwrap();
     let operations = measured.totals.reads + measured.totals.writes;
-    // Late is fine on a busy machine; more than asked for never is.
+    // Late is fine on a busy machine; more than requested never is.
     assert!((100..=2_200).contains(&operations), "{operations}");
     assert_eq!(measured.totals.wrong_values(), 0);
 }
@@ -130,7 +130,7 @@ fn what_could_not_be_read_back_is_asked_for_again() {
     let mut control = sidle_bench::control::Control::connect(&node.address(), None).unwrap();
     let key = |record| String::from_utf8(world.plan.keys.key(record)).unwrap();
     let [healed, lasting] = [5, 6].map(key);
-    // What is no string is answered with an error.
+    // Anything but a string gets an error.
     for key in [&healed, &lasting] {
         control.call(&["RENAME", key, &format!("{key} kept")]).unwrap();
         control.call(&["LPUSH", key, "in the way"]).unwrap();

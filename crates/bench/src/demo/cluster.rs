@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// How long the second node may take to join.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A node that has everything and an empty one, both in a folder that goes with them.
+/// A node with all data and an empty one, both in a folder that is removed with them.
 #[derive(Debug)]
 pub struct NodePair {
     /// Gives records up.
@@ -21,7 +21,7 @@ pub struct NodePair {
 }
 
 impl NodePair {
-    /// Starts both and waits until they are one cluster.
+    /// Starts both and waits until they form one cluster.
     pub fn start(options: &DemoOptions, memory_bytes: u64) -> Result<NodePair, DemoError> {
         let folder = RunFolder::in_memory("sidle-demo-")?;
         let start = |name: &str, join: Option<&str>| -> Result<NodeProcess, DemoError> {

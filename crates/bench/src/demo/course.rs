@@ -11,12 +11,12 @@ use indicatif::ProgressBar;
 use sidle_types::MigrationId;
 use std::ops::ControlFlow;
 
-/// What the move came to.
+/// The outcome of the move.
 #[derive(Clone, Debug, Default)]
 pub struct Moved {
     /// When it began and ended, in the load's time.
     pub interval: Interval,
-    /// How long it took, as the coordinator counts.
+    /// How long it took, by the coordinator.
     pub seconds: f64,
     /// Records that moved.
     pub records: u64,
@@ -28,22 +28,22 @@ pub struct Moved {
     pub write_pause_ms: Option<f64>,
     /// Processor time of nodes and clients during the move.
     pub cpu: CpuSeconds,
-    /// What the nodes count.
+    /// The nodes' counts.
     pub counters: NodeCounters,
 }
 
-/// What the nodes count of a migration, as far as they tell.
+/// The nodes' counts of a migration, where they report them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeCounters {
-    /// Pulls of single keys that commands waited for.
+    /// Pulls of single keys for waiting commands.
     pub priority_pulls: Option<u64>,
-    /// Pulls of the keys that a sample of the misses names.
+    /// Pulls of the keys in a sample of the misses.
     pub samp_pulls: Option<u64>,
     /// Bytes between the nodes beyond one copy of each record.
     pub extra_bytes: Option<u64>,
 }
 
-/// How often the nodes are asked for their counters while something moves.
+/// How often the nodes' counters are requested while data moves.
 const COUNTERS_NS: u64 = WINDOW_NS;
 
 enum Stage {
@@ -53,7 +53,7 @@ enum Stage {
     Failed(DemoError),
 }
 
-/// What happens while the load runs: nothing, then the move, then nothing.
+/// The events during the load: nothing, then the move, then nothing.
 pub struct Course<'a> {
     world: &'a World<'a>,
     options: &'a DemoOptions,
@@ -99,7 +99,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Whether nothing was asked to move yet.
+    /// Whether no move was requested yet.
     pub fn is_before(&self) -> bool {
         matches!(self.stage, Stage::Before)
     }
@@ -109,7 +109,7 @@ impl<'a> Course<'a> {
         matches!(self.stage, Stage::After { .. })
     }
 
-    /// What the move came to, or why it did not.
+    /// The outcome of the move, or why there is none.
     pub fn finish(mut self) -> Result<Moved, DemoError> {
         drop(self.line);
         if let Stage::Failed(error) = self.stage {
@@ -126,8 +126,8 @@ impl<'a> Course<'a> {
         Ok(self.moved)
     }
 
-    /// Goes on with the course; called about every 25 ms. While data moves it waits that long for the end, to
-    /// see it at once.
+    /// Continues the course; called about every 25 ms. While data moves it waits that long for the end, to
+    /// detect it immediately.
     pub fn tick(&mut self, tick: Tick, timeline: &mut Timeline) -> Verdict {
         match self.step(tick, timeline) {
             Ok(verdict) => verdict,
@@ -161,7 +161,7 @@ impl<'a> Course<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Asks for the move: its number, and when.
+    /// Requests the move: its number, and when.
     fn start(&mut self, tick: Tick) -> Result<(MigrationId, u64), DemoError> {
         self.gaps.watch();
         self.world.moving_writes.watch();
@@ -213,12 +213,12 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Notes what went between the nodes beyond the necessary since this was last asked.
+    /// Records the excess bytes between the nodes since the last call.
     fn count_extra_bytes(&mut self, window: u64, timeline: &mut Timeline) {
         let counted = self.moved.counters.extra_bytes.unwrap_or(0);
         let counters = self.counters.ask(self.moved.bytes);
         if let Some(bytes) = counters.extra_bytes {
-            // What counts as needed is an estimate while records arrive, and can take a little back.
+            // The necessary bytes are an estimate while records arrive, and can shrink a little.
             timeline.add_server_extra_bytes(window, bytes.saturating_sub(counted));
             self.moved.counters = NodeCounters { extra_bytes: Some(bytes.max(counted)), ..counters };
         }
@@ -258,8 +258,8 @@ fn cpu(nodes: &NodePair) -> CpuSeconds {
     }
 }
 
-/// The fields of `INFO migration`, where a node has such a section. Records that arrived where the target had
-/// an entry (written there, or pulled before) count as sent for nothing.
+/// The fields of `INFO migration`, if a node has that section. Records that arrived where the target had
+/// an entry (written there, or pulled before) count as sent in vain.
 struct Counters {
     source: Option<Control>,
     target: Option<Control>,

@@ -1,4 +1,4 @@
-//! Where a thread's operations come back: each answer is judged, timed, counted and recorded.
+//! A thread's completed operations: each answer is judged, timed, counted and recorded.
 
 use crate::gap::GapMeter;
 use crate::latencies::AnsweredBy;
@@ -17,15 +17,15 @@ pub(crate) struct Flight {
     pub(crate) record: u64,
     /// The write's sequence number; 0 for a read.
     pub(crate) sequence: u32,
-    /// What a read must at least see.
+    /// The least sequence number that a read must see.
     pub(crate) floor: Floor,
     /// When it was due: latency counts from here.
     pub(crate) due_ns: u64,
-    /// When it was sent: what a history says.
+    /// When it was sent, for the history.
     pub(crate) call_ns: u64,
 }
 
-/// What a thread, or a whole load, added up.
+/// The sums of a thread, or of a whole load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
     /// Reads that succeeded.
@@ -34,7 +34,7 @@ pub struct Totals {
     pub writes: u64,
     /// Operations that ended in an error, by kind.
     pub errors: BTreeMap<String, u64>,
-    /// Reads with a wrong answer, by what was wrong.
+    /// Reads with a wrong answer, by the kind of error.
     pub wrong: BTreeMap<String, u64>,
     /// The first wrong answers in words.
     pub samples: Vec<String>,
@@ -54,17 +54,17 @@ pub struct Totals {
     pub lookups_ns: u64,
     /// How many look-ups were timed.
     pub lookups: u64,
-    /// Records that a sweep of reads has no answer for: they can be asked for again.
+    /// Records for which a sweep of reads has no answer: they can be requested again.
     pub missed: Vec<u64>,
-    /// What nodes refused or the client could not make sense of, in words.
+    /// Nodes' refusals, and replies that the client did not understand, in words.
     pub troubles: Vec<String>,
 }
 
-/// How many wrong answers are told in words.
+/// How many wrong answers are described in words.
 const SAMPLES: usize = 5;
 
 impl Totals {
-    /// Adds another thread's.
+    /// Adds another thread's totals.
     pub fn add(&mut self, other: &Totals) {
         self.reads += other.reads;
         self.writes += other.writes;
@@ -94,14 +94,14 @@ impl Totals {
     }
 }
 
-/// Who wants to know how long things took.
+/// The recipient of the timings.
 #[derive(Debug)]
 pub(crate) enum Meter<'a> {
     /// The load itself.
     Load { recorder: Box<Recorder>, start_ns: u64 },
     /// A prober.
     Probe { reads: &'a GapMeter, writes: &'a GapMeter },
-    /// Nobody: loading and reading back.
+    /// None: loading and reading back.
     Nobody,
 }
 
@@ -114,10 +114,10 @@ pub(crate) struct Collector<'a> {
     pub(crate) totals: Totals,
     /// The instant of the answers being handled.
     pub(crate) now_ns: u64,
-    /// Whose answer is being handled.
+    /// The client whose answer is being handled.
     answered_by: AnsweredBy,
     flights: Vec<Flight>,
-    /// Places without an operation, by client.
+    /// Free places for operations, by client.
     free: Vec<Vec<u32>>,
     outstanding: u32,
     /// The number of this thread's first client in the whole load.
@@ -161,7 +161,7 @@ impl<'a> Collector<'a> {
         self.free[client].len()
     }
 
-    /// Whether nothing of any client is under way.
+    /// Whether no client has anything under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.free.iter().all(|free| free.len() == self.outstanding as usize)
     }
@@ -184,7 +184,7 @@ impl<'a> Collector<'a> {
         place / self.outstanding as usize
     }
 
-    /// Takes back an operation that was not sent after all.
+    /// Takes back an operation that was not sent.
     pub(crate) fn turn_back(&mut self, token: Token) {
         let flight = self.flights[token as usize];
         if flight.sequence > 0 {
@@ -196,7 +196,7 @@ impl<'a> Collector<'a> {
         self.free[client].push(token as u32);
     }
 
-    /// Gives up what is still under way when the load ends: its fate is unknown, which a history has to say.
+    /// Gives up the operations under way when the load ends. The history records their outcome as unknown.
     pub(crate) fn give_up(&mut self) {
         let mut is_free = vec![false; self.flights.len()];
         self.free.iter().flatten().for_each(|&place| is_free[place as usize] = true);
@@ -234,7 +234,7 @@ impl<'a> Collector<'a> {
             Reply::Error(text) => {
                 let code = text.split(|&byte| byte == b' ').next().unwrap_or(text);
                 let code = String::from_utf8_lossy(code).into_owned();
-                // An error answers an operation that had no effect.
+                // An error means that the operation had no effect.
                 self.failed(client, flight, code, Effect::None);
             }
             _ if flight.sequence > 0 => {
@@ -266,7 +266,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Remembers a read of a sweep that came to nothing.
+    /// Records a failed read of a sweep.
     fn miss(&mut self, flight: &Flight) {
         if matches!(self.meter, Meter::Nobody) {
             self.totals.missed.push(flight.record);
@@ -318,7 +318,7 @@ impl<'a> Collector<'a> {
         recording.record(called, ended, self.now_ns);
     }
 
-    /// Notes what a node refused.
+    /// Records a node's refusal.
     pub(crate) fn trouble(&mut self, what: String) {
         if self.totals.troubles.len() < SAMPLES && !self.totals.troubles.contains(&what) {
             self.totals.troubles.push(what);
@@ -333,7 +333,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Notes how many bytes a client's SPH takes, and MCR and SPH together.
+    /// Records how many bytes a client's SPH takes, and MCR and SPH together.
     pub(crate) fn tracks(&mut self, sph_bytes: u64, bytes: u64) {
         self.totals.sph_bytes_max = self.totals.sph_bytes_max.max(sph_bytes);
         if bytes > 0
@@ -353,7 +353,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The window of the present instant, if this is the load that is measured.
+    /// The window of the present instant, if this is the measured load.
     fn window(&mut self) -> Option<&mut Window> {
         match &mut self.meter {
             Meter::Load { recorder, start_ns } => {
@@ -367,7 +367,7 @@ impl<'a> Collector<'a> {
 impl Completions for Collector<'_> {
     #[inline]
     fn answered_by(&mut self, _token: Token, node: usize) {
-        // The seeds have the first numbers, and the first seed is where the records come from.
+        // The seeds have the first numbers, and the first seed is the records' origin.
         self.answered_by = if node == 0 { AnsweredBy::Source } else { AnsweredBy::Target };
     }
 
@@ -386,7 +386,7 @@ impl Completions for Collector<'_> {
                 self.failed(client, &flight, kind.to_owned(), failure.effect);
             }
         }
-        // A prober's are not load.
+        // A prober's operations are not load.
         self.ended += u64::from(!matches!(self.meter, Meter::Probe { .. }));
         self.free[client].push(place as u32);
     }

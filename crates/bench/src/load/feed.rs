@@ -1,4 +1,4 @@
-//! Where a thread's operations come from.
+//! The sources of a thread's operations.
 
 use crate::load::plan::World;
 use sidle_workload::{Chooser, Draw, Ledger, OperationStream};
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Records are handed out this many at a time.
 const CHUNK: u64 = 256;
-/// How often a write that finds its record taken looks for another.
+/// How often a write looks for another record if its record is taken.
 const REDRAWS: u32 = 16;
 
-/// Every record once, or each of some, shared out among threads.
+/// Every record once, or each of some, divided among threads.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     next: AtomicU64,
     records: u64,
-    /// Which these are, where they are not all.
+    /// The records, if they are not all.
     some: Option<Vec<u64>>,
 }
 
@@ -52,9 +52,9 @@ pub(crate) enum Feed<'a> {
     Workload(Box<OperationStream>),
     /// A write (loading) or a read (reading back) of every record.
     Sweep {
-        /// Where the records come from.
+        /// The records' source.
         sweep: &'a Sweep,
-        /// What is left of the last chunk.
+        /// The rest of the last chunk.
         chunk: std::ops::Range<u64>,
         /// Whether the records are written.
         write: bool,
@@ -68,16 +68,16 @@ pub(crate) enum Feed<'a> {
     },
 }
 
-/// What a feed gives.
+/// A feed's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A read of this record.
     Read(u64),
-    /// A write of this record, which is claimed, with this sequence number.
+    /// A write of this claimed record, with this sequence number.
     Write(u64, u32),
-    /// Nothing for the moment: all records that were tried are being written.
+    /// Nothing at present: all records tried are being written.
     Busy,
-    /// Nothing any more.
+    /// Nothing from now on.
     End,
 }
 

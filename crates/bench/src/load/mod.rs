@@ -1,4 +1,4 @@
-//! Load: threads, each driving several clients, and what they measured.
+//! Load: threads, each driving several clients, and their measurements.
 
 mod collector;
 mod feed;

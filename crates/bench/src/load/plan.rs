@@ -1,4 +1,4 @@
-//! What load to make, and what all of its threads share.
+//! The load to make, and the state that all of its threads share.
 
 use crate::gap::GapMeter;
 use crate::load::recording::HistoryFile;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 /// When the next operation is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pacing {
-    /// When an answer has come: as many operations under way as allowed, which measures peak throughput.
+    /// After an answer: as many operations under way as allowed, which measures peak throughput.
     Closed,
-    /// The same, but only when all answers of a connection have come: requests arrive in whole batches. For
+    /// The same, but only after all answers of a connection: requests arrive in whole batches. For
     /// separate clients only.
     Batches,
-    /// At this rate in operations per second, whatever the answers: which measures latency. An operation that
+    /// At this rate in operations per second, regardless of answers: this measures latency. An operation that
     /// cannot be sent in time is late, and its latency counts from when it was due.
     Open(f64),
 }
@@ -44,7 +44,7 @@ impl ClientKind {
 /// The load to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Nodes to ask first; where something moves, the node that it moves from is the first of them.
+    /// Nodes to ask first; if data moves, the source is the first of them.
     pub seeds: Vec<HostPort>,
     /// The cluster's password.
     pub password: Option<String>,
@@ -60,35 +60,35 @@ pub struct Plan {
     pub workload: Workload,
     /// How popular the records are.
     pub distribution: Distribution,
-    /// Clients: each has a connection to each node, or its part in those of its thread.
+    /// Clients: each has a connection to each node, or its share in its thread's.
     pub clients: u32,
-    /// Operations that a client has under way at most.
+    /// The most operations that a client has under way.
     pub outstanding: u32,
-    /// Whether each client has connections of its own and learns for itself what has moved. Otherwise the
-    /// clients of a thread belong to one application: they share connections, one for each, and all that is
-    /// learnt on them.
+    /// Whether each client has connections of its own and learns by itself what has moved. Otherwise the
+    /// clients of a thread belong to one application: they share connections, one for each, and all knowledge
+    /// gained on them.
     pub separate_clients: bool,
-    /// Whether clients use what they know to have moved; otherwise every read of a moving key asks both
+    /// Whether clients use their knowledge of moved keys; otherwise every read of a moving key asks both
     /// nodes.
     pub tracking: bool,
     /// Threads that drive the clients.
     pub threads: u32,
     /// When the next operation is sent.
     pub pacing: Pacing,
-    /// What every draw is made from.
+    /// The seed of every draw.
     pub seed: u64,
-    /// What moves, if that is known beforehand: pauses of writes there are measured.
+    /// The moving range, if known beforehand: pauses of its writes are measured.
     pub moving: Option<PositionRange>,
 }
 
-/// What the threads of a load share.
+/// The state shared by a load's threads.
 #[derive(Debug)]
 pub struct World<'a> {
     /// The load.
     pub plan: Plan,
-    /// Which writes were asked for and acknowledged.
+    /// Which writes were sent and acknowledged.
     pub ledger: Ledger,
-    /// Tells everybody to end.
+    /// Stops all threads.
     pub stop: &'a AtomicBool,
     /// Where operations are recorded, if they are.
     pub history: Option<HistoryFile>,
@@ -96,7 +96,7 @@ pub struct World<'a> {
     pub moving_writes: GapMeter,
     /// Operations that have ended so far.
     pub ended: AtomicU64,
-    /// The part of the run that what ends now belongs to.
+    /// The part of the run for operations that end now.
     part: AtomicU8,
     started: Instant,
 }
@@ -125,13 +125,13 @@ impl<'a> World<'a> {
         self.started.elapsed().as_nanos() as u64
     }
 
-    /// From now on what ends belongs to this part of the run. When that was, on the world's clock.
+    /// Starts this part of the run for operations that end from now on. Returns the world's clock then.
     pub fn enter(&self, part: Part) -> u64 {
         self.part.store(part as u8, Ordering::Relaxed);
         self.now_ns()
     }
 
-    /// The part of the run that what ends now belongs to.
+    /// The part of the run for operations that end now.
     #[inline]
     pub fn part(&self) -> Part {
         match self.part.load(Ordering::Relaxed) {
@@ -141,7 +141,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether everybody was told to end.
+    /// Whether all threads were stopped.
     #[inline]
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -153,13 +153,13 @@ impl<'a> World<'a> {
         self.plan.moving.is_some_and(|range| range.contains(key()))
     }
 
-    /// Up to `count` records whose keys move, spread over all records.
+    /// Up to `count` records with moving keys, spread over all records.
     pub fn moving_records(&self, count: usize) -> Vec<u64> {
         let step = (self.plan.records / (count as u64 * 16)).max(1) as usize;
         (0..self.plan.records).step_by(step).filter(|&record| self.is_moving(record)).take(count).collect()
     }
 
-    /// How long operations may take to end after a load has stopped asking.
+    /// How long operations may take to end after a load has stopped sending.
     pub const fn drain_limit() -> Duration {
         Duration::from_secs(3)
     }

@@ -19,7 +19,7 @@ pub struct HistoryFile {
 #[derive(Debug)]
 struct Lines {
     file: BufWriter<File>,
-    /// Why lines are missing, from the first that could not be written on.
+    /// Why lines are missing, from the first failed one on.
     failed: Option<io::Error>,
 }
 
@@ -38,7 +38,7 @@ impl HistoryFile {
         }
     }
 
-    /// Writes out what is left.
+    /// Writes out the rest.
     ///
     /// # Errors
     /// Some of it could not be written, now or before.
@@ -57,27 +57,27 @@ pub(crate) struct Recording<'a> {
     pending_bytes: usize,
 }
 
-/// What became of an operation.
+/// An operation's outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ended<'r> {
-    /// A read gave this value.
+    /// A read returned this value.
     Value(Option<&'r [u8]>),
     /// A write was acknowledged.
     Written,
     /// It had no effect.
     Refused,
-    /// It may have had its effect, or may have it yet.
+    /// It may have had its effect, or may still have it.
     Unknown,
 }
 
-/// The call of an operation, as it is recorded.
+/// An operation's call, as recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Called<'k> {
     /// The client's number.
     pub(crate) client: u64,
     /// The key.
     pub(crate) key: &'k [u8],
-    /// What was to be written; `None` for a read.
+    /// The value to write; `None` for a read.
     pub(crate) written: Option<&'k [u8]>,
     /// When it was called.
     pub(crate) call_ns: u64,

@@ -13,24 +13,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often the caller is told how far things are, from the beginning of one tick to that of the next.
+/// How often the caller is shown the progress, from the beginning of one tick to that of the next.
 pub const LOAD_TICK: Duration = Duration::from_millis(25);
-/// How often what could not be read back is asked for again, and how long after.
+/// How often unanswered reads are repeated on reading back, and after which pause.
 const READ_BACK_TRIES: u32 = 3;
 const READ_BACK_PAUSE: Duration = Duration::from_secs(1);
-/// More records than this are not asked for again: what is missing then is a node, and not an answer.
+/// More records than this are not read again: then a node is missing, not an answer.
 const RETRIED_MAX: usize = 100_000;
-/// While loading and reading back, clients have this many operations under way at least.
+/// The fewest operations that clients have under way while loading and reading back.
 const BULK_OUTSTANDING: u32 = 64;
 
-/// How far a load is.
+/// A load's progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Tick {
     /// When the load began, on the world's clock, in nanoseconds.
     pub started_ns: u64,
     /// Nanoseconds since then.
     pub elapsed_ns: u64,
-    /// Operations of the load that have ended; a prober's are none.
+    /// Operations of the load that have ended; a prober's do not count.
     pub operations: u64,
     /// Operations per second in the last whole window.
     pub recent_rate: Option<f64>,
@@ -38,10 +38,10 @@ pub struct Tick {
     pub recent_reads: Option<Percentiles>,
 }
 
-/// What a caller answers to a tick.
+/// A caller's answer to a tick.
 pub type Verdict = ControlFlow<()>;
 
-/// What a measured load gave.
+/// The results of a measured load.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Windows of 100 ms.
@@ -50,11 +50,11 @@ pub struct Measured {
     pub totals: Totals,
     /// How long it lasted.
     pub elapsed_ns: u64,
-    /// What the machine's host took from it.
+    /// The time that the machine's host took from it.
     pub disturbance: Disturbance,
 }
 
-/// Gaps that a prober sees.
+/// A prober's gaps.
 #[derive(Debug, Default)]
 pub struct ProbeGaps {
     reads: GapMeter,
@@ -74,13 +74,13 @@ impl ProbeGaps {
     }
 }
 
-/// Writes every record once. `progress` is told how many were begun.
+/// Writes every record once. `progress` receives how many were begun.
 pub fn load_records(world: &World<'_>, progress: impl FnMut(u64)) -> std::io::Result<Totals> {
     sweep(world, Sweep::new(world.plan.records), true, progress)
 }
 
-/// Reads every record once: wrong answers are records whose last acknowledged write is lost. What is not
-/// answered is asked for again, and counts as an error only if that is in vain too.
+/// Reads every record once: wrong answers are records whose last acknowledged write is lost. An unanswered
+/// read is repeated, and counts as an error only if that fails too.
 pub fn read_back(world: &World<'_>, progress: impl FnMut(u64)) -> std::io::Result<Totals> {
     let mut totals = sweep(world, Sweep::new(world.plan.records), false, progress)?;
     for _ in 0..READ_BACK_TRIES {
@@ -143,7 +143,7 @@ fn join(threads: Vec<Joined<'_>>) -> std::io::Result<Totals> {
     Ok(totals)
 }
 
-/// Makes the workload until `tick` says to break off. With `probe`, a prober works beside it on moving keys.
+/// Makes the workload until `tick` stops it. With `probe`, a prober works beside it on moving keys.
 pub fn run_workload(
     world: &World<'_>,
     probe: Option<&ProbeGaps>,
@@ -193,7 +193,7 @@ pub fn run_workload(
     })
 }
 
-/// Gathers windows and tells the caller how far things are, until it breaks off.
+/// Gathers windows and shows the caller the progress, until the caller stops the load.
 fn watch(
     world: &World<'_>,
     start_ns: u64,
@@ -204,13 +204,13 @@ fn watch(
     let ended_before = world.ended.load(Ordering::Relaxed);
     let mut deadline = Instant::now();
     loop {
-        // The caller's own time counts: who waits for something in a tick has the next one at once.
+        // The caller's own time counts: if it waits for something in a tick, the next one follows at once.
         deadline = Instant::now().max(deadline + LOAD_TICK);
         loop {
             match windows.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok((piece, window)) => timeline.add(piece, &window),
                 Err(RecvTimeoutError::Timeout) => break,
-                // All threads have ended by themselves: an error, which joining them tells.
+                // All threads have ended by themselves: an error, which joining them returns.
                 Err(RecvTimeoutError::Disconnected) => return timeline,
             }
         }
@@ -230,20 +230,20 @@ fn watch(
     }
 }
 
-/// How many records the prober goes round.
+/// How many records the prober cycles through.
 pub const PROBED_RECORDS: usize = 512;
 
-/// How much higher than the load's the prober's priority is, where the system allows that: it is to measure
+/// How much higher the prober's priority is than the load's, if the system allows that: it measures
 /// how long nodes keep it waiting, not how long the load keeps it from a core.
 const PROBE_NICENESS: i32 = -15;
 
-/// The prober's operations in a second. Back to back they would take a core, and with it the capacity that is
-/// measured.
+/// The prober's operations per second. Back to back they would take a core, and with it measured
+/// capacity.
 pub const PROBES_PER_S: f64 = 5_000.0;
 
 /// One client, one operation at a time, a read and then a write, in turn.
 fn run_probe(world: &World<'_>, gaps: &ProbeGaps, end: &AtomicBool) -> std::io::Result<Totals> {
-    // Without the right to it the prober shares the load's fate.
+    // Without that right the prober is delayed like the load.
     raise_own_priority(PROBE_NICENESS);
     let feed = Feed::Probe { records: world.moving_records(PROBED_RECORDS), turn: 0 };
     let task = Task { clients: 1, outstanding: 1, pacing: Pacing::Open(PROBES_PER_S), feed, end };

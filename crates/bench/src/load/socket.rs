@@ -5,9 +5,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// What one read takes at most, to begin with.
+/// The most bytes of one read, at first.
 const READ_BYTES: usize = 64 << 10;
-/// A node that does not answer within this is taken for unreachable.
+/// A node that does not answer within this time counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1000);
 
 /// The connection is over.
@@ -29,7 +29,7 @@ pub(crate) struct Socket {
     /// Requests taken from the core; the first `sent` bytes are with the kernel.
     pub(crate) out: Vec<u8>,
     sent: usize,
-    /// Whether the event loop was asked to tell when the kernel takes more.
+    /// Whether the event loop reports when the kernel takes more.
     pub(crate) waits_to_write: bool,
     /// Replies; the first `filled` bytes count.
     input: Vec<u8>,
@@ -37,7 +37,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Connects, waiting for it: this happens before the load, or after a node went away.
+    /// Connects, and waits for it: this happens before the load, or after a node went away.
     pub(crate) fn connect(connection: ConnectionId, address: &str) -> std::io::Result<Socket> {
         let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
         for candidate in address.to_socket_addrs()? {
@@ -61,7 +61,7 @@ impl Socket {
         Err(last)
     }
 
-    /// Hands requests to the kernel, all that it takes.
+    /// Passes requests to the kernel until it takes no more.
     pub(crate) fn write(&mut self) -> Result<Sent, Closed> {
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
@@ -77,7 +77,7 @@ impl Socket {
         Ok(Sent::All)
     }
 
-    /// Reads once; gives all bytes that were not consumed yet.
+    /// Reads once; returns all bytes not yet consumed.
     pub(crate) fn read(&mut self) -> Result<&[u8], Closed> {
         if self.filled == self.input.len() {
             self.input.resize(self.input.len() * 2, 0);
@@ -97,7 +97,7 @@ impl Socket {
         Ok(&self.input[..self.filled])
     }
 
-    /// Forgets the first bytes of what was read.
+    /// Drops the first bytes read.
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.input.copy_within(bytes..self.filled, 0);
         self.filled -= bytes;

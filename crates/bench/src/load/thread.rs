@@ -1,12 +1,12 @@
 //! One load thread: several clients on one epoll loop.
 //!
-//! Unless the plan says that clients are separate, those of a thread belong to one application, as the tasks
-//! of a program do that share a client library: one [`Core`] with as many connections to each node as there
-//! are clients, so that each finds one free, and with one knowledge of what has moved. Separate clients have
+//! By default the clients of a thread belong to one application, like a program's tasks
+//! that share a client library: one [`Core`] with as many connections to each node as there
+//! are clients, so that each finds one free, and shared knowledge of moved keys. Separate clients have
 //! a [`Core`] each, with one connection to each node.
 //!
 //! Everything shares the machine with the servers under test, so the loop is lean: one read and one write per
-//! connection and round however many operations they carry, no allocation and no task per operation.
+//! connection and round for any number of operations, no allocation and no task per operation.
 
 use crate::load::collector::{Collector, Flight, Totals};
 use crate::load::feed::{Feed, Next};
@@ -19,13 +19,13 @@ use sidle_types::{HashedKey, MonotonicUs, Position};
 use sidle_workload::Stamp;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An operation without an answer is given up after this.
+/// An operation without an answer is given up after this time.
 const OPERATION_TIMEOUT_US: u64 = 5_000_000;
-/// The same while loading and reading back, where nobody measures how long it takes.
+/// The same while loading and reading back, where latency is not measured.
 const SWEEP_TIMEOUT_US: u64 = 20_000_000;
-/// How often timers and counters are looked at.
+/// How often timers and counters are checked.
 const CHECK_NS: u64 = 250_000;
-/// How often look-ups are timed while something moves, and how many at a time.
+/// How often look-ups are timed while data moves, and how many at a time.
 const LOOKUPS_NS: u64 = 50_000_000;
 const LOOKUPS: usize = 256;
 
@@ -33,21 +33,21 @@ struct Application {
     core: Core,
     /// By the connection's index.
     sockets: Vec<Option<Socket>>,
-    /// What the core's counters said when they were last looked at.
+    /// The core's counters at the last check.
     counted: Counters,
 }
 
-/// What a thread does.
+/// A thread's work.
 pub(crate) struct Task<'a> {
     /// Clients to drive.
     pub(crate) clients: u32,
-    /// Operations that each has under way at most.
+    /// The most operations that each has under way.
     pub(crate) outstanding: u32,
     /// When operations are sent; an open loop's rate is this thread's share.
     pub(crate) pacing: Pacing,
-    /// Where operations come from.
+    /// The operations' source.
     pub(crate) feed: Feed<'a>,
-    /// Tells this load (not the whole run) to end.
+    /// Ends this load (not the whole run).
     pub(crate) end: &'a AtomicBool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Thread<'a> {
     applications: Vec<Application>,
     clients_per_application: usize,
     epoll: rustix::fd::OwnedFd,
-    /// Whether the feed has come to its end.
+    /// Whether the feed has ended.
     is_fed: bool,
     /// When the next operation of an open loop is due.
     due_ns: u64,
@@ -154,8 +154,8 @@ impl<'a> Thread<'a> {
         self.finish()
     }
 
-    /// How long operations may take to end after the last was sent. All of a sweep count, so each has the
-    /// time in which its client gives it up.
+    /// How long operations may take to end after the last was sent. All of a sweep count, so each has its
+    /// client's whole timeout.
     fn drain_limit_ns(&self) -> u64 {
         match self.task.feed {
             _ if self.world.is_stopping() => 0,
@@ -194,10 +194,10 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Sends what is due, spread over the clients.
+    /// Sends the due operations, spread over the clients.
     fn issue_due(&mut self, now_ns: u64) {
         while self.due_ns <= now_ns {
-            // The client with the most room, so that one slow node does not hold the others' operations up.
+            // The client with the most room, so that one slow node does not delay the others' operations.
             let roomiest =
                 (0..self.task.clients as usize).max_by_key(|&client| self.collector.vacancies(client));
             let Some(client) = roomiest.filter(|&client| self.collector.vacancies(client) > 0) else {
@@ -213,7 +213,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Sends the next operation; whether there was one.
+    /// Sends the next operation; returns whether there was one.
     #[inline]
     fn issue_one(&mut self, client: usize, due_ns: u64, now_ns: u64) -> bool {
         let ledger = &self.world.ledger;
@@ -255,7 +255,7 @@ impl<'a> Thread<'a> {
         admitted.is_ok()
     }
 
-    /// When an operation sent now was called. A recorded history needs the true instant, since others may
+    /// The call time of an operation sent now. A recorded history needs the true instant, since others may
     /// have been acknowledged since this round began; a measurement does not.
     fn world_call_ns(&self, now_ns: u64) -> u64 {
         if self.collector.recording.is_some() { self.world.now_ns() } else { now_ns }
@@ -346,8 +346,8 @@ impl<'a> Thread<'a> {
     /// Waits for a connection, the next due operation or the next check.
     fn wait(&self, events: &mut Vec<epoll::Event>) -> std::io::Result<()> {
         let mut until_ns = self.next_check_ns;
-        // What is due while every client has as much under way as it may have waits for an answer. Looking
-        // again and again meanwhile would keep the nodes from the cores, and so the answers from coming.
+        // A due operation waits for an answer while every client has its most under way. Polling
+        // meanwhile would keep the nodes from the cores, and so delay the answers.
         let has_vacancy =
             || (0..self.task.clients as usize).any(|client| self.collector.vacancies(client) > 0);
         if matches!(self.task.pacing, Pacing::Open(_)) && !self.is_fed && has_vacancy() {
@@ -375,7 +375,7 @@ impl<'a> Thread<'a> {
         let connection = socket.connection;
         match socket.read() {
             Ok(bytes) => {
-                // The instant of the answer is when it was read.
+                // An answer's instant is when it was read.
                 let now_ns = self.world.now_ns();
                 self.collector.now_ns = now_ns;
                 let consumed =
@@ -423,7 +423,7 @@ impl<'a> Thread<'a> {
 
     fn time_lookups(&mut self) {
         let core = &self.applications[0].core;
-        // Not the wall clock's: what runs on this core in between is not the look-up's.
+        // Not the wall clock's: other programs' time on this core is not the look-up's.
         let before_ns = own_thread_cpu_ns();
         let single = self.positions.iter().filter(|&&position| core.is_single_read(position)).count();
         std::hint::black_box(single);
@@ -432,13 +432,13 @@ impl<'a> Thread<'a> {
     }
 }
 
-/// What epoll calls a connection.
+/// A connection's value in epoll.
 fn data(application: usize, index: usize) -> epoll::EventData {
     epoll::EventData::new_u64((application as u64) << 32 | index as u64)
 }
 
-/// How many of a thread's clients share a [`Core`]: all of them, unless they are separate, or more than it
-/// may have connections to a node.
+/// How many of a thread's clients share a [`Core`]: all of them, unless they are separate, or exceed its
+/// most connections to a node.
 fn clients_per_application(plan: &Plan, clients: u32) -> u32 {
     assert!(plan.separate_clients || plan.pacing != Pacing::Batches, "a whole batch needs one connection");
     if plan.separate_clients {
