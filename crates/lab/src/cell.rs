@@ -1,5 +1,5 @@
-//! One cell of the matrix: what is measured again and again, what its files are called, and which report is
-//! one of it.
+//! One cell of the matrix: the repeated measurement, its files' names, and which report
+//! belongs to it.
 
 use crate::settings::{OnModel, Settings};
 use crate::variant::Variant;
@@ -23,7 +23,7 @@ impl Mix {
         letter.map_or_else(|| self.0.trim_end_matches('%').parse().unwrap_or(0.0), |&(_, percent)| percent)
     }
 
-    /// The same as a load makes it.
+    /// The same in a load's form.
     pub fn workload(&self) -> Workload {
         self.0.parse().unwrap_or_else(|_| Workload::with_write_ratio(self.write_percent()))
     }
@@ -80,7 +80,7 @@ impl From<Mix> for String {
     }
 }
 
-/// How popular the records are, by its name: `zipf:0.99`.
+/// The records' popularity, by its name: `zipf:0.99`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Skew(String);
@@ -115,11 +115,11 @@ impl std::fmt::Display for Skew {
     }
 }
 
-/// How much processor the source has.
+/// The source's processor share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum SourceCpu {
-    /// So many percent of a node's whole share ([`Settings::node_cpu`]); the target has all of its own.
+    /// This percentage of a node's whole share ([`Settings::node_cpu`]); the target has all of its own.
     Percent(u32),
     /// No quotas: nodes and clients share the machine.
     Shared,
@@ -161,10 +161,10 @@ impl From<SourceCpu> for String {
     }
 }
 
-/// What the names of files with the costs of modelled work begin with.
+/// The prefix of files with the costs of modelled work.
 const COSTS: &str = "costs_";
 
-/// The file with what work costs, where keys and values have these sizes.
+/// The file with the costs of work, for keys and values of these sizes.
 pub(crate) fn costs_file(key_bytes: usize, value_bytes: usize) -> String {
     format!("{COSTS}{key_bytes}B_{value_bytes}B.json")
 }
@@ -174,7 +174,7 @@ pub(crate) fn is_costs_file(name: &str) -> bool {
     name.starts_with(COSTS) && name.ends_with(".json")
 }
 
-/// Everything about a cell but what moves the data: cells of one scene can be compared.
+/// A cell except for what moves the data: cells of one scene can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scene {
@@ -184,7 +184,7 @@ pub struct Scene {
     pub distribution: Skew,
     /// Bytes of each value.
     pub value_bytes: usize,
-    /// How much processor the source has.
+    /// The source's processor share.
     pub source_cpu: SourceCpu,
 }
 
@@ -194,7 +194,7 @@ impl Scene {
         self.words().into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// The same without one of its four parts, counted in the order of the fields.
+    /// The same without one of its four parts, numbered in the order of the fields.
     pub fn title_without(&self, part: usize) -> String {
         let words = self.words().into_iter().enumerate().filter(|&(index, _)| index != part);
         words.filter_map(|(_, words)| words).collect::<Vec<_>>().join(", ")
@@ -217,19 +217,19 @@ impl Scene {
 pub struct Cell {
     /// What moves the data.
     pub variant: Variant,
-    /// How hard that may press on the nodes.
+    /// The bound on the move's load on the nodes.
     pub policy: PolicyWord,
-    /// Under what.
+    /// The scene.
     pub scene: Scene,
 }
 
 impl Cell {
-    /// Whether nothing about the protocol was changed, the policy included.
+    /// Whether the protocol is unchanged, the policy included.
     pub fn is_plain(&self) -> bool {
         self.variant.is_plain() && self.is_adaptive()
     }
 
-    /// Whether it has the policy that a migration has by default.
+    /// Whether it has a migration's default policy.
     pub fn is_adaptive(&self) -> bool {
         self.policy == PolicyWord::default()
     }
@@ -242,7 +242,7 @@ impl Cell {
         }
     }
 
-    /// What its files are called: letters, digits and `+-=._` only, and no two cells alike.
+    /// The name of its files: letters, digits and `+-=._` only, and no two cells alike.
     pub fn slug(&self) -> String {
         let Scene { workload, distribution, value_bytes, source_cpu } = &self.scene;
         let cpu = match source_cpu {
@@ -300,7 +300,7 @@ impl Cell {
         if let Some(OnModel { machines, sample }) = &settings.modelled {
             option("--modelled", machines.clone());
             option("--sample", sample.to_string());
-            // Measured by the first run that needs it: all others take the same.
+            // Measured by the first run that needs it: all others use the same.
             let costs = costs_file(settings.key_bytes, self.scene.value_bytes);
             option("--costs", json.with_file_name(costs).display().to_string());
         }
@@ -316,7 +316,7 @@ impl Cell {
         arguments
     }
 
-    /// Whether a report is one of run number `repeat` of this cell, or what about it is not.
+    /// Whether a report is one of run number `repeat` of this cell, or which part differs.
     pub fn check(&self, settings: &Settings, repeat: u32, report: &Report) -> Result<(), String> {
         let Scene { workload, distribution, value_bytes, .. } = &self.scene;
         let rate = report.load.rate;
@@ -338,7 +338,7 @@ impl Cell {
             (report.load.distribution == distribution.0, "its distribution"),
             (report.value_bytes == *value_bytes as u64, "the size of its values"),
             (report.load.key_bytes == settings.key_bytes as u64, "the size of its keys"),
-            // The machine's memory may hold fewer than were asked for.
+            // The machine's memory may hold fewer than requested.
             (report.records <= settings.records, "its number of records"),
             (report.load.clients == settings.clients, "its number of clients"),
             (rate == settings.rate, "its loop"),
@@ -355,7 +355,7 @@ impl Cell {
     }
 }
 
-/// A share as the command line and the report have it.
+/// A share in the form of the command line and the report.
 fn round(share: f64) -> f64 {
     (share * 1000.0).round() / 1000.0
 }

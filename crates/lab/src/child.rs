@@ -7,11 +7,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the child is looked at.
+/// How often the child is checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a child may take to stop when it is asked to: it stops two nodes, one after the other.
+/// How long a child may take to stop when asked to: it stops two nodes, one after the other.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
-/// How much of what it said goes into a failure's reason.
+/// How many lines of its output go into a failure's reason.
 const REASON_LINES: usize = 4;
 
 /// How a run ended.
@@ -19,13 +19,13 @@ const REASON_LINES: usize = 4;
 pub(crate) enum Ended {
     /// By itself, with success.
     Well,
-    /// By itself, otherwise: what it said.
+    /// By itself, with failure: its output.
     Failed(String),
-    /// It was stopped, since the lab is to stop.
+    /// It was stopped, since the lab must stop.
     Stopped,
 }
 
-/// Runs the program, its output put aside, until it ends, `stop` is raised or it takes longer than `limit`.
+/// Runs the program, its output redirected, until it ends, `stop` is raised or it takes longer than `limit`.
 pub(crate) fn run(
     program: &Path,
     arguments: &[String],
@@ -36,11 +36,11 @@ pub(crate) fn run(
     let started = Instant::now();
     let spawned = Command::new(program)
         .args(arguments)
-        // Its end tells the child that the lab is gone, however it went.
+        // Its end shows the child that the lab is gone, for any reason.
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // Ctrl-C is the lab's to handle: it asks the child to stop, once.
+        // The lab handles Ctrl-C: it asks the child to stop, once.
         .process_group(0)
         .spawn();
     let mut child = match spawned {
@@ -86,10 +86,10 @@ fn reason(status: Option<ExitStatus>, why: Option<String>, said: &str) -> String
     if last.is_empty() { ended } else { format!("{last} ({ended})") }
 }
 
-/// Asks the child to stop, and makes it where it does not.
+/// Asks the child to stop, and kills it if it does not.
 fn stop_child(child: &mut Child) -> Option<ExitStatus> {
     if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
-        // Harmless where it has just ended: it was not waited for yet, so the number is still its own.
+        // Harmless if it has just ended: it was not waited for yet, so the number is still its own.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
     }
     let asked = Instant::now();

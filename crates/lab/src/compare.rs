@@ -1,4 +1,4 @@
-//! Labs beside labs, cell by cell: how far a model agrees with what it models, or what a change has changed.
+//! Labs side by side, cell by cell: how closely a model agrees with its original, or the effect of a change.
 
 use crate::cell::Cell;
 use crate::confidence::ratio_interval;
@@ -18,19 +18,19 @@ pub struct Compared {
     pub a: Spread,
     /// On the other.
     pub b: Spread,
-    /// Between what the ratio of the medians lies with a confidence of 95 %, where there are runs enough to
-    /// tell.
+    /// The interval of the ratio of the medians with a confidence of 95 %, if there are enough
+    /// runs.
     pub interval: Option<[f64; 2]>,
 }
 
 impl Compared {
-    /// The median of the one by that of the other; none where either is 0.
+    /// The one median divided by the other; none if either is 0.
     pub fn ratio(&self) -> Option<f64> {
         let (a, b) = (self.a.median, self.b.median);
         (a != 0.0 && b != 0.0).then(|| a / b)
     }
 
-    /// Whether the one is within this share of the other: 0.25 for 25 %. Nothing agrees with nothing only.
+    /// Whether the one is within this share of the other: 0.25 for 25 %. Zero agrees with zero only.
     pub fn agrees(&self, within: f64) -> bool {
         match self.ratio() {
             Some(ratio) => (ratio - 1.0).abs() <= within,
@@ -38,14 +38,14 @@ impl Compared {
         }
     }
 
-    /// Whether the interval of the ratio reaches across that limit, so that other runs might tell otherwise.
+    /// Whether the interval of the ratio crosses that limit, so that other runs might decide otherwise.
     pub fn is_unsure(&self, within: f64) -> bool {
         let reaches_in = |[low, high]: [f64; 2]| low <= 1.0 + within && high >= 1.0 - within;
         let reaches_out = |[low, high]: [f64; 2]| low < 1.0 - within || high > 1.0 + within;
         self.interval.is_some_and(|interval| reaches_in(interval) && reaches_out(interval))
     }
 
-    /// Whether there is nothing on either side, which says little of either.
+    /// Whether there is nothing on either side, which shows little about either.
     pub fn is_nothing(&self) -> bool {
         self.a.median == 0.0 && self.b.median == 0.0
     }
@@ -61,19 +61,19 @@ pub struct ComparedCell {
 }
 
 impl ComparedCell {
-    /// What was compared.
+    /// The compared cell.
     pub const fn cell(&self) -> &Cell {
         &self.a.cell
     }
 
-    /// Whether both sides have runs of the same seeds. Which records are popular decides how much of the load
-    /// moves with them, and so what is served after: with other seeds these differ, too.
+    /// Whether both sides have runs of the same seeds. The seed decides how much of the load moves with the
+    /// popular records, and so the throughput afterwards: with other seeds these differ, too.
     pub fn has_same_seeds(&self) -> bool {
         let seeds = |runs: &CellRuns| runs.reports.iter().map(|report| report.seed).collect::<BTreeSet<_>>();
         seeds(&self.a) == seeds(&self.b)
     }
 
-    /// The measures that runs of both sides have.
+    /// The measures present in runs of both sides.
     pub fn figures(&self, measures: &[&'static Measure]) -> Vec<Compared> {
         let figure = |measure: &&'static Measure| {
             let [a, b] = [&self.a, &self.b].map(|side| side.values(measure.of));
@@ -84,7 +84,7 @@ impl ComparedCell {
     }
 }
 
-/// What two sides have in common.
+/// The common part of two sides.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// Cells of both, in the order of the one.
@@ -93,11 +93,11 @@ pub struct Comparison {
     pub alone: [usize; 2],
 }
 
-/// Puts the runs of some labs beside those of others. Runs of one cell are taken together, whichever lab of a
-/// side they are of.
+/// Compares the runs of some labs with those of others. Runs of one cell are pooled, from all labs of a
+/// side.
 ///
 /// # Errors
-/// What about their loads differs, or that they have no cell in common.
+/// The difference of their loads, or that they have no cell in common.
 pub fn compare(a: &[Results], b: &[Results]) -> Result<Comparison, String> {
     if let Some((first, others)) = a.iter().chain(b).collect::<Vec<_>>().split_first() {
         others.iter().try_for_each(|other| same_load(&first.lab.settings, &other.lab.settings))?;
@@ -117,7 +117,7 @@ pub fn compare(a: &[Results], b: &[Results]) -> Result<Comparison, String> {
     }
 }
 
-/// The seed may differ, the machines and a node's share of them too: that is what is compared.
+/// The seed may differ, and so may the machines and a node's share: these are compared.
 fn same_load(a: &Settings, b: &Settings) -> Result<(), String> {
     let loads = [a, b].map(|settings| {
         let rate =
@@ -135,7 +135,7 @@ fn same_load(a: &Settings, b: &Settings) -> Result<(), String> {
     differs.map_or(Ok(()), |(a, b)| Err(format!("their loads differ: {a} here, {b} there")))
 }
 
-/// The cells of all, each once with all its runs: which of those are left out is told of all together.
+/// The cells of all labs, each once with all its runs: which runs are left out is decided over all of them.
 fn pooled(labs: &[Results]) -> Vec<CellRuns> {
     let mut pooled: Vec<(&Cell, Vec<Report>)> = Vec::new();
     for runs in labs.iter().flat_map(|lab| &lab.cells) {

@@ -1,19 +1,19 @@
-//! How well runs tell a ratio of medians: by the bootstrap (Efron, 1979), which assumes nothing about how
-//! runs are distributed.
+//! How well runs determine a ratio of medians: by the bootstrap (Efron, 1979), with no assumption about the
+//! runs' distribution.
 
 use sidle_bench::spread::Spread;
 use sidle_workload::Random;
 
-/// Of so many ratios of resampled runs the middle 95 % are the interval.
+/// The interval is the middle 95 % of this many ratios of resampled runs.
 const RESAMPLES: usize = 2000;
 const LEFT_OUT: usize = RESAMPLES / 40;
-/// Fewer runs than this a side, drawn again and again, do not show how far others would lie apart.
+/// Fewer runs than this on a side, resampled, do not show how far others would lie apart.
 const RUNS_MIN: usize = 5;
 /// Equal runs give equal intervals.
 const SEED: u64 = 1;
 
-/// Between what the ratio of two sides' medians lies with a confidence of 95 %; none with fewer than five
-/// runs on a side, or if medians are 0. What is no number is left out.
+/// The interval of the ratio of two sides' medians with a confidence of 95 %; none with fewer than five
+/// runs on a side, or if medians are 0. Non-numbers are left out.
 pub(super) fn ratio_interval(a: &[f64], b: &[f64]) -> Option<[f64; 2]> {
     let [a, b] = [a, b].map(|side| side.iter().copied().filter(|it| it.is_finite()).collect::<Vec<_>>());
     if a.len().min(b.len()) < RUNS_MIN {
@@ -34,7 +34,7 @@ pub(super) fn ratio_interval(a: &[f64], b: &[f64]) -> Option<[f64; 2]> {
 mod tests {
     use super::*;
 
-    /// So many runs of two kinds: from one figure upwards, and from another downwards.
+    /// This many runs of two kinds: from one figure upwards, and from another downwards.
     fn runs(count: usize, near: f64, far: f64) -> Vec<f64> {
         (0..count)
             .map(|run| if run % 2 == 0 { near + 0.001 * run as f64 } else { far - 0.001 * run as f64 })

@@ -1,4 +1,4 @@
-//! The papers' own set: the cells that the figures of their evaluations need, and nothing else.
+//! The papers' own set: the cells for the figures of their evaluations, and nothing else.
 
 use crate::cell::{Cell, Scene, SourceCpu};
 use crate::matrix::add;
@@ -6,7 +6,7 @@ use crate::settings::Settings;
 use crate::variant::Variant;
 use sidle_bench::policy::PolicyWord;
 
-/// Ablations and parameters that a paper varies, with whether a quick set has them too.
+/// Ablations and parameters varied by a paper, with whether a quick set has them too.
 const ABLATIONS: [(&str, bool); 17] = [
     // Fulva, figure 8: tracking; offloading; both.
     ("fulva,tracking=off", true),
@@ -33,8 +33,8 @@ const ABLATIONS: [(&str, bool); 17] = [
     ("fulva,pull-bytes=16384", false),
 ];
 
-/// The best found here of each protocol under the load of the ablations, where that is not as its paper has
-/// it, with whether a quick set has them too.
+/// The best variant found here of each protocol under the ablations' load, if it differs from its paper's,
+/// with whether a quick set has it too.
 const BEST: [(&str, bool); 4] = [
     ("fulva,missing=wait", true),
     ("rocksteady,missing=wait,pull-bytes=131072", true),
@@ -42,7 +42,7 @@ const BEST: [(&str, bool); 4] = [
     ("source-driven,pull-bytes=131072", false),
 ];
 
-/// Policies that a frontier is drawn of, with whether a quick set has them too. The default is in every
+/// The policies of a frontier's points, with whether a quick set has them too. The default is in every
 /// scene.
 const POLICIES: [(&str, bool); 9] = [
     ("rate=10", true),
@@ -51,14 +51,14 @@ const POLICIES: [(&str, bool); 9] = [
     ("deadline=3", true),
     ("deadline=10", false),
     ("deadline=30", false),
-    // Of nodes under quotas: what the load alone keeps even where the machine is shared. One that it breaks
+    // For nodes under quotas: objectives that the load alone keeps even on a shared machine. A broken one
     // makes a move crawl, and shows nothing else.
     ("slo-p99=2000", false),
     ("slo-p99=5000", true),
     ("slo-p99=10000", false),
 ];
 
-/// The protocols that are measured under them.
+/// The protocols measured under them.
 const BY_POLICY: [&str; 2] = ["fulva", "rocksteady"];
 
 /// A load under which every protocol is measured.
@@ -83,7 +83,7 @@ const fn netmigrate(workload: &'static str, source_percent: u32) -> Row {
 const HIGH: &str = "zipf:0.99";
 const LOW: &str = "zipf:0.01";
 
-/// The loads; the first is the one of the ablations and policies.
+/// The loads; the first is for the ablations and policies.
 const ROWS: [Row; 13] = [
     // Fulva, figures 1, 4a, 4c, 6a, 7 and table I; Rocksteady, figures 2.9 and 2.10.
     row("b", HIGH, true),
@@ -139,7 +139,7 @@ pub fn cells(quick: bool) -> Vec<Cell> {
     cells
 }
 
-/// How the papers' set is measured: repeats, and what all runs have in common.
+/// The measurement of the papers' set: repeats, and the common settings of all runs.
 pub fn settings(quick: bool, seed: u64) -> (u32, Settings) {
     let (repeat, records, seconds) = if quick { (3, 200_000, 1) } else { (5, 3_000_000, 5) };
     let node_cpu = Settings::default_node_cpu();

@@ -1,4 +1,4 @@
-//! A lab's folder: which runs are there, which are not, and what is in the way.
+//! A lab's folder: which runs are present, which are missing, and what is in the way.
 
 use crate::cell::{Cell, is_costs_file};
 use crate::lab_file::LabFile;
@@ -14,8 +14,8 @@ pub const LAB_FILE: &str = "lab.json";
 /// The name of the lab's page.
 pub const PAGE_FILE: &str = "report.html";
 const FAILED: &str = ".failed.json";
-/// A process that is being started holds what its parent held for an instant, a lock that was just given back
-/// too.
+/// A process being started holds its parent's resources for an instant, even a lock that was just
+/// released.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 /// Unfinished; nothing with this ending is ever read.
 const PART: &str = ".part";
@@ -23,15 +23,15 @@ const PART: &str = ".part";
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The system refused something.
+    /// The system refused access.
     #[error("{}: {error}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// `lab.json` is damaged, another version's or somebody else's.
+    /// `lab.json` is damaged, another version's or another program's.
     #[error("{} is not a lab's file of this version ({why}); move it away, or start anew with --fresh", path.display())]
     NotALab {
         /// The file.
@@ -45,7 +45,7 @@ pub enum FolderError {
         /// The folder.
         path: PathBuf,
     },
-    /// Runs of both could not be compared.
+    /// The runs of both could not be compared.
     #[error("the runs in {} cannot be compared with these: {differences}; use another folder, or start anew with --fresh", path.display())]
     Differs {
         /// The folder.
@@ -53,7 +53,7 @@ pub enum FolderError {
         /// What differs.
         differences: String,
     },
-    /// The program's file is another one than when the lab began.
+    /// The program's file has changed since the lab began.
     #[error("{} was built anew meanwhile, and runs of both could not be compared: start anew with --fresh", path.display())]
     Rebuilt {
         /// The program.
@@ -71,15 +71,15 @@ pub enum FolderError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedRun {
-    /// Of which cell.
+    /// Its cell.
     pub cell: Cell,
-    /// Which run of it, from 1.
+    /// Its number in the cell, from 1.
     pub repeat: u32,
     /// Why.
     pub reason: String,
 }
 
-/// What the folder has of one run.
+/// The folder's state of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunState {
     /// Nothing, or a failure, which is tried again.
@@ -94,11 +94,11 @@ pub enum RunState {
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    // Held for as long as a lab runs here.
+    // Held while a lab runs here.
     _lock: Option<std::fs::File>,
 }
 
-/// What the system said of a file.
+/// The system's error about a file.
 pub(crate) fn io(path: &Path) -> impl Fn(std::io::Error) -> FolderError {
     let path = path.to_owned();
     move |error| FolderError::Io { path: path.clone(), error }
@@ -109,7 +109,7 @@ pub fn run_file(cell: &Cell, repeat: u32) -> String {
     format!("{}_r{repeat:02}.json", cell.slug())
 }
 
-/// A lab's file; of another format, nothing is known but that.
+/// A lab's file; of another format, only the format is known.
 fn read_lab(text: &str) -> Result<LabFile, String> {
     #[derive(Deserialize)]
     struct Format {
@@ -124,7 +124,7 @@ fn read_lab(text: &str) -> Result<LabFile, String> {
 }
 
 impl Folder {
-    /// The folder of a lab to run; made where there is none. One lab at a time.
+    /// The folder of a lab to run; made if missing. One lab at a time.
     pub fn to_run_in(path: &Path) -> Result<Folder, FolderError> {
         std::fs::create_dir_all(path).map_err(io(path))?;
         let lock_path = path.join(".lock");
@@ -149,7 +149,7 @@ impl Folder {
         Folder { path: path.to_owned(), _lock: None }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -171,8 +171,8 @@ impl Folder {
         Ok(Some(lab))
     }
 
-    /// Begins a lab here or goes on with the one that is here. `fresh` first removes what an earlier lab
-    /// left.
+    /// Begins a lab here or continues the present one. `fresh` first removes an earlier lab's
+    /// files.
     pub fn begin(&self, new: LabFile, fresh: bool) -> Result<LabFile, FolderError> {
         if fresh {
             self.clear()?;
@@ -188,7 +188,7 @@ impl Folder {
         Ok(lab)
     }
 
-    /// Removes the files that have a lab's names, and no others.
+    /// Removes the files with a lab's names, and no others.
     fn clear(&self) -> Result<(), FolderError> {
         for name in self.names()? {
             let is_known = [LAB_FILE, PAGE_FILE].contains(&name.as_str()) || is_costs_file(&name);
@@ -216,34 +216,34 @@ impl Folder {
         self.rename_part(name)
     }
 
-    /// Where a run's report is written until it is whole.
+    /// The path of a run's report until it is whole.
     pub fn part(&self, name: &str) -> PathBuf {
         self.file(&format!("{name}{PART}"))
     }
 
-    /// Gives what was written to [`part`](Self::part) its name.
+    /// Gives the file written to [`part`](Self::part) its name.
     pub fn rename_part(&self, name: &str) -> Result<(), FolderError> {
         let path = self.file(name);
         std::fs::rename(self.part(name), &path).map_err(io(&path))
     }
 
-    /// What is there of a run.
+    /// The state of a run.
     pub fn state(&self, cell: &Cell, repeat: u32, settings: &Settings) -> RunState {
         read_run(&self.file(&run_file(cell, repeat)), cell, repeat, settings)
     }
 
-    /// What an unfinished run has written.
+    /// The state of an unfinished run's output.
     pub fn part_state(&self, cell: &Cell, repeat: u32, settings: &Settings) -> RunState {
         read_run(&self.part(&run_file(cell, repeat)), cell, repeat, settings)
     }
 
-    /// Notes that a run failed.
+    /// Records that a run failed.
     pub fn note_failure(&self, failed: &FailedRun) -> Result<(), FolderError> {
         let text = serde_json::to_string_pretty(failed).expect("a failure is plain data");
         self.write(&failure_file(&failed.cell, failed.repeat), &(text + "\n"))
     }
 
-    /// Forgets that a run failed, since it has succeeded.
+    /// Removes a run's failure, since it has succeeded.
     pub fn forget_failure(&self, cell: &Cell, repeat: u32) {
         // There is usually none.
         let _ = std::fs::remove_file(self.file(&failure_file(cell, repeat)));
@@ -260,7 +260,7 @@ fn failure_file(cell: &Cell, repeat: u32) -> String {
     run_file(cell, repeat).replace(".json", FAILED)
 }
 
-/// Whether a file is called as a run's or a failed run's are: `..._r07.json`.
+/// Whether a file's name is one of a run or of a failed run: `..._r07.json`.
 pub fn is_run_name(name: &str) -> bool {
     let stem = name.strip_suffix(FAILED).or_else(|| name.strip_suffix(".json"));
     let number = stem.and_then(|stem| stem.rsplit_once("_r"));

@@ -1,4 +1,4 @@
-//! What `lab.json` says of a lab: the matrix, what it ran on and with.
+//! The contents of `lab.json`: the matrix, the machine and the program.
 
 use crate::cell::Cell;
 use crate::program::Program;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 pub struct LabMachine {
     /// Processors.
     pub cores: u32,
-    /// What kind they are, as the machine says.
+    /// Their kind, as reported by the machine.
     pub processor: String,
     /// Bytes of memory.
     pub memory_bytes: u64,
     /// The operating system and its version.
     pub system: String,
-    /// Why there are no processor quotas; `null` where there are.
+    /// Why there are no processor quotas; `null` if there are.
     pub no_quotas: Option<String>,
 }
 
@@ -34,21 +34,21 @@ impl LabMachine {
     }
 }
 
-/// `lab.json`: the matrix, what it ran on and with.
+/// `lab.json`: the matrix, the machine and the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabFile {
     /// The file's own version.
     pub format: u32,
-    /// What it was measured with.
+    /// The measuring program.
     pub sidle: Program,
-    /// What it ran on.
+    /// The machine.
     pub machine: LabMachine,
-    /// What all runs have in common.
+    /// The common settings of all runs.
     pub settings: Settings,
     /// Runs of each cell.
     pub repeat: u32,
-    /// What was measured.
+    /// The measured cells.
     pub cells: Vec<Cell>,
 }
 
@@ -61,10 +61,10 @@ impl LabFile {
         LabFile { format: LabFile::FORMAT, sidle, machine: LabMachine::this(), settings, repeat, cells }
     }
 
-    /// Goes on with an earlier lab: its cells stay, new ones come behind them.
+    /// Continues an earlier lab: its cells stay, new ones are appended.
     ///
     /// # Errors
-    /// What differs, when the runs of the two could not be compared.
+    /// The difference, if the runs of the two could not be compared.
     pub fn extend(self, new: &LabFile) -> Result<LabFile, String> {
         let (old_settings, new_settings) = (fields(&self.settings), fields(&new.settings));
         let mut differences: Vec<String> = Vec::new();

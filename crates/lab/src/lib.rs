@@ -1,12 +1,12 @@
-//! The lab: every protocol under every workload, again and again, and the papers' figures from what came out.
+//! The lab: every protocol under every workload, many times, and the papers' figures from the results.
 //!
-//! A [`Matrix`] or the papers' own set ([`figures`]) gives [`Cell`]s; [`run`] measures each of them several
-//! times, one process a run, round by round over all cells in an order that each round draws anew; [`Folder`]
-//! keeps a report per run, which is why a lab that was interrupted goes on where it stopped. [`Results`]
-//! reads a folder, [`page`] draws it, and [`compare`] puts folders beside each other. [`peers`] compares what
-//! a request costs the server's processor with what it costs Redis's.
+//! A [`Matrix`] or the papers' own set ([`figures`]) gives [`Cell`]s. [`run`] measures each of them several
+//! times, one process a run, round by round over all cells in an order that each round draws anew. [`Folder`]
+//! keeps a report per run, so an interrupted lab continues where it stopped. [`Results`]
+//! reads a folder, [`page`] draws it, and [`compare`] puts folders side by side. [`peers`] compares
+//! a request's cost on the server's processor with its cost on Redis's.
 
-// A program at the edge: it reads clocks, files and the environment.
+// A program at the edge reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod cell;

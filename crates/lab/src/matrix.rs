@@ -1,16 +1,16 @@
-//! The matrix: every combination of what was listed, each once.
+//! The matrix: every combination of the listed values, each once.
 
 use crate::cell::{Cell, Mix, Scene, Skew, SourceCpu};
 use crate::variant::Variant;
 use sidle_bench::policy::PolicyWord;
 use sidle_workload::Random;
 
-/// What to combine.
+/// The values to combine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
-    /// Protocols, with options perhaps.
+    /// Protocols, possibly with options.
     pub variants: Vec<Variant>,
-    /// How hard a migration may press on the nodes.
+    /// The bounds on a migration's load on the nodes.
     pub policies: Vec<PolicyWord>,
     /// Mixes of reads and writes.
     pub workloads: Vec<Mix>,
@@ -18,7 +18,7 @@ pub struct Matrix {
     pub distributions: Vec<Skew>,
     /// Bytes of each value.
     pub value_bytes: Vec<usize>,
-    /// How much processor the source has.
+    /// The source's processor shares.
     pub source_cpus: Vec<SourceCpu>,
 }
 
@@ -52,7 +52,7 @@ impl Matrix {
     }
 }
 
-/// Adds the cells that are not there yet.
+/// Adds the cells that are missing.
 pub fn add(cells: &mut Vec<Cell>, more: impl Iterator<Item = Cell>) {
     for cell in more {
         if !cells.contains(&cell) {
@@ -61,8 +61,8 @@ pub fn add(cells: &mut Vec<Cell>, more: impl Iterator<Item = Cell>) {
     }
 }
 
-/// The order in which a round goes through the cells: another in each round, so that whatever drifts (the
-/// machine's temperature, its neighbours) hits all alike.
+/// A round's order of the cells: another in each round, so that any drift (the
+/// machine's temperature, its neighbours) affects all alike.
 pub fn order(cells: usize, seed: u64, round: u32) -> Vec<usize> {
     let mut random = Random::new(seed, u64::from(round));
     let mut order: Vec<usize> = (0..cells).collect();
@@ -72,8 +72,8 @@ pub fn order(cells: usize, seed: u64, round: u32) -> Vec<usize> {
     order
 }
 
-/// Leaves out what cannot be had without quotas, or, where there are none at all, takes the machine as it is:
-/// the one shared machine stands for a source at 100 %. Gives how many cells were left out.
+/// Adapts cells to a machine without quotas: it stands for a source at 100 %, and the cells with other
+/// shares are left out. Returns how many were left out.
 pub fn without_quotas(cells: Vec<Cell>) -> (Vec<Cell>, usize) {
     let all = cells.len();
     let shared = |mut cell: Cell| match cell.scene.source_cpu {

@@ -1,13 +1,13 @@
-//! What is compared: one number of each run, taken from its report.
+//! The compared measures: one number of each run, taken from its report.
 //!
-//! Runs of a noisy machine are compared by ratios within each of them (throughput during the move by that
+//! Runs of a noisy machine are compared by ratios within each run (throughput during the move by that
 //! before it), so that a slow minute slows both alike.
 
 use serde::Serialize;
 use sidle_bench::report::{ByKind, MeanLatency, NodeLatencies, Percentiles, Report};
 use sidle_bench::timeline::Part;
 
-/// Which of two is better.
+/// Which of two values is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// The larger.
@@ -16,13 +16,13 @@ pub enum Better {
     Lower,
 }
 
-/// What a figure counts: how people read it, and what it is called in JSON.
+/// A figure's unit: its form for people, and its name in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// A ratio: two digits after the point.
     Ratio,
-    /// A share of something, read as percent of it.
+    /// A share, shown in percent.
     #[serde(rename = "share")]
     Percent,
     /// Seconds.
@@ -46,13 +46,13 @@ pub enum Unit {
 /// One number of a run.
 #[derive(Clone, Copy)]
 pub struct Measure {
-    /// What the lab calls it.
+    /// Its name in the lab.
     pub key: &'static str,
     /// For people.
     pub title: &'static str,
     /// Which is better.
     pub better: Better,
-    /// How it is written.
+    /// Its unit.
     pub unit: Unit,
     /// The number, if the run has it.
     pub of: fn(&Report) -> Option<f64>,
@@ -74,7 +74,7 @@ const fn measure(
     Measure { key, title, better, unit, of }
 }
 
-/// The table of who wins on what, in its order.
+/// The table of winners, in its order.
 pub const MEASURES: [Measure; 18] = [
     measure("during", "throughput during the move / before", Better::Higher, Unit::Ratio, during),
     measure("first", "the same in the first tenth of the move", Better::Higher, Unit::Ratio, |report| {
@@ -169,7 +169,7 @@ pub const MEASURES: [Measure; 18] = [
     }),
 ];
 
-/// What the ratios are to, and what says how fast the machine was: of no use to tell who wins.
+/// The ratios' bases, and the signs of the machine's speed: of no use to find a winner.
 pub const ABSOLUTE: [Measure; 2] = [
     measure("before", "throughput before the move", Better::Higher, Unit::Rate, |report| {
         report.throughput.before
@@ -183,7 +183,7 @@ pub const ABSOLUTE: [Measure; 2] = [
     ),
 ];
 
-/// The measure that the lab calls so.
+/// The measure with this name.
 ///
 /// # Panics
 /// If there is none.
@@ -191,7 +191,7 @@ pub fn named(key: &str) -> &'static Measure {
     MEASURES.iter().find(|measure| measure.key == key).expect("a measure of the list")
 }
 
-/// Whether the clients had a use for what they knew: the protocol's source answers, so that reads can ask
+/// Whether the clients could use their knowledge: the protocol's source answers, so that reads can ask
 /// both nodes.
 pub fn is_tracked(report: &Report) -> bool {
     report.double_reads.unwrap_or(0) > 0
@@ -202,19 +202,19 @@ fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
-/// Throughput during the move by that before it.
+/// Throughput during the move, relative to before it.
 pub fn during(report: &Report) -> Option<f64> {
     ratio(report.throughput.during, report.throughput.before)
 }
 
-/// What was not done during the move that could have been had it been over at once, in seconds of the
-/// throughput before: how a slow move that disturbs little compares with a fast one that disturbs much.
+/// The operations lost compared with an instant move, in seconds of the
+/// throughput before: how a slow, gentle move compares with a fast, disturbing one.
 fn cost(report: &Report) -> Option<f64> {
     let missed = report.throughput.after? - report.throughput.during?;
     Some(ratio(Some(missed), report.throughput.before)? * report.seconds?)
 }
 
-/// Throughput in a part of the move (0 is its start, 1 its end), by that before it; at least one window.
+/// Throughput in a part of the move (0 is its start, 1 its end), relative to before it; at least one window.
 fn part_of_move(report: &Report, from: f64, to: f64) -> Option<f64> {
     let move_ = report.migration?;
     let window_ms = sidle_bench::report::WINDOW_MS as f64;
@@ -239,8 +239,8 @@ fn reads(part: &ByKind, of: fn(&Percentiles) -> f64) -> Option<f64> {
     part.reads.as_ref().map(of)
 }
 
-/// What the clients carried beyond the necessary while data moved: greetings, and maps before the move, are
-/// not the protocol's. A report without a timeline has the whole run's.
+/// The clients' excess bytes while data moved: greetings, and maps before the move, are
+/// not the protocol's. A report without a timeline counts the whole run's.
 fn extra_client_bytes(report: &Report) -> Option<f64> {
     let from = (report.migration?.from_ms / sidle_bench::report::WINDOW_MS as f64) as usize;
     let points = report.timeline.get(from..).unwrap_or_default();
@@ -248,8 +248,8 @@ fn extra_client_bytes(report: &Report) -> Option<f64> {
     sum.filter(|_| !points.is_empty()).or(report.extra_bytes.client_side).map(|bytes| bytes as f64)
 }
 
-/// The mean latency of one kind of operation answered by one node, by the same kind's at the source before
-/// the move.
+/// The mean latency of one kind of operation answered by one node, relative to the same kind at the source
+/// before the move.
 pub fn by_node(report: &Report, is_target: bool, is_write: bool, part: Part) -> Option<f64> {
     let by_node = report.mean_latency_by_node_us.as_ref()?;
     let kind = |latencies: &NodeLatencies, is_target: bool| -> Option<MeanLatency> {
@@ -266,7 +266,7 @@ pub fn by_node(report: &Report, is_target: bool, is_write: bool, part: Part) -> 
 }
 
 impl Unit {
-    /// A figure as people read it.
+    /// A figure in its form for people.
     pub fn show(self, value: f64) -> String {
         match self {
             Unit::Ratio if value >= 99.5 => format!("{value:.0}"),

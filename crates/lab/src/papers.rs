@@ -1,7 +1,7 @@
-//! What the papers report of the same measures, as ratios: their machines are not this one.
+//! The papers' reports of the same measures, as ratios: their machines are not this one.
 //!
-//! Where a paper gives absolute figures, the ratio is formed from two of the same experiment; how is said
-//! with it.
+//! From a paper's absolute figures, the ratio is formed from two of the same experiment; its source describes
+//! how.
 
 use crate::cell::Scene;
 use crate::figures::VALUE_BYTES;
@@ -10,17 +10,17 @@ use crate::variant::Variant;
 /// One figure of a paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PaperFigure {
-    /// Which of the lab's measures it is one of.
+    /// Its measure in the lab.
     pub(crate) measure: &'static str,
-    /// What moved the data, as the lab names it.
+    /// The protocol, by its name in the lab.
     pub(crate) variant: &'static str,
-    /// Under which share of writes, in percent.
+    /// The share of writes, in percent.
     pub(crate) write_percent: f64,
-    /// With which skew.
+    /// The skew.
     pub(crate) distribution: &'static str,
     /// The figure, in the measure's unit.
     pub(crate) value: f64,
-    /// Where it is written.
+    /// Its source.
     pub(crate) source: &'static str,
 }
 
@@ -82,20 +82,20 @@ pub(crate) const PAPER_FIGURES: &[PaperFigure] = &[
 /// A paper's ratio of one variant to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PaperRatio {
-    /// Which measure: one of the lab's, `throughput` in operations per second, or `speed` in bytes per
+    /// The measure: one of the lab's, `throughput` in operations per second, or `speed` in bytes per
     /// second.
     pub(crate) measure: &'static str,
-    /// Whose.
+    /// The variant.
     pub(crate) variant: &'static str,
-    /// By whose.
+    /// The one it is compared with.
     pub(crate) by: &'static str,
-    /// Under which share of writes, in percent.
+    /// The share of writes, in percent.
     pub(crate) write_percent: f64,
-    /// With how much of the source's processor, in percent.
+    /// The source's processor share, in percent.
     pub(crate) source_cpu: u32,
     /// The ratio.
     pub(crate) value: f64,
-    /// Where it is written.
+    /// Its source.
     pub(crate) source: &'static str,
 }
 
@@ -131,7 +131,7 @@ pub(crate) const PAPER_RATIOS: &[PaperRatio] = &[
     n("source-driven", 40, 152.0 / 202.0),
 ];
 
-/// What a paper says of a measure of this variant in this scene.
+/// A paper's figure for a measure of this variant in this scene.
 pub(crate) fn paper(measure: &str, variant: &Variant, scene: &Scene) -> Option<&'static PaperFigure> {
     let (skew, variant) = (scene.distribution.to_string(), variant.to_string());
     let percent = scene.workload.write_percent();
@@ -145,7 +145,7 @@ pub(crate) fn paper(measure: &str, variant: &Variant, scene: &Scene) -> Option<&
     })
 }
 
-/// Scenes with less processor at the source are NetMigrate's alone.
+/// Scenes with less processor at the source are only NetMigrate's.
 fn is_whole(scene: &Scene) -> bool {
     !matches!(scene.source_cpu, crate::cell::SourceCpu::Percent(percent) if percent < 100)
 }
@@ -159,7 +159,7 @@ mod tests {
         let of = |variant: &str| {
             PAPER_FIGURES.iter().find(|f| (f.measure, f.variant) == ("during", variant)).unwrap().value
         };
-        // 1445.2 Kops is 81.1 % over Rocksteady's, and 41.9 % over what was before.
+        // 1445.2 Kops is 81.1 % over Rocksteady's, and 41.9 % over the throughput before.
         let before = 1445.2 / of("fulva");
         assert!((before * of("rocksteady") * 1.811 - 1445.2).abs() < 1e-6);
         assert!((before * of("source-driven") * 2.407 - 1445.2).abs() < 1e-6);

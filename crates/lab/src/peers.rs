@@ -1,7 +1,7 @@
-//! What a request costs a server's processor, Sidle's and Redis's, in one run.
+//! A request's cost on a server's processor, Sidle's and Redis's, in one run.
 //!
-//! The machine is shared and noisy, so only ratios within one run mean anything: the two servers take turns
-//! in short slices, for each command and depth, and each server's processor time is its own account, not the
+//! The machine is shared and noisy, so only ratios within one run are meaningful. The two servers take turns
+//! in short slices, for each command and depth. Each server's processor time is its own account, not the
 //! wall clock. Both run one serving thread, and get the same requests from the same clients, in whole batches
 //! of the depth.
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What to compare.
+/// The options of the comparison.
 #[derive(Clone, Debug)]
 pub struct PeerOptions {
     /// The program whose `server` is measured.
@@ -37,7 +37,7 @@ pub struct PeerOptions {
     pub depths: Vec<u32>,
     /// Connections to each server.
     pub clients: u32,
-    /// What every draw is made from.
+    /// The seed of every draw.
     pub seed: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct PeerOptions {
 pub struct PeerReport {
     /// Processors.
     pub cores: u32,
-    /// What Redis says its version is; `null` when there is none on this machine.
+    /// The version that Redis reports; `null` if there is none on this machine.
     pub redis_version: Option<String>,
     /// Records in each server.
     pub records: u64,
@@ -73,7 +73,7 @@ pub struct PeerRow {
     pub redis_us: Option<f64>,
     /// Sidle's time divided by Redis's: below 1, Sidle needs less.
     pub sidle_to_redis: Option<f64>,
-    /// Requests that were measured.
+    /// The number of measured requests.
     pub requests: u64,
 }
 
@@ -82,7 +82,7 @@ struct Peer<'a> {
     world: World<'a>,
 }
 
-/// Compares, or measures Sidle alone where there is no Redis.
+/// Compares, or measures Sidle alone if there is no Redis.
 pub fn run(options: &PeerOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<PeerReport, String> {
     let folder =
         RunFolder::within(&std::env::temp_dir(), "sidle-peers-").map_err(|error| error.to_string())?;
@@ -164,9 +164,9 @@ fn start_redis(options: &PeerOptions, folder: &Path) -> Result<NodeProcess, Stri
     NodeProcess::start("redis-server", Path::new("sh"), &arguments, port, &folder.join("redis.log"))
 }
 
-/// What `sh` runs for a program that, unlike a server with `--stop-with-stdin`, does not end with its
-/// standard input: the program, in the shell's own process, and beside it somebody who ends it then. So it
-/// ends with this process, however that ends.
+/// The script of `sh` for a program that, unlike a server with `--stop-with-stdin`, does not end with its
+/// standard input: the program, in the shell's own process, and beside it a process that ends it then. So it
+/// ends with this process, in every case.
 const ENDING_WITH_STDIN: &str = r#"exec 3<&0
 (cat <&3 >/dev/null; kill $$) 2>/dev/null &
 exec "$@" </dev/null 3<&-"#;
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    /// Killed, the comparison left its `redis-server` behind.
+    /// When killed, the comparison once left its `redis-server` running.
     #[test]
     fn a_server_ends_with_the_input_that_it_was_given() {
         let arguments = ending_with_stdin(Path::new("sleep"), &["60".to_owned()]);

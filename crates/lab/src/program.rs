@@ -1,4 +1,4 @@
-//! Which program measures: runs of two builds cannot be compared.
+//! The measuring program: runs of two builds cannot be compared.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,7 +16,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The one in this file, which is of this program's version.
+    /// The one in this file, with this program's version.
     ///
     /// # Errors
     /// The file cannot be read.

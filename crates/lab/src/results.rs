@@ -1,4 +1,4 @@
-//! What a lab's folder holds, read and sorted by cell.
+//! The contents of a lab's folder, read and sorted by cell.
 
 use crate::cell::{Cell, Scene, is_costs_file};
 use crate::folder::{FailedRun, Folder, FolderError, LAB_FILE, RunState, is_run_name, run_file};
@@ -14,15 +14,15 @@ use sidle_bench::words::counted;
 pub struct CellRuns {
     /// The cell.
     pub cell: Cell,
-    /// Its complete reports that figures are made of, in the order of their numbers.
+    /// Its complete reports used in figures, in the order of their numbers.
     pub reports: Vec<Report>,
     /// Those that the machine's host disturbed too much, unless there are no others.
     pub disturbed: Vec<Report>,
 }
 
 impl CellRuns {
-    /// The runs of a cell, told apart. The host knows nothing of what is measured, so leaving out what it
-    /// disturbed favours nobody.
+    /// The runs of a cell, classified. The host does not know what is measured, so leaving out disturbed
+    /// runs favours no side.
     pub(super) fn new(cell: Cell, reports: Vec<Report>) -> CellRuns {
         let (disturbed, quiet): (Vec<_>, Vec<_>) = reports.into_iter().partition(Report::is_disturbed);
         match quiet.is_empty() {
@@ -47,16 +47,16 @@ impl CellRuns {
     }
 }
 
-/// What a lab has measured.
+/// A lab's measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
-    /// The matrix, what it ran on and with.
+    /// The matrix, the machine and the program.
     pub lab: LabFile,
     /// Cells with at least one complete run, in the lab's order.
     pub cells: Vec<CellRuns>,
-    /// Runs that failed and were not made again since.
+    /// Runs that failed and were not repeated.
     pub failed: Vec<FailedRun>,
-    /// Files that look like runs and are none of this lab's, with the reason.
+    /// Files with a run's name that are none of this lab's, with the reason.
     pub odd: Vec<(String, String)>,
 }
 
@@ -95,12 +95,12 @@ impl Results {
         self.cells.iter().map(|cell| cell.all().count()).sum()
     }
 
-    /// The same in words, and of how many cells.
+    /// The same in words, and for how many cells.
     pub fn extent(&self) -> String {
         format!("{} of {}", counted(self.runs(), "complete run"), counted(self.cells.len(), "cell"))
     }
 
-    /// How many runs are left out of the figures, as the machine's host disturbed them.
+    /// How many runs are left out of the figures because the machine's host disturbed them.
     pub fn left_out(&self) -> usize {
         self.cells.iter().map(|cell| cell.disturbed.len()).sum()
     }
@@ -123,7 +123,7 @@ impl Results {
         self.cells.iter().filter(move |cell| cell.cell.scene == *scene)
     }
 
-    /// The policy under which a scene's protocols are compared: the default, or the first where nothing had
+    /// The policy under which a scene's protocols are compared: the default, or the first if nothing had
     /// that.
     pub fn policy(&self, scene: &Scene) -> PolicyWord {
         let policies = || self.of_scene(scene).map(|cell| cell.cell.policy);
@@ -131,13 +131,13 @@ impl Results {
         default.or_else(|| policies().next()).unwrap_or_default()
     }
 
-    /// The cells of a scene under the policy that its protocols are compared under.
+    /// The cells of a scene under its policy of comparison.
     pub fn compared<'a>(&'a self, scene: &'a Scene) -> impl Iterator<Item = &'a CellRuns> {
         let policy = self.policy(scene);
         self.of_scene(scene).filter(move |cell| cell.cell.policy == policy)
     }
 
-    /// Those of them whose protocol is unchanged; all where none is.
+    /// Those of them whose protocol is unchanged; all if none is.
     pub fn principal<'a>(&'a self, scene: &'a Scene) -> Vec<&'a CellRuns> {
         let is_plain = |cell: &&CellRuns| cell.cell.variant.is_plain();
         match self.compared(scene).any(|cell| is_plain(&cell)) {
@@ -146,7 +146,7 @@ impl Results {
         }
     }
 
-    /// What was measured under several policies in a scene, with all of them, the default first.
+    /// Each variant measured under several policies in a scene, with all of them, the default first.
     pub fn by_policy<'a>(&'a self, scene: &'a Scene) -> Vec<(&'a Variant, Vec<&'a CellRuns>)> {
         let mut groups: Vec<(&Variant, Vec<&CellRuns>)> = Vec::new();
         for cell in self.of_scene(scene) {

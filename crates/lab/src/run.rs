@@ -1,4 +1,4 @@
-//! Running a lab: round by round over all cells, each run a process of its own, each report a file.
+//! Runs a lab: round by round over all cells, each run a process of its own, each report a file.
 
 use crate::cell::{Cell, costs_file};
 use crate::child::{self, Ended};
@@ -16,37 +16,37 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Records that are loaded, and read back, in a second: less than was seen on two cores.
+/// Records loaded, and read back, per second: less than measured on two cores.
 const SWEPT_PER_S: f64 = 400_000.0;
-/// Records that move in a second, where nodes have one processor or less.
+/// Records moved per second, for nodes with one processor or less.
 const MOVED_PER_S: f64 = 300_000.0;
 /// Starting and stopping two nodes.
 const START_S: f64 = 0.8;
-/// A run that takes so much longer than expected will not end.
+/// A run that takes this many times its expected time will not end.
 const PATIENCE: f64 = 5.0;
-/// And no run is given up sooner than this.
+/// The least time before a run is given up.
 const LEAST_PATIENCE: Duration = Duration::from_secs(90);
-/// Nor a modelled one, where a protocol that moves slowly is slow to model: many requests for every record
+/// The same for a modelled run. A slow protocol is slow to model: many requests for every record
 /// that moves.
 const LEAST_PATIENCE_MODELLED: Duration = Duration::from_secs(900);
 
-/// What a record takes beside its key and value while it moves.
+/// A moving record's bytes beside its key and value.
 const HEADER_BYTES: usize = 28;
-/// How many times as long a move takes that keeps to an objective; how long is the machine's to say.
+/// The factor on the time of a move that keeps to an objective; the exact value depends on the machine.
 const OBJECTIVE: f64 = 3.0;
-/// And how many times as long one may take whose objective cannot be kept: it goes on at a hundredth of a
+/// The factor for a move whose objective cannot be kept: it continues at a hundredth of a
 /// core.
 const CRAWL: f64 = 100.0;
 
 /// Filling a model's nodes.
 const MODEL_S: f64 = 3.0;
-/// How long a second of a model takes, and how much longer for each processor of a node.
+/// The time of a modelled second, and its increase for each processor of a node.
 const MODELLED_S: f64 = 0.3;
 const MODELLED_PROCESSOR_S: f64 = 0.4;
-/// Measuring what work costs, which the first modelled run with values of a size does.
+/// Measuring the cost of work, by the first modelled run with values of a size.
 const CALIBRATION_S: f64 = 75.0;
 
-/// How long one run takes, roughly, before any was made.
+/// The rough time of one run, before any was made.
 pub fn expected_run_s(settings: &Settings, cell: &Cell) -> f64 {
     let load_s = expected_move_s(settings, cell) + 2.0 * settings.seconds as f64;
     if settings.modelled.is_some() {
@@ -55,7 +55,7 @@ pub fn expected_run_s(settings: &Settings, cell: &Cell) -> f64 {
     START_S + 2.0 * settings.records as f64 / SWEPT_PER_S + load_s
 }
 
-/// How long several runs take, roughly, with what comes before the first of them.
+/// The rough time of several runs, with the work before the first of them.
 fn expected_s(folder: &Folder, settings: &Settings, runs: &[(&Cell, u32)]) -> f64 {
     let is_measured = |value_bytes| folder.file(&costs_file(settings.key_bytes, value_bytes)).exists();
     let sizes: BTreeSet<usize> = runs.iter().map(|(cell, _)| cell.scene.value_bytes).collect();
@@ -65,7 +65,7 @@ fn expected_s(folder: &Folder, settings: &Settings, runs: &[(&Cell, u32)]) -> f6
     runs_s + CALIBRATION_S * unmeasured as f64
 }
 
-/// How long a run may take before it is given up, by how long it should take.
+/// How long a run may take before it is given up, by its expected time.
 fn patience(settings: &Settings, cell: &Cell, expected_s: f64) -> Duration {
     let least = if settings.modelled.is_some() { LEAST_PATIENCE_MODELLED } else { LEAST_PATIENCE };
     let crawl_s = match cell.policy.0 {
@@ -75,7 +75,7 @@ fn patience(settings: &Settings, cell: &Cell, expected_s: f64) -> Duration {
     Duration::from_secs_f64((PATIENCE * expected_s).max(crawl_s)).max(least)
 }
 
-/// How long a move takes that nothing holds back.
+/// The time of an unhindered move.
 fn unhindered_move_s(settings: &Settings) -> f64 {
     let processors = if settings.modelled.is_some() { settings.node_cpu } else { 1.0 };
     settings.records as f64 / 2.0 / (MOVED_PER_S * processors.max(1.0))
@@ -99,32 +99,32 @@ fn expected_move_s(settings: &Settings, cell: &Cell) -> f64 {
 pub struct LabPlan {
     /// This program, whose `demo` is one run.
     pub program: PathBuf,
-    /// What to measure.
+    /// The cells to measure.
     pub lab: LabFile,
     /// Whether to start anew.
     pub fresh: bool,
-    /// Whether to make runs again that the machine's host disturbed. One with a wrong answer stays.
+    /// Whether to repeat runs that the machine's host disturbed. One with a wrong answer stays.
     pub again_if_disturbed: bool,
 }
 
-/// What became of it.
+/// A lab's outcome.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabOutcome {
-    /// Runs that were made and ended well.
+    /// Runs made successfully.
     pub made: usize,
-    /// Runs that were there already.
+    /// Runs present already.
     pub found: usize,
     /// Runs that failed, with the reason.
     pub failed: Vec<FailedRun>,
-    /// Files that have a run's name and are not its report, with the reason.
+    /// Files with a run's name that are not its report, with the reason.
     pub in_the_way: Vec<(String, String)>,
     /// Runs, made or found, with a wrong answer, a lost write, or records that could not be read back.
     pub wrong: usize,
-    /// Runs that were not made since the lab was interrupted.
+    /// Runs not made because the lab was interrupted.
     pub left: usize,
 }
 
-/// Runs what is missing.
+/// Makes the missing runs.
 pub fn run(
     plan: &LabPlan,
     folder: &Folder,
@@ -152,18 +152,18 @@ pub fn run(
     Ok(outcome)
 }
 
-/// A lab that is being run.
+/// A running lab.
 struct Running<'a> {
     plan: &'a LabPlan,
     folder: &'a Folder,
-    /// What the folder's file says of it, with what earlier labs measured there.
+    /// The folder's file, with what earlier labs measured there.
     lab: &'a LabFile,
     terminal: &'a Terminal,
     stop: &'a AtomicBool,
 }
 
 impl<'a> Running<'a> {
-    /// What is there already, and the runs that are to be made, in their order.
+    /// The present runs, and the runs to make, in their order.
     fn look(&self) -> (LabOutcome, Vec<(&'a Cell, u32)>) {
         let (plan, settings) = (self.plan, &self.lab.settings);
         let cells = &plan.lab.cells;
@@ -189,11 +189,11 @@ impl<'a> Running<'a> {
         (outcome, missing)
     }
 
-    /// Makes these runs, until the lab is told to stop.
+    /// Makes these runs, until the lab is stopped.
     fn make(&self, missing: &[(&Cell, u32)], outcome: &mut LabOutcome) -> Result<(), FolderError> {
         let (program, settings) = (&self.plan.program, &self.lab.settings);
         let bar = self.terminal.runs(missing.len() as u64);
-        // How many times as long as expected runs took.
+        // The runs' time divided by the expected time.
         let mut took = Vec::new();
         for (number, &(cell, repeat)) in missing.iter().enumerate() {
             outcome.left = missing.len() - number;
@@ -247,7 +247,7 @@ impl<'a> Running<'a> {
         let (folder, settings) = (self.folder, &self.lab.settings);
         let name = run_file(cell, repeat);
         let part = folder.part(&name);
-        // What an interrupted run may have left is nobody's report.
+        // An interrupted run's leftovers are not a report.
         let _ = std::fs::remove_file(&part);
         let arguments = cell.arguments(settings, repeat, &part);
         let ended = child::run(&self.plan.program, &arguments, limit, self.stop, || bar.tick());
@@ -256,7 +256,7 @@ impl<'a> Running<'a> {
             return Ok((ended, None));
         }
         match folder.part_state(cell, repeat, settings) {
-            // Also where the run failed: the report of a run with wrong answers says so itself.
+            // Also if the run failed: the report of a run with wrong answers shows them.
             RunState::Complete(report) => {
                 folder.rename_part(&name)?;
                 if ended == Ended::Well {
@@ -279,7 +279,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Whether every answer is known to have been right and nothing acknowledged to be lost; modelled runs read
+/// Whether every answer was right and no acknowledged write was lost; modelled runs read
 /// nothing back.
 fn is_proven(report: &Report) -> bool {
     report.is_correct() && (report.lost_writes.is_some() || report.modelled.is_some())

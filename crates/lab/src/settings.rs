@@ -1,11 +1,11 @@
-//! What all runs of a lab have in common.
+//! The common settings of all runs of a lab.
 
 use serde::{Deserialize, Serialize};
 
 /// A node with less could not have its share cut to 40 %.
 const LEAST_NODE_CPU: f64 = sidle_bench::quota::LEAST_SHARE / 0.4;
 
-/// What all runs have in common.
+/// The common settings of all runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -19,11 +19,11 @@ pub struct Settings {
     pub rate: Option<f64>,
     /// Bytes of each key.
     pub key_bytes: usize,
-    /// What draws are made from: each round adds one.
+    /// The seed of draws: each round adds one.
     pub seed: u64,
-    /// The processors that a node at 100 % has, where there are quotas.
+    /// The processors that a node at 100 % has, if there are quotas.
     pub node_cpu: f64,
-    /// On what machines, if on modelled ones.
+    /// The modelled machines, if any.
     #[serde(default)]
     pub modelled: Option<OnModel>,
 }
@@ -32,15 +32,15 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnModel {
-    /// What `sidle-lab demo --modelled` takes: a name, or a file.
+    /// The value of `sidle-lab demo --modelled`: a name, or a file.
     pub machines: String,
     /// How many of the records are in memory and stand for the others.
     pub sample: u64,
 }
 
 impl Settings {
-    /// The processors that a node at 100 % has by default: two nodes together leave three fifths of the
-    /// machine to the clients, so that nobody can borrow and the clients are not what limits the load.
+    /// The default processors of a node at 100 %: two nodes together leave three fifths of the
+    /// machine to the clients, so that none can borrow and the clients do not limit the load.
     pub fn default_node_cpu() -> f64 {
         (f64::from(sidle_bench::machine::cores()) / 5.0).max(LEAST_NODE_CPU)
     }

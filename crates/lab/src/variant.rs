@@ -1,15 +1,15 @@
-//! What moves the data in a cell: a protocol, with some of its choices changed perhaps, and the clients that
+//! What moves the data in a cell: a protocol, possibly with changed options, and the clients that
 //! go with it.
 
 use serde::{Deserialize, Serialize};
 use sidle_migration::{PROTOCOLS, protocol};
 
-/// The option that is the clients', not the protocol's.
+/// The clients' option, not the protocol's.
 const TRACKING: &str = "tracking";
-/// The option that is the nodes'.
+/// The nodes' option.
 const OFFLOADING: &str = "offloading";
 
-/// What the ablations of the papers do, for people.
+/// The meanings of the papers' ablations, for people.
 const MEANINGS: [(&str, &str); 7] = [
     ("tracking=off", "clients ask both nodes for every moving key, whatever they know"),
     ("offloading=off", "the nodes move data on the threads that serve clients"),
@@ -20,13 +20,13 @@ const MEANINGS: [(&str, &str); 7] = [
     ("ownership=source", "the source serves until all is copied, and what changed is sent again"),
 ];
 
-/// A protocol as the lab names it: `fulva`, `rocksteady,priority-pulls=0`, `fulva,tracking=off`.
+/// A protocol by its name in the lab: `fulva`, `rocksteady,priority-pulls=0`, `fulva,tracking=off`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Variant {
-    /// What a migration is asked for: the protocol with its options.
+    /// A migration's argument: the protocol with its options.
     protocol: String,
-    /// Whether clients use what they know to have moved.
+    /// Whether clients use their knowledge of moved keys.
     tracking: bool,
     /// Whether the nodes have threads of their own for moving data.
     offloading: bool,
@@ -37,12 +37,12 @@ impl Variant {
         Variant { protocol: protocol.to_owned(), tracking: true, offloading: true }
     }
 
-    /// Every protocol there is, as it stands in the list of them.
+    /// Every protocol, in its default form.
     pub fn protocols() -> Vec<Variant> {
         PROTOCOLS.iter().map(|known| Variant::of(known.name)).collect()
     }
 
-    /// The protocol with its options, as a migration takes it.
+    /// The protocol with its options, as a migration's argument.
     pub fn protocol(&self) -> &str {
         &self.protocol
     }
@@ -52,27 +52,27 @@ impl Variant {
         self.protocol.split(',').next().unwrap_or_default()
     }
 
-    /// Whether clients use what they know to have moved.
+    /// Whether clients use their knowledge of moved keys.
     pub const fn tracking(&self) -> bool {
         self.tracking
     }
 
-    /// Whether the nodes have threads of their own for moving data; otherwise those that serve clients do it.
+    /// Whether the nodes have threads of their own for moving data; otherwise the serving threads do it.
     pub const fn offloading(&self) -> bool {
         self.offloading
     }
 
-    /// Whether nothing about the protocol was changed.
+    /// Whether the protocol is unchanged.
     pub fn is_plain(&self) -> bool {
         self.off().next().is_none() && !self.protocol.contains(',')
     }
 
-    /// What was changed: `priority-pulls=0`.
+    /// The changes: `priority-pulls=0`.
     pub fn changes(&self) -> impl Iterator<Item = String> {
         self.protocol.split(',').skip(1).map(str::to_owned).chain(self.off())
     }
 
-    /// Those changes that do not explain themselves, with what they mean.
+    /// The changes that do not explain themselves, with their meaning.
     pub fn meanings(&self) -> Vec<(String, &'static str)> {
         let meaning = |change: String| {
             let known = MEANINGS.iter().find(|(known, _)| *known == change);
@@ -81,7 +81,7 @@ impl Variant {
         self.changes().filter_map(meaning).collect()
     }
 
-    /// What is off that is no option of the protocol's.
+    /// The disabled parts that are no option of the protocol's.
     fn off(&self) -> impl Iterator<Item = String> {
         let all = [(TRACKING, self.tracking), (OFFLOADING, self.offloading)];
         all.into_iter().filter(|(_, is_on)| !is_on).map(|(name, _)| format!("{name}=off"))

@@ -1,4 +1,4 @@
-//! Recorded labs beside each other, as they are and spoiled on purpose.
+//! Recorded labs side by side, as they are and spoiled on purpose.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -18,7 +18,7 @@ impl Recorded {
         Recorded(recorded())
     }
 
-    /// Changes the files whose names begin so.
+    /// Changes the files whose names begin like this.
     fn with(self, prefix: &str, change: impl Fn(&mut Value)) -> Recorded {
         let entries = std::fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().path());
         let is_meant = |path: &Path| path.file_name().unwrap().to_str().unwrap().starts_with(prefix);

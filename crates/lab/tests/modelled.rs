@@ -1,5 +1,5 @@
-//! `--modelled` as a user runs it: a demonstration, a lab, and what is refused. Only what holds on any
-//! machine is asserted.
+//! `--modelled` as a user runs it: a demonstration, a lab, and refusals. Only facts that hold on any
+//! machine are asserted.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 

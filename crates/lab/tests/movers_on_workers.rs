@@ -1,4 +1,4 @@
-//! Nodes that move data on the threads that serve clients: nothing is lost, and no other threads do it.
+//! Nodes that move data on the serving threads: nothing is lost, and no other threads do it.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -33,7 +33,7 @@ fn threads(node: &NodeProcess) -> Vec<String> {
     names.map(|name| name.trim().to_owned()).collect()
 }
 
-/// Waits until the node has a thread of this name: a thread gives itself its name.
+/// Waits until the node has a thread of this name: a thread names itself.
 fn wait_for_thread(node: &NodeProcess, name: &str) {
     let started = Instant::now();
     while !threads(node).contains(&name.to_owned()) {

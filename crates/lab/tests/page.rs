@@ -1,5 +1,5 @@
-//! What the lab's page shows of six recorded runs of 5,000 records: facts that follow from the files, as the
-//! page's JSON has them. How they are drawn is tested in `page_scripts`.
+//! The lab's page of six recorded runs of 5,000 records: facts that follow from the files, in the
+//! page's JSON. The drawing is tested in `page_scripts`.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -32,12 +32,12 @@ fn table(shown: &Value) -> &Value {
     parts(section(shown, "Who wins on what").unwrap(), "winners")[0]
 }
 
-/// A number with two digits behind the point.
+/// A number with two decimals.
 fn rounded(value: &Value) -> String {
     format!("{:.2}", value.as_f64().unwrap())
 }
 
-/// The cells of a row of the table of who wins: how each stands, its figures, and a paper's.
+/// The cells of a row in the table of winners: each one's standing, its figures, and a paper's.
 fn row(shown: &Value, title: &str) -> Vec<String> {
     let rows = table(shown)["rows"].as_array().unwrap();
     let row = rows.iter().find(|row| row["title"] == title).unwrap_or_else(|| panic!("no row {title}"));
@@ -114,8 +114,8 @@ fn every_picture_has_its_data() {
     assert!(shown["machine"]["no_quotas"].as_str().unwrap().starts_with("only root may"));
 }
 
-/// Writes the recorded runs of a protocol once more, as runs under another policy, and gives what the page
-/// shows.
+/// Writes the recorded runs of a protocol once more, as runs under another policy, and returns the page's
+/// content.
 fn under_policies(folder: &tempfile::TempDir, protocol: &str, policies: &[&str]) -> (Results, Value) {
     let path = folder.path().join("lab.json");
     let mut lab: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
@@ -238,7 +238,7 @@ fn runs_that_the_host_disturbed_are_left_out_unless_there_are_no_others() {
     disturb(of("_r02", "rocksteady"));
     let (results, shown) = drawn(&folder);
     assert_eq!((results.runs(), results.left_out()), (6, 1));
-    // One of Fulva's two is left; Rocksteady keeps what is all that it has.
+    // One of Fulva's two is left; Rocksteady keeps its only one.
     assert_eq!(
         row(&shown, DURING),
         ["behind 0.96 0.96 .. 0.96 paper 1.42", "wins 0.99 0.97 .. 1.01 paper 0.78"]

@@ -1,5 +1,5 @@
-//! The pages as their scripts draw them, on a document that takes note of what is put there. `node` runs the
-//! scripts; without it these tests are skipped, and what stands in the pages is tested all the same.
+//! The pages as their scripts draw them, on a document that records its contents. `node` runs the
+//! scripts; without it these tests are skipped, and the pages' contents are still tested.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -9,7 +9,7 @@ use recorded::{recorded, text_of};
 use sidle_lab::{Folder, Results};
 use std::process::{Command, Stdio};
 
-/// The page as its scripts draw it; a test runs behind them. None without `node`.
+/// The page as its scripts draw it; a test runs after them. None without `node`.
 fn drawn(page: &str, test: Option<&str>) -> Option<String> {
     if Command::new("node").arg("--version").stdout(Stdio::null()).status().is_err() {
         eprintln!("skipped: there is no node to run the pages' scripts with");
@@ -30,13 +30,13 @@ fn lab_page(folder: &tempfile::TempDir) -> String {
     sidle_lab::page(&Results::read(&Folder::to_read(folder.path())).unwrap())
 }
 
-/// The row of the table of who wins that begins so, without its markup.
+/// The row of the table of winners that begins like this, without its markup.
 fn row(page: &str, title: &str) -> String {
     let start = page.find(&format!("<tr><th>{title}</th>")).unwrap_or_else(|| panic!("no row {title}"));
     text_of(&page[start..start + page[start..].find("</tr>").unwrap()])
 }
 
-/// Whether a figure or a coordinate is missing that the script took for one.
+/// Fails if the script took a missing figure or coordinate for a present one.
 fn assert_whole(page: &str) {
     for wrong in ["NaN", "Infinity", "undefined", "null", "[object"] {
         let at = page.find(wrong);

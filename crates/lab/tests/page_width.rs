@@ -1,4 +1,4 @@
-//! The pages as a browser lays them out, on a telephone above all. Skipped where there is no `chromium`.
+//! The pages as a browser lays them out, mainly on a telephone. Skipped if there is no `chromium`.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 /// The width of a telephone's screen, in CSS pixels.
 const WIDTH: u32 = 390;
 
-/// Sends its width, and how wide its contents are, to the page around it.
+/// Sends its width, and its contents' width, to the page around it.
 const PROBE: &str = r#"<script>addEventListener("load", () => setTimeout(() => {
   const page = document.documentElement;
   parent.postMessage(`widths ${page.clientWidth} ${page.scrollWidth}`, "*");
@@ -27,7 +27,7 @@ fn has_browser() -> bool {
     is_there
 }
 
-/// Lays a page out in a frame of a telephone's width: a window of a browser cannot be that narrow.
+/// Lays a page out in a frame of a telephone's width: a browser's window cannot be that narrow.
 fn assert_fits(page: &str) {
     if !has_browser() {
         return;
@@ -66,7 +66,7 @@ fn drawn(document: &Path, folder: &Path) -> String {
     String::from_utf8_lossy(&ended.stdout).into_owned()
 }
 
-/// A run whose every figure and every word is as long as they get.
+/// A run whose every figure and every word has the greatest length.
 fn long_figures() -> Report {
     let mut report = Report {
         protocol: Some("rocksteady,missing=wait,pull-bytes=131072,partitions=16,priority-keys=16".into()),

@@ -106,7 +106,7 @@ fn a_policy_is_measured_beside_the_default_and_drawn() {
     let report = std::fs::read_to_string(out.join("fulva_rate=1_b_zipf-0.99_100B_shared_r01.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["policy"], "rate=1");
-    // 5,000 records of 158 bytes at a megabyte a second; a share of that is in hand from the start.
+    // 5,000 records of 158 bytes at a megabyte per second; a share of that is available from the start.
     assert!(report["seconds"].as_f64().unwrap() > 0.4, "{}", report["seconds"]);
     assert!(std::fs::read_to_string(out.join("report.html")).unwrap().contains("\"Policies"));
     let refused = sidle_lab(folder.path(), &["run", "--out", "out", "--policies", "rate=fast"]);
@@ -129,7 +129,7 @@ fn a_protocol_that_does_not_exist_is_refused_at_once() {
             "run --out out --protocols fulva --source-cpus 20 --node-cpu 0.4 --records 1000 --repeat 1";
         let refused = sidle_lab(folder.path(), &line.split(' ').collect::<Vec<_>>());
         let said = text(&refused.stderr);
-        // Where there are no quotas to be had, no cell is left.
+        // Without quotas, no cell is left.
         let (status, why) = match said.contains("no processor quotas") {
             true => (1, "no cell is left to measure"),
             false => (2, "a share of 0.08 of a processor cannot be given"),
@@ -175,7 +175,7 @@ fn a_lab_whose_program_is_built_anew_draws_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let temporary = folder.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
-    // In processes of their own: a program that this one had open to write cannot be started while another
+    // In processes of their own: a program that this one had open for writing cannot be started while another
     // test starts one.
     let shell = |script: &str| {
         let mut shell = Command::new("/bin/sh");
@@ -192,8 +192,8 @@ fn a_lab_whose_program_is_built_anew_draws_what_it_has() {
         .spawn()
         .unwrap();
     wait_for_a_run(&temporary);
-    // Another file that does the same, in its place at once: the run that has begun starts its nodes from
-    // either.
+    // Another file with the same behaviour immediately replaces it: the run that has begun starts its nodes
+    // from either.
     shell("cp sidle-lab built && echo >> built && mv built sidle-lab");
     let ended = lab.wait_with_output().unwrap();
     assert!(!ended.status.success());

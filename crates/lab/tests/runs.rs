@@ -1,5 +1,5 @@
-//! A lab with a program that pretends to be a run: which runs are made, in which order, what is skipped and
-//! what is left alone.
+//! A lab with a fake run program: which runs are made, in which order, which are skipped and
+//! which files are left alone.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// A folder with a lab in it and a program that pretends.
+/// A folder with a lab in it and a fake program.
 struct Bench {
     home: tempfile::TempDir,
 }
@@ -222,7 +222,7 @@ fn a_run_that_fails_is_noted_and_the_lab_goes_on() {
     assert_eq!(Results::read(&Folder::to_read(&bench.out())).unwrap().failed, []);
 }
 
-/// The program that pretends knows neither policies nor whose threads move data.
+/// The fake program knows neither policies nor whose threads move data.
 #[test]
 fn a_report_of_another_policy_or_other_threads_is_no_run() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! What can only be seen across scenes: write ratios, the source's processor, skew, the size of values.
+//! Comparisons across scenes: write ratios, the source's processor, skew, the size of values.
 
 use super::beside::beside_ratios;
 use super::data::{Line, LineChart, Part, Section, XAxis, YAxis};
@@ -8,7 +8,7 @@ use crate::measures::{Unit, during};
 use crate::results::Results;
 use sidle_bench::spread::Spread;
 
-/// The charts across scenes, each through the scenes that differ from the first in one thing alone.
+/// The charts across scenes, each through the scenes that differ from the first in one part only.
 pub(super) fn across(results: &Results, first: &Scene, sources: &mut Sources) -> Vec<Section> {
     let by_writes = Axis {
         title: "By the share of writes",
@@ -47,18 +47,18 @@ pub(super) fn across(results: &Results, first: &Scene, sources: &mut Sources) ->
 
 struct Axis {
     title: &'static str,
-    /// Which part of a scene it is.
+    /// The part of a scene.
     part: usize,
     label: &'static str,
-    /// Where a scene stands on it.
+    /// A scene's position on it.
     x: fn(&Scene) -> Option<f64>,
-    /// Makes scenes equal that differ in this alone.
+    /// Makes scenes equal that differ in this part only.
     clear: fn(&mut Scene),
 }
 
 impl Axis {
-    /// The longest row of scenes along this axis, in its order; the first scene's own where they are equally
-    /// long.
+    /// The longest row of scenes along this axis, in its order; of equally long ones the first scene's
+    /// own.
     fn row<'a>(&self, results: &'a Results, first: &'a Scene) -> Vec<&'a Scene> {
         let cleared = |scene: &Scene| {
             let mut scene = scene.clone();

@@ -1,4 +1,4 @@
-//! Our figures beside papers': of single variants, and of one variant by another.
+//! Our figures beside papers': of single variants, and of one variant relative to another.
 
 use super::data::{BesidePaper, BesidePapers, Part};
 use super::sources::Sources;
@@ -9,7 +9,7 @@ use crate::results::{CellRuns, Results};
 use sidle_bench::report::Report;
 use sidle_bench::spread::Spread;
 
-/// What the lab has of a measure, and what a paper has, for each of these cells that a paper knows.
+/// The lab's value and a paper's of a measure, for each of these cells that a paper covers.
 pub(super) fn beside_papers(
     cells: &[&CellRuns],
     scene: &Scene,
@@ -27,7 +27,7 @@ pub(super) fn beside_papers(
     part(capitalised(measure.title), measure.unit, figures)
 }
 
-/// Our ratio of one variant to another and a paper's, for what papers compare so in this scene.
+/// Our ratio of one variant to another and a paper's, for the papers' comparisons in this scene.
 pub(super) fn beside_ratios(
     results: &Results,
     scene: &Scene,
@@ -63,13 +63,13 @@ fn part(what: String, unit: Unit, figures: Vec<BesidePaper>) -> Option<Part> {
     (!figures.is_empty()).then_some(Part::BesidePapers(BesidePapers { what, unit, figures }))
 }
 
-/// The ratio within each round, which both cells were measured in.
+/// The ratio within each round that measured both cells.
 fn paired(one: &CellRuns, other: &CellRuns, of: fn(&Report) -> Option<f64>) -> Option<Spread> {
     let same_round = |report: &Report| other.reports.iter().find(|candidate| candidate.seed == report.seed);
     Spread::of(one.reports.iter().filter_map(|report| Some(of(report)? / of(same_round(report)?)?)))
 }
 
-/// The same with a large first letter.
+/// The same with a capital first letter.
 pub(super) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters

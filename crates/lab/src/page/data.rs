@@ -1,4 +1,4 @@
-//! What the lab's page shows, as it stands in the page: `assets/lab.js` draws exactly this and adds nothing.
+//! The contents of the lab's page: `assets/lab.js` draws exactly this and adds nothing.
 //!
 //! Figures are in the base unit of their [`Unit`]: ratios and shares of 1, seconds, milliseconds, bytes,
 //! microseconds, nanoseconds, operations per second.
@@ -18,44 +18,44 @@ pub struct LabPage {
     pub runs: usize,
     /// Cells that have at least one.
     pub cells: usize,
-    /// What all runs have in common.
+    /// The common settings of all runs.
     pub settings: Settings,
-    /// What they ran on.
+    /// Their machine.
     pub machine: LabMachine,
-    /// What they were measured with: version and build.
+    /// The measuring program: version and build.
     pub sidle: String,
     /// Whether all answers were right.
     pub verdict: Verdict,
     /// The scenes, the one with the most measured first.
     pub scenes: Vec<SceneSections>,
-    /// What can only be seen across scenes.
+    /// The comparisons across scenes.
     pub across: Vec<Section>,
-    /// Where the papers' figures on this page are written; a [`Cited`] names them by their place.
+    /// The sources of the papers' figures on this page; a [`Cited`] names them by their index.
     pub sources: Vec<&'static str>,
 }
 
-/// Whether all answers were right, and which runs have none.
+/// Whether all answers were right, and which runs are without figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Values that nobody wrote, or not last, in all runs.
+    /// Values never written, or not last, in all runs.
     pub wrong_values: u64,
-    /// Acknowledged writes that were gone, in all runs.
+    /// Acknowledged writes that were lost, in all runs.
     pub lost_writes: u64,
     /// Operations that ended in an error, in all runs.
     pub errors: u64,
     /// Runs in which not every record could be read back.
     pub unread_runs: usize,
-    /// Runs that the machine's host disturbed.
+    /// Runs disturbed by the machine's host.
     pub disturbed_runs: usize,
-    /// Those of them that no figure is made of.
+    /// Those of them left out of all figures.
     pub left_out_runs: usize,
-    /// How long a machine may stand still undisturbed, in milliseconds.
+    /// How long a machine may stand still without counting as disturbed, in milliseconds.
     pub still_limit_ms: f64,
-    /// What share of its processors the host may take.
+    /// The share of its processors that the host may take.
     pub stolen_limit: f64,
     /// Runs that failed.
     pub failed: Vec<Failed>,
-    /// Files that look like runs and are none.
+    /// Files with a run's name that are no run.
     pub odd: Vec<OddFile>,
 }
 
@@ -64,13 +64,13 @@ pub struct Verdict {
 pub struct Failed {
     /// The title of its cell.
     pub cell: String,
-    /// Which run of it, from 1.
+    /// Its number in the cell, from 1.
     pub repeat: u32,
     /// Why.
     pub reason: String,
 }
 
-/// A file that is left out.
+/// An ignored file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OddFile {
     /// Its name.
@@ -79,7 +79,7 @@ pub struct OddFile {
     pub reason: String,
 }
 
-/// What is shown of one scene.
+/// The contents of one scene.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SceneSections {
     /// Its load, for people.
@@ -93,14 +93,14 @@ pub struct SceneSections {
 pub struct Section {
     /// The heading.
     pub title: &'static str,
-    /// What is shown, and how to read it.
+    /// The contents, and how to read them.
     pub about: String,
     /// Never empty.
     pub parts: Vec<Part>,
 }
 
 impl Section {
-    /// The section with those parts that there are; none without any.
+    /// The section with the present parts; none without any.
     pub(super) fn of(
         title: &'static str,
         about: impl Into<String>,
@@ -111,23 +111,23 @@ impl Section {
     }
 }
 
-/// What a section is made of; `kind` says which.
+/// A section's part; `kind` names its type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Part {
     /// A heading within the section.
     Heading {
-        /// Its words.
+        /// Its text.
         text: String,
     },
-    /// What changes of protocols mean.
+    /// The meanings of protocols' changes.
     Meanings {
         /// Each once.
         changes: Vec<Meaning>,
     },
     /// Our figures beside papers'.
     BesidePapers(BesidePapers),
-    /// Who wins on what.
+    /// The table of winners.
     Winners(Winners),
     /// A chart of lines.
     Lines(LineChart),
@@ -142,28 +142,28 @@ pub enum Part {
     },
 }
 
-/// What a change of a protocol means.
+/// The meaning of a protocol's change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Meaning {
-    /// The change, as the lab names it.
+    /// The change, by its name in the lab.
     pub change: String,
-    /// What it does.
+    /// Its effect.
     pub meaning: &'static str,
 }
 
 /// A paper's figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cited {
-    /// In the unit of ours.
+    /// In our unit.
     pub value: f64,
-    /// Where it is written: the place in [`LabPage::sources`], from 0.
+    /// Its source: the index in [`LabPage::sources`], from 0.
     pub source: usize,
 }
 
 /// A line of figures, each beside a paper's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BesidePapers {
-    /// What is compared.
+    /// The compared measure.
     pub what: String,
     /// Of all figures.
     pub unit: Unit,
@@ -174,7 +174,7 @@ pub struct BesidePapers {
 /// A figure beside a paper's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BesidePaper {
-    /// Of what: a variant, or one by another.
+    /// A variant, or one relative to another.
     pub name: String,
     /// Ours.
     pub ours: Spread,
@@ -189,14 +189,14 @@ pub struct Winners {
     pub names: Vec<String>,
     /// The rows, in the order of the lab's measures.
     pub rows: Vec<WinnersRow>,
-    /// How many runs each column is made of.
+    /// The number of runs in each column.
     pub runs: Vec<usize>,
 }
 
 /// A measure of all cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WinnersRow {
-    /// What is measured.
+    /// The measure.
     pub title: &'static str,
     /// Of all figures.
     pub unit: Unit,
@@ -209,30 +209,30 @@ pub struct WinnersRow {
 pub struct WinnersCell {
     /// The figure, if it was measured.
     pub spread: Option<Spread>,
-    /// How it stands in its row.
+    /// Its standing in its row.
     pub standing: Standing,
-    /// What a paper has.
+    /// A paper's value.
     pub paper: Option<Cited>,
 }
 
-/// How a cell stands in a row.
+/// A cell's standing in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// Better than all others, by more than the runs lie apart.
+    /// Better than all others, by more than the runs' ranges.
     Wins,
-    /// Its range meets the best one's: which of them is better is not known.
+    /// Its range meets the best one's: which of them is better is unknown.
     Ties,
     /// Neither.
     Behind,
 }
 
-/// Lines over time, or through values that were measured.
+/// Lines over time, or through measured values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LineChart {
-    /// What they run along.
+    /// Their x axis.
     pub x: XAxis,
-    /// How high they are.
+    /// Their y axis.
     pub y: YAxis,
     /// At least one, and each has points.
     pub lines: Vec<Line>,
@@ -249,9 +249,9 @@ pub enum XAxis {
         /// Where it ends.
         to: f64,
     },
-    /// The values that were measured, and only those.
+    /// The measured values, and only those.
     Values {
-        /// What they are.
+        /// Their meaning.
         label: &'static str,
         /// In ascending order.
         values: Vec<f64>,
@@ -261,11 +261,11 @@ pub enum XAxis {
 /// The y axis of lines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct YAxis {
-    /// What it is.
+    /// Its meaning.
     pub label: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// Equal ratios the same distance apart; otherwise it begins at 0.
+    /// Whether equal ratios have equal distances; otherwise it begins at 0.
     pub is_log: bool,
     /// A value to draw a thin line at.
     pub reference: Option<f64>,
@@ -283,11 +283,11 @@ impl YAxis {
 pub struct Line {
     /// Its name.
     pub name: String,
-    /// Whose colour it has.
+    /// The protocol of its colour.
     pub protocol: String,
     /// From left to right.
     pub points: Vec<LinePoint>,
-    /// The most runs that a point is made of: a single one has no range.
+    /// The most runs in a point: a single one has no range.
     pub runs: usize,
     /// Where the move ended, in seconds, if the x axis is time.
     pub end: Option<f64>,
@@ -306,7 +306,7 @@ impl Line {
     }
 }
 
-/// A point of a line: x, then the median, the least and the most of the runs. An array, as there are
+/// A point of a line: x, then the median, the least and the most of the runs. An array, because there are
 /// thousands of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LinePoint(pub f64, pub f64, pub f64, pub f64);
@@ -314,11 +314,11 @@ pub struct LinePoint(pub f64, pub f64, pub f64, pub f64);
 /// Bars, from 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BarChart {
-    /// What it shows, for who cannot see it.
+    /// Its meaning, for screen readers.
     pub label: String,
     /// Of all bars.
     pub unit: Unit,
-    /// A value to draw a thin line at.
+    /// A value to mark with a thin line.
     pub reference: Option<f64>,
     /// With a gap between each two; none is empty.
     pub groups: Vec<Vec<Bar>>,
@@ -327,26 +327,26 @@ pub struct BarChart {
 /// A bar.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bar {
-    /// What it is of.
+    /// Its label.
     pub label: String,
-    /// Whose colour it has.
+    /// The protocol of its colour.
     pub protocol: String,
-    /// How long it is.
+    /// Its length.
     pub spread: Spread,
-    /// What a paper has.
+    /// A paper's value.
     pub paper: Option<Cited>,
 }
 
-/// How long moves take against what they cost.
+/// The moves' duration against their cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Frontier {
-    /// What the impact is.
+    /// The kind of impact.
     pub impact: &'static str,
-    /// Where it is good to be.
+    /// The better direction.
     pub better: &'static str,
-    /// Equal ratios the same distance apart on both axes; otherwise both begin at 0.
+    /// Whether equal ratios have equal distances on both axes; otherwise both begin at 0.
     pub is_log: bool,
-    /// What the axes cover.
+    /// The axes' ranges.
     pub reach: Reach,
     /// The variants, or policies.
     pub points: Vec<FrontierPoint>,
@@ -357,9 +357,9 @@ pub struct Frontier {
 pub struct FrontierPoint {
     /// Its name.
     pub name: String,
-    /// Whose colour it has.
+    /// The protocol of its colour.
     pub protocol: String,
-    /// Whether it is what the others differ from: drawn larger.
+    /// Whether the others are variations of it: drawn larger.
     pub is_plain: bool,
     /// How long the move took.
     pub seconds: Spread,
@@ -367,7 +367,7 @@ pub struct FrontierPoint {
     pub impact: Spread,
 }
 
-/// What both axes cover: the least and the most.
+/// The ranges of both axes: the least and the most.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reach {
     /// Of durations.
@@ -377,7 +377,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// What covers all these points, and an impact of 1.
+    /// The ranges of all these points, and an impact of 1.
     pub(super) fn of(points: &[FrontierPoint]) -> Option<Reach> {
         let wider = |[low, high]: [f64; 2], spread: &Spread| [low.min(spread.min), high.max(spread.max)];
         let first = points.first()?.seconds.min;

@@ -1,7 +1,7 @@
-//! The lab's report as one HTML page: what it shows is [`LabPage`], one JSON document in the page, and the
+//! The lab's report as one HTML page: its content is [`LabPage`], one JSON document in the page, and the
 //! page's script draws it. No network, light and dark, and readable without a pointer.
 //!
-//! Here it is decided what is shown and what it is called; how it looks is the business of `assets/lab.js`,
+//! The content and its names are decided here; its look is decided by `assets/lab.js`,
 //! `assets/charts.js` and `assets/lab.css`.
 
 mod across;
@@ -36,12 +36,12 @@ pub fn page(results: &Results) -> String {
 }
 
 impl LabPage {
-    /// What is shown of these results.
+    /// The page's content for these results.
     pub fn of(results: &Results) -> LabPage {
         let mut sources = Sources::default();
         let all = results.scenes();
         let (mut scenes, mut across) = (Vec::new(), Vec::new());
-        // In the page's order, in which the sources are numbered.
+        // In the page's order, by which the sources are numbered.
         if let Some((first, others)) = all.split_first() {
             let sections = scene::primary(results, first, &mut sources);
             scenes.push(SceneSections { title: first.title(), sections });

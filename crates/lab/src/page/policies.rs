@@ -1,11 +1,11 @@
-//! How long a move takes against what clients feel of it: of each variant, and of each policy.
+//! A move's duration against its effect on clients: of each variant, and of each policy.
 
 use super::data::{Frontier, FrontierPoint, Part, Reach, Section};
 use crate::cell::Scene;
 use crate::measures::{Measure, named};
 use crate::results::{CellRuns, Results};
 
-/// What a policy's panels show: the measure, what it is called, and where it is good to be.
+/// A policy's panels: the measure, its title, and the better direction.
 const PANELS: [(&str, &str, &str); 2] = [
     ("during", "throughput during the move / before", "up and left"),
     ("p99", "99th percentile of reads during / before", "down and left"),
@@ -21,7 +21,7 @@ fn point(cell: &CellRuns, name: String, is_plain: bool, measure: &Measure) -> Op
     })
 }
 
-/// Every variant of the scene, under the policy that they are compared under.
+/// Every variant of the scene, under the policy of their comparison.
 pub(super) fn variants(results: &Results, scene: &Scene) -> Option<Section> {
     let of = |cell: &CellRuns| {
         let variant = &cell.cell.variant;
@@ -40,7 +40,7 @@ pub(super) fn variants(results: &Results, scene: &Scene) -> Option<Section> {
     )
 }
 
-/// Panels for each variant that was measured under several policies, all of a kind on the same axes.
+/// Panels for each variant measured under several policies, all of a kind on the same axes.
 pub(super) fn policies(results: &Results, scene: &Scene) -> Option<Section> {
     let groups = results.by_policy(scene);
     let points = |cells: &[&CellRuns], key: &str| -> Vec<FrontierPoint> {

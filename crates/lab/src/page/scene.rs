@@ -1,4 +1,4 @@
-//! One scene's pictures: what every protocol did under the same load.
+//! One scene's pictures: every protocol under the same load.
 
 use super::beside::{beside_papers, beside_ratios, capitalised};
 use super::data::{Bar, BarChart, Line, LineChart, Meaning, Part, Section, XAxis, YAxis};
@@ -41,7 +41,7 @@ pub(super) fn other(results: &Results, scene: &Scene, sources: &mut Sources) -> 
 
 type Of = fn(&Report, &TimelinePoint) -> Option<f64>;
 
-/// What the x axis of all timelines of these cells covers.
+/// The common x axis of all timelines of these cells.
 fn shown_time(cells: &[&CellRuns]) -> Option<XAxis> {
     let until = until_s(cells);
     let times = cells.iter().flat_map(|cell| series(cell, until, |_, point| Some(point.operations as f64)));
@@ -52,7 +52,7 @@ fn shown_time(cells: &[&CellRuns]) -> Option<XAxis> {
     range.map(|(from, to)| XAxis::Time { from, to })
 }
 
-/// A line for each cell that has anything above 0.
+/// A line for each cell with a value above 0.
 fn over_time(cells: &[&CellRuns], y: YAxis, of: Of) -> Option<Part> {
     let until = until_s(cells);
     let line = |cell: &&CellRuns| {
@@ -150,7 +150,7 @@ fn bars(
 }
 
 fn tracking(cells: &[&CellRuns], scene: &Scene, sources: &mut Sources) -> Vec<Section> {
-    // Only protocols whose source answers are tracked at all.
+    // Only protocols whose source answers are tracked.
     let tracked: Vec<&CellRuns> =
         cells.iter().filter(|cell| cell.reports.iter().any(is_tracked)).copied().collect();
     let memory = YAxis::from_0("MCR and SPH", Unit::Bytes);
@@ -221,7 +221,7 @@ fn ablations(results: &Results, scene: &Scene, sources: &mut Sources) -> Option<
     )
 }
 
-/// What the changes of the scene's variants mean, each once.
+/// The meanings of the changes in the scene's variants, each once.
 fn meanings(results: &Results, scene: &Scene) -> Option<Part> {
     let mut changes: Vec<Meaning> = Vec::new();
     for (change, meaning) in results.compared(scene).flat_map(|cell| cell.cell.variant.meanings()) {

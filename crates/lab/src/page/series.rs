@@ -4,10 +4,10 @@ use crate::results::CellRuns;
 use sidle_bench::report::{Report, TimelinePoint, WINDOW_MS};
 use sidle_bench::spread::Spread;
 
-/// How much of the time before and after the move is shown.
+/// The time shown before and after the move.
 const MARGIN_S: f64 = 1.5;
 
-/// For each window the spread over the runs. A window that fewer than half of the runs have is left out.
+/// For each window the spread over the runs. A window in fewer than half of the runs is left out.
 pub(super) fn series(
     cell: &CellRuns,
     until_s: f64,
@@ -37,7 +37,7 @@ pub(super) fn series(
     series
 }
 
-/// Until when the timelines of these cells are shown: the end of the slowest move, and the margin.
+/// The end of these cells' timelines: the end of the slowest move, and the margin.
 pub(super) fn until_s(cells: &[&CellRuns]) -> f64 {
     let ends = cells.iter().filter_map(|cell| cell.spread(|report| report.seconds));
     ends.map(|seconds| seconds.median).fold(0.0, f64::max) + MARGIN_S

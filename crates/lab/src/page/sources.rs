@@ -1,5 +1,5 @@
-//! Where the papers' figures on the page are written: each source once, numbered in the order that they are
-//! cited.
+//! The sources of the papers' figures on the page: each once, numbered in the order of
+//! citation.
 
 use super::data::Cited;
 use crate::papers::PaperFigure;
@@ -9,7 +9,7 @@ use crate::papers::PaperFigure;
 pub(super) struct Sources(Vec<&'static str>);
 
 impl Sources {
-    /// A value that a source has.
+    /// A source's value.
     pub(super) fn cite(&mut self, value: f64, source: &'static str) -> Cited {
         let known = self.0.iter().position(|known| *known == source);
         let source = known.unwrap_or_else(|| {
@@ -24,7 +24,7 @@ impl Sources {
         figure.map(|figure| self.cite(figure.value, figure.source))
     }
 
-    /// All of them; a [`Cited`] names its place.
+    /// All of them; a [`Cited`] names its index.
     pub(super) fn into_list(self) -> Vec<&'static str> {
         self.0
     }

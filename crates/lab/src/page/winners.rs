@@ -1,4 +1,4 @@
-//! Who wins on what: one row for each measure, one column for each protocol.
+//! The winners: one row for each measure, one column for each protocol.
 
 use super::beside::beside_ratios;
 use super::data::{Part, Section, Standing, Winners, WinnersCell, WinnersRow};
@@ -9,16 +9,16 @@ use crate::papers::paper;
 use crate::results::{CellRuns, Results};
 use sidle_bench::spread::Spread;
 
-/// How each of some spreads stands.
+/// The standing of each of some spreads.
 fn standings(spreads: &[Option<Spread>], better: Better) -> Vec<Standing> {
     let value = |spread: &Spread| if better == Better::Higher { -spread.median } else { spread.median };
     let best = spreads.iter().flatten().min_by(|a, b| value(a).total_cmp(&value(b)));
-    // Alone nobody is better than anybody.
+    // A single one is better than no other.
     let Some(best) = best.filter(|_| spreads.iter().flatten().count() > 1) else {
         return vec![Standing::Behind; spreads.len()];
     };
     let meets = |spread: &Option<Spread>| spread.is_some_and(|spread| spread.overlaps(best));
-    // One run has no range: nothing can be said of what another run would have given.
+    // One run has no range: what another run would have shown is unknown.
     let is_alone = spreads.iter().filter(|spread| meets(spread)).count() == 1 && best.runs > 1;
     let standing = |spread: &Option<Spread>| match (meets(spread), is_alone) {
         (true, true) => Standing::Wins,

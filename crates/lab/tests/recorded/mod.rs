@@ -1,9 +1,9 @@
-//! The recorded lab, six runs of 5,000 records, and what its page shows.
+//! The recorded lab, six runs of 5,000 records, and its page's content.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 #![allow(dead_code)] // each test takes what it needs
 
-/// A copy of its folder, which a test may spoil.
+/// A copy of its folder, for a test to spoil.
 pub(crate) fn recorded() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let from = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded_lab");
@@ -20,7 +20,7 @@ pub(crate) fn shown(page: &str) -> serde_json::Value {
     serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
 }
 
-/// HTML without its markup, in words.
+/// HTML without its markup, as words.
 pub(crate) fn text_of(html: &str) -> String {
     let mut text = String::new();
     let mut is_tag = false;

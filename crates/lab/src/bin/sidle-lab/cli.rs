@@ -1,4 +1,4 @@
-//! The command line: what each subcommand takes, and what its help says.
+//! The command line: each subcommand's arguments and help.
 
 use crate::compare::CompareArguments;
 use crate::demo::{self, LabDemoArguments};

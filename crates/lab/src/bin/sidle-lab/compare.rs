@@ -10,7 +10,7 @@ use sidle_lab::measures::{ABSOLUTE, MEASURES, Measure, named};
 use sidle_lab::{Compared, ComparedCell, Comparison, Folder, LabFile, Results, compare};
 use std::path::PathBuf;
 
-/// Compared where nothing else is asked for: throughput and latency, in ratios to before the move, and how
+/// The default measures: throughput and latency, in ratios to before the move, and how
 /// long it takes.
 const USUAL: [&str; 8] = ["during", "worst", "after", "p50", "p99", "after_p50", "after_p99", "seconds"];
 const ALL: &str = "all";
@@ -45,14 +45,14 @@ fn names() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(MEASURES.iter().map(|measure| measure.key).chain([ALL]))
 }
 
-/// A cell with its figures: those of its own size, and those that are held against the limit.
+/// A cell with its figures: those for its size, and those held against the limit.
 struct Figures<'c> {
     cell: &'c ComparedCell,
     absolute: Vec<Compared>,
     figures: Vec<Compared>,
 }
 
-/// How many figures agree, of how many that say anything; and how many of those other runs might tell
+/// How many figures agree, of how many meaningful ones; and how many of those other runs might decide
 /// otherwise.
 struct Agreement {
     agree: usize,
@@ -132,8 +132,8 @@ fn print_tables(
     }
 }
 
-/// Everything that the tables say, for programs. Figures are in the unit that they are measured in, not in
-/// the one that people read.
+/// The contents of the tables, for programs. Figures are in the unit of measurement, not in
+/// the one for people.
 fn as_json(
     arguments: &CompareArguments,
     comparison: &Comparison,
@@ -182,7 +182,7 @@ fn read(folders: &[PathBuf]) -> Result<Vec<Results>, Failure> {
     folders.iter().map(read).collect()
 }
 
-/// What a lab ran on.
+/// A lab's machine.
 fn on(lab: &LabFile) -> String {
     match &lab.settings.modelled {
         Some(on) => format!("modelled machines: {}", on.machines),
@@ -198,7 +198,7 @@ fn title(cell: &ComparedCell) -> String {
     format!("{}: {} and {}", cell.cell().title(), runs[0], runs[1])
 }
 
-/// The first figures say on what the others stand; only those are held against the limit.
+/// The first figures show what the others stand on; only the others are held against the limit.
 fn table(absolute: &[Compared], figures: &[Compared], within: f64) -> Table {
     let right = |heading| (heading, Align::Right);
     let mut table =

@@ -1,7 +1,7 @@
-//! The `sidle-lab` program: every protocol under many loads, on this machine or on modelled ones. What it
-//! measures are nodes and demonstrations that it starts from its own file, so it needs no other program.
+//! The `sidle-lab` program: every protocol under many loads, on this machine or on modelled ones. It measures
+//! nodes and demonstrations that it starts from its own file, so it needs no other program.
 
-// A program at the edge: it reads clocks, files and the environment.
+// A program at the edge reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod cli;
@@ -18,7 +18,7 @@ use cli::{Cli, Command};
 use sidle_cli::{exit, server};
 use std::process::ExitCode;
 
-/// Nodes are measured as the program `sidle` runs them.
+/// Nodes are measured as `sidle` runs them.
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,4 +1,4 @@
-//! `sidle-lab demo --modelled`: a demonstration on machines that are not there.
+//! `sidle-lab demo --modelled`: a demonstration on machines that do not exist.
 
 use clap::Args;
 use sidle_bench::demo::{DemoError, DemoOptions};
@@ -60,10 +60,10 @@ pub(crate) fn run(
     })
 }
 
-/// Whether modelled machines can do what is asked for.
+/// Checks that modelled machines support these options.
 ///
 /// # Errors
-/// What they have instead.
+/// The options that they support instead.
 pub(crate) fn check(options: &DemoOptions) -> Result<(), Failure> {
     let only = |what: &str| Failure::wrong_line(format!("modelled machines have {what} only"));
     if options.pacing != Pacing::Closed {
@@ -120,7 +120,7 @@ fn plan(
     })
 }
 
-/// A share as `--cpus` would give it to a process.
+/// A share as `--cpus` gives it to a process.
 fn limit(machine: &mut Machine, processors: f64) {
     machine.quota = Some(Share::of(processors));
 }
@@ -128,7 +128,7 @@ fn limit(machine: &mut Machine, processors: f64) {
 /// A name or a file of machines that can be modelled.
 ///
 /// # Errors
-/// What there is instead, or what of the file does not do.
+/// The known names, or what is wrong with the file.
 pub(crate) fn known(text: &str) -> Result<String, String> {
     machines(text)?.check().map_err(|error| error.to_string())?;
     Ok(text.to_owned())
@@ -160,7 +160,7 @@ fn costs(
         };
         return serde_json::from_slice(&json).map_err(|error| refused(path, &another(error)));
     }
-    // It takes minutes: that it can be kept is found out before.
+    // It takes minutes: that it can be saved is checked before.
     let kept = file.map(OutputFile::to_write).transpose()?;
     terminal.say("measuring what work takes on this machine");
     let costs = calibrate::costs(options, terminal, stop).map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! `sidle-lab peers`: what a request costs a server's processor, Sidle's and Redis's, in one run.
+//! `sidle-lab peers`: a request's processor cost on Sidle's server and on Redis's, in one run.
 
 use clap::Args;
 use sidle_bench::limits::{
@@ -62,7 +62,7 @@ pub(crate) struct PeersArguments {
 }
 
 impl PeersArguments {
-    /// Checks what this program itself needs, and the two servers beside it.
+    /// Checks the needs of this program and of the two servers.
     pub(crate) fn check(&self, budget_bytes: u64) -> Result<(), Failure> {
         let deepest = self.depths.iter().max().copied().unwrap_or(1);
         let size = LoadSize {

@@ -1,5 +1,5 @@
-//! `sidle-lab run`, `figures` and `report`: every protocol under every workload, again and again, and the
-//! papers' figures from what came out.
+//! `sidle-lab run`, `figures` and `report`: every protocol under every workload, many times, and the
+//! papers' figures from the results.
 
 use crate::modelled;
 use clap::Args;
@@ -100,7 +100,7 @@ struct ModelArguments {
 }
 
 impl ModelArguments {
-    /// Checks a load that is made for real, or the part of it that is in memory where machines are modelled.
+    /// Checks a real load, or, for modelled machines, the part of it that is in memory.
     fn check(&self, size: LoadSize, budget_bytes: u64) -> Result<(), Failure> {
         let checked = match self.modelled {
             Some(_) => size.check_modelled(self.sample, budget_bytes),
@@ -158,7 +158,7 @@ fn node_cpu(text: &str) -> Result<f64, String> {
 }
 
 impl RunArguments {
-    /// How large the load of a cell is.
+    /// The size of a cell's load.
     fn size(&self, value_bytes: usize) -> LoadSize {
         let underway = u64::from(self.clients);
         LoadSize { records: self.records, key_bytes: self.key_bytes, value_bytes, underway }
@@ -166,7 +166,7 @@ impl RunArguments {
 }
 
 impl RunArguments {
-    /// Checks what would be run, against `budget_bytes` of memory, so that a lab of hours does not find out
+    /// Checks the runs against `budget_bytes` of memory, so that a lab of hours does not fail
     /// in its middle.
     ///
     /// # Errors
@@ -319,7 +319,7 @@ fn print_drawn(folder: &Folder, results: &Results) {
     println!("{}", shown(PAGE_FILE));
 }
 
-/// What is said at the end, and the exit status.
+/// The final message, and the exit status.
 fn verdict(outcome: &LabOutcome, out: &OutArguments) -> Result<(), Failure> {
     let folder = out.out.display();
     let mut summary = format!("{} made, {} found", counted(outcome.made, "run"), outcome.found);
@@ -331,7 +331,7 @@ fn verdict(outcome: &LabOutcome, out: &OutArguments) -> Result<(), Failure> {
             &format!(", {} not made since a file of their name is in the way", outcome.in_the_way.len());
     }
     if outcome.left > 0 {
-        // Without --fresh: that would throw away what is there.
+        // Without --fresh: that would remove the present runs.
         let message = format!(
             "interrupted: {summary}, {} left. The same command, without --fresh, goes on in {folder}",
             outcome.left

@@ -1,4 +1,4 @@
-//! Command lines that are wrong.
+//! Wrong command lines.
 
 use crate::cli::{Cli, Command};
 use crate::demo;
@@ -86,7 +86,7 @@ fn wrong_lines_are_refused_with_what_would_do() {
     flags.assert_wrong_lines_are_refused();
 }
 
-/// Parses a command line and checks it as far as is done before anything runs.
+/// Parses a command line and checks it as before a run.
 fn check(line: &[&str]) -> Result<(), Failure> {
     let parsed = Cli::try_parse_from(["sidle-lab"].iter().chain(line)).map_err(|error| unparsed(&error))?;
     match parsed.command {
