@@ -1,8 +1,8 @@
-//! Holds what peers send, and what the record holds, to [`limits`](crate::limits).
+//! Checks peers' messages, and the record, against [`limits`](crate::limits).
 //!
-//! Lists are cut off while they are read, so that reading a text costs no more than its bytes. Texts and
-//! numbers are checked once the whole is read, before anybody sees it. What is committed is checked by the
-//! same code that reads it at the next start.
+//! Lists are cut off during parsing, so that parsing a text costs no more than its bytes. Texts and numbers
+//! are checked once all of it is parsed, before anything uses it. A commit is checked by the code that reads
+//! it at the next start.
 
 mod lists;
 
@@ -47,7 +47,7 @@ pub enum OutOfBounds {
         /// The limit.
         most: u64,
     },
-    /// A value is none that is ever sent.
+    /// A value that is never sent.
     #[error("'{field}' {what}")]
     Form {
         /// The field.
@@ -79,7 +79,7 @@ fn numbers(fields: &[(&'static str, u64)]) -> Checked {
     fields.iter().try_for_each(|&(field, value)| number(field, value))
 }
 
-/// As much of a text as may be sent or written down.
+/// As much of a text as may be sent or stored.
 pub(crate) fn clipped(text: String, most: usize) -> String {
     const CUT: &str = " [...]";
     if text.len() <= most {
@@ -88,7 +88,7 @@ pub(crate) fn clipped(text: String, most: usize) -> String {
     format!("{}{CUT}", &text[..text.floor_char_boundary(most - CUT.len())])
 }
 
-/// What can be held to the limits.
+/// A value that can be checked against the limits.
 pub(crate) trait Bounded {
     /// Which limit it breaks, if any.
     fn check_bounds(&self) -> Checked;
@@ -253,7 +253,7 @@ impl Bounded for PrepareRefusal {
 }
 
 impl PrepareRefusal {
-    /// With as much of its reason as may be sent.
+    /// Cuts its reason to what may be sent.
     pub(crate) fn clipped(self) -> PrepareRefusal {
         match self {
             PrepareRefusal::SourceUnreachable { error } => {
@@ -279,7 +279,7 @@ impl Bounded for Progress {
 }
 
 impl Progress {
-    /// With as much of its reason as may be sent.
+    /// Cuts its reason to what may be sent.
     pub(crate) fn clipped(self) -> Progress {
         Progress { stalled: self.stalled.map(|why| clipped(why, MAX_REASON_BYTES)), ..self }
     }

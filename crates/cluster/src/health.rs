@@ -1,4 +1,4 @@
-//! Which members are suspected: as the coordinator tells every node, and as one node knows it.
+//! Which members are suspected: as the coordinator reports it to every node, and as one node knows it.
 
 use crate::bounds;
 use serde::{Deserialize, Serialize};
@@ -19,16 +19,16 @@ pub struct Health {
 /// The members that are not well, as one node knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suspects {
-    /// By the coordinator's word.
+    /// As the coordinator reports.
     pub by_coordinator: BTreeSet<NodeId>,
-    /// By this node's own experience only.
+    /// Only as this node has found out.
     pub by_this_node: BTreeSet<NodeId>,
 }
 
 impl Health {
-    /// A fingerprint of the content. A heartbeat names the one that its node knows, so that the list travels
-    /// only when it has changed. It depends on nothing else: a new coordinator need not know what an earlier
-    /// one told. Never 0, which stands for a node that knows nothing yet.
+    /// A fingerprint of the content. A heartbeat names the one that its node knows, so the list is sent only
+    /// when it has changed. It depends on nothing else: a new coordinator need not know what an earlier one
+    /// sent. Never 0, which stands for a node that knows nothing yet.
     pub fn fingerprint(&self) -> u64 {
         // FNV-1a.
         const BASIS: u64 = 0xcbf2_9ce4_8422_2325;

@@ -26,7 +26,7 @@ pub struct ParseHostPortError {
 }
 
 impl ParseHostPortError {
-    /// With as much of the text as any address has.
+    /// Keeps as much of the text as any address has.
     fn new(text: &str, why: &'static str) -> ParseHostPortError {
         let shown = &text[..text.floor_char_boundary(MAX_HOST_BYTES + ":65535".len())];
         ParseHostPortError { text: shown.to_owned(), why }
@@ -66,8 +66,8 @@ impl HostPort {
         self.port
     }
 
-    /// The address as Redis writes it where clients are told where a node is: an IPv6 address without
-    /// brackets. Clients cut at the last colon.
+    /// The address as Redis writes it where clients are sent to a node: an IPv6 address without brackets.
+    /// Clients cut at the last colon.
     pub fn unbracketed(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }

@@ -1,8 +1,8 @@
 //! Tablet map, coordinator and node agent state machines, without input or output.
 //!
 //! The coordinator owns the [`TabletMap`], the membership and the [migrations](MigrationRecord), and commits
-//! every change to a [`MetaStore`] before it acts on it. Each node speaks to it through a node agent, in
-//! [control messages](ControlMessage).
+//! every change to a [`MetaStore`] before it acts on it. A node agent on each node exchanges [control
+//! messages](ControlMessage) with it.
 
 mod agent;
 mod bounds;

@@ -1,8 +1,7 @@
-//! How much of everything there may be: in a message, in the coordinator's record, in the memory of either
-//! side.
+//! The bounds on everything: in a message, in the coordinator's record, in the memory of either side.
 //!
-//! What a peer sends is held to these limits while it is read (`bounds`), so that nothing larger is ever kept
-//! or committed.
+//! Peers' messages are checked against these limits during parsing (`bounds`), so that nothing larger is ever
+//! kept or committed.
 
 /// The largest message, in bytes. The largest that is sent, a status of [`MAX_NODES`] nodes and
 /// [`MAX_TABLETS`] tablets, is smaller.
@@ -14,9 +13,9 @@ pub const MAX_NODE_MESSAGE_BYTES: usize = 64 << 10;
 /// How many members a cluster has at most.
 pub const MAX_NODES: usize = 1_000;
 
-/// How many members may have been down for
-/// [`IDLE_FORGOTTEN_AFTER_US`](crate::timing::IDLE_FORGOTTEN_AFTER_US) while they own nothing; of more, those
-/// that have been silent for longest are forgotten.
+/// How many members that own nothing may have been down for
+/// [`IDLE_FORGOTTEN_AFTER_US`](crate::timing::IDLE_FORGOTTEN_AFTER_US). Beyond that, the longest silent ones
+/// are forgotten.
 pub const MAX_IDLE_DOWN: usize = 64;
 
 /// How many tablets a map has at most.
@@ -31,11 +30,11 @@ pub const HISTORY: usize = 64;
 /// How many migrations may be under way or queued.
 pub const MAX_UNFINISHED: usize = 64;
 
-/// Of how many nodes the coordinator knows at most which process joined last: the members, the source, the
-/// target and the asker of every migration, and members that were forgotten since somebody joined.
+/// For how many nodes at most the coordinator knows which process joined last: the members, every migration's
+/// source, target and requester, and members forgotten since the last join.
 pub const MAX_STARTS: usize = 2 * MAX_NODES + 3 * (HISTORY + MAX_UNFINISHED);
 
-/// How many migrations a node keeps something for, those included whose end it has not heard.
+/// How many migrations a node keeps something for, including those whose end it has not received.
 pub const MAX_HELD: usize = 256;
 
 /// How many parts of a range a refusal names.
@@ -53,11 +52,11 @@ pub const MAX_PROTOCOL_BYTES: usize = 256;
 /// The largest number: epochs, ids, counts. Every reader of JSON takes it, and one more is no overflow.
 pub const MAX_NUMBER: u64 = (1 << 53) - 1;
 
-/// By how much a node's incarnation may grow from one join to the next: starts that never reached the
-/// coordinator count. Larger leaps would let one mistaken join keep the node out for ever.
+/// By how much a node's incarnation may grow between joins: starts that never reached the coordinator count.
+/// A larger leap would let one mistaken join keep the node out for ever.
 pub const MAX_INCARNATION_LEAP: u64 = 1_000_000;
 
-/// How many client requests a node keeps open, those apart that wait for a migration's end.
+/// How many client requests a node keeps open, without those that wait for a migration's end.
 pub const MAX_OPEN_REQUESTS: usize = 64;
 
 /// How many client requests that wait for a migration's end a node keeps open.
@@ -76,5 +75,5 @@ pub const REQUEST_WINDOW: u64 = 256;
 /// How many messages may wait to be sent. Beyond it the oldest are dropped, as a link may drop them.
 pub const MAX_TRANSMIT: usize = 4_096;
 
-/// How many events may wait to be taken. A driver that takes them after every input never comes near it.
+/// How many events may wait to be taken. A driver that takes them after every input stays far below.
 pub const MAX_EVENTS: usize = 65_536;

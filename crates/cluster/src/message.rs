@@ -1,9 +1,8 @@
-//! What the coordinator and the nodes say to each other, as JSON in control frames.
+//! Messages between the coordinator and the nodes, as JSON in control frames.
 //!
-//! Every message names the incarnation of the node that it comes from or goes to, and everything about a
-//! migration names the migration, so that a late message is recognised and dropped (M9). Every message may be
-//! lost, doubled or late (M10): whoever needs an answer asks again, and an answer is given as often as it is
-//! asked for.
+//! Every message names the incarnation of its node, and everything about a migration names the migration, so
+//! that an outdated message is recognised and dropped (M9). Every message may be lost, doubled or delayed
+//! (M10): a side that needs an answer asks again, and an answer is sent as often as it is asked for.
 
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
@@ -66,7 +65,7 @@ pub enum MessageError {
 }
 
 impl MessageError {
-    /// The reader's error may quote as much as was sent.
+    /// Cuts the reader's error, which may quote all that was sent.
     fn malformed(error: serde_json::Error) -> MessageError {
         const SHOWN_BYTES: usize = 512;
         MessageError::Malformed(clipped(error.to_string(), SHOWN_BYTES))
@@ -90,18 +89,18 @@ impl From<ToNode> for ControlMessage {
 pub struct ToCoordinator {
     /// The sender.
     pub from: NodeId,
-    /// The incarnation that the sender is in.
+    /// The sender's incarnation.
     pub incarnation: Incarnation,
-    /// What it says.
+    /// The message.
     pub body: NodeSays,
 }
 
-/// What a node says to the coordinator.
+/// A node's message to the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeSays {
-    /// Asks to be a member. Repeated until [`CoordinatorSays::Welcome`], which is
-    /// seldom after [`CoordinatorSays::JoinRefused`].
+    /// Asks to be a member. Repeated until [`CoordinatorSays::Welcome`], at longer intervals after
+    /// [`CoordinatorSays::JoinRefused`].
     Join {
         /// Where clients reach the node.
         client_addr: HostPort,
@@ -116,7 +115,7 @@ pub enum NodeSays {
         #[serde(default = "Speaks::unsaid", skip_serializing_if = "Speaks::is_unsaid")]
         speaks: Speaks,
     },
-    /// The node lives.
+    /// The node is running.
     Heartbeat(Heartbeat),
     /// Answers [`CoordinatorSays::Survey`].
     Surveyed {
@@ -137,7 +136,7 @@ pub enum NodeSays {
         /// Why not.
         why: PrepareRefusal,
     },
-    /// How far the target has come, with a migration that runs or a copy that is made before.
+    /// How far the target has come, with a running migration or a copy made before it.
     Progress {
         /// The migration.
         migration: MigrationId,
@@ -151,17 +150,17 @@ pub enum NodeSays {
         /// The final figures.
         progress: Progress,
     },
-    /// The target cannot go on, ever. Repeated until [`CoordinatorSays::Over`]. What has not arrived is lost:
-    /// a target that can hope to go on reports a stall instead.
+    /// The target can never continue. Repeated until [`CoordinatorSays::Over`]. What has not arrived is lost:
+    /// a target that may continue reports a stall instead.
     Broken {
         /// The migration.
         migration: MigrationId,
-        /// Why it cannot go on.
+        /// Why it cannot continue.
         why: String,
     },
-    /// Hands on a client's request. Repeated until [`CoordinatorSays::Reply`].
+    /// Forwards a client's request. Repeated until [`CoordinatorSays::Reply`].
     Request {
-        /// A number that this incarnation of the node gives once.
+        /// A number that this incarnation of the node uses once.
         number: u64,
         /// The oldest number that the node still wants an answer to.
         oldest_open: u64,
@@ -192,7 +191,7 @@ pub struct Heartbeat {
 /// How full a node is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeLoad {
-    /// Keys of what it owns, those that have not arrived yet included.
+    /// Keys of what it owns, including those that have not arrived yet.
     pub keys: u64,
     /// Bytes of memory in use for data.
     pub memory_used_bytes: u64,
@@ -212,7 +211,7 @@ pub struct Survey {
     pub partitions: Vec<PositionRange>,
 }
 
-/// Why a target does not take a range.
+/// Why a target refuses a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrepareRefusal {
@@ -247,10 +246,9 @@ pub struct Progress {
     /// For each partition the first position that has not arrived, or `None` when all of it has.
     #[serde(deserialize_with = "bounds::next")]
     pub next: Vec<Option<Position>>,
-    /// Of a copy made before the freeze: ranges that had changed since they were copied, and were brought up
-    /// to date.
+    /// Of a copy made before the freeze: ranges that had changed since they were copied, and were updated.
     pub changes: u64,
-    /// As many as were left when the source was last heard of.
+    /// Changes that were left in the source's last report.
     pub changes_left: u64,
     /// Why nothing moves at present.
     pub stalled: Option<String>,
@@ -261,17 +259,17 @@ pub struct Progress {
 pub struct ToNode {
     /// The receiver.
     pub to: NodeId,
-    /// The incarnation of the receiver that is meant; any other incarnation drops the message.
+    /// The receiver's incarnation that is meant; any other incarnation drops the message.
     pub incarnation: Incarnation,
-    /// The process that is meant, if not all of that incarnation are: of two that have the same one, that
-    /// which was not let in.
+    /// The process that is meant, if not all of that incarnation: of two with the same one, the one that was
+    /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<StartNumber>,
-    /// What the coordinator says.
+    /// The message.
     pub body: CoordinatorSays,
 }
 
-/// What the coordinator says to a node.
+/// The coordinator's message to a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoordinatorSays {
@@ -287,20 +285,20 @@ pub enum CoordinatorSays {
         /// Why not, and what to do.
         why: String,
     },
-    /// The node cannot be a member yet: an earlier incarnation of it is still heard of. It asks again soon.
+    /// The node cannot be a member yet: its earlier incarnation still sends. It asks again soon.
     JoinLater {
         /// What it waits for.
         why: String,
     },
     /// The coordinator does not know this incarnation of the node: it must join again.
     JoinAgain,
-    /// A later incarnation of the node has joined: this one must serve nothing any more.
+    /// A later incarnation of the node has joined: this one must stop serving.
     Superseded,
     /// Answers a heartbeat.
     Heard {
         /// The epoch of the present map.
         map_epoch: MapEpoch,
-        /// The members' health, where the node does not know it as it is now.
+        /// The members' health, if the node's is outdated.
         #[serde(default)]
         health: Option<Health>,
     },
@@ -323,8 +321,8 @@ pub enum CoordinatorSays {
         /// The migration, with what the source counted.
         record: Box<MigrationRecord>,
     },
-    /// To the source, of a migration that copies before the freeze: serve the range on, mark what changes in
-    /// it, and let the target copy. Repeated until the target is ready.
+    /// To the source, of a migration that copies before the freeze: keep serving the range, mark its changes,
+    /// and let the target copy. Repeated until the target is ready.
     Track {
         /// The migration, counted.
         record: Box<MigrationRecord>,
@@ -369,21 +367,21 @@ pub enum Request {
         /// From now on.
         policy: MigrationPolicy,
     },
-    /// Give a migration up that does not run yet: it is queued or prepared, be it by a copy.
+    /// Give up a migration that does not run yet: it is queued or prepared, even by a copy.
     Cancel {
         /// The migration.
         migration: MigrationId,
     },
-    /// Take a member off the list that is down, owns nothing and takes part in no migration.
+    /// Remove a member from the list that is down, owns nothing and takes part in no migration.
     Forget {
         /// The member.
         node: NodeName,
     },
-    /// Raise the cluster's version as far as all members speak it.
+    /// Raise the cluster's version to the highest that all members speak.
     Upgrade,
     /// Report nodes, tablets and migrations.
     Status,
-    /// The same once a migration is over, or after a while whatever it does then.
+    /// The same once a migration is over, or at the latest after a while.
     AwaitEnd {
         /// The migration.
         migration: MigrationId,
@@ -393,7 +391,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether it changes nothing, so that it may be answered again and late.
+    /// Whether it changes nothing, so that it may be answered again and with delay.
     pub const fn only_looks(&self) -> bool {
         matches!(self, Request::Status | Request::AwaitEnd { .. })
     }
@@ -453,7 +451,7 @@ pub enum Reply {
         /// Its number.
         migration: MigrationId,
     },
-    /// The node is no member any more.
+    /// The node is no longer a member.
     Forgotten {
         /// The node.
         node: NodeId,
@@ -462,7 +460,7 @@ pub enum Reply {
     Upgraded(Upgraded),
     /// Nodes, tablets and migrations.
     Status(Box<StatusReport>),
-    /// Nothing was done, except where the refusal says that this is not known.
+    /// Nothing was done, unless the refusal states that this is unknown.
     Refused(Refusal),
 }
 

@@ -1,4 +1,4 @@
-//! What the coordinator must not forget, and where it writes it down.
+//! What the coordinator must not forget, and where it stores it.
 
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{HISTORY, MAX_TEXT_BYTES};
@@ -10,7 +10,7 @@ use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange, Speaks};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Everything the coordinator keeps. It is committed as a whole, and changes rarely.
+/// Everything the coordinator stores. It is committed as a whole, and changes rarely.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metadata {
@@ -26,8 +26,8 @@ pub struct Metadata {
     pub history: VecDeque<Arc<MigrationRecord>>,
     /// The next migration's number.
     pub next_migration: MigrationId,
-    /// Which process it was that joined last, of each member and of each node that a migration names, in
-    /// order of their ids.
+    /// The process that joined last, for each member and each node that a migration names, in order of their
+    /// ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounds::starts")]
     pub starts: Vec<KnownStart>,
 }
@@ -62,15 +62,15 @@ impl Metadata {
         known.map(|known| known.start)
     }
 
-    /// What the program of a member speaks, as it said when it joined.
+    /// The versions that a member's program speaks, as reported when it joined.
     pub fn speaks_of(&self, node: NodeId) -> Speaks {
         let joined = self.map.node(node).map(|member| member.incarnation);
         let is_it = |known: &&KnownStart| known.node == node && Some(known.incarnation) == joined;
         self.starts.iter().find(is_it).map_or(Speaks::UNSAID, |known| known.speaks)
     }
 
-    /// Notes which process joined as an incarnation of a node, and forgets those of nodes that nothing names
-    /// any more.
+    /// Notes which process joined as an incarnation of a node, and forgets processes of nodes that nothing
+    /// names any more.
     pub(crate) fn note_start(&mut self, noted: KnownStart) {
         let mut starts = std::mem::take(&mut self.starts);
         let is_named = |node: NodeId| {
@@ -98,7 +98,7 @@ impl Metadata {
         self.unfinished().chain(self.history.iter().map(Arc::as_ref))
     }
 
-    /// Makes a migration that runs one that does not, and gives its range back to its source.
+    /// Turns a running migration into one that does not run, and gives its range back to its source.
     pub(crate) fn give_back(&mut self, id: MigrationId) {
         let record = self.map.migration(id).cloned().expect("only a range that was given away is given back");
         self.map = Arc::new(self.map.changed(|map| map.give_back(id)));
@@ -134,8 +134,8 @@ impl Metadata {
     }
 
     /// Whether everything is within its limits, and the migrations stand where their states belong, apart
-    /// from each other and below the next number. (The map checks itself.) Asked of what is about to be
-    /// committed and of what was read at the start alike: nothing is written that could not be read.
+    /// from each other and below the next number. (The map checks itself.) Run before every commit and after
+    /// every load: nothing unreadable is written.
     pub fn check(&self) -> Result<(), MetaError> {
         let beyond = |error| MetaError(format!("the cluster metadata is beyond its limits: {error}"));
         self.check_bounds().map_err(beyond)?;
@@ -167,25 +167,23 @@ impl Metadata {
     }
 }
 
-/// Why metadata could not be read or written; the text says what to do.
+/// Why metadata could not be read or written; the text states what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MetaError(pub String);
 
 /// Where metadata survives the coordinator's process.
 pub trait MetaStore {
-    /// What was committed last, or `None` in a new store. An error when there is something that cannot be
-    /// read: it is never taken for a new store.
+    /// The last commit, or `None` in a new store. Fails if there is something unreadable: it is never taken
+    /// for a new store.
     fn load(&mut self) -> Result<Option<Metadata>, MetaError>;
 
-    /// Replaces the metadata, durably and as a whole, before it returns. After an error the store may hold
-    /// the old or the new metadata, never anything else; the coordinator then acts on neither and commits
-    /// again.
+    /// Replaces the metadata, durably and as a whole, before it returns. After an error the store holds the
+    /// old or the new metadata, nothing else. The coordinator then acts on neither and commits again.
     fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError>;
 
-    /// Makes sure that what was committed last, `metadata`, lies where the next [`MetaStore::load`] looks for
-    /// it: files can be removed while they are open. Writes it there anew if it has gone; the error says why
-    /// that cannot be.
+    /// Ensures that the last commit, `metadata`, is where the next [`MetaStore::load`] looks for it: files
+    /// can be removed while open. Rewrites it there if it is gone; the error states why it cannot.
     fn keep(&mut self, metadata: &Metadata) -> Result<Place, MetaError>;
 }
 
@@ -194,7 +192,7 @@ pub trait MetaStore {
 pub enum Place {
     /// Where it belongs.
     Kept,
-    /// Nowhere; it has been written anew.
+    /// Nowhere; it was rewritten.
     WrittenAnew,
 }
 
@@ -212,7 +210,7 @@ pub struct MemoryMetaStore {
 pub enum CommitFailure {
     /// The metadata is not written.
     NotWritten,
-    /// The metadata is written all the same, as when the error came after the write.
+    /// The metadata is written all the same, as if the error came after the write.
     Written,
 }
 
@@ -222,12 +220,12 @@ impl MemoryMetaStore {
         MemoryMetaStore::default()
     }
 
-    /// Lets every commit fail from now on, or none.
+    /// Makes every commit fail from now on, or none.
     pub fn fail_commits(&mut self, failure: Option<CommitFailure>) {
         self.failing = failure;
     }
 
-    /// Loses everything behind the coordinator's back, as when somebody removes the file.
+    /// Loses everything without the coordinator's knowledge, as if somebody removed the file.
     pub fn lose(&mut self) {
         (self.committed, self.lost) = (None, true);
     }

@@ -1,4 +1,4 @@
-//! What is written down about one migration.
+//! The stored record of one migration.
 
 use crate::Incarnation;
 use crate::bounds;
@@ -8,26 +8,26 @@ use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
 };
 
-/// Where a migration stands. What reads and writes do in each state is said with it.
+/// A migration's state. Each state documents what reads and writes do in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MigrationState {
     /// Waits for an earlier migration that shares a node with it. The source owns the range and serves
     /// everything.
     Queued,
-    /// The source counts and partitions the range, then the target makes room, and where the protocol says so
-    /// takes a copy. The source owns the range and serves everything.
+    /// The source counts and partitions the range, then the target makes room, and takes a copy if the
+    /// protocol copies first. The source owns the range and serves everything.
     Preparing,
-    /// The target owns the range. From the source's freeze on it serves reads and writes of the range; the
-    /// source serves frozen values to those that the target sent there.
+    /// The target owns the range. After the source's freeze it serves the range's reads and writes; the
+    /// source serves frozen values to clients that the target redirects there.
     Running,
-    /// Everything has arrived. The target serves everything; the source gives its copy's memory back.
+    /// Everything has arrived. The target serves everything; the source frees its copy.
     Done,
     /// Given up on request before it ran. The source owns the range and nothing has changed.
     Cancelled,
     /// Given up for a reason. Before it ran: nothing has changed. While it ran: the target owns the range and
-    /// serves what it has; the rest is lost, and `why` says how much. If the source never got to know that it
-    /// ran, it did not: the source owns the range, whole.
+    /// serves what it has; the rest is lost, and `why` states how much. If the source never learnt that it
+    /// ran, it did not: the source owns the whole range.
     Failed {
         /// What happened and what was lost.
         why: String,
@@ -70,39 +70,38 @@ impl std::fmt::Display for MigrationState {
     }
 }
 
-/// How much a migration moves. Brought up to date when the record's state changes; between that, progress is
-/// only in the coordinator's memory.
+/// How much a migration moves. Updated when the record's state changes; in between, progress is only in the
+/// coordinator's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrationCounters {
     /// Records in the range when the source counted them.
     pub records: u64,
     /// Bytes of those records as the log lays them out.
     pub bytes: u64,
-    /// Records that have arrived, repeats by priority pulls and samples not counted twice where the target
-    /// can tell.
+    /// Records that have arrived; repeats by priority pulls and samples count once if the target can
+    /// recognise them.
     pub records_moved: u64,
     /// Bytes of the records that have arrived.
     pub bytes_moved: u64,
-    /// Microseconds that it ran, a copy made before included, as far as the present coordinator process saw
-    /// it run.
+    /// Microseconds that it ran, a copy made before included, while the present coordinator process watched.
     pub elapsed_us: u64,
 }
 
-/// Which request asked for something: a node's incarnation and a number that it gives once.
+/// The request that asked for something: a node's incarnation and a number that it uses once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestKey {
-    /// The node that the request came in through.
+    /// The node that received the request.
     pub node: NodeId,
     /// Its incarnation at the time.
     pub incarnation: Incarnation,
-    /// The number, given once in that incarnation.
+    /// The number, used once in that incarnation.
     pub number: u64,
 }
 
 /// One migration, as it is kept in the metadata and, while it runs, shown in the tablet map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrationRecord {
-    /// Its number, never given twice.
+    /// Its number, never reused.
     pub id: MigrationId,
     /// The protocol's name, with its options: `NAME[,OPTION=VALUE...]`.
     pub protocol: String,
@@ -133,8 +132,8 @@ pub struct MigrationRecord {
     pub counters: MigrationCounters,
     /// The request that started it, so that a repeated request finds it instead of starting another.
     pub requested_by: RequestKey,
-    /// The version that its two nodes write to each other in: the cluster's at the time when their
-    /// incarnations were noted. It stays when the cluster's version is raised meanwhile.
+    /// The version between its two nodes: the cluster's when their incarnations were noted. It stays when the
+    /// cluster's version is raised meanwhile.
     #[serde(default = "ProtocolVersion::unsaid", skip_serializing_if = "ProtocolVersion::is_unsaid")]
     pub version: ProtocolVersion,
 }
@@ -146,7 +145,7 @@ impl MigrationRecord {
         self.map_epoch > MapEpoch(0)
     }
 
-    /// Every incarnation of a node that it names: the source's, the target's, the asker's.
+    /// Every incarnation of a node that it names: of source, target and requester.
     pub fn lives(&self) -> [(NodeId, Incarnation); 3] {
         [
             (self.source, self.source_incarnation),
@@ -165,7 +164,7 @@ impl MigrationRecord {
         self.involves(other.source) || self.involves(other.target)
     }
 
-    /// Whether the partitions are in order and leave nothing of the range out.
+    /// Whether the partitions are in order and cover the whole range.
     pub fn partitions_tile_the_range(&self) -> bool {
         tiles(&self.partitions, self.range) && self.partitions.len() <= MAX_PARTITIONS
     }

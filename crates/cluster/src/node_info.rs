@@ -5,8 +5,8 @@ use crate::limits::MAX_NUMBER;
 use serde::{Deserialize, Serialize};
 use sidle_types::NodeId;
 
-/// One incarnation of a node: larger after every restart. A node that restarts keeps its [`NodeId`] and its
-/// tablets, and has lost what they held; whatever was arranged with an earlier incarnation is void.
+/// One incarnation of a node: larger after every restart. A restarted node keeps its [`NodeId`] and its
+/// tablets, and has lost their content; whatever was arranged with an earlier incarnation is void.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
@@ -17,20 +17,20 @@ impl std::fmt::Display for Incarnation {
     }
 }
 
-/// What tells one process of a node from another that has the same [`Incarnation`], since an older copy of
-/// the data directory was put back: a number drawn at random with every start.
+/// Tells apart two processes of a node with the same [`Incarnation`], as after an older copy of the data
+/// directory was put back: a number drawn at random at every start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StartNumber(pub u64);
 
 impl StartNumber {
-    /// The number made of these random bits, as far as it may be sent.
+    /// The number made of these random bits, reduced to what may be sent.
     pub const fn from_bits(bits: u64) -> StartNumber {
         StartNumber(bits & MAX_NUMBER)
     }
 }
 
-/// A cluster's name for life: 128 random bits, written as 32 hex digits. Nodes refuse to follow the
+/// A cluster's permanent name: 128 random bits, written as 32 hex digits. Nodes refuse to follow the
 /// coordinator of another cluster.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -89,9 +89,9 @@ impl From<ClusterId> for String {
 /// A member of the cluster, as every other member and every client sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
-    /// The node's name for life.
+    /// The node's permanent name.
     pub id: NodeId,
-    /// Which of its incarnations it is in.
+    /// Its present incarnation.
     pub incarnation: Incarnation,
     /// Where clients reach it.
     pub client_addr: HostPort,

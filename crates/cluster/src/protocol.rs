@@ -1,7 +1,6 @@
-//! What the coordinator has to know of a migration protocol. The protocols themselves are none of its
-//! business.
+//! What the coordinator must know of a migration protocol. It does not know the protocols themselves.
 
-/// What the coordinator has to know of a migration protocol.
+/// What the coordinator must know of a migration protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolOutline {
     /// Into how many partitions the range is cut, at most [`MAX_PARTITIONS`](crate::MAX_PARTITIONS).
@@ -12,5 +11,5 @@ pub struct ProtocolOutline {
     pub copies_before_freeze: bool,
 }
 
-/// Reads a protocol's name with its options. The error says what is wrong with it, and what there is.
+/// Reads a protocol's name with its options. The error names what is wrong with it, and the valid choices.
 pub type ReadProtocol = fn(&str) -> Result<ProtocolOutline, String>;

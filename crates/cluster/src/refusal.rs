@@ -1,4 +1,4 @@
-//! Why the coordinator does not do what a client asks.
+//! Why the coordinator refuses a client's request.
 
 use crate::MetaError;
 use crate::bounds::{self, clipped};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sidle_types::words::{count, counted};
 use sidle_types::{MigrationId, PositionRange, ProtocolVersion};
 
-/// A refused request. Nothing was done, except where the text says that this is not known. Nodes are named as
+/// A refused request. Nothing was done, unless the text states that this is unknown. Nodes are named as
 /// `sidle status` shows them: client address and the start of the id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
@@ -24,13 +24,13 @@ pub enum Refusal {
         /// The address.
         name: String,
     },
-    /// The target has not been heard of lately.
+    /// The target has sent nothing lately.
     #[error("the target {node} is down: the coordinator has not heard of it lately")]
     TargetDown {
         /// The target.
         node: String,
     },
-    /// The source has not been heard of lately.
+    /// The source has sent nothing lately.
     #[error("the source {node} is down: the coordinator has not heard of it lately")]
     SourceDown {
         /// The source.
@@ -69,10 +69,10 @@ pub enum Refusal {
         /// Its state.
         state: String,
     },
-    /// Nobody has written such a protocol, or it has no such option.
+    /// No such protocol exists, or it has no such option.
     #[error("{why}")]
     Protocol {
-        /// What is wrong, and what there is.
+        /// What is wrong, and the valid choices.
         why: String,
     },
     /// Too many migrations are waiting.
@@ -90,13 +90,13 @@ pub enum Refusal {
         /// How many there may be.
         limit: usize,
     },
-    /// The node is to be forgotten and is heard of.
+    /// The node to be forgotten still sends.
     #[error("node {node} is up: stop it first, two seconds later it can be forgotten")]
     StillUp {
         /// The node.
         node: String,
     },
-    /// The node is to be forgotten and owns something.
+    /// The node to be forgotten owns something.
     #[error(
         "node {node} owns {}, which `sidle status` lists: move all to another node first; if it cannot be \
          reached any more, start it again with its id, empty, and move all then",
@@ -108,7 +108,7 @@ pub enum Refusal {
         /// How many.
         tablets: usize,
     },
-    /// The node is to be forgotten and takes part in a migration.
+    /// The node to be forgotten takes part in a migration.
     #[error("node {node} takes part in migration {migration}: cancel it, or wait for its end")]
     TakesPart {
         /// The node.
@@ -116,7 +116,7 @@ pub enum Refusal {
         /// The migration.
         migration: MigrationId,
     },
-    /// The node is to be forgotten and runs the coordinator.
+    /// The node to be forgotten runs the coordinator.
     #[error("node {node} runs the coordinator, and cannot be forgotten")]
     Coordinates {
         /// The node.
@@ -139,7 +139,7 @@ pub enum Refusal {
         #[serde(deserialize_with = "bounds::parts")]
         nodes: Vec<String>,
     },
-    /// The migration failed before it ran, for want of memory for instance.
+    /// The migration failed before it ran, for lack of memory for instance.
     #[error("migration {migration} failed before it ran: {why}")]
     NotPrepared {
         /// The migration.
@@ -178,7 +178,7 @@ pub enum Refusal {
         /// How it ended.
         state: String,
     },
-    /// The metadata could not be written. Whether it has been is not known.
+    /// The metadata could not be written. Whether it was is unknown.
     #[error(
         "the coordinator could not write it down ({error}); whether it takes effect is unknown, ask for the status"
     )]
@@ -186,7 +186,7 @@ pub enum Refusal {
         /// The error of the metadata store.
         error: String,
     },
-    /// Nobody answered in time.
+    /// No answer arrived in time.
     #[error("the coordinator did not answer in time; whether it takes effect is unknown, ask for the status")]
     NoAnswer,
     /// The node has too many open requests.
@@ -212,29 +212,29 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether what was asked may have taken effect all the same.
+    /// Whether the request may have taken effect all the same.
     pub const fn is_unclear(&self) -> bool {
         matches!(self, Refusal::NotCommitted { .. } | Refusal::NoAnswer)
     }
 
-    /// The store's error, as much of it as may be sent.
+    /// The store's error, cut to what may be sent.
     pub(crate) fn not_committed(error: &MetaError) -> Refusal {
         Refusal::NotCommitted { error: clipped(error.to_string(), MAX_TEXT_BYTES) }
     }
 }
 
-/// The commands, to be copied, and that there are more where there are.
+/// The commands, ready to copy, and a note if there are more.
 fn commands(parts: &[String], count: usize) -> String {
     let quoted: Vec<String> = parts.iter().map(|part| format!("`{part}`")).collect();
     listed(&quoted, count)
 }
 
-/// The first of so many, and that there are more where there are.
+/// The first of this many, and a note if there are more.
 fn listed(first: &[String], count: usize) -> String {
     first.join(", ") + if count > first.len() { ", ..." } else { "" }
 }
 
-/// So many, before "not".
+/// The count, before "not".
 fn counted_do(number: usize) -> String {
     format!("{} {}", count(number as u64), if number == 1 { "does" } else { "do" })
 }

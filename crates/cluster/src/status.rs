@@ -1,4 +1,4 @@
-//! What `sidle status --json` and `SIDLE.STATUS` tell.
+//! The content of `sidle status --json` and `SIDLE.STATUS`.
 
 use crate::bounds;
 use crate::{ClusterId, HostPort, Incarnation, Tablet};
@@ -34,16 +34,16 @@ pub struct StatusReport {
     pub record_trouble: Option<String>,
 }
 
-/// Whether the coordinator hears of a node.
+/// Whether the coordinator receives messages from a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeState {
-    /// It has been heard of lately.
+    /// It has sent something lately.
     #[serde(rename = "up")]
     Up,
-    /// It has not been heard of since the coordinator started, which is a moment ago.
+    /// It has sent nothing since the coordinator started, a moment ago.
     #[serde(rename = "fail?")]
     Suspected,
-    /// It has not been heard of for too long. It may still serve: nothing is taken from it.
+    /// It has sent nothing for too long. It may still serve: nothing is taken from it.
     #[serde(rename = "fail")]
     Failed,
 }
@@ -61,9 +61,9 @@ impl std::fmt::Display for NodeState {
 /// A member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// The node's name for life.
+    /// The node's permanent name.
     pub id: NodeId,
-    /// Which of its incarnations it is in; larger after every restart, which loses its data.
+    /// Its present incarnation; larger after every restart, which loses its data.
     pub incarnation: Incarnation,
     /// Where clients reach it.
     pub client_addr: HostPort,
@@ -72,16 +72,15 @@ pub struct NodeStatus {
     /// The versions that its program speaks, from the lowest to the highest.
     #[serde(default = "Speaks::unsaid")]
     pub speaks: Speaks,
-    /// Whether the coordinator hears of it.
+    /// Whether the coordinator receives its messages.
     pub state: NodeState,
-    /// Microseconds since it was last heard of, or `null` when the coordinator has not heard of it since it
-    /// started.
+    /// Microseconds since its last message, or `null` if there was none since the coordinator started.
     pub silent_us: Option<u64>,
     /// The epoch of the map that the node was last known to use.
     pub map_epoch: MapEpoch,
-    /// Keys of what it owns, those that have not arrived yet included, as it said last.
+    /// Keys of what it owns, including those that have not arrived yet, as it reported last.
     pub keys: u64,
-    /// Bytes of memory in use for data, as it said last.
+    /// Bytes of memory in use for data, as it reported last.
     pub memory_used_bytes: u64,
     /// The limit of that.
     pub memory_limit_bytes: u64,
@@ -95,7 +94,7 @@ pub struct NodeStatus {
 /// What `SIDLE.UPGRADE` answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upgraded {
-    /// The version that the cluster spoke before; the same where there was nothing to be done.
+    /// The version that the cluster spoke before; the same if nothing had to be done.
     pub before: ProtocolVersion,
     /// The version that it speaks.
     pub version: ProtocolVersion,
@@ -137,20 +136,19 @@ pub struct MigrationStatus {
     pub records_moved: u64,
     /// Bytes of those.
     pub bytes_moved: u64,
-    /// Microseconds that it has run, a copy made before included, as far as the present coordinator process
-    /// saw it run.
+    /// Microseconds that it has run, a copy made before included, while the present coordinator process
+    /// watched.
     pub elapsed_us: u64,
     /// Recent rate; 0 unless it runs or is copied before.
     pub bytes_per_second: u64,
-    /// Microseconds to go at the recent rate; `null` when that cannot be told.
+    /// Microseconds to go at the recent rate; `null` if unknown.
     pub remaining_us: Option<u64>,
-    /// Of a copy made before the freeze: changes at the source since, which had not arrived when it was last
-    /// heard of.
+    /// Of a copy made before the freeze: changes at the source since, which had not arrived at its last
+    /// report.
     pub changes_left: u64,
-    /// Why nothing moves at present, or why it is not known whether anything does: the figures are those of
-    /// before then.
+    /// Why nothing moves at present, or why that is unknown: the figures are then from before.
     pub stalled: Option<String>,
-    /// How far each part of the range has come.
+    /// The progress of each part of the range.
     #[serde(deserialize_with = "bounds::partitions")]
     pub partitions: Vec<PartitionStatus>,
 }

@@ -8,8 +8,8 @@
 //! 4. A running migration's target owns all of its range at the migration's epoch (M1), its source is another
 //!    node, and its partitions tile the range.
 //!
-//! Over the life of a cluster the map epoch grows with every change, and a tablet's epoch with every change
-//! of owner, so that for one position an epoch never names two owners.
+//! Within a cluster the map epoch grows with every change, and a tablet's epoch with every change of owner.
+//! So for one position an epoch never names two owners.
 
 use crate::bounds;
 use crate::migration_record::tiles;
@@ -98,8 +98,7 @@ impl TabletMap {
         TabletMap { version, ..self }
     }
 
-    /// The same map with what a member says of itself in place of what the map knew of it; `None` where it is
-    /// no member.
+    /// The same map with a member's own report in place of what the map had; `None` if it is no member.
     pub fn with_member(&self, node: NodeInfo) -> Option<TabletMap> {
         let index = self.nodes.binary_search_by_key(&node.id, |member| member.id).ok()?;
         let mut map = self.clone();
@@ -112,7 +111,7 @@ impl TabletMap {
         self.version
     }
 
-    /// The map in JSON, for a reader of this version and none later: what it does not know is left out.
+    /// The map in JSON, for a reader of this version at the latest: what it does not know is left out.
     pub fn written_in(&self, version: ProtocolVersion) -> String {
         let json = |map: &TabletMap| serde_json::to_string(map);
         let written = match version > ProtocolVersion::UNSAID {
@@ -217,8 +216,8 @@ impl TabletMap {
         Ok(())
     }
 
-    /// The map after `change`, one epoch later. Panics if the change breaks an invariant: whoever changes the
-    /// map has checked before that the change is possible.
+    /// The map after `change`, one epoch later. Panics if the change breaks an invariant: callers check
+    /// beforehand that the change is possible.
     pub(crate) fn changed(&self, change: impl FnOnce(&mut MapChange<'_>)) -> TabletMap {
         let mut map = self.clone();
         map.epoch = MapEpoch(self.epoch.0 + 1);
@@ -236,7 +235,7 @@ pub(crate) struct MapChange<'m> {
 }
 
 impl MapChange<'_> {
-    /// Adds a member, or replaces what is known of it.
+    /// Adds a member, or replaces its entry.
     pub(crate) fn put_node(&mut self, node: NodeInfo) {
         match self.map.nodes.binary_search_by_key(&node.id, |member| member.id) {
             Ok(index) => self.map.nodes[index] = node,
@@ -244,7 +243,7 @@ impl MapChange<'_> {
         }
     }
 
-    /// Takes a member off the list. It must own nothing and take part in no running migration.
+    /// Removes a member from the list. It must own nothing and take part in no running migration.
     pub(crate) fn remove_node(&mut self, id: NodeId) {
         self.map.nodes.retain(|node| node.id != id);
     }
@@ -271,7 +270,7 @@ impl MapChange<'_> {
         self.map.migrations.insert(index, record);
     }
 
-    /// Gives the range of a running migration back to its source, and takes the migration off the list.
+    /// Gives the range of a running migration back to its source, and removes the migration from the list.
     pub(crate) fn give_back(&mut self, id: MigrationId) {
         let TabletMap { tablets, migrations, .. } = &mut *self.map;
         let record = migrations.iter().find(|record| record.id == id);
@@ -295,8 +294,7 @@ impl MapChange<'_> {
         }
     }
 
-    /// Takes a migration off the list and joins neighbouring tablets of one owner where none of them
-    /// migrates.
+    /// Removes a migration from the list and joins adjacent tablets of one owner where none of them migrates.
     pub(crate) fn finish(&mut self, id: MigrationId) {
         self.map.migrations.retain(|record| record.id != id);
         let TabletMap { tablets, migrations, .. } = &mut *self.map;

@@ -1,4 +1,4 @@
-//! What goes into a node agent and what comes out of it.
+//! The node agent's inputs and outputs.
 
 use crate::limits::{MAX_EVENTS, MAX_TRANSMIT};
 use crate::{
@@ -9,72 +9,70 @@ use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange}
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What happens to a node agent.
+/// An input of a node agent.
 #[derive(Clone, Debug)]
 pub enum AgentInput {
-    /// The connection to the coordinator is made, anew or for the first time.
+    /// A connection to the coordinator is open, anew or for the first time.
     Connected,
-    /// The coordinator said something.
+    /// A message of the coordinator has arrived.
     Message(ToNode),
     /// The time of [`NodeAgent::poll_timeout`](crate::NodeAgent::poll_timeout) has come.
     Timer,
-    /// Every worker uses the map of this epoch and has passed a loop boundary since: what an earlier map let
-    /// it acknowledge is acknowledged. Answers [`AgentEvent::Publish`].
+    /// Every worker uses the map of this epoch and has passed a loop boundary since: it has acknowledged
+    /// whatever an earlier map allowed. Answers [`AgentEvent::Publish`].
     Published(MapEpoch),
-    /// How full the node is; sent along with the next heartbeat.
+    /// How full the node is; sent with the next heartbeat.
     Load(NodeLoad),
-    /// What is wrong with the node's data directory, or that nothing is any more; sent along with every
-    /// heartbeat.
+    /// What is wrong with the node's data directory, or that nothing is any more; sent with every heartbeat.
     Trouble(Option<String>),
-    /// The driver has tried to reach these members, which share one address, while it looked for the
-    /// coordinator: whether it did.
+    /// Whether the driver has reached these members while it looked for the coordinator. They share one
+    /// address.
     Tried(Vec<NodeId>, bool),
     /// A client asks the coordinator for something. Answered by [`AgentEvent::Reply`] with the same number,
     /// the driver's name for the request.
     Request(u64, Request),
 }
 
-/// What the driver is to do, in the order given.
+/// What the driver must do, in the given order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEvent {
-    /// The node is a member. Comes again after a repeated join; [`AgentEvent::Publish`] follows if the map is
-    /// new. The driver keeps the cluster's id with the node's identity.
+    /// The node is a member. Repeated after a repeated join; [`AgentEvent::Publish`] follows if the map is
+    /// new. The driver stores the cluster's id with the node's identity.
     Joined(ClusterId),
-    /// The coordinator does not let the node in, or not yet; it will be asked again.
+    /// The coordinator refuses the node, or does not admit it yet; the agent asks again.
     JoinRefused(String),
-    /// As the source: count the range and cut it, into so many parts at most; then
+    /// As the source: count the range and cut it into at most this many parts; then call
     /// [`Source::surveyed`](crate::Source::surveyed).
     Survey(MigrationId, usize),
     /// As the target: make room and connect to the source, then [`Target::advance`](crate::Target::advance),
-    /// or [`Target::refuse`](crate::Target::refuse). Where the protocol copies before the freeze, the copy
-    /// comes before it is ready.
+    /// or [`Target::refuse`](crate::Target::refuse). If the protocol copies before the freeze, it copies
+    /// before it is ready.
     ///
-    /// It is ready only when the store holds nothing in the range: whatever an earlier [`End::GivenAway`] of
-    /// it still has to discard would be taken for newer than what arrives (M5).
+    /// Report ready only when the store holds nothing in the range. Leftovers of an earlier
+    /// [`End::GivenAway`] would be taken for newer than what arrives (M5).
     Prepare(MigrationId),
-    /// As the source: serve the range on, mark what changes in it, and let the target copy it. Ended by
+    /// As the source: keep serving the range, mark its changes, and let the target copy it. Ended by
     /// [`AgentEvent::StartExport`] if the range is given away, else by [`AgentEvent::Over`].
     Track(MigrationId),
-    /// A migration that this node takes part in is to press so hard from now on.
+    /// Apply this policy to a migration of this node from now on.
     Policy(MigrationId, MigrationPolicy),
-    /// As the source: the next map gives the range away; be ready to freeze and serve it to the target.
+    /// As the source: the next map gives the range away; prepare to freeze it and serve it to the target.
     StartExport(MigrationId),
-    /// As the target: the next map gives the range to this node; be ready to take it.
+    /// As the target: the next map gives the range to this node; prepare to take it.
     StartImport(MigrationId),
-    /// Publish this map to the workers, and answer with [`AgentInput::Published`] when all of them use it.
+    /// Publish this map to the workers; answer [`AgentInput::Published`] when all of them use it.
     ///
-    /// The tablets alone do not say what this node serves: a range of its own with a running migration that
-    /// was not announced by [`AgentEvent::StartImport`] was on its way to an earlier incarnation of the node.
-    /// Its source may not know yet that it is to freeze the range, so nothing of it may be served until the
-    /// migration is over (M1).
+    /// The tablets alone do not define what this node serves. A running migration to this node without an
+    /// [`AgentEvent::StartImport`] was meant for an earlier incarnation. Its source may not know yet that it
+    /// must freeze the range, so nothing of it may be served until the migration is over (M1).
     Publish(Arc<TabletMap>),
-    /// The migration is over, and every worker uses a map without it. Also comes when it never ran, and of
-    /// what the driver has refused. It is dropped when the driver keeps nothing for it any more.
+    /// The migration is over, and every worker uses a map without it. Also follows for a migration that never
+    /// ran or that the driver refused. It is dropped when the driver keeps nothing for it any more.
     Over(MigrationId, End),
-    /// These members are suspected from now on, and no others: the coordinator has not heard of them for too
-    /// long, or this node not of the one that runs the coordinator, and does not reach them.
+    /// Exactly these members are suspected from now on. The coordinator has received nothing from them for
+    /// too long, or this node nothing from the coordinator's node, and does not reach them.
     Suspected(Suspects),
-    /// Another process has joined with this node's identity, later: serve nothing any more and exit.
+    /// A later process has joined with this node's identity: stop serving and exit.
     Superseded,
     /// Answers the request with this number.
     Reply(u64, Reply),
@@ -83,27 +81,26 @@ pub enum AgentEvent {
 /// How a migration has ended for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// As the source: the range was given away, and nobody needs its records any more: give their memory
-    /// back. May come without a [`AgentEvent::StartExport`], when the node was cut off all the while.
+    /// As the source: the range was given away, and nobody needs its records any more: free them. May come
+    /// without a [`AgentEvent::StartExport`], if the node was cut off throughout.
     GivenAway(PositionRange),
     /// As the target: everything has arrived and that is committed; free the tombstones.
     Complete,
-    /// In vain, for this reason. As the source: the range stays, and what was kept for the copy goes. As the
-    /// target: forget what was made ready, a copy included; of an import, what has not arrived never will,
-    /// and is absent from now on. Serve that range, activated or not; the source can answer for nothing in it
-    /// any more.
+    /// Given up, for this reason. As the source: the range stays, and what was kept for the copy goes. As the
+    /// target: forget all preparations, a copy included. What an import has not received never arrives, and
+    /// is absent from now on. Serve that range, activated or not; the source can answer for nothing in it.
     GivenUp(String),
 }
 
 impl End {
-    /// The end of one that came to nothing here. `record`: as the coordinator remembers it.
+    /// The end of a migration that failed here. `record`: as the coordinator remembers it.
     pub(super) fn in_vain(record: Option<&MigrationRecord>) -> End {
         let forgotten = || "the coordinator no longer remembers how it ended".to_owned();
         End::GivenUp(record.map_or_else(forgotten, |record| record.state.to_string()))
     }
 }
 
-/// The agent's messages and events, lent to whatever part of it has something to say.
+/// The agent's messages and events, lent to each of its parts.
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) me: NodeInfo,

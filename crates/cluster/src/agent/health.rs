@@ -1,9 +1,9 @@
 //! What this node knows of the other members' health.
 //!
-//! The coordinator answers heartbeats, and reports in the answer who is suspected when the node does not know
-//! it yet. A node that has received nothing from the coordinator for as long as makes a node suspected judges
-//! by itself until it does: it suspects the node that the coordinator runs on, and whoever it could not reach
-//! while it looked for the coordinator. Who was reached is well, whatever the coordinator reported before.
+//! The coordinator answers heartbeats, and includes who is suspected if the node does not know it yet. A node
+//! that receives nothing for the suspicion timeout judges by itself until the coordinator answers. It then
+//! suspects the coordinator's node, and every node it could not reach while it looked for the coordinator. A
+//! node it reached is well, whatever the coordinator reported before.
 
 use super::event::{AgentEvent, Outbox};
 use crate::timing::SUSPECTED_AFTER_US;
@@ -11,14 +11,14 @@ use crate::{Health, Suspects};
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the agent keeps of it.
+/// The agent's state for it.
 #[derive(Debug)]
 pub(super) struct KnownHealth {
     /// The node that runs the coordinator, once known.
     pub(super) coordinator: Option<NodeId>,
-    /// What the coordinator said last.
+    /// What the coordinator reported last.
     heard: Option<Health>,
-    /// Whether this node reached the others, as far as it has tried since the coordinator fell silent.
+    /// Whether this node reached the others, if it has tried since the coordinator fell silent.
     tried: BTreeMap<NodeId, bool>,
     /// The coordinator's silence counts from here at the earliest.
     since: MonotonicUs,
@@ -37,24 +37,24 @@ impl KnownHealth {
         }
     }
 
-    /// What the next heartbeat says that the node knows.
+    /// The fingerprint for the next heartbeat.
     pub(super) fn fingerprint(&self) -> u64 {
         self.heard.as_ref().map_or(0, Health::fingerprint)
     }
 
-    /// The coordinator reports how the members are.
+    /// Takes in the coordinator's report on the members.
     pub(super) fn heard(&mut self, health: Health) {
         self.coordinator = Some(health.coordinator);
         self.heard = Some(health);
     }
 
-    /// This node has tried to reach these: members that share one address.
+    /// Takes in whether this node reached these members, which share one address.
     pub(super) fn tried(&mut self, nodes: Vec<NodeId>, is_reached: bool) {
         self.tried.extend(nodes.into_iter().map(|node| (node, is_reached)));
     }
 
-    /// Announces who is suspected, if that has changed. This node is not: it knows better. `heard_at`: when
-    /// the coordinator was heard of last.
+    /// Announces the suspected nodes if they have changed. This node never suspects itself. `heard_at`: when
+    /// the coordinator's last message arrived.
     pub(super) fn notice(&mut self, now: MonotonicUs, heard_at: Option<MonotonicUs>, out: &mut Outbox) {
         let is_silent = now.since(heard_at.unwrap_or(self.since)) >= SUSPECTED_AFTER_US;
         if !is_silent {

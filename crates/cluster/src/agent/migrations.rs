@@ -43,7 +43,7 @@ impl<X, I> Migrations<X, I> {
         self.sources.contains_key(&id) || self.targets.contains_key(&id)
     }
 
-    /// Those that the coordinator may still have something to say about.
+    /// Those that the coordinator may still send messages about.
     pub(super) fn held(&self) -> BTreeSet<MigrationId> {
         self.talks().filter(|(_, talk)| talk.is_held()).map(|(id, _)| id).collect()
     }
@@ -128,14 +128,14 @@ impl<X, I> Migrations<X, I> {
         }
     }
 
-    /// When the coordinator is to be told of one of them next.
+    /// When the next report to the coordinator is due.
     pub(super) fn report_due(&self) -> Option<MonotonicUs> {
         let owes = self.talks().any(|(_, talk)| talk.is_held() && talk.owes);
         let reports = self.targets.values().filter(|target| target.talk.is_held());
         reports.filter_map(Target::report_due).chain(owes.then_some(MonotonicUs(0))).min()
     }
 
-    /// Tells the coordinator of each whose time has come.
+    /// Sends the coordinator every report that is due.
     pub(super) fn report(&mut self, now: MonotonicUs, out: &mut Outbox) {
         for (&id, source) in &mut self.sources {
             if std::mem::take(&mut source.talk.owes) && source.talk.is_held() {
@@ -150,12 +150,12 @@ impl<X, I> Migrations<X, I> {
         }
     }
 
-    /// Tells the coordinator of every import, as after a new connection.
+    /// Reports every import to the coordinator, as after a new connection.
     pub(super) fn repeat(&mut self) {
         self.targets.values_mut().for_each(|target| target.talk.owes |= target.reports());
     }
 
-    /// The coordinator says that a migration is over, and which map is the first without it.
+    /// Takes in from the coordinator that a migration is over, and the first map without it.
     pub(super) fn over(&mut self, id: MigrationId, record: Option<MigrationRecord>, map_epoch: MapEpoch) {
         let source = self.sources.get_mut(&id).map(|source| &mut source.talk);
         if let Some(talk) = source.or(self.targets.get_mut(&id).map(|target| &mut target.talk)) {
@@ -163,7 +163,7 @@ impl<X, I> Migrations<X, I> {
         }
     }
 
-    /// Announces the ends that the map in use is new enough for.
+    /// Announces ends whose map is in use.
     pub(super) fn announce_ends(&mut self, published: MapEpoch, out: &mut Outbox) {
         let sources = self.sources.iter_mut().filter_map(|(&id, source)| {
             source.talk.take_end(published).map(|record| (id, source.end(record.as_ref())))
@@ -178,15 +178,14 @@ impl<X, I> Migrations<X, I> {
         self.ended.drain(..self.ended.len().saturating_sub(HISTORY));
     }
 
-    /// Drops those whose end was announced and taken in, and of which nothing is left here.
+    /// Drops those whose end was announced and handled, and of which nothing is left here.
     pub(super) fn drop_ended(&mut self) {
         self.sources.retain(|_, source| source.talk.is_held() || source.view.is_some());
         self.targets.retain(|_, target| target.talk.is_held() || target.import.is_some());
     }
 }
 
-/// A question that is asked again, or a newer map, may name another policy than the one that the driver
-/// knows.
+/// Takes in a policy that the driver does not know yet, from a repeated question or a newer map.
 fn hear(known: Option<&MigrationRecord>, record: &MigrationRecord, out: &mut Outbox) {
     if known.is_some_and(|known| known.policy != record.policy) {
         out.event(AgentEvent::Policy(record.id, record.policy));

@@ -2,26 +2,25 @@
 //!
 //! # Invariants
 //! 1. Maps are published in the order of their epochs, each at most once.
-//! 2. What a map needs is announced before the map: [`AgentEvent::StartExport`] and
-//!    [`AgentEvent::StartImport`] come before the [`AgentEvent::Publish`] of the first map in which the
-//!    migration runs.
-//! 3. What ends with a map is announced after it: a migration's end comes when every worker uses a map
-//!    without it, whatever order the messages came in.
-//! 4. Nothing that was meant for another incarnation of the node, or of a migration with another incarnation
-//!    of it, is acted on (M9).
-//! 5. Every event about a migration comes once, however often its message does (M10).
+//! 2. A map's prerequisites are announced before it: [`AgentEvent::StartExport`] and
+//!    [`AgentEvent::StartImport`] precede the [`AgentEvent::Publish`] of the first map in which the migration
+//!    runs.
+//! 3. A migration's end is announced after the map that ends it: when every worker uses a map without the
+//!    migration, in whatever order the messages came.
+//! 4. A message for another incarnation of the node, or about a migration with one, is ignored (M9).
+//! 5. Every event about a migration comes once, however often its message arrives (M10).
 //!
 //! # Realises
-//! Migration steps 1, 2 and 9 as one node sees them. An answer that the coordinator needs is kept, and given
-//! as often as it is asked for. Heartbeats list the migrations that the node keeps something for, and the
-//! coordinator answers those that are over, so that no lost message leaves anything behind.
+//! Migration steps 1, 2 and 9 at one node. An answer for the coordinator is kept, and sent as often as it is
+//! asked for. Heartbeats list the migrations that the node keeps something for. The coordinator answers those
+//! that are over, so a lost message leaks nothing.
 //!
 //! # Ownership
 //! One thread, the node's control thread. Call [`NodeAgent::handle`] for every input, with
-//! [`AgentInput::Timer`] once [`NodeAgent::poll_timeout`] has passed; after each call take from
-//! [`NodeAgent::poll_event`], in order, and [`NodeAgent::poll_transmit`] until both are empty, then ask for
-//! the timeout anew. While there is no connection to the coordinator the driver drops what is to be sent, and
-//! says [`AgentInput::Connected`] once there is one.
+//! [`AgentInput::Timer`] once [`NodeAgent::poll_timeout`] has passed. After each call drain
+//! [`NodeAgent::poll_event`], in order, and [`NodeAgent::poll_transmit`], then ask for the timeout anew.
+//! Without a connection to the coordinator the driver drops outgoing messages, and reports
+//! [`AgentInput::Connected`] once there is one.
 
 mod event;
 mod health;
@@ -49,12 +48,12 @@ use requests::Requests;
 use sidle_types::{Fill, MapEpoch, MonotonicUs, NodeId, Speaks, fault};
 use std::sync::Arc;
 
-/// The node agent's state machine. See the module's header for its rules and the order of calls. `X`, `I`:
-/// what its driver keeps for each migration as its source and as its target.
+/// The node agent's state machine. The module's header has its rules and the order of calls. `X`, `I`: the
+/// driver's state for each migration as its source and as its target.
 #[derive(Debug)]
 pub struct NodeAgent<X = (), I = ()> {
-    /// The migrations that the node takes part in, lent to the driver: it moves them on, and neither adds nor
-    /// removes any. What it changes is sent to the coordinator with the next input, which then is due.
+    /// The node's migrations, lent to the driver: it advances them, but neither adds nor removes any. Its
+    /// changes are sent to the coordinator with the next input, which is due then.
     pub migrations: Migrations<X, I>,
     start: StartNumber,
     speaks: Speaks,
@@ -75,7 +74,7 @@ pub struct NodeAgent<X = (), I = ()> {
 
 impl<X, I> NodeAgent<X, I> {
     /// The agent of a node in a new incarnation. `start`: drawn at random for this process. `cluster`: the
-    /// one that the node belongs to, if it has been in one.
+    /// node's cluster, if it has one.
     pub fn new(
         now: MonotonicUs,
         me: NodeInfo,
@@ -100,17 +99,17 @@ impl<X, I> NodeAgent<X, I> {
         }
     }
 
-    /// What its program speaks.
+    /// The versions that its program speaks.
     pub const fn speaks(&self) -> Speaks {
         self.speaks
     }
 
-    /// From now on it is the agent of a program that speaks these versions, not those of this build.
+    /// Makes it the agent of a program that speaks these versions, not those of this build.
     pub fn set_speaks(&mut self, speaks: Speaks) {
         self.speaks = speaks;
     }
 
-    /// Takes in what happened.
+    /// Handles an input.
     pub fn handle(&mut self, now: MonotonicUs, input: AgentInput) {
         match input {
             AgentInput::Connected => {
@@ -176,18 +175,18 @@ impl<X, I> NodeAgent<X, I> {
         self.joined
     }
 
-    /// The node that runs the coordinator, as far as known.
+    /// The node that runs the coordinator, if known.
     pub const fn coordinator(&self) -> Option<NodeId> {
         self.health.coordinator
     }
 
-    /// The node that ran the coordinator in an earlier incarnation of this one.
+    /// Sets the node that ran the coordinator in an earlier incarnation of this one.
     pub fn remember_coordinator(&mut self, coordinator: NodeId) {
         self.health.coordinator = Some(coordinator);
     }
 
-    /// What is in hand, in words, each with how many of it there are: nothing when no migration of this node
-    /// and no request is under way.
+    /// What is in hand, in words, each with its count; empty when no migration of this node and no request is
+    /// under way.
     pub fn in_hand(&self) -> impl Iterator<Item = (&'static str, usize)> {
         [
             ("migrations", self.migrations.len()),
@@ -212,7 +211,7 @@ impl<X, I> NodeAgent<X, I> {
         ]
     }
 
-    /// When the coordinator was heard of last.
+    /// When the coordinator's last message arrived.
     pub const fn last_heard(&self) -> Option<MonotonicUs> {
         self.heard_at
     }
@@ -220,7 +219,7 @@ impl<X, I> NodeAgent<X, I> {
     fn message(&mut self, now: MonotonicUs, message: ToNode) {
         let is_mine = (message.to, message.incarnation) == self.out.identity()
             && message.start.is_none_or(|start| start == self.start);
-        // What a coordinator on this node says comes without having been read from a text.
+        // A message of a coordinator on this node arrives unparsed, so its bounds are checked here.
         if !is_mine || message.check_bounds().is_err() {
             return;
         }
@@ -271,7 +270,7 @@ impl<X, I> NodeAgent<X, I> {
         }
     }
 
-    /// Whether the program speaks the version of the map's cluster. If not, the map is not taken: its
+    /// Whether the program speaks the version of the map's cluster. If not, the map is refused: its
     /// coordinator should not have let the node in.
     fn speaks_of(&mut self, map: &TabletMap) -> bool {
         let why = self.speaks.why_not(map.version());
@@ -295,7 +294,7 @@ impl<X, I> NodeAgent<X, I> {
         if self.map_epoch() >= map.epoch() && !fault!(OlderMapAdopted) {
             return;
         }
-        // Of a true map every one is known: the node was asked before it ran.
+        // A true map has no unknown one: the node was asked before it ran.
         let is_unknown =
             |record: &&MigrationRecord| self.is_mine(record) && !self.migrations.holds(record.id);
         let unknown = map.migrations().iter().filter(is_unknown).count();
@@ -313,7 +312,7 @@ impl<X, I> NodeAgent<X, I> {
         if self.published < epoch && epoch <= self.map_epoch() {
             self.published = epoch;
             self.migrations.announce_ends(epoch, &mut self.out);
-            // The coordinator repeats the map until it hears that it is in use.
+            // The coordinator repeats the map until the node reports it in use.
             self.next_beat = now;
         }
     }
@@ -328,7 +327,7 @@ impl<X, I> NodeAgent<X, I> {
         self.map.as_ref().map_or(MapEpoch(0), |map| map.epoch())
     }
 
-    /// Joins or shows a heartbeat, when it is time to.
+    /// Sends a join or a heartbeat if one is due.
     fn beat(&mut self, now: MonotonicUs) {
         if now < self.next_beat {
             return;

@@ -18,8 +18,8 @@ struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Whether it waits for a migration's end. Such requests may take seconds, and have an account of their
-    /// own: they hold up neither the others' places nor their numbers.
+    /// Whether it waits for a migration's end. Such requests may take seconds, and are counted apart: they
+    /// take neither the others' places nor their numbers.
     const fn waits(&self) -> bool {
         matches!(self.request, Request::AwaitEnd { .. })
     }
@@ -30,7 +30,7 @@ impl OpenRequest {
     }
 }
 
-/// All of them, by the numbers that the coordinator knows them by.
+/// All of them, by the numbers that the coordinator knows.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     open: BTreeMap<u64, OpenRequest>,
@@ -65,7 +65,7 @@ impl Requests {
         self.open.values().filter(|open| open.waits()).count()
     }
 
-    /// The oldest of the requests that hold up the window.
+    /// The oldest of the requests that hold the window back.
     fn oldest_open(&self) -> u64 {
         let mut open = self.open.iter().filter(|(_, open)| !open.waits());
         open.next().map_or(self.last_number + 1, |(&number, _)| number)
@@ -85,7 +85,7 @@ impl Requests {
         }
     }
 
-    /// Repeats what has waited long enough and gives up what has waited too long.
+    /// Repeats requests after the retry interval, and gives them up after their deadline.
     pub(super) fn repeat_late(&mut self, now: MonotonicUs, out: &mut Outbox) {
         let late = self.open.iter().filter(|(_, open)| now >= open.due());
         let late: Vec<(u64, MonotonicUs)> = late.map(|(&number, open)| (number, open.deadline)).collect();
@@ -98,13 +98,13 @@ impl Requests {
         }
     }
 
-    /// Repeats every one of them, as after a new connection.
+    /// Repeats every request, as after a new connection.
     pub(super) fn repeat(&mut self, now: MonotonicUs, out: &mut Outbox) {
         let open: Vec<u64> = self.open.keys().copied().collect();
         open.into_iter().for_each(|number| self.send(now, number, out));
     }
 
-    /// When one of them is repeated or given up.
+    /// When the next one is repeated or given up.
     pub(super) fn due(&self) -> Option<MonotonicUs> {
         self.open.values().map(OpenRequest::due).min()
     }

@@ -5,14 +5,14 @@ use super::talk::Talk;
 use crate::{MigrationRecord, NodeSays, Survey};
 use sidle_types::{MigrationId, PositionRange};
 
-/// A migration that this node gives a range up in. `X`: what the node serves it by.
+/// A migration away from this node. `X`: what the node serves it by.
 #[derive(Debug)]
 pub struct Source<X> {
     /// The range.
     pub range: PositionRange,
     /// The migration, with its partitions. There is none before it is to be tracked or given away.
     pub record: Option<MigrationRecord>,
-    /// How far it is here.
+    /// Its stage here.
     pub stage: SourceStage,
     /// What the range is served by: the driver's, from [`SourceStage::Tracked`] until nothing is left here.
     pub view: Option<X>,
@@ -20,22 +20,22 @@ pub struct Source<X> {
     pub(super) talk: Talk,
 }
 
-/// How far a migration is at its source. The driver sets those that say so.
+/// A migration's stage at its source. The driver sets the stages marked so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceStage {
     /// The range is counted.
     Surveyed,
-    /// It will be tracked once it is whole.
+    /// It is tracked once it is whole.
     Waiting,
-    /// The driver's: it is served, and copied behind the barrier of the table that says so.
+    /// The driver's: it is served, and copied behind the barrier of the table that tracks it.
     Tracked,
-    /// The driver's: its copy has come to nothing.
+    /// The driver's: its copy has failed.
     Stopped,
-    /// A map gives it away. The next table by that map starts its freeze.
+    /// A map gives it away. The next table from that map starts its freeze.
     GivenAway,
     /// The driver's: behind the barrier of that table it is frozen.
     Exported,
-    /// The driver's: it is over, and the memory goes back.
+    /// The driver's: it is over, and its memory is freed.
     Over,
 }
 
@@ -51,20 +51,20 @@ impl<X> Source<X> {
         self.talk.owes = true;
     }
 
-    /// It is to be tracked, or given away; whether it was not before.
+    /// Moves it to tracked or given away; returns whether it was not there before.
     pub(super) fn advance(&mut self, stage: SourceStage) -> bool {
         let begins = self.stage < stage;
         self.stage = self.stage.max(stage);
         begins
     }
 
-    /// What the coordinator is to be told now.
+    /// The message that the coordinator waits for now.
     pub(super) fn message(&self, migration: MigrationId) -> Option<NodeSays> {
         let survey = self.survey.clone().filter(|_| self.stage == SourceStage::Surveyed)?;
         Some(NodeSays::Surveyed { migration, survey })
     }
 
-    /// What its end is. No map may have shown it running, if the node was cut off meanwhile.
+    /// Its end. If the node was cut off meanwhile, no map may have shown it running.
     pub(super) fn end(&self, record: Option<&MigrationRecord>) -> End {
         let gave_away = self.stage >= SourceStage::GivenAway || record.is_some_and(MigrationRecord::ran);
         if gave_away { End::GivenAway(self.range) } else { End::in_vain(record) }

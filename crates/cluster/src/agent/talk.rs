@@ -1,9 +1,9 @@
-//! What a migration of either role and the coordinator still have to do with each other.
+//! A migration's open exchange with the coordinator, in either role.
 
 use crate::MigrationRecord;
 use sidle_types::MapEpoch;
 
-/// One migration's part of the conversation.
+/// One migration's part of the exchange.
 #[derive(Debug, Default)]
 pub(super) struct Talk {
     /// Whether the coordinator waits for the next message.
@@ -20,14 +20,14 @@ impl Talk {
         !self.announced
     }
 
-    /// The coordinator says that it is over.
+    /// Takes in from the coordinator that it is over.
     pub(super) fn over(&mut self, record: Option<MigrationRecord>, map_epoch: MapEpoch) {
         if self.is_held() {
             self.over.get_or_insert((record, map_epoch));
         }
     }
 
-    /// Takes the end out that the map in use is new enough for.
+    /// Takes out the end, if the map in use is new enough for it.
     pub(super) fn take_end(&mut self, published: MapEpoch) -> Option<Option<MigrationRecord>> {
         let (record, _) = self.over.take_if(|(_, map_epoch)| *map_epoch <= published)?;
         self.announced = true;

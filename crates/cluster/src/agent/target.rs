@@ -8,7 +8,7 @@ use crate::timing::{HEARTBEAT_INTERVAL_US, PROGRESS_INTERVAL_US, RETRY_US};
 use crate::{MigrationRecord, MigrationState, NodeSays, PrepareRefusal, Progress};
 use sidle_types::MonotonicUs;
 
-/// A migration that this node takes a range in. `I`: what arrives there.
+/// A migration to this node. `I`: what arrives there.
 #[derive(Debug)]
 pub struct Target<I> {
     /// The migration, with its partitions.
@@ -16,12 +16,12 @@ pub struct Target<I> {
     /// What arrives, an import or a copy made before it: the driver's, until nothing is left here.
     pub import: Option<I>,
     stage: TargetStage,
-    /// Why there is nothing made ready.
+    /// Why nothing is prepared.
     refusal: Option<PrepareRefusal>,
     /// Whether a map has shown it running.
     pub(super) began: bool,
     progress: Progress,
-    /// Whether the coordinator has not been told the latest, and when it was told last.
+    /// Whether the latest progress is still to be reported, and when it was reported last.
     dirty: bool,
     told_at: MonotonicUs,
     /// Whether everything has arrived, or why it never will.
@@ -29,22 +29,22 @@ pub struct Target<I> {
     pub(super) talk: Talk,
 }
 
-/// How far a migration is at its target; all of it is the driver's to say.
+/// A migration's stage at its target; the driver sets all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TargetStage {
-    /// What an earlier owner left in the range is still being cleared.
+    /// Leftovers of an earlier owner in the range are being cleared.
     Clearing,
-    /// The source is connected.
+    /// It connects to the source.
     Connecting,
     /// The range is copied ahead of the freeze.
     Copying,
     /// The coordinator may begin.
     Ready,
-    /// Nothing is made ready here, or not any more.
+    /// Nothing is prepared here, or no longer.
     Dropped,
     /// It has begun: the range is this node's.
     Importing,
-    /// It is over, and what was kept for it goes.
+    /// It is over, and its state here is being dropped.
     Over,
 }
 
@@ -64,45 +64,45 @@ impl<I> Target<I> {
         }
     }
 
-    /// How far it is here.
+    /// Its stage here.
     pub fn stage(&self) -> TargetStage {
         self.stage
     }
 
-    /// Whether it has not begun, as far as the driver knows.
+    /// Whether the driver still prepares it, or has prepared it, and it has not begun.
     pub fn is_prepared(&self) -> bool {
         self.stage < TargetStage::Dropped
     }
 
-    /// It has come so far.
+    /// Moves it to this stage.
     pub fn advance(&mut self, stage: TargetStage) {
         self.stage = stage;
         self.talk.owes = true;
     }
 
-    /// It cannot be made ready, or not be kept so.
+    /// It cannot be prepared, or not stay prepared.
     pub fn refuse(&mut self, why: PrepareRefusal) {
         self.refusal = Some(why.clipped());
         self.advance(TargetStage::Dropped);
     }
 
-    /// So much has arrived; as often as the driver likes.
+    /// Takes in its progress; may be called at any rate.
     pub fn progressed(&mut self, progress: Progress) {
         let progress = progress.clipped();
-        // That it serves is told at once.
+        // Activation is reported at once.
         self.talk.owes |= progress.activated && !self.progress.activated;
         self.dirty |= self.progress != progress;
         self.progress = progress;
     }
 
-    /// Everything has arrived, or, for this reason, never will. A hope to go on is a stall in the progress.
-    /// Told once a map shows the migration running.
+    /// Everything has arrived, or, for this reason, never will. If it may go on, report a stall in the
+    /// progress instead. Reported once a map shows the migration running.
     pub fn finish(&mut self, result: Result<(), String>) {
         self.finished.get_or_insert(result.map_err(|why| clipped(why, MAX_REASON_BYTES)));
         self.talk.owes = true;
     }
 
-    /// What the coordinator is to be told now.
+    /// The message for the coordinator now.
     pub(super) fn message(&mut self, now: MonotonicUs) -> Option<NodeSays> {
         (self.told_at, self.dirty) = (now, false);
         let migration = self.record.id;
@@ -122,18 +122,18 @@ impl<I> Target<I> {
         self.began || self.stage == TargetStage::Copying
     }
 
-    /// When the coordinator is to be told of it next, though it does not wait for it.
+    /// When the next unasked report to the coordinator is due.
     pub(super) fn report_due(&self) -> Option<MonotonicUs> {
         let pause_us = match self {
             Target { began: true, finished: Some(_), .. } => RETRY_US,
             Target { dirty: true, .. } => PROGRESS_INTERVAL_US,
-            // Now and then even so: a coordinator that restarted knows nothing of it.
+            // Reported regularly even so: a restarted coordinator knows nothing of it.
             _ => HEARTBEAT_INTERVAL_US,
         };
         self.reports().then(|| self.told_at.plus_us(pause_us))
     }
 
-    /// What its end is.
+    /// Its end.
     pub(super) fn end(&self, record: Option<&MigrationRecord>) -> End {
         let is_done = record.is_some_and(|record| record.state == MigrationState::Done);
         let is_complete = self.began && (is_done || self.finished == Some(Ok(())));

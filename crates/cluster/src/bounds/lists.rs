@@ -1,4 +1,4 @@
-//! Lists that are cut off while they are read.
+//! Lists that are cut off during parsing.
 
 use super::OutOfBounds;
 use crate::limits::{
@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A field whose list is cut off while it is read: `#[serde(deserialize_with = "bounds::holds")]`.
+/// A field whose list is cut off during parsing: `#[serde(deserialize_with = "bounds::holds")]`.
 macro_rules! bounded_lists {
     ($($field:ident: $most:expr,)+) => {
         $(pub(crate) fn $field<'de, D, T, C>(deserializer: D) -> Result<C, D::Error>

@@ -1,4 +1,4 @@
-//! What the coordinator has heard about an unfinished migration since it opened: all of it can be asked for
+//! What the coordinator has learnt about an unfinished migration since it opened. It can ask for all of it
 //! again.
 
 use crate::timing::{PREPARE_DEADLINE_US, RATE_WINDOW_US, RETRY_US};
@@ -9,21 +9,21 @@ use crate::{
 use sidle_types::{MigrationId, MonotonicUs};
 use std::collections::BTreeMap;
 
-/// Of every unfinished migration what is known about it.
+/// What is known of every unfinished migration.
 pub(super) type Attempts = BTreeMap<MigrationId, Attempt>;
 
-/// Who says something about a migration, as far as it matters there.
+/// The sender of a message about a migration: the properties that matter there.
 #[derive(Debug)]
 pub(super) struct Speaker {
     /// Whether it is the incarnation of the source that the record names.
     pub(super) is_source: bool,
     /// Whether it is that of the target.
     pub(super) is_target: bool,
-    /// What it is called in reasons.
+    /// Its name in reasons.
     pub(super) shown: String,
 }
 
-/// A rate over less time than this says nothing.
+/// A rate over less time than this means nothing.
 const FIRST_RATE_AFTER_US: u64 = 20_000;
 
 /// The volatile side of an unfinished migration.
@@ -41,11 +41,11 @@ pub(super) struct Attempt {
     pub(super) progress: Progress,
     /// Whether the target has everything.
     pub(super) finished: bool,
-    /// Why source or target cannot go on.
+    /// Why source or target cannot continue.
     pub(super) broken: Option<String>,
     /// Whether its source has been sent no map in which it runs. Only the coordinator that started it knows.
     pub(super) is_withheld: bool,
-    /// Since when records move, as far as this coordinator knows: since it runs, or is copied before.
+    /// Since when records move, to this coordinator's knowledge: since it runs, or is copied before.
     pub(super) moves_since: Option<MonotonicUs>,
     rate: Rate,
 }
@@ -59,7 +59,7 @@ struct Rate {
 }
 
 impl Attempt {
-    /// Nothing heard yet.
+    /// Nothing received yet.
     pub(super) fn new(now: MonotonicUs, record: &MigrationRecord) -> Attempt {
         let next = record.partitions.iter().map(|partition| Some(partition.first())).collect();
         let MigrationCounters { records_moved, bytes_moved, .. } = record.counters;
@@ -77,7 +77,7 @@ impl Attempt {
         }
     }
 
-    /// When something must be done if nothing is heard.
+    /// When to act if nothing arrives.
     pub(super) fn timeout(&self, record: &MigrationRecord) -> Option<MonotonicUs> {
         if record.state != MigrationState::Preparing {
             return None;
@@ -86,8 +86,8 @@ impl Attempt {
         Some(ask.map_or(self.deadline, |ask| ask.min(self.deadline)))
     }
 
-    /// Takes in what a node says about the migration (M9: anything that does not fit is dropped). Whether
-    /// whoever asked for it can watch it from here on: it is copied. `copies_before`: so its protocol wants.
+    /// Takes in a node's message about the migration (M9: what does not fit is dropped). Whether it is copied
+    /// now, so that the requester can watch. `copies_before`: its protocol copies before the freeze.
     pub(super) fn hear(
         &mut self,
         now: MonotonicUs,
@@ -133,15 +133,15 @@ impl Attempt {
         false
     }
 
-    /// Goes on after the migration's next step with what is known of its progress, if it was copied before.
+    /// Enters the migration's next step with the progress known so far, if it was copied before.
     pub(super) fn go_on(&mut self, before: Attempt) {
         if before.moves_since.is_some() {
             (self.moves_since, self.progress, self.rate) = (before.moves_since, before.progress, before.rate);
         }
     }
 
-    /// Takes in progress of a copy that is made before the migration runs; a copy that gets on is not given
-    /// up.
+    /// Takes in the progress of a copy that is made before the migration runs; a copy with progress is not
+    /// given up.
     pub(super) fn copied(&mut self, now: MonotonicUs, told: Progress) {
         let is_first = self.moves_since.is_none();
         self.moves_since.get_or_insert(now);
@@ -156,7 +156,7 @@ impl Attempt {
         }
     }
 
-    /// Takes in progress, which may come late: nothing moves back (M7).
+    /// Takes in progress, which may be outdated: nothing moves back (M7).
     pub(super) fn advance(&mut self, now: MonotonicUs, told: Progress) {
         let known = &mut self.progress;
         if told.changes >= known.changes {
@@ -186,7 +186,7 @@ impl Attempt {
         }
     }
 
-    /// Bytes per second lately.
+    /// The recent rate in bytes per second.
     pub(super) const fn bytes_per_second(&self) -> u64 {
         self.rate.bytes_per_second
     }

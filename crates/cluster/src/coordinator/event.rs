@@ -1,4 +1,4 @@
-//! What goes into a coordinator and what comes out of it.
+//! The coordinator's inputs and outputs.
 
 use crate::limits::{MAX_EVENTS, MAX_TRANSMIT};
 use crate::{
@@ -8,13 +8,13 @@ use crate::{
 use sidle_types::{Fill, MapEpoch, MigrationId, NodeId, ProtocolVersion, Speaks};
 use std::collections::VecDeque;
 
-/// What a new cluster starts with.
+/// A new cluster's first state.
 #[derive(Clone, Debug)]
 pub struct Founding {
     /// The new cluster's name, drawn at random.
     pub cluster: ClusterId,
-    /// The node whose process the coordinator runs in. Of a new cluster it is the first member, which owns
-    /// every position; it joins like any other.
+    /// The node whose process runs the coordinator. In a new cluster it is the first member, and owns every
+    /// position; it joins like any other.
     pub first: NodeInfo,
     /// What that node's process drew.
     pub start: StartNumber,
@@ -22,14 +22,13 @@ pub struct Founding {
     pub speaks: Speaks,
 }
 
-/// What happens to a coordinator.
+/// An input of a coordinator.
 #[derive(Clone, Debug)]
 pub enum CoordinatorInput {
-    /// A node said something.
+    /// A node's message has arrived.
     Message(ToCoordinator),
-    /// The conversation has ended over which this node was heard of last: its process may be gone. A driver
-    /// that never says so makes a node that was restarted wait until its earlier incarnation counts as
-    /// silent.
+    /// The connection that this node's last message came over has ended: its process may be gone. Without
+    /// this input a restarted node waits until its earlier incarnation counts as silent.
     Disconnected {
         /// The node.
         node: NodeId,
@@ -38,7 +37,7 @@ pub enum CoordinatorInput {
     Timer,
 }
 
-/// What an operator may want to read in a log.
+/// An event for an operator's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CoordinatorEvent {
     /// A node is a member, newly or in a new incarnation.
@@ -62,8 +61,8 @@ pub enum CoordinatorEvent {
         /// The node.
         node: NodeId,
     },
-    /// A node claims to use a map that there has not been yet; it is not believed. If the coordinator's
-    /// record was replaced by an older copy, ownership may be doubled.
+    /// A node claims to use a map that does not exist yet; the claim is ignored. If the coordinator's record
+    /// was replaced by an older copy, ranges may have two owners.
     UnknownMap {
         /// The node.
         node: NodeId,
@@ -72,9 +71,9 @@ pub enum CoordinatorEvent {
         /// The epoch of the present map.
         present: MapEpoch,
     },
-    /// The record had gone from where the next start looks for it, and was written there anew.
+    /// The record was missing from where the next start looks for it, and was rewritten there.
     RecordWrittenAnew,
-    /// The record has gone from where the next start looks for it, and cannot be written there.
+    /// The record is missing from where the next start looks for it, and cannot be rewritten there.
     RecordGone {
         /// Why not.
         error: MetaError,
@@ -86,12 +85,12 @@ pub enum CoordinatorEvent {
         /// The version now.
         version: ProtocolVersion,
     },
-    /// A node has not been heard of for [`timing::SUSPECTED_AFTER_US`].
+    /// A node has sent nothing for [`timing::SUSPECTED_AFTER_US`].
     NodeSuspected {
         /// The node.
         node: NodeId,
     },
-    /// A suspected node was heard of again.
+    /// A suspected node has sent something again.
     NodeBack {
         /// The node.
         node: NodeId,
@@ -129,8 +128,8 @@ impl Outbox {
         self.send_to_start(to, incarnation, None, body);
     }
 
-    /// Sends something to one process, whoever else has the same incarnation; when too much waits, the oldest
-    /// is lost.
+    /// Sends something to one process, even if others have the same incarnation. If too much waits, the
+    /// oldest is dropped.
     pub(super) fn send_to_start(
         &mut self,
         to: NodeId,

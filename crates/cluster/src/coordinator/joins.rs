@@ -1,7 +1,7 @@
 //! Who becomes a member, and who is forgotten.
 //!
-//! A node that starts again joins in a later incarnation, and its earlier incarnation is void from then on. A
-//! mistaken join, of a copy of a data directory for instance, must not do that to a node that serves: see
+//! A node that restarts joins in a later incarnation, which voids its earlier one. A mistaken join, of a
+//! copied data directory for instance, must not void a node that serves: see
 //! [`Judge::earlier_life_obstacle`].
 
 use super::members::{Member, Members, Process, incarnation_of, shown};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Why a node is not let in.
 enum Obstacle {
-    /// Somebody has to do something about it.
+    /// Somebody has to act.
     Refused(String),
     /// It passes by itself.
     Passing(String),
@@ -55,13 +55,13 @@ impl<M: MetaStore> Coordinator<M> {
         let (node, incarnation) = (info.id, info.incarnation);
         let known = self.data.map.node(node);
         let restarted = known.is_some_and(|known| known.incarnation < incarnation);
-        // In the first incarnation of the first node its founding is its joining.
+        // The founding of the first node counts as its first incarnation's join.
         let is_new = known.is_none_or(|known| known.incarnation < incarnation)
             || self.members.get(node).is_some_and(|member| member.heard_at.is_none());
         let Process { start, speaks } = process;
         let noted = start.map(|start| KnownStart { node, incarnation, start, speaks });
         if known == Some(&info) {
-            // A member since before such numbers were drawn.
+            // It has been a member since before such numbers were drawn.
             if let Some(noted) = noted.filter(|_| self.data.start_of(node, incarnation).is_none()) {
                 let mut next = self.data.clone();
                 next.note_start(noted);
@@ -100,8 +100,7 @@ impl<M: MetaStore> Coordinator<M> {
         self.out.send(&self.data.map, node, welcome);
     }
 
-    /// Forgets members that joined, never owned anything that they still own, and went: whoever comes back
-    /// joins anew.
+    /// Forgets members that joined, own nothing, and are gone; one that returns joins anew.
     pub(super) fn forget_surplus(&mut self, now: MonotonicUs) {
         if self.members.by_id.values().filter(|member| member.suspected).count() <= MAX_IDLE_DOWN {
             return;
@@ -118,7 +117,7 @@ impl<M: MetaStore> Coordinator<M> {
         }
     }
 
-    /// Takes a member off the list, if that is free.
+    /// Removes a member from the list if nothing prevents it.
     pub(super) fn forget(&mut self, now: MonotonicUs, name: &NodeName) -> Reply {
         let forgotten = self.judge(now).node_called(name).and_then(|node| {
             if let Some(refusal) = self.judge(now).why_not_forgotten(node) {
@@ -141,7 +140,7 @@ impl<M: MetaStore> Coordinator<M> {
     }
 }
 
-/// What stands against a join or a request.
+/// Checks what prevents a join or a request.
 pub(super) struct Judge<'a> {
     pub(super) now: MonotonicUs,
     pub(super) data: &'a Metadata,
@@ -190,17 +189,16 @@ impl Judge<'_> {
         )))
     }
 
-    /// Why this incarnation of the node cannot follow what is known of its earlier incarnations.
+    /// Why this incarnation of the node cannot follow its known earlier incarnations.
     ///
     /// - Its number is below the last one: the data directory is an older copy, or two processes use one.
-    /// - Its number is far above: no number of starts explains it, and accepted it would keep the node out
+    /// - Its number is far above: no number of restarts explains it, and accepting it would keep the node out
     ///   for good.
     /// - It is the last incarnation, at other addresses or in another process: the data directory is an older
-    ///   copy, or a second process uses a copy of it. It has none of the data, and what was arranged with
-    ///   that incarnation must not hold for it (invariant 4).
-    /// - It is a later incarnation while the present one is heard of: only once that is silent, or its
-    ///   conversation with the coordinator has ended, as it does when a process dies, is it certain that not
-    ///   both of them serve.
+    ///   copy, or a second process uses a copy of it. It has none of the data, and nothing arranged with that
+    ///   incarnation may hold for it (invariant 4).
+    /// - It is a later incarnation, and the present one still sends. Only when that is silent, or its
+    ///   connection has ended, as when a process dies, is it certain that not both of them serve.
     fn earlier_life_obstacle(&self, info: &NodeInfo, start: Option<StartNumber>) -> Option<Obstacle> {
         let (last, next) = (self.last_life_of(info.id), info.incarnation);
         if next < last {
@@ -246,10 +244,10 @@ impl Judge<'_> {
         )))
     }
 
-    /// The last incarnation of the node that anything is remembered of.
+    /// The node's last incarnation that anything mentions.
     fn last_life_of(&self, node: NodeId) -> Incarnation {
-        // Of a member the map knows it. Of a node that was forgotten a late message or a repeated request may
-        // still name an earlier incarnation.
+        // The map knows a member's. A delayed message or a repeated request may still name an earlier
+        // incarnation of a forgotten node.
         let past = self
             .data
             .all_migrations()
@@ -259,8 +257,7 @@ impl Judge<'_> {
         past.max().unwrap_or_default().max(incarnation_of(self.data, node))
     }
 
-    /// The members that own nothing and have been down for so long, those first that have been silent for
-    /// longest.
+    /// Members that own nothing and have been down for this long; the longest silent first.
     fn longest_idle(&self, silent_us: u64) -> Vec<NodeId> {
         let owners: BTreeSet<NodeId> = self.data.map.tablets().iter().map(|tablet| tablet.owner).collect();
         let heard_at = |node: NodeId| self.members.get(node).and_then(|member| member.heard_at);
@@ -274,9 +271,9 @@ impl Judge<'_> {
         idle
     }
 
-    /// What stands against taking a member off the list. One that owns nothing and takes part in nothing has
-    /// frozen all that it ever gave away (invariant 4), so that it serves nothing even where it runs on and
-    /// has not heard.
+    /// What prevents removing a member from the list. One that owns nothing and takes part in nothing has
+    /// frozen all that it gave away (invariant 4). So it serves nothing, even if it still runs and has
+    /// received no notice.
     fn why_not_forgotten(&self, id: NodeId) -> Option<Refusal> {
         let node = shown(self.data, id);
         if id == self.members.seat {

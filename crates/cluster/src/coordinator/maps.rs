@@ -33,8 +33,8 @@ impl Maps<'_> {
         due.min()
     }
 
-    /// When the member is to be sent the present map: never while it has it or nobody hears of it, and not
-    /// while a target has to see it first.
+    /// When to send the member the present map: never while it has it or is silent, nor while a target has to
+    /// see it first.
     pub(super) fn due_at(&self, node: NodeId, member: &Member) -> Option<MonotonicUs> {
         let epoch = self.data.map.epoch();
         if member.map_epoch >= epoch || member.heard_at.is_none() || member.suspected {
@@ -52,11 +52,11 @@ impl Maps<'_> {
         }
     }
 
-    /// Whether a running migration's target has yet to learn that the range is its own. The others are told
-    /// after it: the source serves on until it knows, and whom it then sends to the target is expected there.
-    /// The other way round each of the two would send clients to the other. A target that is down or was
-    /// restarted keeps nobody waiting: if nobody knows of the migration yet, it is not to run, and as long as
-    /// that may be written down already nobody gets to know (invariant 7).
+    /// Whether a running migration's target has yet to learn that it owns the range. The others learn it
+    /// later: the source serves until it knows, and then redirects clients to a target that expects them. In
+    /// the other order the two would redirect clients to each other. A target that is down or restarted
+    /// delays nobody. If nobody knows of the migration yet, it is not to run. While that may be committed
+    /// already, nobody learns of it (invariant 7).
     fn awaits_target(&self, record: &MigrationRecord) -> bool {
         let lives = incarnation_of(self.data, record.target) == record.target_incarnation;
         let Some(target) = self.members.get(record.target) else { return false };
@@ -67,7 +67,7 @@ impl Maps<'_> {
         lives && !target.suspected && !has_map
     }
 
-    /// Whether the node is not to know yet that a range was given away that it is the source of.
+    /// Whether the node must not know yet that a range was given away whose source it is.
     pub(super) fn is_kept_from(&self, node: NodeId) -> bool {
         let gives = |record: &&MigrationRecord| record.source == node;
         self.data.map.migrations().iter().filter(gives).any(|record| self.awaits_target(record))

@@ -1,20 +1,20 @@
-//! The members: what the coordinator has heard of them since it opened, and who is suspected.
+//! The members: what the coordinator has received from them since it opened, and who is suspected.
 
 use crate::timing::SUSPECTED_AFTER_US;
 use crate::{Health, Incarnation, Metadata, NodeInfo, NodeLoad, NodeState, Reply, StartNumber, TabletMap};
 use sidle_types::{MapEpoch, MonotonicUs, NodeId, Speaks};
 use std::collections::BTreeMap;
 
-/// What the coordinator has heard of a member since it opened.
+/// What the coordinator has received from a member since it opened.
 #[derive(Debug, Default)]
 pub(super) struct Member {
-    /// When it was heard of last.
+    /// When its last message arrived.
     pub(super) heard_at: Option<MonotonicUs>,
     /// Whether its silence has been noticed.
     pub(super) suspected: bool,
-    /// Whether the conversation has ended over which it was heard of last.
+    /// Whether the connection of its last message has ended.
     pub(super) disconnected: bool,
-    /// The later incarnation that has asked to join while this one was heard of.
+    /// The later incarnation that has asked to join while this one still sent.
     pub(super) successor: Option<Incarnation>,
     /// The epoch of the map that it has published.
     pub(super) map_epoch: MapEpoch,
@@ -22,16 +22,16 @@ pub(super) struct Member {
     pub(super) load: NodeLoad,
     /// What is wrong with its data directory.
     pub(super) trouble: Option<String>,
-    /// Which epoch it claimed to use that no map has had yet; told once.
+    /// The epoch that it claimed to use and no map has had yet; reported once.
     pub(super) claimed_epoch: Option<MapEpoch>,
     pub(super) map_sent: Option<(MapEpoch, MonotonicUs)>,
-    /// Requests below this number are answered, whatever still comes of them.
+    /// Requests below this number are answered; repeats of them are ignored.
     pub(super) oldest_open: u64,
-    /// Refusals by request number, so that a late duplicate does not start what was refused.
+    /// Refusals by request number, so that a delayed duplicate does not start what was refused.
     pub(super) refusals: BTreeMap<u64, Reply>,
 }
 
-/// What a process states of itself when it joins, beside where it is reached.
+/// What a process reports of itself when it joins, apart from its addresses.
 #[derive(Clone, Copy)]
 pub(super) struct Process {
     /// The number that it drew.
@@ -46,13 +46,13 @@ pub(super) struct Members {
     /// The node whose process the coordinator runs in.
     pub(super) seat: NodeId,
     pub(super) opened_at: MonotonicUs,
-    /// Nobody's silence counts before: the coordinator stood still itself, and could not hear.
+    /// No silence counts before this: the coordinator itself stood still, and could not receive.
     pub(super) listens_from: MonotonicUs,
     pub(super) by_id: BTreeMap<NodeId, Member>,
 }
 
 impl Members {
-    /// The members of the map, none of which was heard of yet.
+    /// The members of the map, none of which has sent anything yet.
     pub(super) fn new(now: MonotonicUs, seat: NodeId, map: &TabletMap) -> Members {
         let by_id = map.nodes().iter().map(|node| (node.id, Member::default())).collect();
         Members { seat, opened_at: now, listens_from: now, by_id }
@@ -66,7 +66,7 @@ impl Members {
         self.by_id.get_mut(&node)
     }
 
-    /// The member was heard of; whether it was suspected.
+    /// Takes in that the member has sent something; returns whether it was suspected.
     pub(super) fn heard(&mut self, now: MonotonicUs, node: NodeId) -> bool {
         let Some(member) = self.by_id.get_mut(&node) else { return false };
         member.heard_at = Some(now);
@@ -74,7 +74,7 @@ impl Members {
         std::mem::take(&mut member.suspected)
     }
 
-    /// What the nodes are told of each other's health.
+    /// The health of the members, as the nodes receive it.
     pub(super) fn health(&self) -> Health {
         let suspected = self.by_id.iter().filter(|(_, member)| member.suspected).map(|(&node, _)| node);
         Health { coordinator: self.seat, suspected: suspected.collect() }
@@ -86,7 +86,7 @@ impl Members {
         self.get(node).is_none_or(|member| now >= self.suspected_at(member))
     }
 
-    /// What a status report says of the member.
+    /// A member's state in a status report.
     pub(super) fn state_of(&self, now: MonotonicUs, node: NodeId) -> NodeState {
         let heard = self.get(node).is_some_and(|member| member.heard_at.is_some());
         match self.is_down(now, node) {
@@ -101,7 +101,7 @@ impl Members {
         silent.max(self.listens_from)
     }
 
-    /// Notices who has fallen silent.
+    /// Marks members that have fallen silent, and returns them.
     pub(super) fn suspect(&mut self, now: MonotonicUs) -> Vec<NodeId> {
         let is_silent = |member: &Member| !member.suspected && now >= self.suspected_at(member);
         let silent: Vec<NodeId> =
@@ -112,8 +112,8 @@ impl Members {
         silent
     }
 
-    /// The members on other nodes that are not heard of at present, or not yet. Not among them are those at
-    /// whose address another member is heard of.
+    /// The members on other nodes that are silent, or have sent nothing yet, except those whose address
+    /// belongs to a member that sends.
     pub(super) fn silent<'a>(
         &'a self,
         now: MonotonicUs,

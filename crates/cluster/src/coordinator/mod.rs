@@ -1,48 +1,47 @@
 //! The coordinator: who is a member, who owns what, which migrations run.
 //!
 //! # Invariants
-//! 1. Every change is committed before anything is sent or told because of it; after a failed commit nothing
-//!    is.
+//! 1. Every change is committed before anything is sent or announced because of it; after a failed commit
+//!    nothing is.
 //! 2. A range changes its owner only when a migration of it starts to run or is taken back (7), at an epoch
 //!    above all earlier ones (M1).
-//! 3. The end of a migration that ran is committed before its source is told to release anything (M8).
-//! 4. What was arranged with one incarnation of a node is void in its next incarnation: a restart ends every
+//! 3. The end of a migration that ran is committed before its source may release anything (M8).
+//! 4. Whatever was arranged with one incarnation of a node is void in its next: a restart ends every
 //!    migration that the node prepared or ran. If it was the target, the end waits until the source is known
-//!    to have frozen the range, because with the end the target's new incarnation serves it (M1).
-//! 5. Everything that is kept outside the metadata can be lost: a new coordinator on the same metadata asks
-//!    again for whatever it needs to go on (M10).
-//! 6. When a range changes its owner the target, unless it is down, uses the new map before anybody else
-//!    hears of it. Whom the source redirects is thus awaited at the target. The other way round each would
-//!    send clients to the other, and clients give up after 3 to 16 redirections.
+//!    to have frozen the range: with the end the target's new incarnation serves it (M1).
+//! 5. Everything outside the metadata may be lost: a new coordinator on the same metadata asks again for
+//!    whatever it needs (M10).
+//! 6. When a range changes its owner, the target uses the new map before anybody else receives it, unless it
+//!    is down. So a target expects the clients that the source redirects. In the other order the two would
+//!    redirect clients to each other, and clients give up after 3 to 16 redirections.
 //! 7. A range goes back to its source only if the source has been sent no map in which the migration runs.
-//!    Then the source has served it all along, and the target, which serves what the source has frozen,
-//!    nothing of it (M1). A coordinator that opens takes every such map for sent, and while it is not known
-//!    whether the range's return is written down, none is sent.
+//!    Then the source has served it throughout. The target serves only what the source has frozen, so nothing
+//!    of it (M1). A coordinator that opens assumes every such map sent. While it is unknown whether the
+//!    range's return is committed, none is sent.
 //!
 //! # Realises
 //! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with
-//! it), then `Preparing` (survey of the source; the result is committed; preparation of the target, by a copy
-//! where the protocol says so), then `Running` (ownership has gone to the target), then `Done`; `Cancelled`
-//! only from the first two, `Failed` from any of the three.
+//! it), then `Preparing` (survey of the source; commit of the result; preparation of the target, by a copy if
+//! the protocol copies first), then `Running` (the target owns the range), then `Done`; `Cancelled` only from
+//! the first two, `Failed` from any of the three.
 //!
-//! When a node restarts while a migration of its own runs, no answer can be both complete and right, so the
+//! When a node restarts while a migration of its own runs, no answer can be both complete and right. The
 //! coordinator chooses right: the target keeps the range, because only it knows which of the source's frozen
 //! values are stale.
 //! - The source restarted: what had not arrived is lost; the target answers "absent" for it.
-//! - The target restarted, and the source may have frozen the range: all that the range held is lost, the
-//!   frozen copy included, since newer writes may have been acknowledged for any of it; the target owns the
+//! - The target restarted, and the source may have frozen the range: the range's whole content is lost. The
+//!   frozen copy is too, since newer writes may have been acknowledged for any of it. The target owns the
 //!   range, empty.
 //!
 //! A node that is only silent loses nothing: its migrations stall until it is back, or back in a new
-//! incarnation. And where the target restarts, is silent or cannot go on before the source knows that the
-//! migration runs, it does not: the range goes back to the source (7).
+//! incarnation. If the target restarts, is silent or fails before the source knows that the migration runs,
+//! it does not run: the range goes back to the source (7).
 //!
 //! # Ownership
 //! One thread, the control thread of the process that runs the coordinator. Call [`Coordinator::handle`] for
-//! every message, and with [`CoordinatorInput::Timer`] once [`Coordinator::poll_timeout`] has passed; after
-//! each call take from [`Coordinator::poll_transmit`] and [`Coordinator::poll_event`] until both are empty,
-//! then ask for the timeout anew. A message to a node without a connection is dropped by the driver: it is
-//! repeated.
+//! every message, and with [`CoordinatorInput::Timer`] once [`Coordinator::poll_timeout`] has passed. After
+//! each call drain [`Coordinator::poll_transmit`] and [`Coordinator::poll_event`], then ask for the timeout
+//! anew. The driver drops a message to a node without a connection: it is repeated.
 
 mod attempt;
 mod event;
@@ -77,28 +76,28 @@ use std::sync::Arc;
 use steps::{Step, Steps, questions};
 use waits::Waits;
 
-/// The coordinator's state machine. See the module's header for its rules and the order of calls.
+/// The coordinator's state machine. The module's header has its rules and the order of calls.
 #[derive(Debug)]
 pub struct Coordinator<M> {
     meta: M,
-    /// As last committed, except that numbers of migrations whose commit failed stay used.
+    /// As last committed, except that the numbers of migrations whose commit failed stay used.
     data: Metadata,
     read_protocol: ReadProtocol,
     record: Record,
     members: Members,
     attempts: Attempts,
     waits: Waits,
-    /// Set while the store may hold something else than `data`: when to write `data` again.
+    /// Set while the store may differ from `data`: when to write `data` again.
     commit_retry_at: Option<MonotonicUs>,
     out: Outbox,
 }
 
 impl<M: MetaStore> Coordinator<M> {
-    /// Opens the coordinator on what the store holds, or founds a cluster in an empty one. `read_protocol`
-    /// knows the protocols that a migration may ask for.
+    /// Opens the coordinator on the store's content, or founds a cluster in an empty store. `read_protocol`
+    /// knows the protocols that a migration may name.
     ///
     /// # Errors
-    /// What cannot be read, or is of a cluster whose version the program does not speak, stays as it is.
+    /// An unreadable record, or one in a version that the program does not speak, is left unchanged.
     pub fn open(
         now: MonotonicUs,
         mut meta: M,
@@ -134,10 +133,10 @@ impl<M: MetaStore> Coordinator<M> {
         })
     }
 
-    /// Takes in what happened.
+    /// Handles an input.
     pub fn handle(&mut self, now: MonotonicUs, input: CoordinatorInput) {
         if self.poll_timeout().is_some_and(|due| now > due.plus_us(STANDSTILL_US)) {
-            // Its process was paused, or the whole machine was: what was said meanwhile is still to be heard.
+            // Its process or machine was paused: messages sent meanwhile have yet to arrive.
             self.members.listens_from = now.plus_us(2 * HEARTBEAT_INTERVAL_US);
         }
         match input {
@@ -170,7 +169,7 @@ impl<M: MetaStore> Coordinator<M> {
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
         let attempts =
             self.data.waiting.iter().filter_map(|record| self.attempts.get(&record.id)?.timeout(record));
-        // No step is taken before the commit is tried again.
+        // No step precedes the next try of the commit.
         let attempts = attempts.map(|at| self.commit_retry_at.map_or(at, |retry| at.max(retry)));
         let others = [self.maps().timeout(), self.commit_retry_at, self.waits.timeout()];
         attempts.chain(others.into_iter().flatten()).chain([self.record.due_at()]).min()
@@ -181,7 +180,7 @@ impl<M: MetaStore> Coordinator<M> {
         self.data.cluster
     }
 
-    /// Everything that it keeps, as last committed.
+    /// All its metadata, as last committed.
     pub const fn data(&self) -> &Metadata {
         &self.data
     }
@@ -196,25 +195,24 @@ impl<M: MetaStore> Coordinator<M> {
         &self.meta
     }
 
-    /// The store, to let it fail in tests or to close it.
+    /// The store, to make it fail in tests or to close it.
     pub const fn meta_mut(&mut self) -> &mut M {
         &mut self.meta
     }
 
-    /// Gives the store back, and forgets everything that is not in it.
+    /// Returns the store, and forgets everything that is not in it.
     pub fn into_meta(self) -> M {
         self.meta
     }
 
-    /// The members on other nodes that are not heard of at present, or not yet. They may be looking for the
-    /// coordinator where it was before, and can be told where it is. Not among them are those at whose
-    /// address another member is heard of.
+    /// The members on other nodes that are silent, or have sent nothing yet, except those whose address
+    /// belongs to a member that sends. They may look for the coordinator at its former address, and can be
+    /// sent its new one.
     pub fn silent_members(&self, now: MonotonicUs) -> impl Iterator<Item = &NodeInfo> {
         self.members.silent(now, &self.data.map)
     }
 
-    /// Whether the range of a migration that runs goes back to its source if the target dies now (invariant
-    /// 7).
+    /// Whether the range of a running migration goes back to its source if the target dies now (invariant 7).
     pub fn would_give_back(&self, id: MigrationId) -> bool {
         self.attempts.get(&id).is_some_and(|attempt| attempt.is_withheld)
     }
@@ -240,7 +238,7 @@ impl<M: MetaStore> Coordinator<M> {
     }
 
     /// Makes `next` the metadata (invariant 1). After an error the old metadata holds and nothing may be
-    /// done. What could not be read at the next start is refused before it is written.
+    /// done. What the next start could not read is refused before it is written.
     fn commit(&mut self, now: MonotonicUs, next: Metadata) -> Result<(), MetaError> {
         if let Err(error) = next.check() {
             self.out.event(CoordinatorEvent::CommitFailed { error: error.clone() });
@@ -258,7 +256,7 @@ impl<M: MetaStore> Coordinator<M> {
                 Ok(())
             }
             Err(error) => {
-                // The store may hold `next` all the same, so the numbers that it gives away stay used.
+                // The store may still hold `next`, so the numbers in it stay used.
                 self.data.next_migration = next.next_migration;
                 self.commit_retry_at = Some(now.plus_us(COMMIT_RETRY_US));
                 self.record.failed = Some(error.clone());
@@ -283,7 +281,7 @@ impl<M: MetaStore> Coordinator<M> {
     }
 
     fn message(&mut self, now: MonotonicUs, message: ToCoordinator) {
-        // What the coordinator's own node says comes without having been read from a text.
+        // A message of the coordinator's own node arrives unparsed, so its bounds are checked here.
         if message.check_bounds().is_err() {
             return;
         }
@@ -321,7 +319,7 @@ impl<M: MetaStore> Coordinator<M> {
         if claimed <= present {
             member.map_epoch = member.map_epoch.max(claimed);
         } else if member.claimed_epoch.replace(claimed).is_none() {
-            // Believed, it would be sent no map any more, and would count as one that has frozen what it gave
+            // If believed, it would be sent no map any more, and would count as having frozen what it gave
             // away.
             self.out.event(CoordinatorEvent::UnknownMap { node, claimed, present });
         }
@@ -335,14 +333,14 @@ impl<M: MetaStore> Coordinator<M> {
         self.out.send(&self.data.map, node, heard);
     }
 
-    /// Tells a node how a migration ended; `None` stands for one that is no longer remembered.
+    /// Sends a node a migration's end; `None`: it is no longer remembered.
     fn send_over(&mut self, node: NodeId, migration: MigrationId) {
         let record = self.data.migration(migration).cloned().map(Box::new);
         let map_epoch = self.data.map.epoch();
         self.out.send(&self.data.map, node, CoordinatorSays::Over { migration, record, map_epoch });
     }
 
-    /// Repeats whatever has not been answered or acknowledged in time.
+    /// Repeats whatever was not answered or acknowledged in time.
     fn resend(&mut self, now: MonotonicUs) {
         let map = Arc::clone(&self.data.map);
         for node in self.maps().due(now) {
@@ -354,7 +352,7 @@ impl<M: MetaStore> Coordinator<M> {
         }
     }
 
-    /// The node is about to be sent the present map.
+    /// Notes that the node is being sent the present map.
     fn note_map_sent(&mut self, now: MonotonicUs, node: NodeId) {
         if let Some(member) = self.members.get_mut(node) {
             member.map_sent = Some((self.data.map.epoch(), now));
@@ -364,14 +362,14 @@ impl<M: MetaStore> Coordinator<M> {
         }
     }
 
-    /// A node is heard of.
+    /// Takes in that a node has sent something.
     fn heard(&mut self, now: MonotonicUs, node: NodeId) {
         if self.members.heard(now, node) {
             self.out.event(CoordinatorEvent::NodeBack { node });
         }
     }
 
-    /// Takes in what a node says about a migration that it takes part in (M9: anything else is dropped).
+    /// Takes in a node's message about a migration that it takes part in (M9: anything else is dropped).
     fn migration_message(&mut self, now: MonotonicUs, from: NodeId, body: NodeSays) {
         let migration = match &body {
             NodeSays::Surveyed { migration, .. }
@@ -396,8 +394,8 @@ impl<M: MetaStore> Coordinator<M> {
         }
     }
 
-    /// Looks for the record, and whether too many members are idle, if it is time to. After a failed commit
-    /// the next commit writes it, or tells why not.
+    /// Checks the record, and whether too many members are idle, if that is due. After a failed commit the
+    /// next commit writes the record, or returns why not.
     fn keep_record(&mut self, now: MonotonicUs) {
         if now < self.record.due_at() {
             return;
@@ -419,11 +417,11 @@ impl<M: MetaStore> Coordinator<M> {
         }
     }
 
-    /// Takes every step that is due, unless the metadata cannot be written at present.
+    /// Takes every step that is due, unless the metadata cannot be written now.
     fn advance(&mut self, now: MonotonicUs) {
         if let Some(at) = self.commit_retry_at {
-            // After a failed commit the store may hold what was not done, and must hold what is before
-            // anything follows.
+            // After a failed commit the store may hold what was not done; it must hold `data` before anything
+            // follows.
             if now < at || self.commit(now, self.data.clone()).is_err() {
                 return;
             }
@@ -441,7 +439,7 @@ impl<M: MetaStore> Coordinator<M> {
         let next = self.steps().metadata_after(now, id, step);
         self.commit(now, next)?;
         if let Some(record) = self.data.unfinished().find(|record| record.id == id) {
-            // What was heard belongs to the state before; what comes next is asked for anew.
+            // The reports so far belong to the state before; the next ones are asked for anew.
             let mut attempt = Attempt::new(now, record);
             attempt.is_withheld = is_withheld;
             if let Some(before) = self.attempts.remove(&id) {
@@ -456,7 +454,7 @@ impl<M: MetaStore> Coordinator<M> {
         Ok(())
     }
 
-    /// Tells of a committed change: the event, the answer to who started it, and the end to both sides.
+    /// Announces a committed change: the event, the answer to the requester, and the end to both sides.
     fn after_change(&mut self, id: MigrationId) {
         let Some(record) = self.data.migration(id) else { return };
         let (source, target, state) = (record.source, record.target, record.state.clone());

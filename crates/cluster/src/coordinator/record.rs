@@ -1,9 +1,9 @@
-//! The coordinator's record on disk, between two commits: whether it still lies where the next start looks
-//! for it.
+//! The coordinator's record on disk between two commits: whether it is still where the next start looks for
+//! it.
 //!
-//! A file that is removed while it is open takes every write and is gone with the process. So the coordinator
-//! looks, and writes the record anew; where that cannot be, changes fail until it can, and the status says
-//! so.
+//! A file that is removed while open accepts every write and vanishes with the process. So the coordinator
+//! checks for the record, and rewrites it. If it cannot, changes fail until it can, and the status reports
+//! it.
 
 use super::event::CoordinatorEvent;
 use crate::bounds::clipped;
@@ -12,7 +12,7 @@ use crate::timing::RECORD_CHECK_US;
 use crate::{MetaError, MetaStore, Metadata, Place};
 use sidle_types::MonotonicUs;
 
-/// When it was looked for last, and what was wrong then.
+/// When it was checked last, and what was wrong then.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) checked_at: MonotonicUs,
@@ -27,11 +27,11 @@ impl Record {
         Record { checked_at: now, gone: None, failed: None }
     }
 
-    /// When it is to be looked for again.
+    /// When the next check is due.
     pub(super) const fn due_at(&self) -> MonotonicUs {
         self.checked_at.plus_us(RECORD_CHECK_US)
     }
-    /// Looks for the record; what an operator may want to know of it.
+    /// Checks for the record; returns an event for the operator's log.
     pub(super) fn look(&mut self, meta: &mut impl MetaStore, data: &Metadata) -> Option<CoordinatorEvent> {
         let before = self.gone.take();
         match meta.keep(data) {

@@ -9,7 +9,7 @@ use crate::{
 };
 use sidle_types::{MapEpoch, MonotonicUs, NodeId, TabletEpoch};
 
-/// What a report is made of.
+/// The sources of a report.
 pub(super) struct Reporter<'a> {
     pub(super) data: &'a Metadata,
     pub(super) members: &'a Members,
@@ -65,7 +65,7 @@ impl Reporter<'_> {
         let partitions = running.map_or_else(Vec::new, |attempt| attempt.partitions(record));
         let fraction = fraction_of(record, &partitions);
         let silence = self.silence_of(now, record);
-        // A rate of before somebody fell silent would promise an end.
+        // A rate from before a node fell silent would promise an end.
         let measured = running.filter(|_| silence.is_none());
         let bytes_per_second = measured.map_or(0, |attempt| attempt.bytes_per_second());
         let remaining_bytes = (1.0 - fraction) * counters.bytes as f64;
@@ -100,8 +100,8 @@ impl Reporter<'_> {
         }
     }
 
-    /// Why an unfinished migration does not get on, or why that is not known: one of its nodes is not heard
-    /// of. The target is the one that reports progress.
+    /// Why an unfinished migration makes no progress, or why that is unknown: one of its nodes is silent. The
+    /// target is the one that reports progress.
     fn silence_of(&self, now: MonotonicUs, record: &MigrationRecord) -> Option<String> {
         let is_silent = |node| self.members.state_of(now, node) != NodeState::Up;
         let (role, node, unknown) = if record.state.is_over() {
@@ -122,8 +122,8 @@ impl Reporter<'_> {
     }
 }
 
-/// How much of the range has arrived. The partitions hold about equally many records, and positions are
-/// hashes, so the mean of the partitions' shares is the share of the records, whatever is written meanwhile.
+/// The share of the range that has arrived. The partitions hold about equally many records, and positions are
+/// hashes. So the mean of the partitions' shares is the records' share, even while clients write.
 fn fraction_of(record: &MigrationRecord, partitions: &[PartitionStatus]) -> f64 {
     if record.state == MigrationState::Done {
         1.0

@@ -1,5 +1,5 @@
-//! Clients' requests: the checks before a migration is written down, cancelling, and answers that survive
-//! repeats. Who waits for an end is in `waits`.
+//! Clients' requests: the checks before a migration is committed, cancelling, and answers that survive
+//! repeats. Requests that wait for an end are in `waits`.
 
 use super::attempt::Attempt;
 use super::joins::Judge;
@@ -23,7 +23,7 @@ struct Manner {
 }
 
 impl<M: MetaStore> Coordinator<M> {
-    /// Does or repeats what a request asks for and answers it, now or once its migration has been prepared.
+    /// Executes or repeats a request and answers it, now or once its migration has been prepared.
     pub(super) fn request(
         &mut self,
         now: MonotonicUs,
@@ -36,7 +36,7 @@ impl<M: MetaStore> Coordinator<M> {
         let Some(member) = self.members.get_mut(from) else { return };
         member.oldest_open = member.oldest_open.max(oldest_open);
         member.refusals = member.refusals.split_off(&member.oldest_open);
-        // What only looks holds up no window, and may be older than the requests in it.
+        // A read-only request holds no window back, and may be older than the requests in it.
         if number < member.oldest_open && !request.only_looks() {
             return;
         }
@@ -129,7 +129,7 @@ impl<M: MetaStore> Coordinator<M> {
         Ok(start_reply(&record, None))
     }
 
-    /// Gives a migration up; that is free until it runs.
+    /// Gives a migration up; allowed until it runs.
     fn cancel(&mut self, now: MonotonicUs, migration: MigrationId) -> Reply {
         let refused = match self.data.migration(migration) {
             None => Refusal::UnknownMigration { migration },
@@ -148,7 +148,7 @@ impl<M: MetaStore> Coordinator<M> {
         Reply::Refused(refused)
     }
 
-    /// Changes how hard a migration may press on its nodes. Those of a running one hear of it with the next
+    /// Changes how hard a migration may press on its nodes. The nodes of a running one learn it with the next
     /// map.
     fn set_policy(&mut self, now: MonotonicUs, migration: MigrationId, policy: MigrationPolicy) -> Reply {
         let refused = match self.data.migration(migration) {
@@ -173,7 +173,7 @@ impl<M: MetaStore> Coordinator<M> {
         Reply::Refused(refused)
     }
 
-    /// Raises the cluster's version as far as all members speak it.
+    /// Raises the cluster's version to the highest that all members speak.
     fn upgrade(&mut self, now: MonotonicUs) -> Reply {
         let before = self.data.map.version();
         let next = match upgrade::raised(&self.data) {
@@ -218,7 +218,7 @@ impl<M: MetaStore> Coordinator<M> {
 }
 
 impl Judge<'_> {
-    /// What moves, who gives it and who takes it, or why it cannot be. What the target owns of the range
+    /// What moves, its source and its target, or why it cannot move. What the target owns of the range
     /// already is left out.
     fn check_start(
         &self,
@@ -242,7 +242,7 @@ impl Judge<'_> {
                 return Err(Refusal::SeveralParts { range, count, parts });
             }
         };
-        // A coordinator that has just started gives its nodes time to be heard of.
+        // A coordinator that has just started gives its nodes time to report.
         if self.members.is_down(self.now, target) {
             return Err(Refusal::TargetDown { node: shown(target) });
         }
@@ -252,7 +252,7 @@ impl Judge<'_> {
         if self.data.unfinished().count() >= MAX_UNFINISHED {
             return Err(Refusal::TooManyMigrations { limit: MAX_UNFINISHED });
         }
-        // Each migration that starts to run cuts two tablets at most.
+        // Each migration that starts to run cuts at most two tablets.
         let pieces = 2 * (self.data.waiting.len() + 1);
         if self.data.map.tablets().len() + pieces > MAX_TABLETS {
             return Err(Refusal::TooManyTablets { limit: MAX_TABLETS });
@@ -260,8 +260,8 @@ impl Judge<'_> {
         Ok((moving, source, target))
     }
 
-    /// What others than the target own of the range, with its owners, in order. Neighbours of one owner are
-    /// one part.
+    /// What others than the target own of the range, with its owners, in order. Adjacent parts of one owner
+    /// are merged.
     fn parts_of_others(&self, range: PositionRange, target: NodeId) -> Vec<(PositionRange, NodeId)> {
         let mut parts: Vec<(PositionRange, NodeId)> = Vec::new();
         for tablet in self.data.map.tablets_in(range) {
@@ -291,7 +291,7 @@ impl Judge<'_> {
     }
 
     /// The member with this name. An address that several members have announced means the one that is up: a
-    /// node that lost its data directory comes back as a new member at its old address.
+    /// node that lost its data directory returns as a new member at its old address.
     pub(super) fn node_called(&self, name: &NodeName) -> Result<NodeId, Refusal> {
         let unknown = || Refusal::UnknownNode { name: name.to_string() };
         let address = match name {
@@ -316,8 +316,8 @@ impl Judge<'_> {
     }
 }
 
-/// What to answer to the request that started the migration; nothing yet while it is being prepared, unless
-/// by a copy, which may take its time.
+/// The answer to the request that started the migration; none yet while it is prepared, unless by a copy,
+/// which may take long.
 fn start_reply(record: &MigrationRecord, attempt: Option<&Attempt>) -> Option<Reply> {
     let migration = record.id;
     let is_copied = attempt.is_some_and(|attempt| attempt.moves_since.is_some());

@@ -1,4 +1,4 @@
-//! A migration's way from state to state: which step is due, and what its nodes are to be asked for.
+//! A migration's way from state to state: which step is due, and what to ask its nodes.
 
 use super::attempt::{Attempt, Attempts};
 use super::members::{Members, incarnation_of, shown};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 /// One committed step of a migration.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Its turn has come.
+    /// It is first in the queue.
     Begin,
     /// The source has counted.
     Counted(Survey),
     /// The target has made room: it owns the range from here on.
     Run,
-    /// The range goes back to the source, which knows of nothing, for this reason.
+    /// The range goes back to the source, which never learnt of the migration, for this reason.
     GiveBack(String),
     /// It ends.
     End(MigrationState),
@@ -81,7 +81,7 @@ impl Steps<'_> {
         Some(Step::End(MigrationState::Failed { why }))
     }
 
-    /// Why a migration is not to run after all, of which its source does not know yet (invariant 7).
+    /// Why a migration that its source does not know of yet is not to run after all (invariant 7).
     fn why_given_back(&self, record: &MigrationRecord, attempt: &Attempt) -> Option<String> {
         if !attempt.is_withheld && !fault!(GivenBackThoughSent) {
             return None;
@@ -100,8 +100,8 @@ impl Steps<'_> {
         ))
     }
 
-    /// Without this no end may let the target serve (M1): whether the incarnation of the source that holds
-    /// the data is known to acknowledge no more writes of the range: the target heard so from it, or all its
+    /// Whether the source's incarnation with the data is known to acknowledge no more writes of the range. No
+    /// end may let the target serve before that (M1). It is known from the target's report, or if all its
     /// workers use a map in which the migration runs.
     fn source_has_frozen(&self, record: &MigrationRecord, attempt: &Attempt) -> bool {
         let published = self.members.get(record.source).map_or(MapEpoch(0), |member| member.map_epoch);
@@ -155,7 +155,7 @@ impl Steps<'_> {
         }
     }
 
-    /// The end of a migration that does not run yet, when one of its nodes is down.
+    /// How a migration ends that does not run yet, when one of its nodes is down.
     fn silence(&self, now: MonotonicUs, record: &MigrationRecord) -> Option<Step> {
         let sides = [("source", record.source), ("target", record.target)];
         let (role, node) = sides.into_iter().find(|(_, node)| self.members.is_down(now, *node))?;
@@ -166,7 +166,7 @@ impl Steps<'_> {
         Some(Step::End(MigrationState::Failed { why }))
     }
 
-    /// What is to be committed with a step.
+    /// The metadata to commit with a step.
     pub(super) fn metadata_after(&self, now: MonotonicUs, id: MigrationId, step: Step) -> Metadata {
         let mut next = self.data.clone();
         let attempt = self.attempts.get(&id);
@@ -182,7 +182,7 @@ impl Steps<'_> {
                 record.counters.records = survey.records;
                 record.counters.bytes = survey.bytes;
                 record.partitions = survey.partitions;
-                // Nothing that is not over overlaps: until it runs, no epoch in the range changes.
+                // No two unfinished migrations overlap: until this one runs, no epoch in the range changes.
                 let epochs = next.map.tablets_in(record.range).iter().map(|tablet| tablet.epoch.0);
                 record.epoch = TabletEpoch(epochs.max().unwrap_or(0) + 1);
             }
@@ -201,7 +201,7 @@ impl Steps<'_> {
                 next.end(id, MigrationState::Failed { why }, None);
             }
             (Step::End(state), _) => {
-                // Of a copy that came to nothing, nothing has moved.
+                // A failed copy has moved nothing.
                 let record = self.data.migration(id).filter(|record| record.ran());
                 let counters = record.and_then(|record| Some(attempt?.counters(now, record)));
                 next.end(id, state, counters);
@@ -215,7 +215,7 @@ impl Steps<'_> {
         (self.read_protocol)(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze)
     }
 
-    /// What is lost when a running migration brings no more over.
+    /// What is lost if a running migration transfers nothing more.
     fn loss_of_the_rest(&self, record: &MigrationRecord, attempt: &Attempt) -> String {
         let (all, range) = (record.counters.records, record.range);
         if self.copies_before_freeze(record) {
@@ -233,7 +233,7 @@ impl Steps<'_> {
         )
     }
 
-    /// What a target's refusal means.
+    /// A target's refusal, as text.
     fn refusal_text(&self, record: &MigrationRecord, why: &PrepareRefusal) -> String {
         let [source, target] = [record.source, record.target].map(|node| shown(self.data, node));
         match why {
@@ -256,7 +256,7 @@ fn asked(record: &MigrationRecord) -> (&'static str, NodeId) {
     if record.partitions.is_empty() { ("source", record.source) } else { ("target", record.target) }
 }
 
-/// What source or target are to be asked for that a preparation needs next, if it is time to.
+/// What to ask source or target next for a preparation, if that is due.
 pub(super) fn questions(
     now: MonotonicUs,
     data: &Metadata,
@@ -272,8 +272,8 @@ pub(super) fn questions(
         }
         attempt.asked_at = Some(now);
         if record.partitions.is_empty() {
-            // Read before the migration was written down; a coordinator of another version may know it no
-            // more.
+            // It was readable when the migration was committed; a coordinator of another version may not know
+            // it.
             let Ok(outline) = read_protocol(&record.protocol) else { continue };
             let question = CoordinatorSays::Survey {
                 migration: record.id,

@@ -1,9 +1,9 @@
-//! Which version the cluster speaks, and when it may speak the next.
+//! The cluster's version, and when it may be raised.
 //!
-//! Every member speaks the cluster's version: whoever does not is not let in, and the version is raised only
-//! to one that all members speak, those included that are down. A member that comes back with another program
-//! joins anew, and is judged then. So what is written in the cluster's version is read by whoever receives
-//! it, whichever of the two has learnt of a change first.
+//! Every member speaks the cluster's version. A node that does not is refused, and the version is raised only
+//! to one that all members speak, down members included. A member that returns with another program joins
+//! anew, and is checked then. So every receiver can read the cluster's version, whichever side has learnt of
+//! a change first.
 
 use super::members::shown;
 use crate::limits::MAX_PARTS_NAMED;
@@ -11,14 +11,14 @@ use crate::{MetaError, Metadata, Refusal};
 use sidle_types::{ProtocolVersion, Speaks, fault};
 use std::sync::Arc;
 
-/// Whether a program that speaks these can go on with what is written down. It changes nothing of it.
+/// Whether a program with these versions can continue from the record. It changes nothing in it.
 pub(super) fn check_spoken(data: &Metadata, speaks: Speaks) -> Result<(), MetaError> {
     let why = speaks.why_not(data.map.version());
     why.map_or(Ok(()), |why| Err(MetaError(format!("{why}. The cluster's metadata was left as it is"))))
 }
 
-/// What is to be written down so that the cluster speaks the highest version that all its members speak;
-/// `None` when it does already. Refused where some members speak a later version and others hold it back.
+/// The metadata in which the cluster speaks the highest version of all its members; `None` if it does
+/// already. Refused if some members speak a later version and others do not.
 pub(super) fn raised(data: &Metadata) -> Result<Option<Metadata>, Refusal> {
     let version = data.map.version();
     let members = data.map.nodes().iter().map(|node| (node.id, data.speaks_of(node.id).highest));

@@ -1,8 +1,8 @@
-//! Requests that wait for a migration to end, and are answered with the status then, or when their time is
+//! Requests that wait for a migration's end. They are answered with the status then, or when their time is
 //! up.
 //!
-//! Nothing of this is written down: a node repeats what was not answered, and a repeated wait is the one that
-//! is kept or, after a restart of the coordinator, begins anew.
+//! Nothing of this is stored: a node repeats an unanswered request. A repeated wait is the one that is kept
+//! or, after a restart of the coordinator, begins anew.
 
 use crate::limits::{MAX_OPEN_WAITS, MAX_WAITS};
 use crate::{Metadata, MigrationRecord, RequestKey};
@@ -21,7 +21,7 @@ struct Wait {
 pub(super) struct Waits(Vec<Wait>);
 
 impl Waits {
-    /// Keeps the request, if the migration goes on and the request can wait; else it is to be answered now.
+    /// Keeps the request, if the migration continues and the request can wait; else it is to be answered now.
     pub(super) fn keep(
         &mut self,
         now: MonotonicUs,
@@ -41,7 +41,7 @@ impl Waits {
         true
     }
 
-    /// Takes those out whose time is up, and those for migrations that are over.
+    /// Takes out those whose time is up, and those for migrations that are over.
     pub(super) fn take_due(&mut self, now: MonotonicUs, data: &Metadata) -> Vec<RequestKey> {
         let is_over = |migration| data.migration(migration).is_none_or(|record| record.state.is_over());
         let is_due = |wait: &mut Wait| wait.until <= now || is_over(wait.migration);

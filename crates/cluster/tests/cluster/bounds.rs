@@ -1,4 +1,4 @@
-//! What is too long, too many or too large is refused while it is read, and never written down.
+//! Too long, too many or too large input is refused during parsing, and never stored.
 
 use crate::world::{World, chunks, info, node_id, read_protocol};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn parts(range: PositionRange, count: usize) -> Vec<PositionRange> {
     (0..count).map(|at| PositionRange::new(Position(first(at)), Position(last(at))).unwrap()).collect()
 }
 
-/// What everything that a node sends is at the very most.
+/// The largest messages that a node can send.
 fn largest_from_a_node() -> Vec<ControlMessage> {
     let migration = MigrationId(MAX_NUMBER);
     let progress = Progress {
@@ -87,7 +87,7 @@ fn largest_from_a_node() -> Vec<ControlMessage> {
     ]
 }
 
-/// A map that is as large as a map can be.
+/// The largest possible map.
 fn largest_map() -> TabletMap {
     let node = |number: usize| {
         let mut bytes = [0; 20];
@@ -285,15 +285,14 @@ fn deep_and_large_texts_are_refused_quickly_and_in_few_words() {
         let error = refused(&body);
         assert!(error.len() < 1_000, "{} bytes", error.len());
     }
-    // Unknown fields are passed over, and cost what they weigh on the wire.
+    // Unknown fields are ignored, and cost their bytes on the wire.
     let mut padded: Value = serde_json::from_slice(&largest_from_a_node()[1].to_json()).unwrap();
     padded["to_coordinator"]["padding"] = json!(text(MAX_NODE_MESSAGE_BYTES));
     let error = refused(&serde_json::to_vec(&padded).unwrap());
     assert!(error.contains("the longest has 65536"), "{error}");
 }
 
-/// A refusal of 16 MB was committed, brought the coordinator down when it was sent on, and again at each
-/// restart.
+/// A refusal of 16 MB was committed, crashed the coordinator when it was sent, and again at each restart.
 #[test]
 fn a_huge_refusal_harms_nobody() {
     let mut world = World::new(1, 3);
@@ -301,7 +300,7 @@ fn a_huge_refusal_harms_nobody() {
     let reply = world.ask(1, World::start(chunks(0, 3), 2));
     let Reply::Refused(Refusal::NotPrepared { why, .. }) = &reply else { panic!("{reply:?}") };
     assert!(why.len() <= MAX_TEXT_BYTES && why.contains("[...]") && why.ends_with("nothing has changed"));
-    // Said to the coordinator as it is, it is dropped.
+    // Sent to the coordinator unparsed, it is dropped.
     let before = world.coordinator().data().clone();
     let ticket = world.request(1, World::start(chunks(0, 3), 2));
     world.run_until(1_000_000, |world| world.is_counted(2));

@@ -1,5 +1,5 @@
-//! Copies that are made before the freeze, while the migration is prepared: they take their time, and come to
-//! nothing without a trace.
+//! Copies made before the freeze, while the migration is prepared: they may take long, and leave no trace if
+//! they fail.
 
 use crate::restarts::{at_every_step_by, count};
 use crate::world::{AHEAD, BAD, GOOD, World, assert_defined, chunks, node_id, state_named};
@@ -29,7 +29,7 @@ fn a_copy_is_answered_and_shown_while_it_is_made() {
     assert_eq!(world.reads.1, 0, "nothing is lost");
 }
 
-/// However long it takes, a copy that gets on is not given up; one that does not is.
+/// A copy with progress is never given up, however long it takes; one without progress is.
 #[test]
 fn a_copy_has_time_while_it_gets_on() {
     let mut world = World::new(2, 3);

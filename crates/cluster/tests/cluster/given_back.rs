@@ -1,5 +1,5 @@
-//! A target that dies, is silent or gives up before the source knows that its migration runs costs nothing:
-//! the range goes back to the source (the world checks at every step that nothing acknowledged is lost).
+//! A target that dies, is silent or gives up before the source knows of its migration costs nothing: the
+//! range goes back to the source. The world checks at every step that nothing acknowledged is lost.
 
 use crate::world::{AHEAD, World, chunks, info, node_id, start_of};
 use sidle_cluster::{CommitFailure, CoordinatorInput, MigrationStatus, NodeSays, ToCoordinator};
@@ -36,7 +36,7 @@ fn assert_given_back(world: &mut World, what: &str) {
 
 #[test]
 fn a_target_that_dies_before_the_source_knows_costs_nothing() {
-    // The target has not got the map, uses it with some workers, has reported it.
+    // The target has not received the map, uses it with some workers, has reported it.
     for after_us in [0, 200, 600] {
         for protocol in ["fulva", AHEAD] {
             for pause_us in [1_000, 4_000_000] {
@@ -99,7 +99,7 @@ fn a_source_that_joins_again_is_told_nothing_before_the_target() {
     assert_given_back(&mut world, ") is down, ");
 }
 
-/// While the record may say that the range went back, the source is sent no map that gives it away.
+/// While the record may contain the range's return, the source is sent no map that gives it away.
 #[test]
 fn a_return_that_may_be_written_down_keeps_the_map_from_the_source() {
     for failure in [CommitFailure::NotWritten, CommitFailure::Written] {
@@ -111,7 +111,7 @@ fn a_return_that_may_be_written_down_keeps_the_map_from_the_source() {
             // Its silence is noticed, and the store holds the range's return, or not.
             let is_written = world.run_until(3_000_000, |world| !world.runs(1));
             assert_eq!(is_written, failure == CommitFailure::Written);
-            // It is heard of again, and uses the map.
+            // It sends again, and uses the map.
             world.node(2).cut_off = false;
             let now = world.now;
             world.node(2).connected(now);
@@ -132,7 +132,7 @@ fn a_return_that_may_be_written_down_keeps_the_map_from_the_source() {
     }
 }
 
-/// A new coordinator does not know whom its predecessor sent the map.
+/// A new coordinator does not know to which nodes its predecessor sent the map.
 #[test]
 fn a_coordinator_that_opens_takes_the_map_for_sent() {
     let mut world = just_committed("fulva", 46);

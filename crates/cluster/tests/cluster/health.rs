@@ -1,11 +1,11 @@
-//! Who is suspected is known to every node soon after the coordinator knows it, and no longer than that.
+//! Every node learns soon after the coordinator who is suspected, and who no longer is.
 
 use crate::world::{BAD, GOOD, World, node_id};
 use sidle_cluster::AgentInput;
 use sidle_types::NodeId;
 use std::collections::BTreeSet;
 
-/// A silence that makes suspicious, then two heartbeats with their answers.
+/// A silence that leads to suspicion, then two heartbeats with their answers.
 const NOTICED_US: u64 = 2_000_000 + 2 * 250_000 + 50_000;
 
 fn suspected(world: &mut World, by: u8) -> BTreeSet<NodeId> {

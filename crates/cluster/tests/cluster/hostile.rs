@@ -1,6 +1,6 @@
-//! Whatever a peer sends: arbitrary messages of every kind, valid, out of bounds, stale, repeated, from
-//! strangers and from other incarnations. Nothing panics, what is kept stays within its limits and readable,
-//! and who belongs here is served.
+//! Hostile peers: arbitrary messages of every kind, valid, out of bounds, outdated, repeated, from strangers
+//! and from other incarnations. Nothing panics, all state stays within its limits and readable, and true
+//! members are served.
 
 use crate::world::{info, node_id, read_protocol};
 use sidle_cluster::limits::{
@@ -48,7 +48,7 @@ impl Draw {
         self.below(bound) == 0
     }
 
-    /// A small number as a rule, and any at times.
+    /// A number, mostly small.
     fn number(&mut self) -> u64 {
         match self.below(12) {
             0 => MAX_NUMBER - self.below(2),
@@ -152,7 +152,7 @@ impl Draw {
         }
     }
 
-    /// Something from a node. `data`: what is so, to hit it now and then.
+    /// A message from a node. `data`: the true state, to match it now and then.
     fn node_says(&mut self, data: &Metadata) -> ToCoordinator {
         let unfinished: Vec<&MigrationRecord> = data.unfinished().collect();
         let hit = (!unfinished.is_empty() && self.one_in(2))
@@ -256,7 +256,7 @@ impl Draw {
         Arc::new(if self.one_in(8) { map.in_version(self.speaks().highest) } else { map })
     }
 
-    /// Something from the coordinator to node 1.
+    /// A message from the coordinator to node 1.
     fn coordinator_says(&mut self) -> ToNode {
         let (migration, map_epoch) = (MigrationId(self.number()), MapEpoch(self.number()));
         let body = match self.below(14) {
@@ -294,8 +294,8 @@ impl Draw {
         ToNode { to, incarnation: Incarnation(if self.one_in(20) { self.number() } else { 1 }), start, body }
     }
 
-    /// The message as it comes out at the other end, if it does: mostly read from its text, as over the bus;
-    /// sometimes as it is, as on the coordinator's own node; sometimes one of earlier instead.
+    /// The message as it arrives, if it does. Mostly parsed from its text, as over the bus; sometimes
+    /// unparsed, as on the coordinator's own node; sometimes an earlier one instead.
     fn arrived(&mut self, message: ControlMessage) -> Option<ControlMessage> {
         if self.one_in(6) && !self.sent.is_empty() {
             let place = self.below(self.sent.len() as u64) as usize;
@@ -324,7 +324,7 @@ fn founding() -> Founding {
     }
 }
 
-/// The coordinator after its process died: on what the text of its metadata says.
+/// The coordinator after its process died: reopened on the text of its metadata.
 fn reopened(now: MonotonicUs, coordinator: Coordinator<MemoryMetaStore>) -> Coordinator<MemoryMetaStore> {
     let committed = coordinator.into_meta().committed().unwrap().clone();
     let text = serde_json::to_vec(&committed).unwrap();
@@ -459,7 +459,7 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
                         ..
                     })
                 );
-                // The numbers of its own node's movers are drawn out of bounds here.
+                // The numbers of its own node's movers are out of bounds here.
                 assert!(
                     own_numbers || ControlMessage::from_json(&json) == Ok(sent),
                     "what is sent can be read"
@@ -475,7 +475,7 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
     }
 }
 
-/// Of a true map every migration of a node's own was asked of it before; a false one could begin any number.
+/// A true map names only migrations that the node was asked about before; a false one could begin any number.
 #[test]
 fn maps_of_ever_new_migrations_do_not_fill_an_agent() {
     let now = MonotonicUs(1_000_000);

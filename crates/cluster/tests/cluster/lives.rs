@@ -14,7 +14,7 @@ use std::sync::Arc;
 const ID: MigrationId = MigrationId(7);
 const NOW: MonotonicUs = MonotonicUs(1_000_000);
 
-/// What the driver of these tests hangs on a migration.
+/// The test driver's state for a migration.
 #[derive(Debug, PartialEq)]
 struct Kept;
 
@@ -72,13 +72,13 @@ fn over() -> CoordinatorSays {
     CoordinatorSays::Over { migration: ID, record: None, map_epoch: MapEpoch(1) }
 }
 
-/// What is sent, but heartbeats.
+/// The messages sent, except heartbeats.
 fn sent(agent: &mut Agent) -> Vec<NodeSays> {
     let sent = std::iter::from_fn(|| agent.poll_transmit()).map(|message| message.body);
     sent.filter(|body| !matches!(body, NodeSays::Heartbeat(_) | NodeSays::Join { .. })).collect()
 }
 
-/// How many migrations the coordinator may still have something to say about.
+/// How many migrations the coordinator may still send messages about.
 fn held(agent: &Agent) -> usize {
     agent.queues().into_iter().find(|fill| fill.what == "migrations held at a node").unwrap().count
 }
@@ -140,7 +140,7 @@ fn what_is_said_before_a_map_shows_it_running_is_told_after() {
     assert!(matches!(sent(&mut agent).last(), Some(NodeSays::Broken { migration: ID, .. })));
 }
 
-/// A coordinator that is wrong names a migration in one role, then in the other.
+/// A faulty coordinator names a migration in one role, then in the other.
 #[test]
 fn a_migration_keeps_its_role() {
     let mut agent = member();

@@ -8,7 +8,7 @@ use sidle_cluster::{
 };
 use sidle_types::{MapEpoch, MigrationId, NodeId, Speaks};
 
-/// Says something to the coordinator as this incarnation of a node would; the answers to that incarnation.
+/// Sends the coordinator a message as this incarnation of a node; returns the answers to that incarnation.
 fn says(world: &mut World, from: NodeId, incarnation: u64, body: NodeSays) -> Vec<CoordinatorSays> {
     let (now, incarnation) = (world.now, Incarnation(incarnation));
     let coordinator = world.coordinator();
@@ -36,7 +36,7 @@ fn join_of(
     let NodeInfo { client_addr, bus_addr, .. } = info(at, 1);
     let (cluster, speaks) = (Some(ClusterId::from_bits(0xc1)), Speaks::THIS_BUILD);
     let body = NodeSays::Join { client_addr, bus_addr, cluster, start, speaks };
-    // What it is told of its migrations may come first.
+    // Messages about its migrations may come first.
     let mut said = says(world, node_id(node), incarnation, body);
     let place = said.iter().position(|said| !matches!(said, CoordinatorSays::Over { .. }));
     said.remove(place.expect("an answer"))
@@ -76,8 +76,7 @@ fn a_later_life_waits_until_the_present_one_is_gone() {
         }
         assert_eq!(world.coordinator().map().node(node_id(2)), Some(&info(2, 1)));
         assert_eq!(state(&mut world, 2), Some(NodeState::Up), "it was not sent away");
-        // Its conversation ends, as with a process that is killed: at once, and wherever the next incarnation
-        // is.
+        // Its connection ends, as when a process is killed: at once, wherever the next incarnation runs.
         world.kill_node(2);
         assert!(matches!(join(&mut world, 2, 2, at), CoordinatorSays::Welcome { .. }));
     }
@@ -91,7 +90,7 @@ fn a_later_life_of_a_node_that_fell_silent_is_let_in() {
     assert!(matches!(join(&mut world, 2, 2, 9), CoordinatorSays::JoinLater { .. }));
     world.run_for(1_500_000);
     assert!(matches!(join(&mut world, 2, 2, 9), CoordinatorSays::Welcome { .. }));
-    // The earlier incarnation hears of it, should it still run.
+    // The earlier incarnation is notified, in case it still runs.
     let said = says(&mut world, node_id(2), 1, NodeSays::Heartbeat(Heartbeat::default()));
     assert_eq!(said, [CoordinatorSays::Superseded]);
 }
@@ -107,7 +106,7 @@ fn a_life_that_no_restarts_explain_keeps_nobody_out() {
     world.start_node(2);
     world.run_for(3_000_000);
     assert_eq!(state(&mut world, 2), Some(NodeState::Up));
-    // Starts that never reached the coordinator are explained.
+    // Starts that never reached the coordinator are acceptable.
     world.kill_node(2);
     assert!(matches!(join(&mut world, 2, 2 + MAX_INCARNATION_LEAP, 2), CoordinatorSays::Welcome { .. }));
 }
@@ -123,7 +122,7 @@ fn an_older_copy_of_a_data_directory_is_told_what_to_set() {
     world.kill_node(2);
     let why = refused(join(&mut world, 2, 2, 2));
     assert!(why.contains("set 'starts' in its node.json to 4"), "{why}");
-    // With that it starts once more.
+    // At that number it starts once more.
     assert!(matches!(join(&mut world, 2, 5, 2), CoordinatorSays::Welcome { .. }));
 }
 
@@ -157,7 +156,7 @@ fn an_older_copy_that_comes_back_in_the_last_life_is_no_member_of_a_migration() 
     world.start_coordinator();
     refused(join_of(&mut world, 2, 1, 2, Some(other)));
     assert!(world.runs(2), "nobody has joined that has lost what the source had");
-    // As it was told to. Its earlier incarnation is void, and the migration ends.
+    // As its refusal advised. Its earlier incarnation is void, and the migration ends.
     assert!(matches!(join_of(&mut world, 2, 2, 2, Some(other)), CoordinatorSays::Welcome { .. }));
     world.run_for(100_000);
     assert!(!world.runs(2));
@@ -188,7 +187,7 @@ fn a_member_of_before_such_numbers_were_drawn_joins_with_any_and_keeps_it() {
     refused(join_of(&mut world, 2, 2, 2, Some(StartNumber(8))));
     assert!(matches!(join_of(&mut world, 2, 2, 2, Some(StartNumber(7))), CoordinatorSays::Welcome { .. }));
     assert_eq!(world.coordinator().map().epoch(), epoch, "that is nobody else's business");
-    // What a version wrote that knows of no such numbers.
+    // Written by a version without such numbers.
     let mut data = serde_json::to_value(world.coordinator().data()).unwrap();
     data.as_object_mut().unwrap().remove("starts").expect("it is written down");
     let older: Metadata = serde_json::from_value(data).unwrap();
@@ -218,7 +217,7 @@ fn a_node_that_owns_nothing_and_is_down_is_forgotten() {
     assert_eq!(forget(&mut world, 4), Reply::Forgotten { node: node_id(4) });
     assert_eq!(state(&mut world, 4), None);
     assert_eq!(world.coordinator().meta().committed().unwrap().map.nodes().len(), 3);
-    // Everyone learns it with the next map.
+    // All learn it with the next map.
     world.run_for(1_000_000);
     assert_eq!(world.node(1).map().unwrap().nodes().len(), 3);
 }
@@ -229,14 +228,14 @@ fn a_forgotten_node_that_comes_back_joins_anew() {
     world.node(3).cut_off = true;
     world.run_for(3_000_000);
     assert_eq!(forget(&mut world, 3), Reply::Forgotten { node: node_id(3) });
-    // It ran on, and had only been cut off.
+    // It was still running, only cut off.
     world.node(3).cut_off = false;
     world.run_for(3_000_000);
     assert_eq!(state(&mut world, 3), Some(NodeState::Up));
     world.ask(1, World::start(chunks(3, 5), 3));
     world.settle();
     assert_eq!(world.owner_of(4), node_id(3));
-    // A incarnation that took part in what is remembered stays behind it, forgotten or not.
+    // The past incarnation of a remembered migration stays behind, forgotten or not.
     world.ask(1, World::start(chunks(3, 5), 1));
     world.settle();
     world.kill_node(3);
@@ -307,7 +306,7 @@ fn who_was_replaced_at_an_address_is_not_called_there() {
         world.coordinator().silent_members(now).map(|node| node.id).collect::<Vec<_>>()
     };
     assert_eq!(silent(&mut world), [node_id(2)]);
-    // A new node, since the data directory is lost.
+    // A new node, since its data directory is lost.
     assert!(matches!(join(&mut world, 9, 1, 2), CoordinatorSays::Welcome { .. }));
     assert_eq!(silent(&mut world), []);
     // Either of the two may come back there.
@@ -324,7 +323,7 @@ fn requests_that_wait_hold_up_no_others() {
     let waits: Vec<u64> = (0..MAX_OPEN_WAITS).map(|_| world.request(1, wait())).collect();
     let refusal = Refusal::TooManyWaits { limit: MAX_OPEN_WAITS };
     assert_eq!(world.ask(1, wait()), Reply::Refused(refusal));
-    // More than the window of numbers, and all answered long before the waits are.
+    // More numbers than the window, all answered long before the waits are.
     let begun = world.now;
     for _ in 0..300 {
         assert!(matches!(world.ask(1, Request::Status), Reply::Status(_)));

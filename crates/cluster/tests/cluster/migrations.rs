@@ -34,7 +34,7 @@ fn there_and_back_again_over_bad_links() {
     }
 }
 
-/// Were the source to know first, it and the target would send clients to each other.
+/// If the source knew first, it and the target would redirect clients to each other.
 #[test]
 fn the_target_uses_the_new_map_before_anybody_else_has_it() {
     for seed in 0..20 {
@@ -71,7 +71,7 @@ fn a_source_redirects_nobody_to_a_target_that_does_not_know() {
     }
 }
 
-/// Each of two targets was kept from the map until the other one used it, for good.
+/// Each of two targets waited for the other to use the map, for ever.
 #[test]
 fn targets_of_two_migrations_do_not_wait_for_each_other() {
     let mut world = World::new(8, 4);
@@ -80,7 +80,7 @@ fn targets_of_two_migrations_do_not_wait_for_each_other() {
     world.request(1, World::start(chunks(0, 1), 2));
     world.request(1, World::start(chunks(8, 9), 4));
     assert!(world.run_until(5_000_000, |world| world.runs(2)));
-    // The map in which the first runs is lost, and the second runs before it could be sent again.
+    // The map in which the first runs is lost, and the second runs before it could be resent.
     world.node(2).deaf = true;
     assert!(world.run_until(100_000, |world| world.runs(3)));
     world.run_for(1_000);
@@ -226,9 +226,9 @@ fn a_migration_one_of_whose_nodes_is_not_heard_of_shows_why_its_progress_is_not_
         world.node(2).stalled = true;
         world.ask(3, World::start(chunks(4, 7), 2));
         assert!(world.run_until(5_000_000, |world| world.runs(1)));
-        // Until the source has given the range up, a target's death ends the migration.
+        // Until the source has given up the range, a target's death ends the migration.
         world.run_for(1_000_000);
-        // The coordinator is on node 1, and outlives it here.
+        // The coordinator is on node 1, and survives it here.
         world.kill_node(silent);
         world.run_for(3_000_000);
         let status = world.migration(1).unwrap();
@@ -261,7 +261,7 @@ fn a_policy_can_be_changed_until_the_migration_is_over() {
         world.request(1, World::start(chunks(4, 7), 2));
         world.request(1, World::start(chunks(8, 9), 2));
         assert!(world.run_until(5_000_000, |world| world.runs(1)), "seed {seed}");
-        // One runs, the other waits for it; or neither does, where a message took long.
+        // One runs and the other waits for it; or neither does, if a message took long.
         let replies = [set(1, slow), set(1, slow), set(2, fast)].map(|request| world.ask(3, request));
         world.kill_coordinator();
         if replies != [done(1), done(1), done(2)] {
@@ -300,10 +300,10 @@ fn state_in(reply: &Reply) -> &str {
     }
 }
 
-/// For an answer over good links: little beside what it takes to repeat a request.
+/// Enough for an answer over good links; far less than the interval between repeats of a request.
 const AT_ONCE_US: u64 = 20_000;
 
-/// A migration of a part from node 1 to node 2, which runs and does not get on.
+/// A migration of a part from node 1 to node 2, which runs without progress.
 fn held(mut world: World) -> World {
     world.node(2).stalled = true;
     world.request(1, World::start(chunks(4, 7), 2));
@@ -325,7 +325,7 @@ fn who_waits_for_an_end_hears_of_it_at_once_and_once() {
         assert!(!world.replies.contains_key(&ticket), "seed {seed}: it goes on");
         world.node(2).stalled = false;
         assert!(world.run_until(5_000_000, |world| !world.runs(1)), "seed {seed}");
-        // A repeat of the request, 200 ms later, would have an answer, too.
+        // A repeat of the request, 200 ms later, would be answered, too.
         world.run_for(if is_good { AT_ONCE_US } else { 1_000_000 });
         assert_eq!(state_in(&world.replies[&ticket]), "done", "seed {seed}");
         assert_eq!(state_in(&world.ask(3, await_end(1, 5_000_000))), "done", "seed {seed}: it is over");

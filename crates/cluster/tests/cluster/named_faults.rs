@@ -1,4 +1,4 @@
-//! Tests of the tests: each known fault, put back, is seen by the scenario that tells its story.
+//! Tests of the tests: each known fault, when put back, fails the scenario written for it.
 
 use crate::world::{BAD, World, assert_defined, chunks, state_named};
 use sidle_cluster::{CommitFailure, Request};
@@ -6,7 +6,7 @@ use sidle_types::{Fault, ProtocolVersion, Speaks};
 
 const RANGE: (u64, u64) = (4, 9);
 
-/// Every fault, with a scenario that holds without it only.
+/// Every fault, with a scenario that holds only without it.
 const STORIES: &[(Fault, fn())] = &[
     (Fault::ActBeforeCommit, a_commit_fails_and_the_coordinator_dies),
     (Fault::RestartedTargetServesAtOnce, the_target_of_a_cut_off_source_restarts),
@@ -46,7 +46,7 @@ fn the_target_of_a_cut_off_source_restarts() {
     assert!(world.run_until(10_000_000, |world| world.is_counted(1)));
     world.node(1).cut_off = true;
     assert!(world.run_until(10_000_000, |world| world.runs(1)));
-    // Long enough for the source to have been sent the map, which does not arrive.
+    // Long enough for the map to be sent to the source, where it does not arrive.
     world.run_for(2_000);
     world.kill_node(2);
     world.start_node(2);

@@ -1,4 +1,4 @@
-//! What is refused, and how it reads.
+//! What is refused, and the texts of the refusals.
 
 use crate::world::{BAD, World, chunks, info, node_id};
 use sidle_cluster::{
@@ -114,7 +114,7 @@ fn a_target_without_memory_is_refused_with_the_numbers() {
 #[test]
 fn a_preparation_that_nobody_answers_is_given_up() {
     let mut world = World::new(4, 3);
-    // The coordinator hears of the target, but the target hears nothing.
+    // The coordinator receives the target's messages, but the target receives none.
     let ticket = world.request(3, start(chunks(0, 3), "10.0.0.2:7000"));
     world.node(2).deaf = true;
     world.run_for(35_000_000);
@@ -185,7 +185,7 @@ fn a_repeated_request_starts_one_migration() {
         for index in 0..4 {
             world.ask(2, start(chunks(index, index), "10.0.0.2:7000"));
         }
-        // Refused, and not started by a late duplicate of the refused request.
+        // Refused, and not started by a delayed duplicate of the refused request.
         refusal(world.ask(2, start(chunks(0, 0), "10.0.0.9:7000")));
         world.settle();
         world.run_for(1_000_000);
@@ -236,7 +236,7 @@ fn what_the_target_owns_already_is_left_out() {
     assert_eq!(world.migration(2).unwrap().range, chunks(2, 3));
     world.settle();
     assert_eq!([1, 2, 7, 8].map(|chunk| world.owner_of(chunk)), [1, 2, 2, 1].map(node_id));
-    // What lies around the target's own is two ranges, which one migration cannot move.
+    // The rest of the range around the target's own is two ranges, which one migration cannot move.
     let refused = refusal(world.ask(1, World::start(chunks(1, 8), 2))).to_string();
     let to = info(2, 1).client_addr;
     for part in [chunks(1, 1), chunks(8, 8)] {

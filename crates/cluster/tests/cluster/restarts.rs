@@ -15,7 +15,7 @@ fn started(protocol: &str, seed: u64, links: Quality) -> World {
     world
 }
 
-/// How many steps such a migration takes, from the request to the end, and a few more.
+/// How many steps such a migration takes, from request to end, and a few more.
 fn steps_of(protocol: &str, seed: u64, links: Quality) -> u64 {
     let mut world = started(protocol, seed, links);
     let before = world.steps;
@@ -83,7 +83,7 @@ fn failed_commits_at_every_step_lose_nothing() {
     for failure in [CommitFailure::NotWritten, CommitFailure::Written] {
         let fault = |world: &mut World| world.fail_commits(Some(failure));
         let ends = at_every_step(13, GOOD, fault, |world| world.fail_commits(None));
-        // The request itself may have met the failure: then it was refused.
+        // The failure may have met the request itself: then it was refused.
         let refused = count(&ends, "never");
         assert_eq!(count(&ends, "done") + refused, ends.len(), "{ends:?}");
         assert!(refused <= 3, "{ends:?}");
@@ -165,8 +165,8 @@ fn a_node_that_is_cut_off_for_long_loses_nothing() {
 
 #[test]
 fn the_target_of_a_cut_off_source_serves_nothing_after_its_restart() {
-    // The one order in which a restart could double ownership: the source has not heard that the range is
-    // given away when the target's new incarnation joins, so the target must not serve it yet.
+    // The only order in which a restart could double ownership. The target's new incarnation joins before the
+    // source knows that the range is given away, so the target must not serve it yet.
     let mut world = World::new(22, 3);
     world.node(2).stalled = true;
     let running = |world: &World| world.runs(1);
@@ -174,7 +174,7 @@ fn the_target_of_a_cut_off_source_serves_nothing_after_its_restart() {
     world.run_until(10_000_000, |world| world.is_counted(1));
     world.node(1).cut_off = true;
     assert!(world.run_until(10_000_000, running));
-    // Long enough for the source to have been sent the map, which does not arrive.
+    // Long enough for the map to be sent to the source, where it does not arrive.
     world.run_for(2_000);
     world.kill_node(2);
     world.start_node(2);
@@ -237,8 +237,7 @@ fn a_quiet_cluster_stays_quiet() {
     assert!(world.steps - steps < 3 * 10 * 4 * 5, "{} steps", world.steps - steps);
 }
 
-/// A paused machine took every node for silent when it went on, and gave up the migration that was being
-/// prepared.
+/// A paused machine suspected every node when it resumed, and gave up the migration in preparation.
 #[test]
 fn a_machine_that_stood_still_suspects_nobody() {
     let mut world = World::new(9, 3);

@@ -1,4 +1,4 @@
-//! Which version a cluster speaks: who may join it, when it is raised, and what a migration does meanwhile.
+//! A cluster's version: who may join, when it is raised, and what a migration does meanwhile.
 
 use crate::world::{World, chunks, info, node_id, read_protocol, start_of};
 use sidle_cluster::{
@@ -9,7 +9,7 @@ use sidle_types::{MigrationId, MonotonicUs, ProtocolVersion, Speaks};
 
 const BEFORE: ProtocolVersion = ProtocolVersion::PREVIOUS;
 const NOW: ProtocolVersion = ProtocolVersion::CURRENT;
-/// A program that knows nothing of the current version.
+/// A program without the current version.
 const OLD: Speaks = Speaks::only(BEFORE);
 const NEW: Speaks = Speaks::THIS_BUILD;
 
@@ -24,7 +24,7 @@ fn old_cluster(seed: u64, programs: &[Speaks]) -> World {
     world
 }
 
-/// Starts a node anew with this program, the coordinator too where it is node 1's.
+/// Restarts a node with this program; for node 1 the coordinator, too.
 fn restart(world: &mut World, node: u8, program: Speaks) {
     world.kill_node(node);
     world.node(node).speaks = program;
@@ -109,7 +109,7 @@ fn a_member_that_is_down_holds_the_version_back_until_it_is_forgotten() {
 #[test]
 fn a_program_that_does_not_speak_the_clusters_version_is_not_let_in() {
     let mut world = World::of_builds(4, &[NEW, NEW, NEW]);
-    // A restart is a join, and the incarnation before it is not sent away by one in vain.
+    // A restart is a join, and a refused one does not void the incarnation before it.
     let program =
         |lowest, highest| Speaks { lowest: ProtocolVersion(lowest), highest: ProtocolVersion(highest) };
     for (speaks, told) in [
@@ -125,7 +125,7 @@ fn a_program_that_does_not_speak_the_clusters_version_is_not_let_in() {
     assert!(world.node(3).uses_map());
 }
 
-/// A migration is moved on at each step in the version that both of its nodes write in.
+/// Each step of a migration uses the version that both of its nodes write in.
 #[test]
 fn a_migration_keeps_the_version_that_it_began_in() {
     let mut world = old_cluster(5, &[NEW, NEW, NEW]);
@@ -157,7 +157,7 @@ fn nobody_hears_of_a_version_that_is_not_written_down() {
     assert_eq!(upgrade(&mut world), upgraded(BEFORE, NOW));
 }
 
-/// What a coordinator kept before versions were written down.
+/// A coordinator's record from before versions were stored.
 const WITHOUT_VERSIONS: &str = r#"{
     "cluster": "000000000000000000000000000000c1",
     "map": {

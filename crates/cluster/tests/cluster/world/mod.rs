@@ -7,7 +7,7 @@
 //!   chunk;
 //! - a read answers the last value acknowledged, or "absent" if a node that held it has restarted since:
 //!   never an older value;
-//! - where nothing is lost or late, no source sends clients to a target that would send them back.
+//! - on links without loss or delay, no source redirects clients to a target that would redirect them back.
 
 mod node;
 mod role;
@@ -31,7 +31,7 @@ pub(crate) const CHUNKS: u64 = 16;
 /// Positions per chunk.
 const CHUNK: u64 = 1 << 60;
 
-/// How often every chunk is written and read while something moves, and while nothing does.
+/// The intervals at which every chunk is written and read, while something moves and while nothing does.
 const TRAFFIC_INTERVALS_US: (u64, u64) = (1_000, 50_000);
 
 /// A protocol that copies before the freeze.
@@ -69,14 +69,14 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<SimNode>,
     next_traffic: MonotonicUs,
     owners: BTreeMap<(u64, u64), NodeId>,
-    /// The maps whose owners were noted.
+    /// The maps whose owners were checked.
     seen: Vec<Arc<TabletMap>>,
     /// The last value acknowledged for each chunk.
     truth: BTreeMap<u64, u64>,
     next_value: u64,
     next_ticket: u64,
     pub(crate) replies: BTreeMap<u64, Reply>,
-    /// How many things have happened.
+    /// How many events have occurred.
     pub(crate) steps: u64,
     /// Reads answered with a value, and with "absent" after a loss.
     pub(crate) reads: (u64, u64),
@@ -88,7 +88,7 @@ pub(crate) fn info(number: u8, incarnation: u64) -> NodeInfo {
     NodeInfo { incarnation: Incarnation(incarnation), ..node_info(number) }
 }
 
-/// What the process drew that a node's incarnation is.
+/// The number that a node's process drew for an incarnation.
 pub(crate) fn start_of(incarnation: u64) -> StartNumber {
     StartNumber(100 + incarnation)
 }
@@ -149,7 +149,7 @@ impl World {
         self.drain();
     }
 
-    /// Kills the coordinator: what was not committed is lost, and so is all that is under way to and from it.
+    /// Kills the coordinator: uncommitted changes and all messages to and from it are lost.
     pub(crate) fn kill_coordinator(&mut self) {
         if let Some(coordinator) = self.coordinator.take() {
             let mut disk = coordinator.into_meta();
@@ -184,7 +184,7 @@ impl World {
         &mut self.nodes[usize::from(number) - 1]
     }
 
-    /// Sends a request through a node; the answer will be in `replies` under the ticket.
+    /// Sends a request through a node; its answer appears in `replies` under the ticket.
     pub(crate) fn request(&mut self, through: u8, request: Request) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -232,7 +232,7 @@ impl World {
         self.run_until(us, |_| false);
     }
 
-    /// Runs until the condition holds, or for that long; whether it holds.
+    /// Runs until the condition holds, or for that long; returns whether it holds.
     pub(crate) fn run_until(&mut self, us: u64, done: impl Fn(&World) -> bool) -> bool {
         let end = self.now.plus_us(us);
         while !done(self) {
@@ -269,8 +269,8 @@ impl World {
         record.is_some_and(|record| !record.partitions.is_empty())
     }
 
-    /// Whether the chunk was given to a target that restarted before everything had arrived, which gives the
-    /// source's values up too.
+    /// Whether the chunk was given to a target that restarted before everything had arrived, so that the
+    /// source's values are lost, too.
     fn is_given_up(&self, chunk: u64) -> bool {
         self.committed().is_some_and(|data| {
             data.all_migrations().any(|record| {
@@ -287,7 +287,7 @@ impl World {
         self.coordinator.as_ref().map(Coordinator::meta).or(self.disk.as_ref())?.committed()
     }
 
-    /// One step: the next thing to happen before `end`, if there is one.
+    /// One step: the next event before `end`, if there is one.
     fn step(&mut self, end: MonotonicUs) -> bool {
         let link = self.in_flight.next_at().map(MonotonicUs);
         let coordinator = self.coordinator.as_ref().and_then(Coordinator::poll_timeout);
@@ -377,11 +377,11 @@ impl World {
         }
     }
 
-    /// M1 by epochs: an epoch of a chunk never names two owners, in whatever map anyone has seen.
+    /// M1 by epochs: an epoch of a chunk never names two owners, in any map that anyone has seen.
     fn check_owners(&mut self) {
         let maps = self.coordinator.iter().map(|coordinator| coordinator.map());
         let maps: Vec<_> = maps.chain(self.nodes.iter().filter_map(SimNode::map)).cloned().collect();
-        // Whoever has seen a map keeps it alive, so that one at the same place is the same.
+        // A node keeps each map that it has seen alive, so one at the same address is the same.
         for map in maps {
             if self.seen.iter().any(|seen| Arc::ptr_eq(seen, &map)) {
                 continue;
@@ -399,7 +399,7 @@ impl World {
         }
     }
 
-    /// Whom a source's worker redirects, every worker of the target expects.
+    /// Every worker of the target expects the clients that a source's worker redirects.
     fn check_targets_come_first(&self) {
         let running = self.committed().map(|data| data.map.migrations().to_vec()).unwrap_or_default();
         for record in running {
@@ -448,10 +448,10 @@ impl World {
     }
 }
 
-/// Whether the migration ended in a state that says what the map says.
+/// Asserts that the migration ended in a state that agrees with the map.
 pub(crate) fn assert_defined(world: &mut World, id: u64, range: (u64, u64), source: u8, target: u8) {
     let Some(status) = world.migration(id) else {
-        // The request was lost with the process that it came through.
+        // The request was lost with the process that received it.
         assert_eq!(world.owner_of(range.0), node_id(source));
         return;
     };
@@ -477,7 +477,7 @@ pub(crate) fn state_named(reply: &Reply) -> Option<(MigrationId, MigrationState)
     }
 }
 
-/// The protocols that there are here: one of each kind that the coordinator knows.
+/// The protocols here: one of each kind that the coordinator knows.
 pub(crate) fn read_protocol(text: &str) -> Result<ProtocolOutline, String> {
     match text {
         "fulva" => Ok(ProtocolOutline { partitions: 8, frozen_reads: true, copies_before_freeze: false }),

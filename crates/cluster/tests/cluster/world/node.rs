@@ -31,10 +31,10 @@ struct Import {
 
 type Roles = Vec<(PositionRange, Role)>;
 
-/// What is lost when the process dies.
+/// Lost when the process dies.
 #[derive(Default)]
 struct Driver {
-    /// What the workers go by: one table, or two while they change over.
+    /// The tables that the workers use: one, or two while they change over.
     roles: Vec<Roles>,
     in_use: MapEpoch,
     changing_to: Option<MapEpoch>,
@@ -50,7 +50,7 @@ struct Driver {
 enum Pending {
     Surveyed(MigrationId, Survey),
     Prepare(MigrationRecord),
-    /// So many steps of a copy are done.
+    /// This many steps of a copy are done.
     Copy(MigrationRecord, u64),
     ChangeOver,
     Pull(MigrationId),
@@ -58,21 +58,21 @@ enum Pending {
 
 pub(crate) struct SimNode {
     pub(crate) info: NodeInfo,
-    /// What its program speaks from its next start on.
+    /// The versions that its program speaks from its next start on.
     pub(crate) speaks: Speaks,
     incarnation: u64,
     cluster: Option<ClusterId>,
     pub(crate) agent: Option<NodeAgent>,
     driver: Driver,
-    /// Whether the coordinator cannot be reached.
+    /// Whether the coordinator is unreachable.
     pub(crate) cut_off: bool,
     /// Whether nothing from the coordinator arrives.
     pub(crate) deaf: bool,
-    /// Whether imports stand still.
+    /// Whether imports are paused.
     pub(crate) stalled: bool,
-    /// How many steps a copy takes that is made before the freeze.
+    /// How many steps a copy before the freeze takes.
     pub(crate) copy_steps: u64,
-    /// What the node answers to preparations instead of making room.
+    /// The node's answer to preparations instead of making room.
     pub(crate) refuse: Option<PrepareRefusal>,
     /// The members that the agent announced as suspected last.
     pub(crate) suspected: BTreeSet<NodeId>,
@@ -169,7 +169,7 @@ impl SimNode {
         }
     }
 
-    /// Moves a migration on at this node as its target.
+    /// Advances a migration at this node as its target.
     fn target(&mut self, now: MonotonicUs, id: MigrationId, change: impl FnOnce(&mut Target<()>)) {
         if let Some(target) = self.agent.as_mut().and_then(|agent| agent.migrations.targets.get_mut(&id)) {
             change(target);
@@ -225,7 +225,7 @@ impl SimNode {
         let migration = record.id;
         let (first, last) = (chunk_of(record.range.first()), chunk_of(record.range.last()));
         if self.driver.data.range(first..=last).next().is_some() {
-            // An earlier release is not through.
+            // An earlier release has not finished.
             return self.later(now.plus_us(500), Pending::Prepare(record));
         }
         if record.protocol == AHEAD && self.refuse.is_none() {
@@ -240,7 +240,7 @@ impl SimNode {
         }
     }
 
-    /// One step of a copy, which a source gives only when it tracks the range.
+    /// One step of a copy, which a source serves only while it tracks the range.
     fn copy(&mut self, now: MonotonicUs, record: MigrationRecord, done: u64, others: &[SimNode]) {
         let migration = record.id;
         let source = others.iter().find(|node| node.info.id == record.source);
@@ -260,7 +260,7 @@ impl SimNode {
         self.target(now, migration, |target| target.advance(TargetStage::Ready));
     }
 
-    /// Moves an import on: activation once the source has frozen the range, then a chunk at a time.
+    /// Advances an import: activation once the source has frozen the range, then one chunk at a time.
     fn pull(&mut self, now: MonotonicUs, id: MigrationId, random: u64, others: &[SimNode]) {
         let Some(import) = self.driver.imports.get_mut(&id) else { return };
         let record = import.record.clone();
@@ -348,7 +348,7 @@ impl SimNode {
         }
     }
 
-    /// Does what the agent says, and collects what it sends.
+    /// Executes the agent's events, and collects its messages.
     pub(crate) fn drain(
         &mut self,
         now: MonotonicUs,
@@ -461,12 +461,12 @@ impl SimNode {
         }
     }
 
-    /// A value that is released with a failed migration is lost; one that has arrived is not looked for here.
+    /// A value released with a failed migration is lost; this does not check whether it has arrived.
     fn released(&mut self, chunk: u64, value: u64) {
         self.lost.insert((chunk, value));
     }
 
-    /// What ends is announced when every worker uses a map without it.
+    /// An end is announced only when every worker uses a map without the migration.
     fn assert_no_role_in(&self, migration: MigrationId) {
         let mut roles = self.driver.roles.iter().flatten();
         assert!(

@@ -1,26 +1,26 @@
-//! What one incarnation of a node does in each range, as a map says it.
+//! The role of one incarnation of a node in each range, by a map.
 
 use sidle_cluster::{Incarnation, MigrationRecord, TabletMap};
 use sidle_types::{MigrationId, NodeId, PositionRange};
 
-/// What a node does in a range.
+/// A node's role in a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It owns the range and serves everything.
     Owned,
-    /// It owns the range and takes it in.
+    /// It owns the range and imports it.
     Importing(MigrationId),
     /// It has given the range away and serves it, frozen, to the migration's clients and target.
     Exporting(MigrationId),
-    /// It owns the range, but a migration to an earlier incarnation of it is not over: the source may not
-    /// know yet that it is to freeze the range, so nothing may be served (M1). The coordinator ends this as
-    /// soon as it knows that it has.
+    /// It owns the range, but a migration to its earlier incarnation is not over. The source may not know yet
+    /// that it must freeze the range, so nothing may be served (M1). The coordinator ends this once it knows
+    /// that the source has frozen it.
     Withheld(MigrationId),
     /// Another node owns the range.
     Elsewhere(NodeId),
 }
 
-/// What this incarnation of a node does, for ranges that are in order and cover every position.
+/// The roles of this incarnation of a node, for ranges that are in order and cover every position.
 pub(crate) fn roles_of(
     map: &TabletMap,
     node: NodeId,
@@ -57,7 +57,7 @@ pub(crate) fn roles_of(
     roles
 }
 
-/// The part that this incarnation of a node plays in a running migration.
+/// The role of this incarnation of a node in a running migration.
 fn role_in(record: &MigrationRecord, node: NodeId, incarnation: Incarnation) -> Option<Role> {
     if record.target == node {
         let own = record.target_incarnation == incarnation;
