@@ -1,4 +1,4 @@
-//! Writing messages: small ones at once, replies with records around a batch that is packed in place.
+//! Writing messages: small ones in one step, replies with records around a batch that is packed in place.
 
 use crate::Message;
 use crate::layout::{
@@ -31,7 +31,7 @@ fn write_fixed(
     write_pull(out, version, kind, fixed, &[]);
 }
 
-/// As [`write_fixed`], with what is in hand behind the fixed part.
+/// As [`write_fixed`], with the piece in hand after the fixed part.
 fn write_pull(
     out: &mut Vec<u8>,
     version: ProtocolVersion,
@@ -150,8 +150,8 @@ impl ProbeReply {
 }
 
 impl PriorityPull<'_> {
-    /// Appends a priority pull of `keys` (at most [`PRIORITY_PULL_KEYS_MAX`]; of one where a `piece` of what
-    /// stands at its position is in hand) as a frame.
+    /// Appends a priority pull of `keys` (at most [`PRIORITY_PULL_KEYS_MAX`]; only one if a `piece` of the
+    /// records at its position is in hand) as a frame.
     pub fn write<'k>(
         scope: Scope,
         sequence: u64,
@@ -172,7 +172,7 @@ impl PriorityPull<'_> {
     }
 }
 
-/// Starts a reply: its fixed part, and room for a piece where the version has them.
+/// Starts a reply: its fixed part, and room for a piece if the version has them.
 fn begin_reply(
     out: &mut Vec<u8>,
     version: ProtocolVersion,
@@ -185,8 +185,8 @@ fn begin_reply(
     start
 }
 
-/// Overwrites the fixed part of a body whose tail has been packed meanwhile, and ends the frame. It is taken
-/// out of `out` again if it, or what the piece is of, is too large.
+/// Overwrites the fixed part of a body whose tail has been packed meanwhile, and ends the frame. Removes the
+/// frame from `out` if it, or the whole that the piece belongs to, is too large.
 fn finish(
     out: &mut Vec<u8>,
     start: FrameStart,
@@ -225,7 +225,7 @@ impl PullReplyStart {
         PullReplyStart { start, fixed }
     }
 
-    /// Ends the reply: everything appended since [`begin`](Self::begin) are its records, or a piece of them.
+    /// Ends the reply: its records, or a piece of them, are everything appended since [`begin`](Self::begin).
     pub fn finish(
         self,
         next: Option<Position>,
@@ -252,7 +252,7 @@ impl SampPullReplyStart {
         SampPullReplyStart(start)
     }
 
-    /// Ends the reply: everything appended since [`begin`](Self::begin) are its records.
+    /// Ends the reply: its records are everything appended since [`begin`](Self::begin).
     pub fn finish(self, out: &mut Vec<u8>) -> Result<(), WireError> {
         end_frame(out, self.0)
     }
@@ -279,8 +279,8 @@ impl PriorityPullReplyStart {
     }
 
     /// Ends the reply: the first `answered` keys are answered, `absent` of them do not exist, and everything
-    /// appended since [`begin`](Self::begin) are the records of the others. Or none is answered, and it is a
-    /// piece of what stands at the position of the first.
+    /// appended since [`begin`](Self::begin) are the others' records. Or none is answered, and it is a piece
+    /// of the records at the first key's position.
     pub fn finish(
         self,
         answered: usize,
@@ -296,7 +296,7 @@ impl PriorityPullReplyStart {
     }
 }
 
-/// How far the rounds of changes are, in a reply to a pull of them.
+/// The state of the rounds of changes, in a reply to a pull of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundState {
     /// As [`ChangedPullReply::round`](crate::ChangedPullReply::round).
@@ -321,7 +321,7 @@ impl ChangedPull {
     }
 
     /// Appends the reply to this pull as a frame: `ranges` (at most [`CHANGED_RANGES_MAX`], in order, apart)
-    /// and what stands in them, packed beforehand, or a `piece` of what stands in the only one.
+    /// and their records, packed beforehand, or a `piece` of the records in the only one.
     pub fn write_reply(
         &self,
         round: RoundState,

@@ -1,8 +1,8 @@
-//! Why a frame was not accepted.
+//! Why a frame was refused.
 
 use sidle_types::{ProtocolVersion, Speaks};
 
-/// Why a frame was not accepted. The connection it came over must be closed: what follows cannot be trusted.
+/// Why a frame was refused. Its connection must be closed: what follows cannot be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The frame is in a version that this node does not speak.
@@ -16,7 +16,7 @@ pub enum WireError {
         /// What this node speaks in frames of its kind.
         known: Speaks,
     },
-    /// Header or body were altered on the way, or the peer lost track of frame boundaries.
+    /// Header or body were altered in transit, or the peer lost track of frame boundaries.
     #[error("frame checksum is {found:#010x}, computed {computed:#010x}: the frame was damaged on its way")]
     BadChecksum {
         /// The checksum in the frame.
@@ -24,7 +24,7 @@ pub enum WireError {
         /// The checksum of what was received.
         computed: u32,
     },
-    /// The frame announces, or would have, more than its kind may hold.
+    /// The frame's announced or actual size exceeds its kind's limit.
     #[error("frame body of {bytes} bytes is over the limit of {limit}")]
     Oversized {
         /// The body's length.
@@ -32,13 +32,13 @@ pub enum WireError {
         /// The most that is allowed.
         limit: usize,
     },
-    /// Frames of this kind have no business on this connection.
+    /// Frames of this kind do not belong on this connection.
     #[error("a {0} frame does not belong on this connection")]
     Unexpected(&'static str),
     /// The frame's kind is not one of this version's.
     #[error("frame kind {0} is unknown")]
     UnknownKind(u8),
-    /// The body does not have the form that its kind asks for.
+    /// The body does not have its kind's form.
     #[error("malformed {kind} frame: {reason}")]
     Malformed {
         /// The frame's kind.

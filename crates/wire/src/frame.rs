@@ -6,12 +6,12 @@ use sidle_types::{ProtocolVersion, Speaks};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The version that control frames are in, whatever else a node speaks. In them nodes and the coordinator say
-/// which versions they speak, so every program must be able to read them: the header and this kind of frame
-/// stay as they are. What is in them evolves as JSON does.
+/// The version of control frames, whatever else a node speaks. Nodes and the coordinator report their
+/// versions in them, so every program must be able to read them. The header and this kind of frame never
+/// change; their content evolves as JSON does.
 pub const CONTROL_VERSION: ProtocolVersion = ProtocolVersion(3);
 
-/// How long a header is.
+/// The header's length.
 pub const HEADER_BYTES: usize = size_of::<Header>();
 
 /// The header before every body.
@@ -23,7 +23,7 @@ pub(crate) struct Header {
     /// Of the body. The header is the same in every version.
     version: u8,
     kind: u8,
-    /// None are defined: zero.
+    /// None are defined; must be zero.
     flags: U16,
     /// CRC32C of the header, this field zero, and the body.
     checksum: U32,
@@ -31,7 +31,7 @@ pub(crate) struct Header {
     reserved: U32,
 }
 
-/// What a frame is.
+/// A frame's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is documented at the `Message` of its name")]
@@ -110,12 +110,12 @@ impl Kind {
         }
     }
 
-    /// The version that a frame of this kind is in where `spoken` is spoken.
+    /// The version of a frame of this kind on a connection in version `spoken`.
     pub fn version(self, spoken: ProtocolVersion) -> ProtocolVersion {
         if self == Kind::Control { CONTROL_VERSION } else { spoken }
     }
 
-    /// The largest body of this kind: only frames with keys or records in them may be large.
+    /// The largest body of this kind: only frames with keys or records may be large.
     pub const fn body_limit(self) -> usize {
         match self {
             Kind::PullReply
@@ -128,7 +128,7 @@ impl Kind {
     }
 }
 
-/// Which frames belong on a connection, and how long their bodies may be, each within its kind's own limit.
+/// Which frames belong on a connection, and their longest bodies, each within its kind's own limit.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameFilter {
     kinds: &'static [Kind],
@@ -136,22 +136,22 @@ pub struct FrameFilter {
 }
 
 impl FrameFilter {
-    /// Every frame there is.
+    /// Every frame.
     pub const ANY: FrameFilter = FrameFilter { kinds: &Kind::ALL, body_bytes_max: BODY_BYTES_MAX };
-    /// The first frame of a connection that another node opened. Behind `Forward` there are no frames.
+    /// The first frame of a connection that another node opened. After `Forward` there are no frames.
     pub const OPENING: FrameFilter = FrameFilter {
         kinds: &[Kind::Hello, Kind::Control, Kind::Forward],
         body_bytes_max: FROM_NODE_BODY_BYTES_MAX,
     };
-    /// No frame: what comes is none.
+    /// No frame.
     pub const NONE: FrameFilter = FrameFilter { kinds: &[], body_bytes_max: 0 };
-    /// What a node sends to the coordinator.
+    /// Frames from a node to the coordinator.
     pub const FROM_NODE: FrameFilter =
         FrameFilter { kinds: &[Kind::Control], body_bytes_max: FROM_NODE_BODY_BYTES_MAX };
-    /// What the coordinator sends to a node.
+    /// Frames from the coordinator to a node.
     pub const FROM_COORDINATOR: FrameFilter =
         FrameFilter { kinds: &[Kind::Control], body_bytes_max: REQUEST_BODY_BYTES_MAX };
-    /// What a migration's target sends to its source.
+    /// Frames from a migration's target to its source.
     pub const FROM_TARGET: FrameFilter = FrameFilter {
         kinds: &[
             Kind::Hello,
@@ -167,7 +167,7 @@ impl FrameFilter {
         ],
         body_bytes_max: BODY_BYTES_MAX,
     };
-    /// What a migration's source sends to its target.
+    /// Frames from a migration's source to its target.
     pub const FROM_SOURCE: FrameFilter = FrameFilter {
         kinds: &[
             Kind::HelloAck,
@@ -194,15 +194,15 @@ impl Default for FrameFilter {
 /// A frame whose header and checksum are right; its body is still to be parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'b> {
-    /// The version that it was written in.
+    /// The version of the frame.
     pub version: ProtocolVersion,
-    /// What the body is.
+    /// The body's kind.
     pub kind: Kind,
     /// The body, where it was received.
     pub body: &'b [u8],
 }
 
-/// What a header, once complete, announces.
+/// What a complete header announces.
 pub(crate) struct Announced {
     header: Header,
     version: ProtocolVersion,
@@ -211,8 +211,8 @@ pub(crate) struct Announced {
 }
 
 impl Announced {
-    /// Reads the header at the front of `bytes`, in a version that `speaks` includes; `None` while it is not
-    /// complete.
+    /// Reads the header at the front of `bytes`, in a version that `speaks` includes; `None` if it is
+    /// incomplete.
     pub(crate) fn read(bytes: &[u8], speaks: Speaks) -> Result<Option<Announced>, WireError> {
         let Ok((header, _)) = Header::read_from_prefix(bytes) else { return Ok(None) };
         let version = ProtocolVersion(header.version.into());
@@ -235,7 +235,7 @@ impl Announced {
         Ok(Some(Announced { header, version, kind, body_bytes }))
     }
 
-    /// Refuses what does not belong on the connection, before any of the body is waited for.
+    /// Refuses what does not belong on the connection, before any of the body arrives.
     pub(crate) fn checked_by(self, filter: &FrameFilter) -> Result<Announced, WireError> {
         if !filter.kinds.contains(&self.kind) {
             return Err(WireError::Unexpected(self.kind.name()));
@@ -251,7 +251,7 @@ impl Announced {
         HEADER_BYTES + self.body_bytes
     }
 
-    /// The frame, once all of it stands at the front of `bytes`; checks the checksum.
+    /// The frame, once `bytes` holds all of it; verifies the checksum.
     pub(crate) fn complete<'b>(&self, bytes: &'b [u8]) -> Result<Option<Frame<'b>>, WireError> {
         let Some(body) = bytes.get(HEADER_BYTES..self.frame_bytes()) else { return Ok(None) };
         let found = self.header.checksum.get();
@@ -290,7 +290,7 @@ impl FrameStart {
 }
 
 /// Starts a frame at the end of `out`, in this version, which its receiver must speak. The caller appends the
-/// body as it is in that version, then calls [`end_frame`].
+/// body in that version, then calls [`end_frame`].
 pub fn begin_frame(out: &mut Vec<u8>, version: ProtocolVersion, kind: Kind) -> FrameStart {
     let at = out.len();
     out.resize(at + HEADER_BYTES, 0);
@@ -298,7 +298,7 @@ pub fn begin_frame(out: &mut Vec<u8>, version: ProtocolVersion, kind: Kind) -> F
     FrameStart { at, version, kind }
 }
 
-/// Ends the frame: everything after its header is its body. An oversized frame is taken out of `out` again.
+/// Ends the frame: everything after its header is its body. An oversized frame is removed from `out`.
 pub fn end_frame(out: &mut Vec<u8>, start: FrameStart) -> Result<(), WireError> {
     let FrameStart { at, version, kind } = start;
     let body_bytes = out.len() - at - HEADER_BYTES;

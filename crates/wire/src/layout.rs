@@ -1,5 +1,5 @@
-//! Fixed parts of the bodies, as they lie in memory. Sizes are multiples of eight, so that what follows a
-//! fixed part keeps the alignment it has in the log.
+//! Fixed parts of the bodies, as laid out in memory. Sizes are multiples of eight, so that what follows a
+//! fixed part keeps its alignment from the log.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -21,12 +21,12 @@ layouts! {
     /// Followed by the text.
     RefuseLayout { scope: ScopeLayout, code: U16, zero: [u8; 6] }
     ActivateLayout { scope: ScopeLayout, highest_version: U64, records: U64 }
-    /// Behind the fixed part of a pull or a reply to one, where the version has pieces. All zero: none.
+    /// After the fixed part of a pull or a reply to one, if the version has pieces. All zero: none.
     PieceLayout { position: U64, version: U64, total: U64, offset: U64 }
     PullLayout {
         scope: ScopeLayout, sequence: U64, from: U64, last: U64, max_bytes: U32, partition: u8, zero: [u8; 3],
     }
-    /// Followed by the records. `next` counts only where `more` is 1.
+    /// Followed by the records. `next` is valid only if `more` is 1.
     PullReplyLayout {
         scope: ScopeLayout, sequence: U64, from: U64, next: U64, more: u8, partition: u8, zero: [u8; 6],
     }

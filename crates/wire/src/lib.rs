@@ -1,13 +1,13 @@
 //! Frames between nodes.
 //!
 //! Every connection between two nodes carries frames: a 16-byte header (length, version, kind, CRC32C) and a
-//! body. All numbers are little-endian. Bulk bodies hold records laid out as the log lays them out, so the
-//! sender packs them straight into the frame ([`PullReplyStart`]) and the receiver reads them where they were
-//! received ([`FrameReader`]): no batch is copied on its way through this crate.
+//! body. All numbers are little-endian. Bulk bodies hold records in the log's layout. So the sender packs
+//! them straight into the frame ([`PullReplyStart`]) and the receiver reads them in place ([`FrameReader`]):
+//! this crate copies no batch.
 //!
-//! Bytes from the network are parsed once, into a [`Message`], and everything behind that works on checked
-//! values. Whatever does not parse is a [`WireError`] that names its reason; the connection is then closed
-//! and nothing of the frame is applied. A flipped bit anywhere in a frame is always noticed: CRC32C covers
+//! Bytes from the network are parsed once, into a [`Message`], and all later code works on checked values.
+//! Whatever does not parse is a [`WireError`] that names its reason; the connection is then closed and
+//! nothing of the frame is applied. A flipped bit anywhere in a frame is always detected: CRC32C covers
 //! header and body.
 //!
 //! A frame is written in the version of its migration or of the cluster, and read in every version that this

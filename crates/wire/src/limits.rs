@@ -1,5 +1,4 @@
-//! What a frame may hold, as named bounds. A peer that exceeds one is refused before anything is allocated
-//! for it.
+//! Bounds on a frame's content. A peer that exceeds one is refused before anything is allocated for it.
 
 /// The largest value of a record, as in Redis.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
@@ -7,11 +6,11 @@ pub const VALUE_BYTES_MAX: usize = 512 << 20;
 /// The longest key of a record, as in Redis.
 pub const KEY_BYTES_MAX: usize = 512 << 20;
 
-/// The largest body: what one reply may hold before its last record, and that record.
+/// The largest body: the most that one reply may hold before its last record, and that record.
 pub const BODY_BYTES_MAX: usize = (64 << 20) + KEY_BYTES_MAX + VALUE_BYTES_MAX;
 
-/// The most that may stand at one position: a record with the longest key and value, and others whose keys
-/// share the position.
+/// The most records at one position: one with the longest key and value, and others whose keys share the
+/// position.
 pub const IMAGE_BYTES_MAX: usize = BODY_BYTES_MAX;
 
 /// The largest body of a frame that carries no records.
@@ -33,9 +32,9 @@ pub const CHANGED_RANGES_MAX: usize = 1024;
 /// The longest explanation in a refusal.
 pub const REFUSAL_TEXT_BYTES_MAX: usize = 1024;
 
-/// How much of a frame's body is reserved ahead of its arrival, or a quarter of what has arrived where that
-/// is more: a forged length alone must not cost memory.
+/// How much of a frame's body is reserved ahead of its arrival, or a quarter of what has arrived if that is
+/// more: a forged length alone must not cost memory.
 pub const RECEIVE_AHEAD_BYTES: usize = 1 << 20;
 
-/// A receive buffer larger than this is given back once it is empty.
+/// A receive buffer larger than this is freed once it is empty.
 pub const RECEIVE_KEEP_BYTES: usize = 8 << 20;

@@ -1,4 +1,4 @@
-//! Lists inside bodies: checked once when the body is parsed, then read where they were received.
+//! Lists in bodies: checked once when the body is parsed, then read in place.
 
 use crate::WireError;
 use crate::layout::ChangedRangeLayout;
@@ -45,7 +45,7 @@ impl<'b> Positions<'b> {
 pub struct ChangedRanges<'b>(&'b [ChangedRangeLayout]);
 
 impl<'b> ChangedRanges<'b> {
-    /// Takes `count` ranges from the front of `bytes`; what follows them comes with them.
+    /// Takes `count` ranges from the front of `bytes`; returns the rest, too.
     pub(crate) fn parse(count: u32, bytes: &'b [u8]) -> Result<(ChangedRanges<'b>, &'b [u8]), WireError> {
         let malformed = |reason| WireError::Malformed { kind: "ChangedPullReply", reason };
         let count = count as usize;

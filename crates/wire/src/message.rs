@@ -1,4 +1,4 @@
-//! Messages: what a checked frame says.
+//! Messages: the content of a checked frame.
 
 use crate::layout::{
     ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ForwardLayout, HelloLayout, PieceLayout,
@@ -10,9 +10,8 @@ use crate::{AbsentKeys, ChangedRanges, Frame, Keys, Kind, Piece, Positions, Wire
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch, Version};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// Which migration a message belongs to, under which ownership epoch of its range, and in which version (M9).
-/// Both ends of a migration write in the version that the coordinator wrote down with it. The version stands
-/// in the frame's header.
+/// A message's migration, the ownership epoch of its range, and its version (M9). Both ends of a migration
+/// write in the version that the coordinator recorded for it. The version is in the frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scope {
     /// The migration.
@@ -30,13 +29,13 @@ impl std::fmt::Display for Scope {
     }
 }
 
-/// Which of a migration's two connections a message travels over.
+/// A message's connection: one of a migration's two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Lane {
     /// Pulls and their large replies.
     Bulk = 0,
-    /// What somebody waits for: activation, priority pulls, and sampled pulls; never behind a bulk reply.
+    /// What commands wait for: activation, priority pulls, and sampled pulls; never behind a bulk reply.
     Priority = 1,
 }
 
@@ -50,15 +49,15 @@ impl Lane {
     }
 }
 
-/// Why a peer refuses, as a number that programs can act on.
+/// Why a peer refuses, as a number for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum RefusalCode {
-    /// The node does not (yet, or any more) take part in this migration. Trying again later may help.
+    /// The node does not take part in this migration, or not yet, or no longer. A later retry may help.
     UnknownMigration = 1,
-    /// The message belongs to another epoch of this migration's range. Trying again cannot help.
+    /// The message belongs to another epoch of this migration's range. A retry cannot help.
     StaleScope = 2,
-    /// The message came from a node that has no part in the migration.
+    /// The sender has no part in the migration.
     WrongNode = 3,
     /// The source has not frozen the range yet.
     NotFrozen = 4,
@@ -66,7 +65,7 @@ pub enum RefusalCode {
     Done = 5,
     /// The request names positions outside the migrating range, or a partition that does not exist.
     OutOfRange = 6,
-    /// What stands at one position is larger than a frame.
+    /// The records at one position are larger than a frame.
     TooLarge = 7,
 }
 
@@ -90,11 +89,11 @@ pub struct Hello {
     pub lane: Lane,
 }
 
-/// First and only frame of a connection over which a node forwards what its clients asked it. Behind it come
-/// requests as clients write them, and the other way replies, in order.
+/// First and only frame of a connection over which a node forwards its clients' requests. Then follow
+/// requests as clients write them, and in the other direction replies, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forward {
-    /// Who forwards.
+    /// The forwarding node.
     pub node: NodeId,
     /// Whether the replies are to be in RESP3; else they are in RESP2.
     pub is_resp3: bool,
@@ -118,28 +117,28 @@ pub struct Activate {
     pub scope: Scope,
     /// The highest version in the range, so that versions only grow.
     pub highest_version: Version,
-    /// How many records the range holds at the source, so that the target counts what has not arrived.
+    /// How many records the range holds at the source, so that the target can count what has not arrived.
     pub records: u64,
 }
 
-/// Target to source: send the records of a partition from a position on.
+/// Target to source: send a partition's records from a position on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pull {
     /// The migration.
     pub scope: Scope,
     /// Which partition.
     pub partition: u8,
-    /// Counts this partition's pulls; the reply repeats it, so that a late one is known.
+    /// Counts this partition's pulls; the reply repeats it, so that an outdated reply is recognised.
     pub sequence: u64,
-    /// From which position to which: the rest of the partition.
+    /// The positions to send: the rest of the partition.
     pub range: PositionRange,
     /// Stop at the first position boundary after this many bytes.
     pub max_bytes: u32,
-    /// What is in hand of what stands at the range's first position.
+    /// The piece in hand of the records at the range's first position.
     pub piece: Option<Piece>,
 }
 
-/// All records from `from` to just before `next`, or a piece of them.
+/// All records from `from` up to `next`, exclusive, or a piece of them.
 #[derive(Clone, Copy, Debug)]
 pub struct PullReply<'b> {
     /// The migration.
@@ -148,17 +147,17 @@ pub struct PullReply<'b> {
     pub partition: u8,
     /// The pull's sequence number.
     pub sequence: u64,
-    /// Where the pull began.
+    /// The pull's first position.
     pub from: Position,
-    /// The first position that is not in the reply; `None` when the reply reaches the partition's end.
+    /// The first position after the reply; `None` if the reply reaches the partition's end.
     pub next: Option<Position>,
-    /// Which piece it is, when what stands at `from` is larger than a reply; `next` follows `from`.
+    /// Which piece it is, if the records at `from` are larger than a reply; `next` follows `from`.
     pub piece: Option<Piece>,
     /// The records, laid out as in the log.
     pub batch: &'b [u8],
 }
 
-/// Target to source: send what stands at these (hot) positions.
+/// Target to source: send the records at these (hot) positions.
 #[derive(Clone, Copy, Debug)]
 pub struct SampPull<'b> {
     /// The migration.
@@ -169,7 +168,7 @@ pub struct SampPull<'b> {
     pub positions: Positions<'b>,
 }
 
-/// The records at the positions of a sampled pull, or at the first of them when all would be too much.
+/// The records at the positions of a sampled pull, or at the first of them if all are too large.
 #[derive(Clone, Copy, Debug)]
 pub struct SampPullReply<'b> {
     /// The migration.
@@ -180,7 +179,7 @@ pub struct SampPullReply<'b> {
     pub batch: &'b [u8],
 }
 
-/// Target to source: send these keys at once.
+/// Target to source: send these keys immediately.
 #[derive(Clone, Copy, Debug)]
 pub struct PriorityPull<'b> {
     /// The migration.
@@ -189,12 +188,12 @@ pub struct PriorityPull<'b> {
     pub sequence: u64,
     /// The keys.
     pub keys: Keys<'b>,
-    /// What is in hand of what stands at the position of the only key.
+    /// The piece in hand of the records at the only key's position.
     pub piece: Option<Piece>,
 }
 
-/// The answer for the first `answered` keys of a priority pull; the others are to be asked for again. Or it
-/// answers none, and is a piece of what stands at the first key's position.
+/// The answer for the first `answered` keys of a priority pull; the others must be asked for again. Or it
+/// answers none, and is a piece of the records at the first key's position.
 #[derive(Clone, Copy, Debug)]
 pub struct PriorityPullReply<'b> {
     /// The migration.
@@ -205,7 +204,7 @@ pub struct PriorityPullReply<'b> {
     pub answered: usize,
     /// Which of them do not exist.
     pub absent: AbsentKeys,
-    /// Which piece it is, when what stands at the first key's position is larger than a reply.
+    /// Which piece it is, if the records at the first key's position are larger than a reply.
     pub piece: Option<Piece>,
     /// The records of the others, laid out as in the log.
     pub batch: &'b [u8],
@@ -216,38 +215,37 @@ pub struct PriorityPullReply<'b> {
 pub struct ChangedPull {
     /// The migration.
     pub scope: Scope,
-    /// Counts these pulls, from 1. One more than the last acknowledges what that one brought.
+    /// Counts these pulls, from 1. One more than the last acknowledges that one's reply.
     pub sequence: u64,
     /// Stop at the first position boundary after this many bytes.
     pub max_bytes: u32,
-    /// What is in hand of what stands at the only position that the last reply named.
+    /// The piece in hand of the records at the only position in the last reply.
     pub piece: Option<Piece>,
 }
 
-/// What stands in some of the ranges that have changed: everything in them, so that what the target holds
-/// there and does not find here is gone.
+/// All records in some of the changed ranges. Whatever the target holds in them beyond these is deleted at
+/// the source.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangedPullReply<'b> {
     /// The migration.
     pub scope: Scope,
     /// The pull's sequence number.
     pub sequence: u64,
-    /// Which round of changes this is of, from 1.
+    /// This reply's round of changes, from 1.
     pub round: u32,
-    /// How many changes are still to be sent, as far as the source knows.
+    /// How many changes are still to be sent, to the source's knowledge.
     pub remaining: u64,
-    /// Whether the source's freeze had taken hold when this was packed: nothing changes any more.
+    /// Whether this was packed after the source's freeze took effect: nothing changes any more.
     pub is_frozen: bool,
     /// The ranges.
     pub ranges: ChangedRanges<'b>,
-    /// Which piece it is, when what stands at a position is larger than a reply: the only range is that.
+    /// Which piece it is, if the records at a position are larger than a reply: it is the only range.
     pub piece: Option<Piece>,
     /// All records in them, laid out as in the log, in the order of the ranges.
     pub batch: &'b [u8],
 }
 
-/// Target to source: at how many of these positions is there a record? The target has written there without
-/// looking.
+/// Target to source: at how many of these positions is there a record? The target has written there blindly.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe<'b> {
     /// The migration.
@@ -265,22 +263,22 @@ pub struct ProbeReply {
     pub scope: Scope,
     /// The probe's sequence number.
     pub sequence: u64,
-    /// At so many of its positions there is a record.
+    /// The number of its positions with a record.
     pub found: u64,
 }
 
-/// What a frame says.
+/// A frame's content.
 #[derive(Clone, Copy, Debug)]
 pub enum Message<'b> {
     /// See [`Hello`].
     Hello(Hello),
-    /// The source takes part; the connection may be used.
+    /// The source takes part; the connection is ready.
     HelloAck(Scope),
     /// See [`Refusal`].
     Refuse(Refusal<'b>),
     /// See [`Activate`].
     Activate(Activate),
-    /// The target has heard [`Activate`].
+    /// The target has received [`Activate`].
     Activated(Scope),
     /// See [`Pull`].
     Pull(Pull),
@@ -320,7 +318,7 @@ impl<'b> Frame<'b> {
 }
 
 impl<'b> Message<'b> {
-    /// Parses a frame's body. What is returned borrows from it.
+    /// Parses a frame's body. The result borrows from it.
     pub fn parse(frame: Frame<'b>) -> Result<Message<'b>, WireError> {
         let body = Body(frame);
         Ok(match frame.kind {
@@ -382,7 +380,7 @@ impl<'b> Message<'b> {
         })
     }
 
-    /// The migration that the message belongs to, if to one.
+    /// The message's migration, if it has one.
     pub fn scope(&self) -> Option<Scope> {
         match *self {
             Message::Hello(Hello { scope, .. })
@@ -405,7 +403,7 @@ impl<'b> Message<'b> {
     }
 }
 
-/// A body on its way to a message.
+/// A body to parse.
 struct Body<'b>(Frame<'b>);
 
 impl<'b> Body<'b> {
@@ -428,7 +426,7 @@ impl<'b> Body<'b> {
         self.end(rest).map(|()| *fixed)
     }
 
-    /// The fixed part, the piece behind it, which is none in a version without pieces, and the rest.
+    /// The fixed part, the piece after it (none in a version without pieces), and the rest.
     fn split_piece<T: FromBytes + KnownLayout + Immutable + Unaligned>(
         &self,
     ) -> Result<(&'b T, PieceLayout, &'b [u8]), WireError> {
@@ -441,7 +439,7 @@ impl<'b> Body<'b> {
         Ok((fixed, piece, rest))
     }
 
-    /// The fixed part of a pull, and what is in hand; nothing follows.
+    /// The fixed part of a pull, and the piece in hand; nothing follows.
     fn whole_pull<T: FromBytes + KnownLayout + Immutable + Unaligned>(
         &self,
     ) -> Result<(&'b T, Option<Piece>), WireError> {

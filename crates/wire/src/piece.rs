@@ -1,24 +1,24 @@
-//! Pieces: how what stands at one position travels when it is larger than a reply may be.
+//! Pieces: how the records at one position travel if they are larger than a reply may be.
 //!
-//! The records at the position are one string of bytes, packed one after the other. A reply carries a part of
-//! it, and the next pull says how much of it is in hand.
+//! The records at the position form one byte string, packed one after the other. A reply carries a part of
+//! it, and the next pull reports how much of it is in hand.
 
 use crate::WireError;
 use crate::layout::PieceLayout;
 use crate::limits::IMAGE_BYTES_MAX;
 use sidle_types::{Position, ProtocolVersion, Version};
 
-/// Which part of what stands at a position. In a pull: what is in hand, up to `offset`. In a reply: its
-/// records, from `offset` on.
+/// A part of the records at a position. In a pull: what is in hand, up to `offset`. In a reply: its records,
+/// from `offset` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it stands.
+    /// The records' position.
     pub position: Position,
-    /// The highest version of its records: with `total` it tells two states of the position apart.
+    /// The highest version of its records: with `total` it distinguishes two states of the position.
     pub version: Version,
-    /// How many bytes stand there.
+    /// The records' total bytes.
     pub total: u64,
-    /// How many of them come before the piece.
+    /// How many of these bytes precede the piece.
     pub offset: u64,
 }
 
@@ -28,17 +28,17 @@ impl Piece {
         (self.position, self.version, self.total) == (other.position, other.version, other.total)
     }
 
-    /// What is in hand once `bytes` more have come.
+    /// What is in hand after `bytes` more.
     pub fn and(self, bytes: usize) -> Piece {
         Piece { offset: self.offset + bytes as u64, ..self }
     }
 
-    /// Whether nothing is left when so much is in hand.
+    /// Whether nothing is missing if this is in hand.
     pub fn is_whole(&self) -> bool {
         self.offset == self.total
     }
 
-    /// How it is written in a version, or that there is none: not at all in a version without pieces.
+    /// Its layout in a version, also for no piece; `None` in a version without pieces.
     pub(crate) fn layout(piece: Option<Piece>, written_in: ProtocolVersion) -> Option<PieceLayout> {
         assert!(piece.is_none() || written_in.has_pieces(), "a piece in {written_in}");
         let layout = piece.map_or(PieceLayout::default(), |piece| PieceLayout {
@@ -60,7 +60,7 @@ impl Piece {
         }
     }
 
-    /// Of a pull; so much is in hand, and more to come.
+    /// From a pull: the piece in hand, with more to come.
     pub(crate) fn in_pull(layout: &PieceLayout) -> Result<Option<Piece>, &'static str> {
         match Piece::read(layout)? {
             Some(piece) if piece.offset == 0 => Err("no byte of a piece is in hand"),
@@ -68,7 +68,7 @@ impl Piece {
         }
     }
 
-    /// Of a reply that holds so many bytes of it.
+    /// From a reply that holds this many bytes of it.
     pub(crate) fn in_reply(layout: &PieceLayout, bytes: usize) -> Result<Option<Piece>, &'static str> {
         let piece = Piece::read(layout)?;
         match piece {

@@ -7,7 +7,7 @@ use sidle_types::Speaks;
 
 /// Cuts a stream of received bytes into frames, without copying them.
 ///
-/// Call order: append what was received ([`push`](Self::push), or read straight into
+/// Call order: append received bytes ([`push`](Self::push), or read straight into
 /// [`receive_buffer`](Self::receive_buffer)), then [`next_frame`](Self::next_frame) until it returns `None`.
 /// After an error every further call returns it again: frame boundaries are lost, and the connection must be
 /// closed.
@@ -16,7 +16,7 @@ pub struct FrameReader {
     speaks: Speaks,
     filter: FrameFilter,
     buffer: Vec<u8>,
-    /// What lies before this has been returned.
+    /// Everything before this has been returned.
     start: usize,
     failed: Option<WireError>,
 }
@@ -39,22 +39,22 @@ impl FrameReader {
         FrameReader::default()
     }
 
-    /// A reader at the start of a stream that carries only what `filter` lets through.
+    /// A reader at the start of a stream that accepts only what `filter` admits.
     pub fn filtered(filter: FrameFilter) -> FrameReader {
         FrameReader { filter, ..FrameReader::default() }
     }
 
-    /// The same reader of a program that speaks these versions, not those of this build.
+    /// The same reader, of a program that speaks these versions, not those of this build.
     pub fn speaking(self, speaks: Speaks) -> FrameReader {
         FrameReader { speaks, ..self }
     }
 
-    /// From the next frame on, only what `filter` lets through belongs on the connection.
+    /// From the next frame on, accepts only what `filter` admits.
     pub fn set_filter(&mut self, filter: FrameFilter) {
         self.filter = filter;
     }
 
-    /// How long the frame under way is, header included, once that is announced.
+    /// The current frame's length with its header, once announced.
     pub fn announced_bytes(&self) -> Option<usize> {
         self.announced(&self.buffer[self.start..]).ok().flatten().map(|announced| announced.frame_bytes())
     }
@@ -70,8 +70,8 @@ impl FrameReader {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The buffer to append received bytes to, with room for more of the frame under way: for what it still
-    /// lacks, up to [`RECEIVE_AHEAD_BYTES`] or a quarter of what has arrived. Only append to it.
+    /// The buffer to append received bytes to, with room for the rest of the current frame: at most
+    /// [`RECEIVE_AHEAD_BYTES`] or a quarter of what has arrived. Only append to it.
     pub fn receive_buffer(&mut self) -> &mut Vec<u8> {
         self.compact();
         let arrived = self.buffer.len();
@@ -81,7 +81,7 @@ impl FrameReader {
         };
         if self.buffer.capacity() - arrived < lacking.clamp(1, RECEIVE_MIN_BYTES) {
             let ahead = RECEIVE_AHEAD_BYTES.max(arrived / 4);
-            // Not more than that: a vector that doubles would hold twice of what has arrived.
+            // No more than that: doubling would hold twice of what has arrived.
             self.buffer.reserve_exact(lacking.clamp(RECEIVE_MIN_BYTES, ahead));
         }
         &mut self.buffer
@@ -116,15 +116,14 @@ impl FrameReader {
         Announced::read(bytes, self.speaks)?.map(|announced| announced.checked_by(&self.filter)).transpose()
     }
 
-    /// What was received behind the last frame, for a connection that carries something else from there on.
+    /// The bytes after the last frame, for a connection that then carries something else.
     pub fn into_rest(mut self) -> Vec<u8> {
         self.compact();
         self.buffer
     }
 
-    /// Moves what is left to the front. What is left is less than one frame, and every byte of a frame is
-    /// moved at most once for each piece it arrives in that completes another. What a large frame took is
-    /// given back.
+    /// Moves the rest to the front. The rest is less than one frame. Every byte of a frame is moved at most
+    /// once for each piece it arrives in that completes another. A large frame's memory is freed.
     fn compact(&mut self) {
         let left = &self.buffer[self.start..];
         if self.buffer.capacity() > RECEIVE_KEEP_BYTES && left.len() <= RECEIVE_AHEAD_BYTES {
@@ -136,5 +135,5 @@ impl FrameReader {
     }
 }
 
-/// How much is read at once at least.
+/// The minimum size of a read.
 const RECEIVE_MIN_BYTES: usize = 16 << 10;

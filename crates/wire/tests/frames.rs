@@ -1,4 +1,4 @@
-//! Frames survive the way unchanged, or are refused: round trips, truncations, flipped bits, garbage.
+//! Frames arrive unchanged, or are refused: round trips, truncations, flipped bits, garbage.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -140,7 +140,7 @@ impl Owned {
         }
     }
 
-    /// The same as it is where there are no pieces.
+    /// The same in a version without pieces.
     fn without_piece(mut self) -> Owned {
         match &mut self {
             Owned::Pull { piece, .. }
@@ -230,7 +230,7 @@ fn range() -> impl Strategy<Value = PositionRange> {
     })
 }
 
-/// A piece of what stands at a position, of which so many bytes are in the reply.
+/// A piece of the records at a position, with this many bytes in the reply.
 fn piece_at(position: Position, bytes: usize) -> impl Strategy<Value = Piece> + use<> {
     let most = (limits::IMAGE_BYTES_MAX - bytes) as u64;
     (0..=Version::FROM_PEER_MAX.0, 0..most, 0..most).prop_map(move |(version, offset, behind)| {
@@ -357,7 +357,7 @@ fn written(message: &Owned) -> Vec<u8> {
     out
 }
 
-/// Everything a reader makes of a stream that arrives in pieces of the given sizes, up to the first error.
+/// A reader's result for a stream that arrives in pieces of these sizes, up to the first error.
 fn read_in_pieces(stream: &[u8], sizes: &[usize]) -> (Vec<Owned>, Option<WireError>) {
     let mut reader = FrameReader::new();
     let mut messages = Vec::new();
@@ -478,8 +478,8 @@ fn every_single_flipped_bit_is_noticed() {
     for message in &samples {
         let mut stream = written(message);
         let frame_bytes = stream.len();
-        // A flip in the length can make the frame wait for bytes that the sender never meant; more frames
-        // follow, as they would, until the frame is complete and its checksum is seen to be wrong.
+        // A flip in the length can make the reader wait for bytes that were never sent. More frames follow,
+        // as on a real stream, until the frame is complete and its checksum fails.
         stream.resize(frame_bytes + limits::REQUEST_BODY_BYTES_MAX / 256, 0);
         for bit in 0..frame_bytes * 8 {
             stream[bit / 8] ^= 1 << (bit % 8);
@@ -510,7 +510,7 @@ fn next_frame_names_the_reason() {
     assert!(matches!(damaged(HEADER_BYTES, 77), Some(WireError::BadChecksum { .. })));
 }
 
-/// What a target would discard twice, or in the wrong order, is no reply.
+/// Ranges that a target would discard twice, or out of order, are no reply.
 #[test]
 fn changed_ranges_are_in_order_and_apart() {
     let range = |first, last| PositionRange::new(Position(first), Position(last)).unwrap();
@@ -526,7 +526,7 @@ fn changed_ranges_are_in_order_and_apart() {
     assert!(!parsed(&[range(5, 5), range(1, 1)]));
 }
 
-/// What does not fit together is refused before anything is put together.
+/// Pieces that do not fit together are refused before they are joined.
 #[test]
 fn pieces_that_do_not_fit_are_malformed() {
     let position = Position(5);
@@ -568,7 +568,7 @@ fn pieces_that_do_not_fit_are_malformed() {
     assert!(matches!(written, Err(WireError::Oversized { .. })));
 }
 
-/// A message of each kind that may have a piece, with none.
+/// A message of each kind that may have a piece, without one.
 fn without_pieces() -> [(Owned, usize); 6] {
     let range = PositionRange::new(Position(5), Position(6)).unwrap();
     let (piece, batch) = (None, vec![7; 100]);
@@ -601,7 +601,7 @@ fn without_pieces() -> [(Owned, usize); 6] {
     ]
 }
 
-/// As a program reads and writes them that knows of no pieces.
+/// As a program without pieces reads and writes them.
 #[test]
 fn messages_of_version_3_have_no_place_for_a_piece() {
     let body = |version, message: &Owned| {
@@ -634,7 +634,7 @@ fn a_pull_of_version_3_with_a_piece_is_malformed() {
     }
 }
 
-/// What follows a frame of another kind of conversation is handed over as it came.
+/// Bytes that follow a frame of another protocol are returned unchanged.
 #[test]
 fn the_rest_is_what_follows_the_last_frame() {
     let forward = Owned::Forward([3; 20], true);
@@ -659,7 +659,7 @@ fn a_frame_in_a_version_that_is_not_spoken_is_refused_by_its_header() {
     assert_eq!(read(Speaks::THIS_BUILD, &whole), Ok(true));
 }
 
-/// In them nodes say what they speak.
+/// Nodes report their versions in them.
 #[test]
 fn control_frames_are_read_by_every_program() {
     for version in [1, 3, 7] {
