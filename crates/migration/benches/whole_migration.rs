@@ -1,7 +1,7 @@
-//! How fast a whole migration goes when nothing but the two machines and their stores is in the way: one
-//! thread, both ends, frames handed over in memory (one copy, as a socket would make). Figures are per second
-//! of processor time, so that a busy machine distorts them less. An indication for one machine at one time,
-//! no figure to compare with another run's.
+//! The speed of a whole migration limited only by the two machines and their stores: one thread, both ends,
+//! frames passed in memory (one copy, as a socket would make). Figures are per second of processor time, so
+//! that a busy machine distorts them less. They indicate one machine at one time; do not compare them with
+//! another run's.
 //!
 //! `cargo bench -p sidle-migration -- [records] [value bytes]`
 
@@ -43,7 +43,7 @@ struct Spent {
     replay: Duration,
 }
 
-/// How long this thread has had a processor.
+/// This thread's processor time.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
@@ -57,7 +57,7 @@ fn timed<T>(spent: &mut Duration, f: impl FnOnce() -> T) -> T {
 }
 
 fn main() {
-    // `cargo bench` hands on `--bench`; `cargo test --benches` does not, and gets a small run.
+    // `cargo bench` passes `--bench`; `cargo test --benches` does not, and gets a small run.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let numbers: Vec<u64> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
     let is_bench = arguments.iter().any(|argument| argument == "--bench");

@@ -1,14 +1,13 @@
-//! The barrier between a published range table and whatever relies on every worker using it.
+//! The barrier between a published range table and the steps that rely on every worker using it.
 //!
-//! Purpose: a command runs wholly between two loop boundaries of its worker, with the range table that the
-//! worker held at the first. Once every worker has passed a boundary at which it took the new table, no
-//! command anywhere still acts on the old one. [`BarrierPassed`] is the proof of that, and the steps that
-//! depend on it take it as an argument.
+//! Purpose: a command runs wholly between two loop boundaries of its worker, with the worker's range table at
+//! the first. Once every worker has passed a boundary at which it took the new table, no command still uses
+//! the old one. [`BarrierPassed`] is the proof, and the steps that depend on it take it as an argument.
 //!
 //! Invariants: M2 (the freeze holds from the proof on), M8 (release and sweep begin after it).
 //!
 //! Realises: Fulva assumes RAMCloud's dispatch thread to reject writes from one instant on (IV-A, "the source
-//! rejects the requests"); with several workers that instant has to be made.
+//! rejects the requests"); with several workers the barrier creates that instant.
 //!
 //! Ownership and call order. Publisher (one thread at a time): store the new table where workers find it,
 //! then [`RangeBarrier::publish`], then wake every worker, then ask [`BarrierTicket::passed`] until it
@@ -19,7 +18,7 @@ use sidle_types::fault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts publications and what each worker has seen of them.
+/// Counts publications, and which of them each worker has seen.
 #[derive(Clone, Debug)]
 pub struct RangeBarrier {
     shared: Arc<Shared>,
@@ -57,17 +56,17 @@ impl RangeBarrier {
         self.shared.published.load(Ordering::Acquire)
     }
 
-    /// A worker, at a loop boundary, uses the table of publication `epoch` (or a newer one) from now on.
+    /// From now on a worker, at a loop boundary, uses the table of publication `epoch` (or a newer one).
     pub fn pass(&self, worker: usize, epoch: u64) {
         let seen = &self.shared.seen[worker].0;
         assert!(epoch <= self.published(), "worker {worker} saw publication {epoch} before it was made");
         assert!(seen.load(Ordering::Relaxed) <= epoch, "worker {worker} went back to publication {epoch}");
-        // Everything the worker did under the old table comes before this store, and so before the proof.
+        // All that the worker did under the old table precedes this store, and so the proof.
         seen.store(epoch, Ordering::Release);
     }
 }
 
-/// One publication that somebody waits for.
+/// A publication whose barrier is awaited.
 #[derive(Debug)]
 pub struct BarrierTicket {
     shared: Arc<Shared>,
@@ -81,7 +80,7 @@ impl BarrierTicket {
         self.shared.seen.iter().all(passed).then_some(BarrierPassed { epoch: self.epoch })
     }
 
-    /// The proof without its truth, which none but a fault that is put back may ask for.
+    /// A false proof, only for a fault that is put back.
     pub fn unproved(&self) -> BarrierPassed {
         assert!(
             fault!(FreezeWithoutBarrier) || fault!(TrackingWithoutBarrier),

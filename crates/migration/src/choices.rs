@@ -1,10 +1,9 @@
 //! The kinds of choices that make a protocol.
 //!
 //! All protocols share one skeleton: the views, the barrier, the two lanes, the source machine that answers
-//! pulls, and the target machine that pulls, replays and wakes. What differs is written down here, and the
+//! pulls, and the target machine that pulls, replays and wakes. The differences are choices here; the
 //! skeleton reads the choices, never the name. [`crate::protocols`] has the protocols themselves, a file
-//! each. One that needs a new kind of choice adds the field here and the phase as a module in `importer` or
-//! `exporter`.
+//! each. A new kind of choice adds its field here and its phase as a module in `importer` or `exporter`.
 
 use sidle_pacing::Pace;
 
@@ -15,19 +14,19 @@ pub struct ProtocolChoices {
     pub name: &'static str,
     /// When the records are copied.
     pub copies: Copies,
-    /// From when on the target serves the range.
+    /// Since when the target serves the range.
     pub serves: Serves,
     /// What the source does with reads of the frozen range.
     pub source_reads: SourceReads,
-    /// What the target does with a command that needs a key that is not here yet.
+    /// What the target does with a command that needs a key that has not arrived.
     pub missing: OnMissing,
     /// Into how many partitions the range is cut, each with one pull in flight.
     pub partitions: usize,
     /// How much each bulk pull asks for.
     pub pulls: PullBytes,
-    /// Whether bulk work makes room for clients' commands.
+    /// Whether bulk work yields to clients' commands.
     pub pace: Pace,
-    /// Whether and how sampled misses are pulled out of turn.
+    /// Whether and how sampled misses are pulled ahead.
     pub sampling: Option<Sampling>,
     /// How keys that a command waits for are pulled.
     pub priority: PriorityPulls,
@@ -36,50 +35,50 @@ pub struct ProtocolChoices {
 /// When the records are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
-    /// When the source has frozen them.
+    /// After the source has frozen them.
     AfterFreeze,
-    /// While the source serves them and marks what changes, then what changed, in rounds; the last round
-    /// after the freeze (M11). Until the freeze a cancel or a failure changes nothing.
+    /// While the source serves them and marks changes. Then the changes, in rounds; the last round after the
+    /// freeze (M11). Until the freeze a cancel or a failure changes nothing.
     BeforeFreeze(Rounds),
 }
 
-/// When the range is frozen, of a protocol that copies before.
+/// When a protocol that copies first freezes the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounds {
-    /// When no more changes than these are left.
+    /// When at most this many changes are left.
     pub few: u64,
     /// After so many rounds at the latest: a range that changes faster than it is copied never has few left.
     pub at_most: u32,
 }
 
-/// From when on the target serves the range. Until then requests that reach it are parked.
+/// Since when the target serves the range. Requests that arrive before are parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
     /// From the activation on, while records arrive.
     AtActivation,
-    /// When everything is here.
+    /// When everything has arrived.
     WhenAllIsHere,
 }
 
 /// What the source does with reads of the frozen range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceReads {
-    /// Answers them to clients that name the migration; redirects everybody else.
+    /// Answers them to clients that name the migration; redirects all others.
     AnswersFrozen,
     /// Redirects them.
     Redirects,
 }
 
-/// What the target does with a command that needs a key that is not here yet. Clients that did not opt in
-/// always wait for a pull.
+/// What the target does with a command that needs a key that has not arrived. Clients without opt-in always
+/// wait for a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnMissing {
-    /// An opted-in client's read of one key is told so at once, and takes the source's frozen value (Fulva,
-    /// III-B: "empty"). Everything else waits.
+    /// An opted-in client's read of one key is answered "not here yet" at once, and takes the source's frozen
+    /// value (Fulva, III-B: "empty"). Everything else waits.
     SaysNotHereYet,
     /// The command waits until the key is pulled.
     Waits,
-    /// An opted-in client is told to come again after so long (Rocksteady, 2.3.3), while the key is pulled.
+    /// An opted-in client is asked to retry after this time (Rocksteady, 2.3.3), while the key is pulled.
     SaysRetry {
         /// How long, in microseconds.
         after_us: u32,
@@ -89,9 +88,9 @@ pub enum OnMissing {
 /// How much a bulk pull asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullBytes {
-    /// Always so much.
+    /// Always this much.
     Fixed(u32),
-    /// At first so much; then as much as comes in a bounded time.
+    /// First this much; then as much as arrives in a bounded time.
     Adaptive(u32),
 }
 
@@ -106,10 +105,10 @@ impl PullBytes {
 
 /// Pulling the records of sampled misses (Fulva, IV-B: SampPull). The paper draws 1 %, in migrations of half
 /// a minute at a million operations a second. A migration here lasts seconds, in which a hot key misses a few
-/// dozen times; and in a batch a record costs each node a fraction of what one more double read of it costs.
+/// dozen times. And a record in a batch costs each node a fraction of one more double read of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// One in so many misses is drawn.
+    /// One miss in this many is drawn.
     pub one_in: u32,
     /// The most positions in one pull; one is in flight.
     pub batch: usize,
@@ -120,7 +119,7 @@ pub struct Sampling {
 pub struct PriorityPulls {
     /// The most keys in one pull.
     pub batch: usize,
-    /// The most pulls in flight; 0: commands wait for their key's turn in bulk. Each key is in one pull at
-    /// most.
+    /// The most pulls in flight; 0: commands wait until the bulk pulls bring their key. Each key is in at
+    /// most one pull.
     pub in_flight: usize,
 }

@@ -1,4 +1,4 @@
-//! What goes into the machines and what comes out of them, apart from frames.
+//! The machines' inputs and outputs, apart from frames.
 
 use crate::{BarrierPassed, Load};
 use sidle_types::{MigrationPolicy, Position};
@@ -9,11 +9,11 @@ use sidle_wire::{Lane, Message};
 pub struct Waiter {
     /// The worker.
     pub worker: u16,
-    /// The worker's name for the command.
+    /// The worker's number for the command.
     pub ticket: u64,
 }
 
-/// What happens to a target machine.
+/// An input of a target machine.
 #[derive(Debug)]
 pub enum TargetInput<'b> {
     /// The connection asked for by [`TargetEvent::Connect`] is open.
@@ -26,18 +26,18 @@ pub enum TargetInput<'b> {
     Timeout,
     /// A read missed, and its position was drawn. May be dropped.
     SampledMiss(Position),
-    /// A command has written a key at this position without looking, and it was not here. May be dropped; the
-    /// number of missing keys is then too high until everything is here.
+    /// A command has written a key at this position blindly, and it was not here. May be dropped; the number
+    /// of missing keys is then too high until everything has arrived.
     WrittenUnseen(Position),
     /// A command waits for this key. Answered with exactly one [`TargetEvent::Wake`] or
     /// [`TargetEvent::Refuse`].
     PriorityPull(&'b [u8], Waiter),
-    /// A client was told to come again for this key, soon. May be dropped.
+    /// A client was asked to retry this key soon. May be dropped.
     Wanted(&'b [u8]),
-    /// FLUSHALL: what has not arrived is absent, for good. Answered with [`TargetEvent::Wake`]; after that
-    /// nothing is replayed any more, and the command may discard what is here.
+    /// FLUSHALL: what has not arrived is absent for good. Answered with [`TargetEvent::Wake`]; nothing is
+    /// replayed after that, and the command may discard the records here.
     Flush(Waiter),
-    /// What the node and its workers have to bear; to be told every few milliseconds, and between pieces of
+    /// The load of the node and its workers; to be passed in every few milliseconds, and between pieces of
     /// work.
     Load(Load),
     /// How hard the migration may press from now on.
@@ -46,32 +46,32 @@ pub enum TargetInput<'b> {
     Over(BarrierPassed),
 }
 
-/// What a target machine wants its driver to do or to know.
+/// An output of a target machine for its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetEvent {
     /// Open this lane's connection to the source.
     Connect(Lane),
     /// Close this lane's connection: the peer broke the protocol.
     Close(Lane, Breach),
-    /// The import may be served (M3): run again whatever was parked for that.
+    /// The import may be served (M3): rerun all requests parked for that.
     Activated,
-    /// Run this command again.
+    /// Rerun this command.
     Wake(Waiter),
-    /// The import was flushed for the command that asked for it.
+    /// The import was flushed for this command.
     Flushed(Waiter),
     /// Fail this command.
     Refuse(Waiter, WaiterRefusal),
     /// Of a copy made before the freeze: so few changes are left that the range may be frozen.
     CaughtUp,
-    /// Out of memory: pulls pause and are tried again by themselves. The range is served all the same.
+    /// Out of memory: pulls pause and resume by themselves. The range is served nevertheless.
     Stalled,
-    /// There is memory again.
+    /// Memory is available again.
     Resumed,
     /// Everything has arrived and is readable: the coordinator may commit `Done`.
     Finished,
     /// Tombstones are swept; the machine may be dropped.
     Ended,
-    /// The source will not go on with this migration.
+    /// The source refuses to continue this migration.
     Failed(Failure),
 }
 
@@ -80,22 +80,22 @@ pub enum TargetEvent {
 pub enum WaiterRefusal {
     /// The target has no memory for the record.
     OutOfMemory,
-    /// The target has no room for one more that waits.
+    /// The target has no room for another waiter.
     TooManyWait,
 }
 
-/// Why a migration cannot go on.
+/// Why a migration cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The source answered so.
+    /// The source refused.
     #[error("the source refuses: {0}")]
     RefusedBySource(String),
 }
 
-/// What happens to a source machine.
+/// An input of a source machine.
 #[derive(Debug)]
 pub enum SourceInput<'b> {
-    /// Every worker uses a range table by which it marks what it changes in the range (M11).
+    /// Every worker uses a range table by which it marks its changes in the range (M11).
     Tracked(BarrierPassed),
     /// Every worker uses a range table in which the range is exported (M2).
     Frozen(BarrierPassed),
@@ -113,31 +113,31 @@ pub enum SourceInput<'b> {
     Policy(MigrationPolicy),
     /// The coordinator committed `Done` (M8).
     DoneCommitted,
-    /// Every worker uses a range table from after `Done` (M8): memory may be given back.
+    /// Every worker uses a range table from after `Done` (M8): memory may be freed.
     Over(BarrierPassed),
 }
 
-/// What a source machine wants its driver to do or to know.
+/// An output of a source machine for its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceEvent {
     /// Close this lane's connection: the peer broke the protocol.
     Close(Lane, Breach),
     /// The target serves.
     Activated,
-    /// The range's memory is given back; the machine may be dropped.
+    /// The range's memory is freed; the machine may be dropped.
     Ended,
 }
 
 /// How a peer broke the protocol. Its connection is closed, and nothing of the message was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Breach {
-    /// A message that this end never gets.
+    /// A message that this end never receives.
     #[error("{0} is not for this end of a migration")]
     WrongDirection(&'static str),
-    /// A batch of records that does not hold together.
+    /// A batch of records that is inconsistent.
     #[error("corrupt batch: {0}")]
     CorruptBatch(String),
-    /// What stands at one position does not fit into a frame.
+    /// The records at one position do not fit into a frame.
     #[error("{0}")]
     Unsendable(String),
 }

@@ -1,15 +1,15 @@
-//! What the source's workers see of a migration.
+//! The source's workers' view of a migration.
 //!
 //! Purpose: a worker answers a read of frozen data only to a client that names this migration, and only while
 //! nothing can have been released (M4, M8).
 //!
 //! Invariants: M4 (frozen, for the same migration id), M8 (never "absent" once over). A worker that found
-//! nothing in the store asks for the phase *again* before it answers "absent": release begins after
-//! [`ExportPhase::Done`] is published, so a look-up that was affected by it sees the phase. The barrier
-//! before release makes this certain for whole commands; the second look makes it local.
+//! nothing in the store reads the phase *again* before it answers "absent". Release begins after
+//! [`ExportPhase::Done`] is published, so an affected look-up sees the phase. The barrier before release
+//! ensures this for whole commands; the second look makes it local.
 //!
-//! A range that is copied before its freeze is tracked first: workers go on to serve it, and mark what they
-//! change (M11).
+//! A range that is copied before its freeze is tracked first: workers keep serving it, and mark their changes
+//! (M11).
 //!
 //! Ownership: [`ExportView`] is shared with every worker; [`ExportWriter`], of which there is one, belongs to
 //! the source machine.
@@ -20,12 +20,12 @@ use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// How far an export is.
+/// An export's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExportPhase {
     /// Some worker may still serve the range under the old table.
     Pending,
-    /// Every worker serves the range and marks what it changes there (M11): it is copied.
+    /// Every worker serves the range and marks its changes there (M11): it is copied.
     Tracking,
     /// Nothing in the range changes any more (M2); reads of frozen data are answered.
     Frozen,
@@ -33,7 +33,7 @@ pub enum ExportPhase {
     Done,
 }
 
-/// What the source's workers see of a migration.
+/// The source's workers' view of a migration.
 #[derive(Debug)]
 pub struct ExportView {
     id: MigrationId,
@@ -41,7 +41,7 @@ pub struct ExportView {
     range: PositionRange,
     target: NodeId,
     answers_reads: bool,
-    /// What has changed, of a range that is copied before its freeze.
+    /// The changes, of a range that is copied before its freeze.
     marks: Option<Marks>,
     phase: AtomicU8,
     /// Whether the target is known to count the range's keys.
@@ -74,12 +74,12 @@ impl ExportView {
         self.epoch
     }
 
-    /// What leaves.
+    /// The range that leaves.
     pub fn range(&self) -> PositionRange {
         self.range
     }
 
-    /// Who owns it now.
+    /// Its owner now.
     pub fn target(&self) -> NodeId {
         self.target
     }
@@ -89,20 +89,19 @@ impl ExportView {
         self.answers_reads
     }
 
-    /// Whether a worker that owns the range has to mark what it changes there.
+    /// Whether a worker that owns the range must mark its changes there.
     pub fn is_tracked(&self) -> bool {
         self.marks.is_some()
     }
 
-    /// A worker has changed something at the position. To be called after the write, within the same command
-    /// (M11).
+    /// Marks a change by a worker at the position. Call it after the write, within the same command (M11).
     pub fn mark(&self, position: Position) {
         if let Some(marks) = self.marks.as_ref().filter(|_| self.range.contains(position)) {
             marks.mark(position);
         }
     }
 
-    /// A worker may have changed everything in the range; as [`mark`](Self::mark).
+    /// Marks that a worker may have changed everything in the range; as [`mark`](Self::mark).
     pub fn mark_range(&self, range: PositionRange) {
         if let (Some(marks), Some(inside)) = (&self.marks, self.range.intersection(range)) {
             marks.mark_range(inside);
@@ -119,7 +118,7 @@ impl ExportView {
         self.handed_over.load(Ordering::Relaxed) || self.phase() == ExportPhase::Done
     }
 
-    /// How far the export is.
+    /// The export's phase.
     #[inline]
     pub fn phase(&self) -> ExportPhase {
         match self.phase.load(Ordering::Acquire) {
@@ -138,19 +137,19 @@ pub struct ExportWriter {
 }
 
 impl ExportWriter {
-    /// What is written.
+    /// The view that it changes.
     pub fn view(&self) -> &Arc<ExportView> {
         &self.view
     }
 
-    /// Every worker marks what it changes.
+    /// Every worker marks its changes.
     pub fn track(&mut self) {
         assert!(self.view.is_tracked(), "M11: nothing is marked here");
         assert_eq!(self.view.phase(), ExportPhase::Pending, "M11: tracking begins once, before the freeze");
         self.view.phase.store(ExportPhase::Tracking as u8, Ordering::Release);
     }
 
-    /// Takes the changes that are marked: in order, apart.
+    /// Takes the marked changes: in order, apart.
     pub fn take_marks(&mut self) -> Vec<PositionRange> {
         self.view.marks.as_ref().map_or_else(Vec::new, Marks::take)
     }
@@ -159,12 +158,12 @@ impl ExportWriter {
     pub fn freeze(&mut self) {
         let phase = self.view.phase();
         assert!(phase < ExportPhase::Frozen, "M2: an export is frozen once");
-        // What changed before tracking began is in no round.
+        // Changes from before tracking began are in no round.
         assert_eq!(phase == ExportPhase::Tracking, self.view.is_tracked(), "M11: frozen, and never tracked");
         self.view.phase.store(ExportPhase::Frozen as u8, Ordering::Release);
     }
 
-    /// The target has heard of the freeze.
+    /// The target knows of the freeze.
     pub fn hand_over(&mut self) {
         self.view.handed_over.store(true, Ordering::Relaxed);
     }

@@ -1,19 +1,19 @@
-//! What the target's workers see of a migration: a few atomics, written by one mover.
+//! The target's workers' view of a migration: a few atomics, written by one mover.
 //!
-//! Purpose: a worker decides per command, without a lock, whether it may acknowledge (M3) and whether what
-//! the store says of a key is final.
+//! Purpose: a worker decides per command, without a lock, whether it may acknowledge (M3) and whether the
+//! store's answer for a key is final.
 //!
 //! Invariants: M3 (nothing is acknowledged while [`ImportPhase::Waiting`]), M6 (removals leave a tombstone,
 //! see [`ImportView::left_by_removal`]), M7 (progress never passes a record that is not readable, and never
 //! moves back).
 //!
 //! The order that M7 rests on: a worker calls [`ImportView::has_arrived`] *before* it looks into the store.
-//! The mover replays, then publishes progress with release ordering; the worker loads it with acquire
-//! ordering, so whatever the progress covers is in the index it then looks into. Looked up the other way
-//! round, a record could arrive between the look-up that missed and the progress that says it is here, and an
-//! existing key would read as absent.
+//! The mover replays, then publishes progress with release ordering. The worker loads it with acquire
+//! ordering, so everything that the progress covers is in the index at the look-up. In the other order, a
+//! record could arrive between a look-up that missed and the progress that covers it, and an existing key
+//! would read as absent.
 //!
-//! Beside that the view counts the keys that are this node's and not here: see [`ImportView::missing_keys`].
+//! The view also counts this node's keys that are not here: see [`ImportView::missing_keys`].
 //!
 //! Realises: Fulva III-B (P_1..P_N). Its code lets progress run ahead of replay and sets a finished
 //! partition's to 0; here a finished partition has a state of its own.
@@ -27,32 +27,32 @@ use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, fau
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// How far an import is.
+/// An import's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ImportPhase {
     /// The source may still acknowledge: requests are parked (M3).
     Waiting,
-    /// The source owns the range and serves it; its records arrive ahead (M11). This node's workers have
-    /// nothing to do with the range before the commit, and park requests after it.
+    /// The source owns the range and serves it; its records arrive ahead (M11). This node's workers ignore
+    /// the range before the commit, and park requests after it.
     Copying,
-    /// The source is frozen and records are arriving. The protocol serves nobody before all are here:
+    /// The source is frozen and records are arriving. The protocol serves nothing before all have arrived:
     /// requests are parked.
     Filling,
     /// The target serves; records are arriving.
     Serving,
-    /// Everything has arrived. Removals still leave tombstones: a late replay may be under way.
+    /// Everything has arrived. Removals still leave tombstones: a delayed replay may be under way.
     Complete,
 }
 
 impl ImportPhase {
-    /// Whether records that arrive may enter the store.
+    /// Whether arriving records may enter the store.
     pub const fn takes_records(self) -> bool {
         matches!(self, ImportPhase::Copying | ImportPhase::Filling | ImportPhase::Serving)
     }
 }
 
-/// What the target's workers see of a migration.
+/// The target's workers' view of a migration.
 #[derive(Debug)]
 pub struct ImportView {
     id: MigrationId,
@@ -69,14 +69,14 @@ pub struct ImportView {
     counts: Counts,
 }
 
-/// What the number of keys that are missing here is made from.
+/// The terms of the number of missing keys.
 #[derive(Debug, Default)]
 struct Counts {
     /// Records in the range at the source when it was frozen.
     frozen: AtomicU64,
-    /// Of those, how many have an entry here: arrived, or found to have been written here without looking.
+    /// Of those, how many have an entry here: arrived, or found to have been written here blindly.
     met: AtomicU64,
-    /// How many came in bulk, whether they were new here or not.
+    /// How many came in bulk, whether new here or not.
     passed: AtomicU64,
 }
 
@@ -128,12 +128,12 @@ impl ImportView {
         self.epoch
     }
 
-    /// What arrives.
+    /// The range that arrives.
     pub fn range(&self) -> PositionRange {
         self.range
     }
 
-    /// Where it comes from.
+    /// Its source.
     pub fn source(&self) -> NodeId {
         self.source
     }
@@ -143,7 +143,7 @@ impl ImportView {
         &self.partitions
     }
 
-    /// How far the import is.
+    /// The import's phase.
     #[inline]
     pub fn phase(&self) -> ImportPhase {
         match self.phase.load(Ordering::Acquire) {
@@ -161,12 +161,12 @@ impl ImportView {
         self.phase() >= ImportPhase::Serving
     }
 
-    /// Whether everything that the source has at this position is here, so that what the store says next is
-    /// final. Of a copy made before the freeze that says nothing until the import is
+    /// Whether everything that the source has at this position is here, so that the store's next answer is
+    /// final. For a copy made before the freeze this means nothing until the import is
     /// [activated](Self::activated).
     ///
     /// Call this *before* looking into the store: see the module's header. A position outside the range is a
-    /// mistake of the caller.
+    /// caller's bug.
     #[inline]
     pub fn has_arrived(&self, position: Position) -> bool {
         if self.phase() == ImportPhase::Complete {
@@ -178,8 +178,8 @@ impl ImportView {
         progress.all.load(Ordering::Acquire) || progress.next.load(Ordering::Acquire) > position.0
     }
 
-    /// Whether everything that the source has in these positions of the range is here, and this node may say
-    /// so (M3). Call this before looking into the store.
+    /// Whether everything that the source has in these positions of the range is here, and this node may
+    /// answer so (M3). Call this before looking into the store.
     pub fn has_all(&self, range: PositionRange) -> bool {
         let covers = |(partition, next): (&PositionRange, Option<Position>)| {
             let is_here = next.is_none_or(|next| next > range.last().min(partition.last()));
@@ -189,15 +189,14 @@ impl ImportView {
     }
 
     /// How many keys of the range are this node's and not in its store: they have not arrived, and nothing
-    /// was written or deleted here in their stead. What was written here without looking counts twice until
-    /// the source was asked whether it has the key (a round trip). Before the source is frozen it counts all
-    /// of them itself.
+    /// was written or deleted here in their place. A blind write counts twice until the source reports
+    /// whether it has the key (a round trip). Before the source is frozen it counts all of them itself.
     pub fn missing_keys(&self) -> u64 {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let frozen = load(&self.counts.frozen);
         match self.phase() {
             ImportPhase::Waiting | ImportPhase::Copying | ImportPhase::Complete => 0,
-            // Nobody is served, so nothing changes; what is here may be stale.
+            // Nothing is served, so nothing changes; the records here may be stale.
             ImportPhase::Filling => frozen,
             ImportPhase::Serving => {
                 frozen.saturating_sub(load(&self.counts.met).max(load(&self.counts.passed)))
@@ -208,38 +207,38 @@ impl ImportView {
     /// For each partition the first position that is not here yet, or `None` when all of it is.
     pub fn progress(&self) -> impl ExactSizeIterator<Item = Option<Position>> + '_ {
         self.progress.iter().map(|progress| {
-            // `next` does not move once `all` is set, so either order of the two loads tells a state that
-            // was.
+            // `next` does not move once `all` is set, so either order of the two loads yields a state that
+            // existed.
             let next = Position(progress.next.load(Ordering::Acquire));
             (!progress.all.load(Ordering::Acquire)).then_some(next)
         })
     }
 
-    /// Whether the source is known to acknowledge nothing in the range any more.
+    /// Whether the source is known to acknowledge nothing more in the range.
     pub fn source_is_frozen(&self) -> bool {
         self.phase() >= ImportPhase::Filling
     }
 
-    /// Whether it was copied before the source froze it: until the last round is here, what is here may be
+    /// Whether it was copied before the source froze it: until the last round has arrived, its records may be
     /// stale.
     pub fn is_copied_ahead(&self) -> bool {
         self.copied_ahead
     }
 
-    /// What to do with a command that needs a key that is not here yet.
+    /// What to do with a command that needs a key that has not arrived.
     #[inline]
     pub fn missing(&self) -> OnMissing {
         self.missing
     }
 
-    /// Of the reads that are answered "not here yet", one in so many is to be drawn for a sampled pull.
+    /// Of the reads answered "not here yet", one in this many is to be drawn for a sampled pull.
     #[inline]
     pub fn sample_one_in(&self) -> Option<u32> {
         self.sample_one_in
     }
 
-    /// Whether a command that needs a key that is not here waits for the key's turn, however far off that is:
-    /// because nobody is served before everything is here, or because nothing is pulled out of turn.
+    /// Whether a command that needs a missing key waits until the bulk pulls bring it, however long: nothing
+    /// is served before everything is here, or nothing is pulled ahead.
     pub fn waits_for_turns(&self) -> bool {
         match self.phase() {
             ImportPhase::Filling => true,
@@ -262,22 +261,22 @@ pub struct ImportWriter {
 }
 
 impl ImportWriter {
-    /// What is written.
+    /// The view that it changes.
     pub fn view(&self) -> &Arc<ImportView> {
         &self.view
     }
 
-    /// So many records were in the range when the source was frozen.
+    /// Sets how many records were in the range when the source was frozen.
     pub fn expect(&mut self, records: u64) {
         self.view.counts.frozen.store(records, Ordering::Relaxed);
     }
 
-    /// So many more of the source's keys have an entry here.
+    /// Counts this many more of the source's keys with an entry here.
     pub fn met(&mut self, records: u64) {
         self.view.counts.met.fetch_add(records, Ordering::Relaxed);
     }
 
-    /// So many more of the source's records came in bulk.
+    /// Counts this many more of the source's records that came in bulk.
     pub fn passed(&mut self, records: u64) {
         self.view.counts.passed.fetch_add(records, Ordering::Relaxed);
     }
@@ -288,14 +287,14 @@ impl ImportWriter {
         self.view.phase.store(ImportPhase::Serving as u8, Ordering::Release);
     }
 
-    /// The source is frozen: records arrive from now on, and nobody is served.
+    /// The source is frozen: records arrive from now on, and nothing is served.
     pub fn fill(&mut self) {
         assert!(!self.view.source_is_frozen(), "M3: an import is activated once");
         self.view.phase.store(ImportPhase::Filling as u8, Ordering::Release);
     }
 
-    /// What has arrived was thrown away: everything arrives once more. Nobody has been served, so nobody was
-    /// told.
+    /// The arrived records were discarded: everything is pulled again. Nothing has been served, so no client
+    /// noticed.
     pub fn begin_anew(&mut self) {
         assert_eq!(self.view.phase(), ImportPhase::Filling, "M7: progress moves back only before it is told");
         for (partition, progress) in self.view.partitions.iter().zip(&self.view.progress) {
@@ -331,7 +330,7 @@ impl ImportWriter {
         progress.next.store(next.0, Ordering::Release);
     }
 
-    /// Everything has arrived, or what has not is absent for good (FLUSHALL). Nothing is replayed after this.
+    /// Everything has arrived, or the rest is absent for good (FLUSHALL). Nothing is replayed after this.
     pub fn complete(&mut self) {
         let phase = self.view.phase();
         assert!(phase.takes_records(), "an import is completed once, after activation");

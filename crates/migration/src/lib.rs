@@ -1,31 +1,31 @@
 //! Migration protocol state machines, without input or output.
 //!
-//! One migration is a [`Exporter`] on the node that gives a range up and a [`Importer`] on the node that
+//! A migration is an [`Exporter`] on the node that gives a range up and an [`Importer`] on the node that
 //! takes it. Each belongs to one mover thread. Two drivers call them: the server's movers and the tests'
-//! `Pair`. They have one shape: `handle(now, store, input)`, `poll_transmit(now, store, lane, out)`,
+//! `Pair`. They share one interface: `handle(now, store, input)`, `poll_transmit(now, store, lane, out)`,
 //! `poll_timeout()`, `poll_event()`.
 //!
-//! What workers see of a migration is [`ImportView`] and [`ExportView`], a few atomics each; the
-//! [`RangeBarrier`] makes the instant from which all of them see it.
+//! Workers see a migration as [`ImportView`] and [`ExportView`], a few atomics each. The [`RangeBarrier`]
+//! creates the instant from which all of them see it.
 //!
 //! # Invariants
 //! Assertions and tests cite these numbers.
 //! - M1 At most one node acknowledges writes for a position at any time (epoch order).
 //! - M2 After the freeze barrier returns, no record in the range changes at the source.
 //! - M3 The target acknowledges nothing in the range before `Activate`.
-//! - M4 A client returns a source value only if the target said "not here yet" to the same attempt and the
-//!   source confirms that it is frozen for the same migration id.
+//! - M4 A client returns a source value only if the target answered "not here yet" to the same attempt and
+//!   the source confirms that it is frozen for the same migration id.
 //! - M5 Replay never replaces an entry that the target has, live, expired or tombstone.
-//! - M6 A delete, expiry or eviction at the target leaves a tombstone until the migration ends. (That the
-//!   source has no such key is a mark of absence, not a tombstone: the store may drop it, and the next who
-//!   asks pulls again.)
+//! - M6 A delete, expiry or eviction at the target leaves a tombstone until the migration ends. (A key that
+//!   the source does not have leaves a mark of absence, not a tombstone: the store may drop it, and the next
+//!   request pulls again.)
 //! - M7 Progress P_i never passes a record that is not yet readable at the target, and never moves back.
 //! - M8 The source discards nothing before `Done` is committed; after that it never answers "absent".
 //! - M9 Everything a message refers to carries (migration id, epoch); a stale one is refused, not applied.
 //! - M10 Every message may be lost, duplicated, delayed or reordered by a reconnect: handling is idempotent.
-//! - M11 Of a copy made before the freeze: every change at the source since tracking began comes in a round,
-//!   and the target serves only when a round packed after the freeze left nothing to be sent.
-//! - M12 The pieces that are joined are of one version of what stands at their position.
+//! - M11 Of a copy made before the freeze: every change at the source since tracking began arrives in a
+//!   round, and the target serves only when a round packed after the freeze left nothing to be sent.
+//! - M12 Joined pieces are of one version of the records at their position.
 
 mod barrier;
 mod choices;

@@ -1,14 +1,14 @@
-//! What has changed at the source since it was last looked at.
+//! The source's changes since they were last taken.
 //!
-//! Purpose: while a range is copied before its freeze, every worker marks what it changes, and the source
-//! machine takes the marks, a round at a time, and sends what stands there then.
+//! Purpose: while a range is copied before its freeze, every worker marks its changes. The source machine
+//! takes the marks, a round at a time, and sends the records that are there then.
 //!
-//! Invariant M11: a worker marks *after* the write and within the same command. A mark that is taken is then
-//! of a write that can be read, and behind the freeze barrier every mark is made.
+//! Invariant M11: a worker marks *after* the write and within the same command. So a taken mark's write is
+//! readable, and after the freeze barrier every mark has been made.
 //!
 //! Realises: Albatross 4.2 ("delta of changes"), RAMCloud's migration (log records since the copy).
-//! Deviation: what is kept is where something changed, not what: a key that changes often is sent once a
-//! round, however often that is.
+//! Deviation: marks keep where something changed, not what: a key is sent once a round, however often it
+//! changes.
 //!
 //! Ownership: shared by all workers and the source machine. Each takes one short lock, workers by slot.
 
@@ -20,13 +20,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Workers that change different slots seldom wait for each other.
 const STRIPES: usize = 64;
 
-/// Marked positions and ranges. At most as many positions as were written since they were taken last.
+/// Marked positions and ranges. At most as many positions as were written since they were last taken.
 #[derive(Debug)]
 pub(crate) struct Marks {
     /// By slot, modulo their number.
     positions: Box<[Mutex<BTreeSet<Position>>]>,
     /// Apart from each other, in no order. A range that was cleared in pieces stays in these pieces, so that
-    /// the target too clears it in pieces.
+    /// the target also clears it in pieces.
     ranges: Mutex<Vec<PositionRange>>,
     count: AtomicU64,
 }
@@ -86,7 +86,7 @@ impl Marks {
     }
 }
 
-/// What panicked while it held the lock left a whole set behind: an insertion either happened or did not.
+/// A panic under the lock leaves a valid set: an insertion either happened or did not.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,4 @@
-//! Short messages that wait for a lane: refusals and pongs. Bounded, and dropped beyond: what caused them
-//! comes again.
+//! Short messages that wait for a lane: refusals and pongs. Excess ones are dropped: their causes recur.
 
 use crate::tuning::NOTICES_QUEUED_MAX;
 use sidle_types::{Fill, ProtocolVersion};
@@ -20,7 +19,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one of a migration whose ends write in this version.
+    /// An empty one for a migration whose ends write in this version.
     pub(crate) fn new(version: ProtocolVersion) -> Outbox {
         Outbox { version, lanes: Default::default() }
     }
@@ -47,12 +46,12 @@ impl Outbox {
             .map(|lane| Fill::new("refusals and pongs for a lane", lane.len(), NOTICES_QUEUED_MAX))
     }
 
-    /// The lane's connection is gone, and what was meant for it.
+    /// The lane's connection is gone, and so are its messages.
     pub(crate) fn clear(&mut self, lane: Lane) {
         self.lanes[lane.index()].clear();
     }
 
-    /// Appends one message for this lane; whether there was one.
+    /// Appends one message for this lane; returns whether there was one.
     pub(crate) fn transmit(&mut self, lane: Lane, out: &mut Vec<u8>) -> bool {
         match self.lanes[lane.index()].pop_front() {
             Some(Notice::Refuse(scope, code, text)) => Refusal::write(scope, code, &text, out),

@@ -1,15 +1,15 @@
-//! When something that is not answered is sent again (M10).
+//! When an unanswered message is resent (M10).
 
 use crate::tuning::RESEND_US_MAX;
 use sidle_types::MonotonicUs;
 
-/// When something that is not answered is sent again: at first after a fixed wait, then after twice that, and
-/// so on up to [`RESEND_US_MAX`].
+/// When an unanswered message is resent: first after a fixed wait, then after twice that, and so on up to
+/// [`RESEND_US_MAX`].
 #[derive(Debug)]
 pub(crate) struct Resend {
     first_us: u64,
     wait_us: u64,
-    /// `None`: it is to be sent as soon as its lane takes it.
+    /// `None`: it is to be sent as soon as its lane accepts it.
     deadline: Option<MonotonicUs>,
 }
 
@@ -37,12 +37,12 @@ impl Resend {
         }
     }
 
-    /// Its connection is new: whatever was sent may be lost.
+    /// Its connection is new: it may have been lost.
     pub(crate) fn reset(&mut self) {
         *self = Resend::new(self.first_us);
     }
 
-    /// When time will make a difference.
+    /// The next instant at which time matters.
     pub(crate) fn deadline(&self) -> Option<MonotonicUs> {
         self.deadline
     }

@@ -1,4 +1,4 @@
-//! What one migration is: who gives which range to whom, cut into which partitions, by which protocol.
+//! One migration's specification: its range, source, target, partitions and protocol.
 
 use crate::{Copies, ProtocolChoices, Tuning};
 use sidle_pacing::{Governor, Limits};
@@ -7,11 +7,11 @@ use sidle_types::{
 };
 use sidle_wire::Scope;
 
-/// The most partitions a range may be cut into: a partition's number travels as one byte, and a client keeps
-/// one position for each.
+/// The most partitions of a range: a partition's number is sent as one byte, and a client keeps one position
+/// for each.
 pub const PARTITIONS_MAX: usize = 64;
 
-/// One migration, as the coordinator committed it. Both ends must hold the same.
+/// One migration, as the coordinator committed it. Both ends must have the same.
 #[derive(Clone, Debug)]
 pub struct MigrationSpec {
     /// Its number.
@@ -22,15 +22,15 @@ pub struct MigrationSpec {
     pub range: PositionRange,
     /// The version that both ends write in.
     pub version: ProtocolVersion,
-    /// Who gives it up.
+    /// The node that gives it up.
     pub source: NodeId,
-    /// Who takes it.
+    /// The node that takes it.
     pub target: NodeId,
     /// `range`, cut into 1..=[`PARTITIONS_MAX`] parts in order, each pulled on its own.
     pub partitions: Vec<PositionRange>,
-    /// How it is done.
+    /// Its protocol.
     pub protocol: ProtocolChoices,
-    /// About how many bytes of records there are in the range.
+    /// Roughly how many bytes of records the range holds.
     pub bytes: u64,
     /// How hard it may press on the two nodes; may be changed while it runs.
     pub policy: MigrationPolicy,
@@ -49,7 +49,7 @@ pub enum SpecError {
     NotTiled {
         /// The range.
         range: PositionRange,
-        /// The first partition that does not follow on the one before it.
+        /// The first partition that does not start where the previous one ends.
         index: usize,
     },
     /// A node cannot give a range to itself.
@@ -68,20 +68,19 @@ impl MigrationSpec {
         matches!(self.protocol.copies, Copies::BeforeFreeze(_))
     }
 
-    /// What holds bulk work back at one of the ends.
+    /// Limits bulk work at one of the ends.
     pub(crate) fn governor(&self, now: MonotonicUs) -> Governor {
         let Tuning { max_bytes_per_s, worker_lag_limit_us, .. } = self.tuning;
         let limits = Limits { max_bytes_per_s, worker_lag_limit_us };
         Governor::new(now, self.protocol.pace, self.policy, limits)
     }
 
-    /// How large the pieces are of what is larger than that at one position; in a version without pieces it
-    /// travels whole.
+    /// The piece size for larger records at one position; in a version without pieces they are sent whole.
     pub(crate) fn piece_bytes(&self) -> usize {
         if self.version.has_pieces() { self.tuning.piece_bytes as usize } else { usize::MAX }
     }
 
-    /// Checks what the machines rely on.
+    /// Checks the machines' preconditions.
     pub fn check(&self) -> Result<(), SpecError> {
         if self.source == self.target {
             return Err(SpecError::SameNode(self.source));

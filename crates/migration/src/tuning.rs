@@ -1,89 +1,86 @@
-//! Every bound, window and timer of a migration, named; and the few that an operator may set.
+//! Every bound, window and timer of a migration, by name; and the few that an operator may set.
 
 /// The least that a pull asks for.
 pub const PULL_BYTES_MIN: u32 = 16 << 10;
-/// The most that a pull asks for. A reply may be larger by what stands at its last position, up to
-/// [`PIECE_BYTES`]. Packing or
-/// replaying so much takes a few hundred microseconds, which a worker on the same core may have to wait for.
+/// The most that a pull asks for. A reply may exceed it by the records at its last position, up to
+/// [`PIECE_BYTES`]. Packing or replaying that much takes a few hundred microseconds; a worker on the same
+/// core may have to wait for it.
 pub const PULL_BYTES_MAX: u32 = 128 << 10;
-/// A reply that came full in less than half of this, counted from the reply before it if that came after the
-/// pull was sent, makes the partition's next pull ask for twice as much; one that took more than twice this,
-/// for half. With every partition's pull under way at once, this bounds what waits in front of the priority
-/// lane on a slow network.
+/// The target time of a reply, counted from the previous reply if that came after the pull was sent. A full
+/// reply in less than half of this doubles the partition's next pull; one that took more than twice this
+/// halves it. With all partitions' pulls in flight, this bounds the queue ahead of the priority lane on a
+/// slow network.
 pub const PULL_TARGET_US: u64 = 10_000;
 
-/// Sampled pulls follow each other no sooner than this, so that each has many positions.
+/// The minimum interval between sampled pulls, so that each has many positions.
 pub const SAMP_PULL_INTERVAL_US: u64 = 4_000;
 /// A sampled pull's reply ends after the position that reaches this, so that the priority lane stays short.
 pub const SAMP_REPLY_BYTES: usize = 64 << 10;
 /// A priority pull's reply ends after the key that reaches this; the other keys are asked for again.
 pub const PRIORITY_REPLY_BYTES: usize = 256 << 10;
 
-/// A priority pull takes no further key once its keys are this long together.
+/// A priority pull takes no further key once its keys reach this total length.
 pub const PRIORITY_REQUEST_BYTES: usize = 64 << 10;
-/// No key is pulled ahead for clients that will come again while so many are awaited. They come again anyway.
+/// While this many keys are awaited, none is pulled ahead for clients that will retry. They retry anyway.
 pub const KEYS_WANTED_MAX: usize = 4096;
-/// How many unanswered priority pulls a source keeps; the oldest is dropped, and will be asked again.
+/// How many unanswered priority pulls a source keeps; the oldest is dropped, and will be repeated.
 pub const PRIORITY_PULLS_QUEUED_MAX: usize = 16;
-/// How many commands may wait for keys of one import; further ones fail. Far more than wait at a time, but
-/// whoever waited and left counts until the source answers.
+/// How many commands may wait for keys of one import; further ones fail. Far more than wait at a time, but a
+/// waiter that left counts until the source answers.
 pub const PRIORITY_WAITERS_MAX: usize = 1 << 17;
-/// How many refusals and pongs may wait for a lane; further ones are dropped, as their causes come again.
+/// How many refusals and pongs may wait for a lane; further ones are dropped, as their causes recur.
 pub const NOTICES_QUEUED_MAX: usize = 32;
 
 /// How many sampled positions may wait for the next sampled pull; further ones are dropped, as most misses
 /// are anyway.
 pub const SAMPLED_WAITING_MAX: usize = 4096;
 
-/// How many positions that were written without looking may wait for a probe; further ones are dropped, and
-/// the number of missing keys is too high by them until the end.
+/// How many positions of blind writes may wait for a probe. Further ones are dropped, and make the number of
+/// missing keys too high until the end.
 pub const PROBED_WAITING_MAX: usize = 1 << 16;
 /// The most positions in one probe.
 pub const PROBE_BATCH: usize = 1024;
-/// Probes follow each other no sooner than this, so that each has many positions.
+/// The minimum interval between probes, so that each has many positions.
 pub const PROBE_INTERVAL_US: u64 = 4_000;
 
-/// What stands at one position goes in pieces of this size where it is larger. A reply is no larger than its
-/// budget and one of them.
+/// The piece size for larger records at one position. A reply is at most its budget and one piece.
 pub const PIECE_BYTES: u32 = 256 << 10;
 
-/// A pull that is not answered for so long is sent again; doubles with each time, up to [`RESEND_US_MAX`].
+/// The wait before an unanswered pull is resent; doubles each time, up to [`RESEND_US_MAX`].
 pub const RESEND_US: u64 = 500_000;
-/// As [`RESEND_US`], for what somebody waits for: priority pulls and activation.
+/// As [`RESEND_US`], for awaited answers: to priority pulls and activation.
 pub const PRIORITY_RESEND_US: u64 = 100_000;
-/// A request that comes again over a connection that its answer was given to less than this long ago is not
-/// answered again: the first answer is still on its way there, perhaps behind a large one on a slow network,
-/// and a second would only delay others.
+/// How long an answer counts as on its way. A request repeated within this time over the same connection is
+/// not answered again. The answer may be behind a large one on a slow network, and a second would only delay
+/// others.
 pub const ANSWER_STANDS_US: u64 = 1_000_000;
-/// The longest wait before anything is sent again.
+/// The longest wait before a resend.
 pub const RESEND_US_MAX: u64 = 4_000_000;
 
-/// The first wait before a refused greeting or a lost connection is tried again; doubles up to
-/// [`RECONNECT_US_MAX`]. Short: at the start the source may hear of the migration a moment after the target.
+/// The first wait before a retry after a refused greeting or a lost connection; doubles up to
+/// [`RECONNECT_US_MAX`]. Short: at the start the source may learn of the migration a moment after the target.
 pub const RECONNECT_US: u64 = 1_000;
-/// The longest wait before a connection is tried again.
+/// The longest wait before a connection is retried.
 pub const RECONNECT_US_MAX: u64 = 250_000;
 
-/// The first wait before replay is tried again when the target is out of memory; doubles up to
-/// [`STALL_US_MAX`].
+/// The first wait before replay is retried when the target is out of memory; doubles up to [`STALL_US_MAX`].
 pub const STALL_US: u64 = 10_000;
 /// The longest wait of a stalled target.
 pub const STALL_US_MAX: u64 = 1_000_000;
 
-/// How long a target that has few changes left waits before it asks for the next ones, until the source is
+/// How long a target with few changes left waits before it asks for the next ones, until the source is
 /// frozen.
 pub const ROUND_REST_US: u64 = 10_000;
 
 /// How many records one slice of release or sweep handles.
 pub const RELEASE_SLICE_RECORDS: usize = 512;
-/// How long the mover does other things between two slices.
+/// The mover's pause between two slices, for other work.
 pub const RELEASE_PAUSE_US: u64 = 200;
 
-/// What an operator may set.
+/// Settings for an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// The most bytes that bulk pulls may bring in a second, whatever a migration's policy, or `None` for no
-    /// such limit.
+    /// The most bytes per second for bulk pulls, whatever a migration's policy, or `None` for no limit.
     pub max_bytes_per_s: Option<u64>,
     /// Bulk work takes a share of the processor only while workers are later than this with their loops.
     pub worker_lag_limit_us: u64,

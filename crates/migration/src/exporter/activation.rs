@@ -1,9 +1,9 @@
 //! Freeze and activation.
 //!
-//! M2, M3: `Activate` leaves only after the freeze barrier has passed, and says what must precede the
-//! target's first reply: the highest version in the range. (And how many records there are: the target counts
-//! them as its own from then on, and this node from the confirmation on no more.) It is repeated until the
-//! target confirms or pulls (M10).
+//! M2, M3: `Activate` is sent only after the freeze barrier has passed, and carries what must precede the
+//! target's first reply: the range's highest version. (It also carries the number of records: the target
+//! counts them from then on, and this node no longer after the confirmation.) It is repeated until the target
+//! confirms or pulls (M10).
 
 use super::parts::SourceParts;
 use crate::resend::Resend;
@@ -13,7 +13,7 @@ use sidle_store::Store;
 use sidle_types::{MonotonicUs, PositionRange, Version, fault};
 use sidle_wire::Activate;
 
-/// How far activation is.
+/// The activation's state.
 #[derive(Debug)]
 pub(super) enum Activation {
     /// Workers may still serve the range.
@@ -24,7 +24,7 @@ pub(super) enum Activation {
     Confirmed { frozen: Frozen },
 }
 
-/// What was true at the freeze.
+/// The state at the freeze.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frozen {
     /// The publication whose barrier passed.
@@ -40,7 +40,7 @@ impl Activation {
         }
     }
 
-    /// The lane that `Activate` goes over is greeted.
+    /// The lane for `Activate` is greeted.
     pub(super) fn reconnected(&mut self) {
         if let Activation::Announcing { resend, .. } = self {
             resend.reset();
@@ -64,7 +64,7 @@ impl Activation {
     /// Nothing in the range has changed since the freeze (M2).
     pub(super) fn assert_unchanged(&self, range: PositionRange, store: &Store) {
         let frozen = self.frozen().expect("M8: a migration that was never frozen cannot be done");
-        // Versions are counted by slot, so only whole slots tell whether anything in the range was written
+        // Versions are counted by slot, so only whole slots show whether anything in the range was written
         // since.
         if range.is_whole_slots() {
             let highest = store.highest_version(range);
@@ -75,7 +75,7 @@ impl Activation {
         }
     }
 
-    /// Every worker has let go of the range.
+    /// No worker uses the range any more.
     pub(super) fn freeze(&mut self, parts: &mut SourceParts, store: &Store, passed: BarrierPassed) {
         assert!(matches!(self, Activation::NotFrozen), "M2: a range is frozen once");
         let highest_version = store.highest_version(parts.spec.range);
@@ -103,7 +103,7 @@ impl Activation {
         true
     }
 
-    /// The target said so, or pulls, which it does only then.
+    /// The target confirmed, or pulls, which it does only then.
     pub(super) fn target_activated(&mut self, parts: &mut SourceParts) {
         if let Activation::Announcing { frozen, .. } = *self {
             *self = Activation::Confirmed { frozen };

@@ -1,16 +1,16 @@
 //! Rounds of changes: what workers marked while the range was copied.
 //!
 //! A round is all marks at one moment, in order. Each reply names some of its ranges (a position is a range
-//! of one) and carries everything that stands in them when it is packed, so that deletions, flushes and keys
-//! of equal positions need no cases of their own. When the round is empty the next one is taken.
+//! of one) and carries all records in them at packing time. So deletions, flushes and keys of equal positions
+//! need no special cases. When the round is empty the next one is taken.
 //!
-//! M11: the marks are taken before what they are of is packed, so that a write which the packing missed is
-//! marked anew. M10: what a reply named is kept until the next sequence number acknowledges it; asked again,
-//! the source sends the same ranges, or the first of them, with what stands in them by then. Were it to send
-//! others, a reply that was only late could acknowledge what never came.
+//! M11: marks are taken before their records are packed, so a write that the packing missed is marked anew.
+//! M10: a reply's ranges are kept until the next sequence number acknowledges it. Asked again, the source
+//! sends the same ranges, or the first of them, with their present records. If it sent others, a delayed
+//! reply could acknowledge ranges that never arrived.
 //!
-//! M12: what is larger than a piece goes alone, in pieces; once it has changed meanwhile it waits for the
-//! next round, so that a round ends however often it changes.
+//! M12: ranges larger than a piece go alone, in pieces. One that changes meanwhile waits for the next round,
+//! so that a round ends however often it changes.
 //!
 //! Realises: Albatross 4.2 and 4.3 (iterations, atomic hand-over), RAMCloud's migration.
 
@@ -24,14 +24,14 @@ use sidle_wire::limits::CHANGED_RANGES_MAX;
 use sidle_wire::{ChangedPull, Lane, Piece, RoundState};
 use std::collections::VecDeque;
 
-/// The round at hand and what of it is under way.
+/// The current round and its state.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Which round it is, from 1.
+    /// The round's number, from 1.
     round: u32,
-    /// What of it has not been sent.
+    /// Its unsent ranges.
     queue: VecDeque<PositionRange>,
-    /// What the last reply named, and the pull that it answered.
+    /// The last reply's ranges, and the pull that it answered.
     sent: Vec<PositionRange>,
     sent_sequence: u64,
     asked: Option<ChangedPull>,
@@ -64,7 +64,7 @@ impl Changes {
         }
         let Some(pull) = self.asked.take() else { return false };
         parts.assert_answerable();
-        // Before the marks are taken: what is said to be frozen was marked to the last write.
+        // Before the marks are taken: a reply marked frozen includes the last write.
         let is_frozen = parts.phase() == ExportPhase::Frozen;
         let mut batch = Vec::new();
         let (records, piece) = self.pack_changes(parts, store, &pull, &mut batch);
@@ -88,9 +88,9 @@ impl Changes {
         }
     }
 
-    /// Packs the next ranges of the round, or the first of the next round: what was sent before has arrived.
-    /// Asked again, packs the same ranges as the last time, or the first of them (M10). Or packs a piece of
-    /// what stands at one position. What has changed since its first piece was sent comes in the next round.
+    /// Packs the next ranges of the round, or the first of the next round: those sent before have arrived.
+    /// Asked again, packs the same ranges, or the first of them (M10). Or packs a piece of the records at one
+    /// position. What has changed since its first piece was sent goes into the next round.
     fn pack_changes(
         &mut self,
         parts: &mut SourceParts,
@@ -167,7 +167,7 @@ impl Changes {
                 self.queue.push_front(rest);
             }
             if first < last {
-                // The target discards what it has in the range: not much at a time.
+                // The target discards its records in the range: not many at once.
                 break;
             }
         }
@@ -179,7 +179,7 @@ fn only(position: Position) -> PositionRange {
     PositionRange::new(position, position).expect("one position")
 }
 
-/// What of the range was packed, and the rest, which begins at `next`.
+/// The packed part of the range, and the rest, which begins at `next`.
 fn split(range: PositionRange, next: Option<Position>) -> (PositionRange, Option<PositionRange>) {
     let Some((next, last)) = next.and_then(|next| Some((next, next.previous()?))) else {
         return (range, None);

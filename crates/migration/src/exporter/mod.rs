@@ -1,26 +1,25 @@
-//! The source of a migration: freezes, activates the target, answers pulls, and gives its memory back.
+//! The source of a migration: freezes, activates the target, answers pulls, and frees its memory.
 //!
-//! Purpose: once frozen, this node's data of the range never changes, so every request can be answered from
-//! the store alone. The machine keeps no cursor: all that a pull needs stands in it, and the store may resize
-//! and clean freely.
+//! Purpose: once frozen, this node's data of the range never changes, so the store alone can answer every
+//! request. The machine keeps no cursor: a pull contains all that it needs, and the store may resize and
+//! clean freely.
 //!
-//! Call order. After every call of [`Exporter::handle`]: take events until [`Exporter::poll_event`] has none,
-//! and for each lane whose output is short call [`Exporter::poll_transmit`] until it writes nothing; packing
-//! happens there, so a lane that is full costs nothing. When the instant of [`Exporter::poll_timeout`] comes,
-//! hand in [`SourceInput::Timeout`]. [`SourceInput::Frozen`] and [`SourceInput::Over`] take the proof of the
-//! barrier.
+//! Call order. After every call of [`Exporter::handle`]: drain [`Exporter::poll_event`], and for each lane
+//! with little pending output call [`Exporter::poll_transmit`] until it writes nothing. Packing happens
+//! there, so a full lane costs nothing. At the instant of [`Exporter::poll_timeout`], pass in
+//! [`SourceInput::Timeout`]. [`SourceInput::Frozen`] and [`SourceInput::Over`] take the proof of the barrier.
 //!
-//! A range that is copied before its freeze is answered for as soon as every worker marks what it changes
-//! ([`SourceInput::Tracked`]); what is marked goes out in rounds (changes).
+//! A range that is copied before its freeze is served to the target once every worker marks its changes
+//! ([`SourceInput::Tracked`]); the marked changes are sent in rounds (changes).
 //!
-//! Invariants: M2 (nothing else is packed before the freeze, and the highest version seen then is still the
+//! Invariants: M2 (nothing else is packed before the freeze, and the highest version then is still the
 //! highest at the end), M8 (release only after `Done` is committed and every worker knows), M9 (`message`),
-//! M10: requests are answered as often as they come, but not while the last answer is still on its way; of
+//! M10: requests are answered as often as they arrive, but not while the last answer is still on its way; of
 //! several pulls of one partition only the newest is kept. M11 (changes).
 //!
 //! Realises: Fulva IV-A and IV-B (source side), Rocksteady 2.3.1.1 (a source without migration state).
-//! Deviations: the freeze is a barrier over workers; activation tells the target the highest version; what is
-//! over is "done", never "absent"; memory goes back in slices.
+//! Deviations: the freeze is a barrier over workers; activation carries the highest version; the answer after
+//! the end is "done", never "absent"; memory is freed in slices.
 //!
 //! Ownership: one mover thread. Workers see only [`ExportView`](crate::ExportView).
 
@@ -58,7 +57,7 @@ pub struct ExporterCounters {
 #[derive(Debug)]
 pub struct Exporter {
     parts: SourceParts,
-    /// By lane: whether the target's `Hello` was heard on the connection that is open now.
+    /// By lane: whether the target's `Hello` has arrived on the open connection.
     greeted: [bool; Lane::ALL.len()],
     /// By lane: whether the answer to `Hello` is to be sent.
     owes_ack: [bool; Lane::ALL.len()],
@@ -84,7 +83,7 @@ impl Exporter {
         }
     }
 
-    /// What workers see of the migration.
+    /// The workers' view of the migration.
     pub fn view(&self) -> &Arc<ExportView> {
         self.parts.writer.view()
     }
@@ -104,7 +103,7 @@ impl Exporter {
         self.requests.queues(self.parts.spec.partitions.len()).into_iter().chain(self.parts.outbox.queues())
     }
 
-    /// Takes in what happened.
+    /// Handles an input.
     pub fn handle(&mut self, now: MonotonicUs, store: &Store, input: SourceInput<'_>) {
         match input {
             SourceInput::Tracked(_) => self.parts.writer.track(),
@@ -137,7 +136,7 @@ impl Exporter {
         }
     }
 
-    /// The coordinator committed `Done`: from here on nothing is answered from frozen data.
+    /// `Done` is committed: from here on nothing is answered from frozen data.
     fn finish(&mut self, store: &Store) {
         if self.parts.phase() == ExportPhase::Done {
             return;
@@ -147,7 +146,7 @@ impl Exporter {
         Lane::ALL.into_iter().for_each(|lane| self.requests.forget(lane));
     }
 
-    /// The lane's connection is new, or gone: what was asked over it will be asked again.
+    /// The lane's connection is new, or gone: requests over it will be repeated.
     fn forget(&mut self, lane: Lane) {
         self.greeted[lane.index()] = false;
         self.owes_ack[lane.index()] = false;
@@ -158,7 +157,7 @@ impl Exporter {
 
     fn message(&mut self, now: MonotonicUs, lane: Lane, message: Message<'_>) {
         if let Some(scope) = message.scope().filter(|&scope| scope != self.parts.scope) {
-            // M9; a refusal is not refused: two nodes would go on for ever.
+            // M9; a refusal is never refused: two nodes would continue for ever.
             if !matches!(message, Message::Refuse(_)) {
                 let text = self.parts.scope.to_string();
                 self.parts.outbox.refuse(lane, scope, RefusalCode::StaleScope, text);
@@ -169,7 +168,7 @@ impl Exporter {
             return self.hello(lane, hello);
         }
         if !self.greeted[lane.index()] {
-            // From a connection before this one (M10): it will be asked again after `Hello`.
+            // From an earlier connection (M10): it will be repeated after `Hello`.
             return;
         }
         if serve::is_in_range(&self.parts.spec, &message).is_some_and(|is_so| !self.accepts(lane, is_so)) {
@@ -209,7 +208,7 @@ impl Exporter {
                 false
             }
             None => {
-                // A target that copies ahead pulls before it has heard `Activate`.
+                // A target that copies ahead pulls before it has received `Activate`.
                 if !self.parts.spec.copies_ahead() {
                     self.activation.target_activated(&mut self.parts);
                 }
@@ -218,8 +217,8 @@ impl Exporter {
         }
     }
 
-    /// Why a pull of this lane cannot be answered now, if so (M2, M8, M11). While the range is copied ahead,
-    /// nobody waits for a key of it.
+    /// Why this lane's pull cannot be answered now, if so (M2, M8, M11). While the range is copied ahead, no
+    /// command waits for a key of it.
     fn not_ready(&self, lane: Lane) -> Option<(RefusalCode, String)> {
         let id = self.parts.spec.id;
         match self.parts.phase() {
@@ -232,8 +231,8 @@ impl Exporter {
         }
     }
 
-    /// Appends one frame for this lane to `out`; whether there was one. Call it while the lane's output is
-    /// short.
+    /// Appends one frame for this lane to `out`; returns whether there was one. Call it while the lane has
+    /// little pending output.
     pub fn poll_transmit(&mut self, now: MonotonicUs, store: &Store, lane: Lane, out: &mut Vec<u8>) -> bool {
         if std::mem::take(&mut self.owes_ack[lane.index()]) {
             self.parts.scope.write_hello_ack(out);
@@ -268,7 +267,7 @@ impl Exporter {
             .min()
     }
 
-    /// The next thing that the driver should do or know.
+    /// The next event for the driver.
     pub fn poll_event(&mut self) -> Option<SourceEvent> {
         self.parts.events.pop_front()
     }

@@ -1,5 +1,5 @@
-//! What the machines within a source are lent: what the migration is, what workers see of it, and where their
-//! refusals, events and counts go.
+//! What a source's machines share: the migration's spec, its workers' view, and the sinks for refusals,
+//! events and counts.
 
 use super::ExporterCounters;
 use crate::outbox::Outbox;
@@ -16,7 +16,7 @@ pub(super) struct SourceParts {
     pub(super) scope: Scope,
     pub(super) writer: ExportWriter,
     pub(super) governor: Governor,
-    /// Bulk work waits until this, to spare the workers.
+    /// Bulk work waits until then, to spare the workers.
     pub(super) paced_until: Option<MonotonicUs>,
     pub(super) outbox: Outbox,
     pub(super) events: VecDeque<SourceEvent>,
@@ -45,7 +45,7 @@ impl SourceParts {
         self.outbox.refuse(lane, self.scope, code, text);
     }
 
-    /// A source never gets such a message.
+    /// A source never receives such a message.
     pub(super) fn wrong_direction(&mut self, lane: Lane, message: &'static str) {
         self.events.push_back(SourceEvent::Close(lane, Breach::WrongDirection(message)));
     }
@@ -57,7 +57,7 @@ impl SourceParts {
         );
     }
 
-    /// Whether bulk work has to wait for the workers; notes until when.
+    /// Whether bulk work must yield to the workers; notes until when.
     pub(super) fn is_paced(&mut self, now: MonotonicUs) -> bool {
         let ready_at = self.governor.may_answer_at(now);
         if ready_at > now {
@@ -66,7 +66,7 @@ impl SourceParts {
         ready_at > now
     }
 
-    /// What stands at one position does not fit into a frame: the target hears it, and the migration stops
+    /// The records at one position do not fit into a frame: the target is notified, and the migration stops
     /// there.
     pub(super) fn unsendable(
         &mut self,

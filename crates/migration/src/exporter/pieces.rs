@@ -1,14 +1,14 @@
-//! What stands at one position and is larger than a piece goes in pieces.
+//! Records at one position that are larger than a piece are sent in pieces.
 //!
-//! M12: a pull says of which version it has something in hand. If something else stands there by now, which
-//! happens before the freeze only, the first piece of that is sent.
+//! M12: a pull names the version of its piece in hand. If the position has changed since, which happens only
+//! before the freeze, the first piece of the new state is sent.
 
 use sidle_store::{Image, Store};
 use sidle_types::{Position, fault};
 use sidle_wire::Piece;
 
-/// Packs the piece behind what is in hand, or the first one, to the end of `out`; nothing if nothing stands
-/// there.
+/// Packs the piece after the one in hand, or the first one, at the end of `out`; nothing if the position is
+/// empty.
 pub(super) fn pack_piece(
     store: &Store,
     piece_bytes: usize,
@@ -25,12 +25,12 @@ pub(super) fn pack_piece(
     Some(Piece { position, version: image.version, total: image.bytes as u64, offset: offset as u64 })
 }
 
-/// Whether what is in hand is of something that stands there no more.
+/// Whether the piece in hand is of an outdated state.
 pub(super) fn has_changed(in_hand: Option<Piece>, piece: &Piece) -> bool {
     in_hand.is_some_and(|in_hand| in_hand.offset != piece.offset)
 }
 
-/// How many records such a reply brought to their end.
+/// How many records such a reply completed.
 pub(super) fn records(piece: Option<Piece>, bytes: usize) -> u64 {
     u64::from(piece.is_some_and(|piece| piece.and(bytes).is_whole()))
 }

@@ -1,12 +1,12 @@
-//! What was answered over the connections that are open now, so that nothing is answered twice while the
-//! first answer is on its way.
+//! The answers over the open connections, so that nothing is answered twice while the first answer is on its
+//! way.
 
 use crate::tuning::{ANSWER_STANDS_US, PRIORITY_PULLS_QUEUED_MAX};
 use sidle_types::MonotonicUs;
 use sidle_wire::Lane;
 use std::collections::VecDeque;
 
-/// A request, as its repetition would come.
+/// A request, as it would be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// A pull of this partition, with its sequence number.
@@ -26,8 +26,8 @@ impl Request {
     }
 }
 
-/// How many answers are remembered of a lane: as many as a target can wait for. One that is forgotten is
-/// given again.
+/// How many answers are remembered for each lane: as many as a target can wait for. A forgotten one is sent
+/// again.
 const REMEMBERED: [usize; 2] = [crate::PARTITIONS_MAX, PRIORITY_PULLS_QUEUED_MAX + 1];
 
 /// The last answers, by lane.
@@ -37,7 +37,7 @@ pub(super) struct RecentReplies {
 }
 
 impl RecentReplies {
-    /// This was answered.
+    /// Notes an answer.
     pub(super) fn note(&mut self, now: MonotonicUs, request: Request) {
         let lane = request.lane().index();
         let last = &mut self.last[lane];

@@ -1,9 +1,8 @@
-//! The end at the source: "done, ask the target", then memory goes back in small slices.
+//! The end at the source: "done, ask the target", then memory is freed in small slices.
 //!
-//! M8: nothing is discarded before `Done` is committed, and not before every worker uses a range table from
-//! after that: a worker that still answered a frozen read could otherwise miss a record that was just
-//! released, and say "absent". (Valkey 9.1.2 stalls for about a second per 1.5 million keys exactly here;
-//! hence the slices.)
+//! M8: nothing is discarded before `Done` is committed, nor before every worker uses a range table from after
+//! that. A worker that still answered a frozen read could otherwise miss a released record, and answer
+//! "absent". (Valkey 9.1.2 stalls for about a second per 1.5 million keys exactly here; hence the slices.)
 
 use super::activation::Frozen;
 use super::parts::SourceParts;
@@ -12,7 +11,7 @@ use crate::{BarrierPassed, ExportPhase, SourceEvent};
 use sidle_store::Store;
 use sidle_types::{MonotonicUs, Position, fault};
 
-/// Giving the memory back.
+/// The release of the memory.
 #[derive(Debug)]
 pub(super) enum Release {
     NotDone,

@@ -1,7 +1,7 @@
 //! Answering pulls out of frozen data.
 //!
-//! Requests wait here until their lane takes an answer, and are packed straight into the lane's output. What
-//! waits is bounded: one pull for each partition, one sampled pull, one probe, and a few priority pulls.
+//! Requests wait here until their lane takes an answer, and are packed straight into the lane's output. The
+//! queues are bounded: one pull for each partition, one sampled pull, one probe, and a few priority pulls.
 
 use super::parts::SourceParts;
 use super::pieces;
@@ -26,14 +26,14 @@ struct Positions {
 struct Keys {
     sequence: u64,
     keys: Vec<Box<[u8]>>,
-    /// What is in hand of what stands at the only key's position.
+    /// The piece in hand of the records at the only key's position.
     piece: Option<Piece>,
 }
 
 /// Requests that wait for their lane.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// In the order they came; one for each partition at most.
+    /// In order of arrival; at most one for each partition.
     pulls: VecDeque<Pull>,
     samp_pull: Option<Positions>,
     priority_pulls: VecDeque<Keys>,
@@ -68,7 +68,7 @@ impl Requests {
             return;
         }
         match self.pulls.iter_mut().find(|waiting| waiting.partition == pull.partition) {
-            // M10: an older pull that arrives late does not replace a newer one.
+            // M10: an older pull that arrives later does not replace a newer one.
             Some(waiting) if waiting.sequence <= pull.sequence => *waiting = pull,
             Some(_) => {}
             None => self.pulls.push_back(pull),
@@ -142,8 +142,8 @@ impl Requests {
         }
     }
 
-    /// Packs what answers a pull: where to go on, how many whole records, or which piece of what stands at
-    /// the first position. What has changed since its first piece was sent is left to a round (M11).
+    /// Packs the answer to a pull: where to continue, how many whole records, or which piece of the records
+    /// at the first position. What has changed since its first piece was sent is left to a round (M11).
     fn pack_pulled(
         parts: &SourceParts,
         store: &Store,
@@ -183,7 +183,7 @@ impl Requests {
         let mut records = 0;
         let large_bytes = parts.spec.piece_bytes();
         for &position in &positions {
-            // What is large comes with its partition.
+            // Large records are sent with their partition.
             let end = store.scan_to_large(position, position, usize::MAX, large_bytes, out);
             records += u64::from(end.records);
             if out.len() - before >= SAMP_REPLY_BYTES {
@@ -257,7 +257,7 @@ impl Requests {
     }
 }
 
-/// Whether a request is for something in the range, and of this protocol; `None` for what is no request.
+/// Whether a request is for positions in the range, and of this protocol; `None` if it is no request.
 pub(super) fn is_in_range(spec: &MigrationSpec, message: &Message<'_>) -> Option<bool> {
     let range = spec.range;
     match message {

@@ -1,17 +1,17 @@
-//! Rounds of changes at the target: what changed at the source since it was copied.
+//! Rounds of changes at the target: the source's changes since it was copied.
 //!
 //! They begin when everything has been pulled. One pull is in flight; its reply names ranges and carries all
-//! records that stand in them. What is here of these ranges is discarded, then the records are inserted:
-//! applied twice it comes to the same (M10), and what is gone at the source is gone here. Nobody reads here
-//! meanwhile (M3).
+//! records in them. The target discards its records in these ranges, then inserts those of the reply.
+//! Applying it twice has the same result (M10), and keys deleted at the source are deleted here. Nobody reads
+//! here meanwhile (M3).
 //!
-//! When few changes are left, or the rounds that the protocol allows are over, the range may be frozen
-//! ([`TargetEvent::CaughtUp`]); until it is, rounds go on at leisure. M11: only a reply that was packed after
-//! the freeze and left nothing behind is the last one.
+//! When few changes are left, or the protocol's rounds are used up, the range may be frozen
+//! ([`TargetEvent::CaughtUp`]); until it is, rounds continue at a slow pace. M11: only a reply that was
+//! packed after the freeze and left nothing behind is the last one.
 //!
-//! Out of memory: the same pull is sent again, after the stall's wait. After the freeze that would keep
-//! everybody waiting, and the copy without its last round may hold what was overwritten: it is thrown away
-//! instead, and the frozen range is pulled and served as by a protocol that copies after the freeze.
+//! Out of memory: the same pull is repeated after the stall's wait. After the freeze that would keep all
+//! requests waiting, and the copy without its last round may hold overwritten values. So the copy is
+//! discarded, and the frozen range is pulled and served as by a protocol that copies after the freeze.
 
 use super::partial::{Partial, join};
 use super::parts::TargetParts;
@@ -27,16 +27,16 @@ use sidle_wire::{ChangedPull, ChangedPullReply, Lane};
 #[derive(Debug)]
 pub(super) struct Changes {
     rounds: Rounds,
-    /// Of the pull in flight, or of the next one.
+    /// The number of the pull in flight, or of the next one.
     sequence: u64,
     in_flight: Option<Resend>,
-    /// What is in hand of what stands at a position, where that comes in pieces.
+    /// The piece in hand of a position that arrives in pieces.
     partial: Option<Partial>,
     /// The next pull is not sent before this.
     rests_until: Option<MonotonicUs>,
     /// Whether the range may be frozen.
     is_caught_up: bool,
-    /// Whether the last round is here.
+    /// Whether the last round has arrived.
     all_here: bool,
 }
 
@@ -53,12 +53,12 @@ impl Changes {
         }
     }
 
-    /// Whether something comes in pieces.
+    /// Whether something arrives in pieces.
     pub(super) fn queue(&self) -> Fill {
         Fill::new("positions of a round that come in pieces", usize::from(self.partial.is_some()), 1)
     }
 
-    /// Whether nothing that changed at the source is missing here, for good (M11).
+    /// Whether all of the source's changes are here, for good (M11).
     pub(super) fn all_here(&self) -> bool {
         self.all_here
     }
@@ -80,7 +80,7 @@ impl Changes {
         self.in_flight.as_ref().map_or(self.rests_until, Resend::deadline)
     }
 
-    /// The source is frozen: what has changed is asked for at once.
+    /// The source is frozen: its changes are asked for at once.
     pub(super) fn last_round_begins(&mut self) {
         self.rests_until = None;
     }
@@ -103,7 +103,7 @@ impl Changes {
         true
     }
 
-    /// A reply to a pull of changes. If there is no memory for it, the same pull is sent again.
+    /// A reply to a pull of changes. If there is no memory for it, the same pull is repeated.
     pub(super) fn changed(
         &mut self,
         parts: &mut TargetParts,
@@ -156,7 +156,7 @@ impl Changes {
         Ok(())
     }
 
-    /// The reply was taken. `is_whole`: nothing is missing of what it brought.
+    /// The reply was taken. `is_whole`: all of it has arrived.
     fn took(
         &mut self,
         parts: &mut TargetParts,
@@ -185,7 +185,7 @@ impl Changes {
     }
 }
 
-/// What a reply brought that is no piece, checked.
+/// A reply's records, unless it is a piece, checked.
 fn records_of<'b>(
     reply: &ChangedPullReply<'b>,
     whole: PositionRange,

@@ -1,7 +1,7 @@
-//! Connections to the source: opened by the target, one for each lane, greeted, and opened again when they
-//! are cut.
+//! Connections to the source: opened by the target, one for each lane, greeted, and reopened when they are
+//! cut.
 //!
-//! M10: whatever was in flight on a lane is sent again once its new connection is greeted.
+//! M10: requests in flight on a lane are repeated once its new connection is greeted.
 
 use crate::resend::Resend;
 use crate::tuning::{RECONNECT_US, RECONNECT_US_MAX, RESEND_US};
@@ -56,12 +56,12 @@ impl Greeting {
         retry_at
     }
 
-    /// The connection carried a right answer: the next failure is a first one.
+    /// The connection carried a valid answer: the next failure counts as a first one.
     pub(super) fn proved(&mut self) {
         self.wait_us = RECONNECT_US;
     }
 
-    /// Time has passed; whether the connection is to be opened.
+    /// Handles the passing of time; returns whether the connection is to be opened.
     pub(super) fn timeout(&mut self, now: MonotonicUs) -> bool {
         match &mut self.state {
             State::Down { retry_at } if *retry_at <= now => {
@@ -98,8 +98,8 @@ impl Greeting {
         true
     }
 
-    /// The source answered `Hello`; whether that was waited for. An answer of an earlier connection says
-    /// nothing about one that has not been greeted.
+    /// The source answered `Hello`; returns whether that was awaited. An answer on an earlier connection
+    /// means nothing for one that has not been greeted.
     pub(super) fn greeted(&mut self) -> bool {
         let is_greeting = matches!(self.state, State::Greeting(_));
         if is_greeting {

@@ -1,5 +1,5 @@
-//! Keys that are waited for and whose records come in pieces: one after the other, in turns with the pulls of
-//! other keys, so that nobody waits for all of a large record but who asked for it.
+//! Awaited keys whose records arrive in pieces. They are pulled one after the other, alternating with pulls
+//! of other keys. So only commands on a large record wait for all of it.
 
 use super::partial::{Partial, join};
 use super::records::{Records, Untaken};
@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 pub(super) type Key = Arc<[u8]>;
 
-/// Keys known to be large, in the order that this was found out.
+/// Keys known to be large, in order of discovery.
 #[derive(Debug, Default)]
 pub(super) struct LargeKeys {
-    /// The pieces of the first one come; the others wait for it.
+    /// The pieces of the first one arrive; the others wait for it.
     keys: VecDeque<Key>,
-    /// What is in hand of the first one.
+    /// The piece in hand of the first one.
     partial: Option<Partial>,
-    /// The next pull is one of other keys, if there are any.
+    /// Whether the next pull is for other keys, if there are any.
     pub(super) yields: bool,
 }
 
@@ -27,12 +27,12 @@ impl LargeKeys {
         self.keys.front()
     }
 
-    /// What is in hand of the first one.
+    /// The piece in hand of the first one.
     pub(super) fn in_hand(&self) -> Option<Piece> {
         self.partial.as_ref().map(Partial::in_hand)
     }
 
-    /// How many wait, and whether one comes. `most`: how many keys can be waited for.
+    /// How many wait, and whether one arrives. `most`: how many keys can be awaited.
     pub(super) fn queues(&self, most: usize) -> [Fill; 2] {
         [
             Fill::new("large keys to be pulled", self.keys.len(), most),
@@ -40,7 +40,7 @@ impl LargeKeys {
         ]
     }
 
-    /// Notes that a key is large; whether its turn has come, and nothing of it is in hand.
+    /// Notes that a key is large; returns whether it is the first, and nothing of it is in hand.
     pub(super) fn add(&mut self, key: &Key) -> bool {
         if !self.keys.contains(key) {
             self.keys.push_back(key.clone());
@@ -56,7 +56,7 @@ impl LargeKeys {
         self.keys.retain(|large| **large != *key);
     }
 
-    /// Takes a piece of the first one; its records when nothing is missing.
+    /// Takes a piece of the first one; returns its records once nothing is missing.
     pub(super) fn join<'b>(
         &mut self,
         store: &Store,

@@ -1,23 +1,23 @@
-//! The target of a migration: pulls, replays, and wakes who waits.
+//! The target of a migration: pulls, replays, and wakes waiting commands.
 //!
-//! Purpose: from activation on this node owns the range and serves it, while the machine brings in what the
-//! source still has. It is made of machines: greeting (connections), pull (bulk), samp_pull, priority_pull,
-//! probe (counting), changes (rounds of a copy made before the freeze), sweep (tombstones). Each is lent what
-//! they share (parts). What concerns several of them is here, in phases and in replay. What is large comes in
-//! pieces (partial).
+//! Purpose: from activation on this node owns the range and serves it, while the machine fetches the source's
+//! remaining records. It consists of machines: greeting (connections), pull (bulk), samp_pull, priority_pull,
+//! probe (counting), changes (rounds of a copy made before the freeze), sweep (tombstones). Each borrows
+//! their shared state (parts). What concerns several of them is here, in phases and in replay. Large records
+//! arrive in pieces (partial).
 //!
-//! Call order. After construction and after every call of [`Importer::handle`]: take events until
-//! [`Importer::poll_event`] has none, and for each lane whose output is short call
-//! [`Importer::poll_transmit`] until it writes nothing. When `handle` returned a [`Replay`], do that first,
-//! so that the next pull is on its way, then give it to [`Importer::replay`], then take events again. When
-//! the instant of [`Importer::poll_timeout`] comes, hand in [`TargetInput::Timeout`].
+//! Call order. After construction and after every call of [`Importer::handle`]: drain
+//! [`Importer::poll_event`], and for each lane with little pending output call [`Importer::poll_transmit`]
+//! until it writes nothing. If `handle` returned a [`Replay`], do that first, so that the next pull is on its
+//! way; then pass it to [`Importer::replay`], and drain events again. At the instant of
+//! [`Importer::poll_timeout`], pass in [`TargetInput::Timeout`].
 //!
 //! Invariants: M3 (phases), M5 (records), M7 (replay), M6 and M8 (sweep), M11 (changes), M9 (`message`), M10:
-//! every request carries a sequence number that its reply repeats; a reply to anything but the request in
-//! flight is ignored; what is not answered is sent again, and replaying twice changes nothing.
+//! every request carries a sequence number that its reply repeats. A reply to anything but the request in
+//! flight is ignored; unanswered requests are repeated, and replaying twice changes nothing.
 //!
 //! Realises: Fulva III and IV-A to IV-C (destination side), Rocksteady 2.3.1 (pipelined pulls by partition),
-//! 2.3.3 (batched, de-duplicated priority pulls). Deviations: the cursor is a position and travels in every
+//! 2.3.3 (batched, de-duplicated priority pulls). Deviations: the cursor is a position and part of every
 //! pull, so the source keeps nothing; progress moves after replay; a finished partition has a state of its
 //! own; "not here yet" and "absent" are different answers; `Fin` goes through the coordinator, which commits
 //! it.
@@ -77,9 +77,9 @@ pub struct ImporterCounters {
     pub priority_pulls: u64,
     /// Pieces that arrived of what is larger than a reply.
     pub pieces: u64,
-    /// Ranges and positions that had changed at the source and were brought up to date here.
+    /// Ranges and positions that had changed at the source and were updated here.
     pub changes: u64,
-    /// Of those, as many as were left at the source when it was last heard of.
+    /// Of those, how many were left in the source's last report.
     pub changes_left: u64,
 }
 
@@ -87,7 +87,7 @@ pub struct ImporterCounters {
 #[derive(Debug)]
 pub struct Importer {
     parts: TargetParts,
-    /// `Activate` was heard, and its answer is not sent.
+    /// Whether `Activate` has arrived, and its answer is not sent.
     owes_activated: bool,
     pulls: Pulls,
     /// Of a copy made before the freeze.
@@ -125,7 +125,7 @@ impl Importer {
         }
     }
 
-    /// What workers see of the migration.
+    /// The workers' view of the migration.
     pub fn view(&self) -> &Arc<ImportView> {
         self.parts.writer.view()
     }
@@ -140,7 +140,7 @@ impl Importer {
         self.parts.counters
     }
 
-    /// Whether pulls pause for lack of memory.
+    /// Whether pulls pause due to lack of memory.
     pub fn is_stalled(&self) -> bool {
         self.parts.stall.is_some()
     }
@@ -158,8 +158,8 @@ impl Importer {
         queues.chain(self.parts.outbox.queues())
     }
 
-    /// Takes in what happened. A [`Replay`] that is returned must be given to [`Importer::replay`] before the
-    /// next input, after the machine's output has been taken.
+    /// Handles an input. Pass a returned [`Replay`] to [`Importer::replay`] before the next input, after
+    /// taking the machine's output.
     pub fn handle<'b>(
         &mut self,
         now: MonotonicUs,
@@ -236,7 +236,7 @@ impl Importer {
 
     /// M9: a message of another migration, or of this one under another epoch, is refused and not applied.
     fn stale(&mut self, lane: Lane, message: &Message<'_>) {
-        // A refusal is not refused: two nodes would go on for ever.
+        // A refusal is never refused: two nodes would continue for ever.
         if let (Some(scope), false) = (message.scope(), matches!(message, Message::Refuse(_))) {
             let text = self.parts.scope.to_string();
             self.parts.outbox.refuse(lane, scope, RefusalCode::StaleScope, text);
@@ -265,12 +265,12 @@ impl Importer {
 
     fn refused(&mut self, now: MonotonicUs, lane: Lane, refusal: Refusal<'_>) {
         match refusal.code {
-            // The source may hear of the migration a moment later than this node, and of the freeze later
+            // The source may learn of the migration a moment later than this node, and of the freeze later
             // still.
             RefusalCode::UnknownMigration | RefusalCode::NotFrozen => {
                 self.parts.greetings[lane.index()].postponed(now);
             }
-            // The coordinator committed the end, so this node reported it: a request crossed it on its way.
+            // The coordinator committed the end, so this node reported it: a request crossed it in transit.
             RefusalCode::Done if self.parts.phase() == ImportPhase::Complete => {}
             RefusalCode::Done
             | RefusalCode::StaleScope
@@ -312,8 +312,8 @@ impl Importer {
         self.sweep.slice(&mut self.parts, now, store);
     }
 
-    /// Appends one frame for this lane to `out`; whether there was one. Call it while the lane's output is
-    /// short.
+    /// Appends one frame for this lane to `out`; returns whether there was one. Call it while the lane has
+    /// little pending output.
     pub fn poll_transmit(&mut self, now: MonotonicUs, store: &Store, lane: Lane, out: &mut Vec<u8>) -> bool {
         if self.failed {
             return false;
@@ -364,7 +364,7 @@ impl Importer {
         .min()
     }
 
-    /// The next thing that the driver should do or know.
+    /// The next event for the driver.
     pub fn poll_event(&mut self) -> Option<TargetEvent> {
         self.parts.events.pop_front()
     }

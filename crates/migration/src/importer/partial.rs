@@ -1,26 +1,26 @@
-//! What comes in pieces: put together where it will lie, then replayed whole.
+//! Records in pieces: assembled in their final place, then replayed whole.
 //!
-//! One at a time for each partition, for the rounds of changes, and for priority pulls. Its memory is taken
-//! at once, when the first piece comes: a second one cannot wait for memory that the first one holds.
+//! At most one for each partition, for the rounds of changes, and for priority pulls. Its memory is allocated
+//! when the first piece arrives: a second one cannot wait for memory that the first one holds.
 //!
-//! M12: a piece is joined only to what it says it follows. M10: each is asked for by a request of its own,
-//! which says what is in hand; one that is lost is asked for again, one that comes twice counts once.
+//! M12: a piece is joined only to its named predecessor. M10: each has its own request, which names the piece
+//! in hand; a lost one is requested again, a doubled one counts once.
 
 use super::records::{Records, Untaken};
 use sidle_store::{Assembly, Entry, Store};
 use sidle_types::fault;
 use sidle_wire::Piece;
 
-/// What has come of what stands at a position.
+/// The part that has arrived of the records at a position.
 #[derive(Debug)]
 pub(super) struct Partial {
-    /// What is in hand.
+    /// The piece in hand.
     piece: Piece,
     assembly: Assembly,
 }
 
-/// Takes a piece; what was in hand is dropped if it is the first one of something else. Returns the records
-/// once nothing is missing.
+/// Takes a piece. The first piece of other records replaces what was in hand. Returns the records once
+/// nothing is missing.
 pub(super) fn join<'b>(
     partial: &mut Option<Partial>,
     store: &Store,
@@ -46,12 +46,12 @@ pub(super) fn join<'b>(
 }
 
 impl Partial {
-    /// What is in hand, for the next pull.
+    /// The piece in hand, for the next pull.
     pub(super) fn in_hand(&self) -> Piece {
         self.piece
     }
 
-    /// Whether it is of one key, which has an entry here already: the rest need not come (M5).
+    /// Whether it is of one key, which has an entry here already: the rest is not needed (M5).
     pub(super) fn is_superseded(&self, store: &Store) -> bool {
         let has_entry = |key| !matches!(store.pin().get(key), Entry::Absent);
         self.assembly.key().is_some_and(has_entry)

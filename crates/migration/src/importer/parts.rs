@@ -1,5 +1,5 @@
-//! What the machines within a target are lent: what the migration is, what workers see of it, where records
-//! enter the store, how pulls are held back, and where refusals, events and counts go.
+//! What a target's machines share: the migration's spec, its workers' view, the store's head for records, the
+//! limits on pulls, and the sinks for refusals, events and counts.
 
 use super::ImporterCounters;
 use super::greeting::Greeting;
@@ -23,7 +23,7 @@ pub(super) struct TargetParts {
     pub(super) head: LogHead,
     pub(super) greetings: [Greeting; Lane::ALL.len()],
     pub(super) governor: Governor,
-    /// Bulk work waits until this, to spare the workers or to keep a rate.
+    /// Bulk work waits until then, to spare the workers or to keep a rate.
     pub(super) paced_until: Option<MonotonicUs>,
     pub(super) stall: Option<Stall>,
     pub(super) outbox: Outbox,
@@ -61,7 +61,7 @@ impl TargetParts {
         self.events.push_back(TargetEvent::Close(lane, breach));
     }
 
-    /// The lane's connection carried a right answer.
+    /// The lane's connection carried a valid answer.
     pub(super) fn proved(&mut self, lane: Lane) {
         self.greetings[lane.index()].proved();
     }
@@ -75,8 +75,8 @@ impl TargetParts {
         self.writer.view().progress().all(|next| next.is_none())
     }
 
-    /// About how many bytes have not arrived: partitions hold about equally many records, and positions are
-    /// hashes, so the share of positions is that of the bytes.
+    /// Roughly how many bytes have not arrived: partitions hold about equally many records, and positions are
+    /// hashes, so the positions' share is the bytes' share.
     fn left_bytes(&self) -> u64 {
         let view = self.writer.view();
         let bytes_each = u128::from(self.spec.bytes) / view.partitions().len() as u128;
@@ -88,7 +88,7 @@ impl TargetParts {
         left.sum()
     }
 
-    /// Whether bulk work has to wait, as the migration's policy says; notes until when.
+    /// Whether bulk work must wait under the migration's policy; notes until when.
     pub(super) fn is_paced(&mut self, now: MonotonicUs) -> bool {
         let ready_at = self.governor.may_pull_at(now, self.left_bytes());
         if ready_at > now {
@@ -127,7 +127,7 @@ impl TargetParts {
         Ok(records.put_in(store, &mut self.head, within)?)
     }
 
-    /// There was memory for what arrived.
+    /// There was memory for the arrived records.
     pub(super) fn resume(&mut self) {
         if self.stall.take().is_some() {
             self.events.push_back(TargetEvent::Resumed);

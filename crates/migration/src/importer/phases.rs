@@ -1,9 +1,9 @@
-//! From one phase of an import to the next: activation, completion, and what of a copy is thrown away.
+//! Transitions between an import's phases: activation, completion, and discarding a copy.
 //!
 //! M3: only `Activate`, sent by the source after its freeze barrier, makes the import take records and serve,
-//! at once or, where the protocol says so, when everything is here. What has to hold before the first reply
-//! (versions only grow) is done before the view says so. M10: a repeated `Activate` is only answered again;
-//! after completion every reply is late, and ignored.
+//! at once or, for some protocols, when everything is here. What must hold before the first reply (versions
+//! only grow) is done before the view changes. M10: a repeated `Activate` is only answered again; after
+//! completion every reply is outdated, and ignored.
 
 use super::Importer;
 use crate::{Serves, TargetEvent, Waiter};
@@ -23,7 +23,7 @@ impl Importer {
                 self.parts.writer.activate();
                 self.parts.events.push_back(TargetEvent::Activated);
             }
-            // The activation is told when the last record is here.
+            // The activation is announced when the last record has arrived.
             Serves::WhenAllIsHere => self.parts.writer.fill(),
         }
         for waiter in std::mem::take(&mut self.flushes) {
@@ -79,15 +79,14 @@ impl Importer {
             // M3: the flush itself may not be acknowledged before activation.
             return self.flushes.push(waiter);
         }
-        // First the flush: who waits for a key that will not come reads it as absent, as after the flush.
+        // First the flush: a waiter for a key that will not arrive reads it as absent, as after the flush.
         self.parts.events.push_back(TargetEvent::Flushed(waiter));
         if phase.takes_records() && !fault!(FlushLeavesLateRecords) {
             self.complete();
         }
     }
 
-    /// Throws the copy away, if this is one that lacks its last round: everything is pulled anew, out of
-    /// frozen data.
+    /// Discards a copy that lacks its last round: everything is pulled again, from frozen data.
     pub(super) fn throw_copy_away(&mut self, store: &Store) {
         if self.changes.take().is_some() {
             let range = self.parts.spec.range;

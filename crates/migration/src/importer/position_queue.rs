@@ -1,5 +1,5 @@
-//! Positions that the source is asked about in batches: de-duplicated, one batch in flight, sent again until
-//! it is answered (M10).
+//! Positions for the source, in batches: de-duplicated, one batch in flight, repeated until it is answered
+//! (M10).
 
 use crate::resend::Resend;
 use crate::tuning::PRIORITY_RESEND_US;
@@ -13,7 +13,7 @@ pub(super) struct Bounds {
     pub(super) waiting: usize,
     /// The most positions in one batch.
     pub(super) batch: usize,
-    /// Batches follow each other no sooner than this.
+    /// The minimum interval between batches.
     pub(super) interval_us: u64,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct PositionQueue {
     known: BTreeSet<Position>,
     sequence: u64,
     in_flight: Option<InFlight>,
-    /// No batch is put in flight before this.
+    /// No batch is sent before this.
     rests_until: Option<MonotonicUs>,
 }
 
@@ -43,14 +43,14 @@ impl PositionQueue {
         PositionQueue { bounds, waiting, known, sequence: 0, in_flight: None, rests_until: None }
     }
 
-    /// Adds a position, if it is not here and there is room.
+    /// Adds a position, unless it is here or there is no room.
     pub(super) fn offer(&mut self, position: Position) {
         if self.waiting.len() < self.bounds.waiting && self.known.insert(position) {
             self.waiting.push_back(position);
         }
     }
 
-    /// How many wait, and how many wait or are in flight; each with the most that may.
+    /// How many wait, and how many wait or are in flight; each with its limit.
     pub(super) fn lengths(&self) -> [(usize, usize); 2] {
         let Bounds { waiting, batch, .. } = self.bounds;
         [(self.waiting.len(), waiting), (self.known.len(), waiting + batch)]
@@ -82,8 +82,8 @@ impl PositionQueue {
         self.in_flight = None;
     }
 
-    /// The batch to be sent now, if one is due, with its number. The next one is put in flight when none is;
-    /// positions of which nothing is wanted any more are left out.
+    /// The batch to send now, if one is due, with its number. The next one is put in flight when none is;
+    /// positions that are no longer wanted are left out.
     pub(super) fn due(
         &mut self,
         now: MonotonicUs,

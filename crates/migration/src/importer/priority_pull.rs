@@ -1,17 +1,17 @@
 //! Priority pulls: keys that commands wait for.
 //!
 //! Each key is asked for once, however many commands wait for it. A command is woken only when the store's
-//! word on its key is final: the record is here (by this pull, or by its partition's), or, where the source
-//! has none, a mark of absence that says so, so that "absent" is known here and no second pull is needed.
-//! When there is no memory for either, the command fails. The store drops marks when it needs their memory:
-//! then whoever asks for the key next pulls it again.
+//! answer for its key is final. Either the record is here (by this pull, or by its partition's), or the
+//! source has none and a mark of absence is here. With the mark "absent" is known here without a second pull.
+//! Without memory for either, the command fails. The store drops marks when it needs their memory: then the
+//! next request for the key pulls it again.
 //!
-//! A record larger than a reply may be comes in pieces, each by a pull of its own, and other keys' pulls go
-//! in between (large_keys).
+//! A record larger than a reply may be arrives in pieces, each by its own pull, and other keys' pulls go in
+//! between (large_keys).
 //!
 //! Realises: Rocksteady 2.3.3 (asynchronous, batched, de-duplicated; at most 16 keys). Opted-in clients are
-//! told to come again where the protocol says so; for them a key is wanted and nobody waits. Deviation: all
-//! others' commands are parked and answered.
+//! asked to retry if the protocol does so; for them a key is wanted without a waiting command. Deviation: all
+//! other clients' commands are parked and answered.
 
 use super::large_keys::{Key, LargeKeys};
 use super::parts::TargetParts;
@@ -44,18 +44,18 @@ struct Waiting {
 /// What one command waits for.
 #[derive(Debug, Default)]
 struct Places {
-    /// Its keys, those included that have come.
+    /// Its keys, including those that have arrived.
     keys: Vec<Key>,
     /// How many have not.
     left: usize,
 }
 
-/// Keys that commands wait for, and keys that clients will come again for while there are fewer than
+/// Keys that commands wait for, and keys that clients will retry while there are fewer than
 /// [`KEYS_WANTED_MAX`] in all.
 ///
-/// A command that is woken by something else, or whose client goes, still waits here as far as this machine
-/// knows, until the pull returns; while the source is out of reach none does. So the node's bound on parked
-/// commands bounds nothing here, and there is a bound of its own: [`PRIORITY_WAITERS_MAX`].
+/// A command that something else wakes, or whose client leaves, still counts here until the pull returns;
+/// none returns while the source is unreachable. So the node's bound on parked commands does not bound this
+/// queue, and it has its own: [`PRIORITY_WAITERS_MAX`].
 #[derive(Debug)]
 pub(super) struct PriorityQueue {
     choices: PriorityPulls,
@@ -64,10 +64,9 @@ pub(super) struct PriorityQueue {
     waiters: usize,
     /// The same by command.
     places: BTreeMap<Waiter, Places>,
-    /// The command of each worker that was refused last: what it asked for besides is still coming.
+    /// The command of each worker that was refused last: its other requests are still arriving.
     refused: BTreeMap<u16, u64>,
-    /// Keys not in flight, in the order they were asked for. Those that have arrived meanwhile are passed
-    /// over.
+    /// Keys not in flight, in the order they were asked for. Those that have arrived meanwhile are skipped.
     queue: VecDeque<Key>,
     large: LargeKeys,
     next_sequence: u64,
@@ -89,8 +88,8 @@ impl PriorityQueue {
         }
     }
 
-    /// How many pulls may be in flight. While nothing comes in bulk for want of memory, even a protocol
-    /// without priority pulls makes them: a deletion that would make room may wait for its key.
+    /// How many pulls may be in flight. While bulk stalls for lack of memory, even a protocol without
+    /// priority pulls makes them: a deletion that would free memory may wait for its key.
     fn most_in_flight(&self, is_stalled: bool) -> usize {
         if is_stalled { self.choices.in_flight.max(1) } else { self.choices.in_flight }
     }
@@ -119,7 +118,7 @@ impl PriorityQueue {
         self.in_flight.iter().filter_map(|pull| pull.resend.deadline()).min()
     }
 
-    /// Forgets everything; returns who waited.
+    /// Forgets everything; returns the waiting commands.
     pub(super) fn stop(&mut self) -> impl Iterator<Item = Waiter> + use<> {
         self.queue.clear();
         self.large = LargeKeys::default();
@@ -129,8 +128,7 @@ impl PriorityQueue {
         std::mem::take(&mut self.waiting).into_values().flat_map(|waiting| waiting.waiters)
     }
 
-    /// Adds a command to those that wait for the key, or just the key; false when there is no room for the
-    /// command.
+    /// Adds a command to the key's waiters, or just the key; false if there is no room for the command.
     fn add(&mut self, key: HashedKey<'_>, waiter: Option<Waiter>) -> bool {
         let is_refused = |waiter: Waiter| self.refused.get(&waiter.worker) == Some(&waiter.ticket);
         if waiter.is_some_and(|waiter| self.waiters == PRIORITY_WAITERS_MAX || is_refused(waiter)) {
@@ -156,12 +154,12 @@ impl PriorityQueue {
         true
     }
 
-    /// A command cannot wait: it gives back the places that it has taken, and takes no more.
+    /// Refuses a command: it returns the places that it has taken, and takes no more.
     fn refuse(&mut self, refused: Waiter) {
         self.refused.insert(refused.worker, refused.ticket);
         let Some(places) = self.places.remove(&refused) else { return };
         self.waiters -= places.left;
-        // Those that came last stand last in the queue.
+        // Those added last are last in the queue.
         for key in places.keys.into_iter().rev() {
             let Some(waiting) = self.waiting.get_mut(&key) else { continue };
             let before = waiting.waiters.len();
@@ -177,7 +175,7 @@ impl PriorityQueue {
     fn take_off_queue(&mut self, key: &Key) {
         let is_it = |other: &Key| Arc::ptr_eq(other, key);
         if !self.in_flight.iter().any(|pull| pull.keys.iter().any(is_it)) {
-            // It was asked for lately: it is among the last.
+            // It was asked for recently: it is among the last.
             let place = self.queue.iter().rposition(is_it);
             place.map(|place| self.queue.remove(place));
         }
@@ -195,26 +193,26 @@ impl PriorityQueue {
         }
     }
 
-    /// Who waits for the key; nobody does any more.
+    /// Removes and returns the key's waiters.
     fn take(&mut self, key: &[u8]) -> Vec<Waiter> {
         let waiters = self.waiting.remove(key).map(|waiting| waiting.waiters).unwrap_or_default();
         self.leave(&waiters);
         waiters
     }
 
-    /// Who waits for a key in this range; nobody does any more.
+    /// Removes and returns the waiters for keys in this range.
     fn take_covered(&mut self, covered: PositionRange) -> Vec<Waiter> {
         let taken = self.waiting.extract_if(.., |_, waiting| covered.contains(waiting.position));
         let waiters: Vec<Waiter> = taken.flat_map(|(_, waiting)| waiting.waiters).collect();
         self.leave(&waiters);
         if self.queue.len() > PRIORITY_WAITERS_MAX {
-            // Nobody waits any more for those that have come with their partition.
+            // Keys that have arrived with their partition have no waiters any more.
             self.queue.retain(|key| self.waiting.contains_key(key));
         }
         waiters
     }
 
-    /// The keys of the next pull, and who waits for some that arrived meanwhile. Large keys take turns with
+    /// The keys of the next pull, and the waiters for some that arrived meanwhile. Large keys alternate with
     /// the others.
     fn next_pull(&mut self, store: &Store, view: &ImportView) -> (Option<InFlight>, Vec<Waiter>) {
         let (large, mut arrived) = self.next_large(store, view);
@@ -235,8 +233,8 @@ impl PriorityQueue {
         (Some(InFlight { sequence, keys, is_of_large, resend }), arrived)
     }
 
-    /// The large key to pull a piece of, if none is under way. Those that are not needed are dropped; who
-    /// waits for them is returned.
+    /// The large key to pull a piece of, if none is under way. Those that are not needed are dropped; their
+    /// waiters are returned.
     fn next_large(&mut self, store: &Store, view: &ImportView) -> (Option<Key>, Vec<Waiter>) {
         let mut arrived = Vec::new();
         if self.in_flight.iter().any(|pull| pull.is_of_large) {
@@ -311,7 +309,7 @@ impl PriorityQueue {
         }
     }
 
-    /// A client will come again for this key.
+    /// A client will retry this key.
     pub(super) fn pull_soon(&mut self, parts: &TargetParts, store: &Store, key: &[u8]) {
         let key = HashedKey::new(key);
         let is_full = self.waiting.len() >= KEYS_WANTED_MAX;
@@ -321,7 +319,7 @@ impl PriorityQueue {
         }
     }
 
-    /// Everything in this range is here now, by its partition's pull.
+    /// Everything in this range is here, by its partition's pull.
     pub(super) fn wake_covered(&mut self, parts: &mut TargetParts, covered: PositionRange) {
         parts.wake(self.take_covered(covered));
     }
@@ -394,7 +392,7 @@ impl PriorityQueue {
         };
         parts.proved(lane);
         let mut keys = self.in_flight.swap_remove(index).keys;
-        // Of what came in pieces the first one.
+        // A piece answers only the first key.
         let mut unanswered = keys.split_off(reply.answered.max(1));
         for (index, key) in keys.into_iter().enumerate() {
             self.large.remove(&key);
@@ -421,7 +419,7 @@ impl PriorityQueue {
     }
 }
 
-/// Whether the store's word on the key is final: it has an entry, or everything from the source is here.
+/// Whether the store's answer for the key is final: it has an entry, or all of the source's records are here.
 fn is_settled(store: &Store, view: &ImportView, key: HashedKey<'_>) -> bool {
     // M7: progress before the store.
     view.has_arrived(key.position()) || !matches!(store.pin().get(key), Entry::Absent)

@@ -1,9 +1,9 @@
-//! Probes: keys that were written here without looking, of which the source may have a record.
+//! Probes: keys that were written here blindly, of which the source may have a record.
 //!
-//! A blind write of a key that has not arrived makes an entry here. Whether the source has the key too is not
-//! known until its record comes, and until then the key would be counted twice: as written here and as not
+//! A blind write of a key that has not arrived creates an entry here. Whether the source has the key too is
+//! unknown until its record arrives. Until then the key would be counted twice: as written here and as not
 //! arrived. So workers name the positions of such writes, and the source is asked at how many of them it has
-//! a record. Nothing but the number of keys depends on it.
+//! a record. Only the number of keys depends on it.
 
 use super::parts::TargetParts;
 use super::position_queue::{Bounds, PositionQueue};
@@ -13,7 +13,7 @@ use crate::{ImportPhase, ImportView};
 use sidle_types::{Fill, MonotonicUs, Position};
 use sidle_wire::{Lane, Probe, ProbeReply};
 
-/// Positions to be asked for, waiting and in flight.
+/// Positions to ask about, waiting and in flight.
 #[derive(Debug)]
 pub(super) struct Probes(PositionQueue);
 
@@ -62,8 +62,8 @@ impl Probes {
         if parts.phase() != ImportPhase::Serving {
             return false;
         }
-        // Those that have arrived in bulk meanwhile too: the record was found present, and no more is known
-        // of it.
+        // Including those that have arrived in bulk meanwhile: the record was found present, and no more is
+        // known of it.
         let Some((sequence, positions)) = self.0.due(now, |_| true) else { return false };
         Probe::write(parts.scope, sequence, positions, out);
         true

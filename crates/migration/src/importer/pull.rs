@@ -1,9 +1,9 @@
 //! Bulk pulls: one in flight for each partition, sequential within it.
 //!
-//! The cursor is a position: all that the source needs stands in the pull. When a reply comes, the next pull
-//! is sent before the reply is replayed (Rocksteady, figure 2.8). The size of each partition's pulls follows
-//! how long the last one took. M10: a reply counts only for the pull in flight; a rewind gives the next pull
-//! a new number, so that a reply to the one before is late.
+//! The cursor is a position: a pull contains all that the source needs. When a reply arrives, the next pull
+//! is sent before the reply is replayed (Rocksteady, figure 2.8). Each partition's pull size adapts to the
+//! duration of its last pull. M10: a reply counts only for the pull in flight. A rewind gives the next pull a
+//! new number, so that a reply to the previous one is recognised.
 
 use super::Replay;
 use super::partial::{Partial, join};
@@ -28,12 +28,12 @@ struct InFlight {
 #[derive(Debug)]
 struct Partition {
     bounds: PositionRange,
-    /// From where to pull next; `None` when everything has been asked for and has come.
+    /// From where to pull next; `None` when everything has been asked for and has arrived.
     cursor: Option<Position>,
-    /// Of the pull in flight, or of the next one.
+    /// The number of the pull in flight, or of the next one.
     sequence: u64,
     in_flight: Option<InFlight>,
-    /// What is in hand of what stands at the cursor, where that comes in pieces.
+    /// The piece in hand of the records at the cursor, if these arrive in pieces.
     partial: Option<Partial>,
     /// A reply was handed out as a [`Replay`] that has not come back.
     replaying: bool,
@@ -55,9 +55,9 @@ impl Partition {
 #[derive(Debug)]
 pub(super) struct Pulls {
     partitions: Vec<Partition>,
-    /// Which partition sends first the next time, so that a slow lane starves none.
+    /// Which partition sends first next time, so that a slow lane starves none.
     turn: usize,
-    /// When the last reply came.
+    /// When the last reply arrived.
     replied_at: MonotonicUs,
 }
 
@@ -92,7 +92,7 @@ impl Pulls {
         resends.filter_map(|pull| pull.resend.deadline()).min()
     }
 
-    /// Everything is here, or will never come: nothing is asked for any more.
+    /// Everything is here, or will never arrive: nothing more is pulled.
     pub(super) fn stop(&mut self) {
         for partition in &mut self.partitions {
             (partition.cursor, partition.in_flight, partition.partial) = (None, None, None);
@@ -106,7 +106,7 @@ impl Pulls {
         }
     }
 
-    /// Pulls the partition again from `from` on. A pull in flight is forgotten, and its reply will be late
+    /// Pulls the partition again from `from` on. A pull in flight is forgotten, and its reply will be ignored
     /// (M10).
     pub(super) fn rewind(&mut self, partition: usize, from: Position) {
         let partition = &mut self.partitions[partition];
@@ -116,7 +116,7 @@ impl Pulls {
         partition.replaying = false;
     }
 
-    /// How many partitions have something in hand that comes in pieces.
+    /// How many partitions have a piece in hand.
     pub(super) fn queue(&self) -> Fill {
         let partials = self.partitions.iter().filter(|partition| partition.partial.is_some()).count();
         Fill::new("positions that come in pieces", partials, self.partitions.len())
@@ -130,7 +130,7 @@ impl Pulls {
         self.partitions.iter_mut().filter_map(|partition| partition.in_flight.as_mut())
     }
 
-    /// The next partition that has something to send. `alone`: only while nothing else is in flight or being
+    /// The next partition with something to send. `alone`: only while nothing else is in flight or being
     /// replayed.
     fn next_to_send(&mut self, alone: bool) -> Option<usize> {
         let count = self.partitions.len();
@@ -177,8 +177,8 @@ impl Pulls {
         true
     }
 
-    /// A reply to a pull: moves the cursor, so that the next pull can go out, and hands the records back for
-    /// replay. The cursor stays while pieces are missing.
+    /// Handles a reply to a pull: moves the cursor, so that the next pull can be sent, and returns the
+    /// records for replay. The cursor stays while pieces are missing.
     pub(super) fn pulled<'b>(
         &mut self,
         parts: &mut TargetParts,
@@ -229,7 +229,7 @@ impl Pulls {
         Ok(Some(Replay { partition: index, covers, next: reply.next, records, bytes: reply.batch.len() }))
     }
 
-    /// The reply was taken. `is_whole`: nothing is missing of what stands before the next cursor.
+    /// The reply was taken. `is_whole`: all records before the next cursor have arrived.
     fn advance_cursor(
         &mut self,
         parts: &mut TargetParts,
@@ -240,7 +240,7 @@ impl Pulls {
     ) {
         let partition = &mut self.partitions[index];
         let pull = partition.in_flight.take().expect("the reply is to a pull");
-        // The source answers one pull after the other: a reply took from the one before it.
+        // The source answers pulls one after the other, so a reply's time starts at the previous reply.
         let took_us = now.since(pull.sent_at.max(self.replied_at));
         self.replied_at = now;
         if matches!(parts.spec.protocol.pulls, PullBytes::Adaptive(_)) {

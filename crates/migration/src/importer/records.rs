@@ -1,27 +1,27 @@
-//! Records that arrived, and how they enter the store.
+//! Arrived records, and how they enter the store.
 //!
-//! M5: a record is inserted only where the target has no entry, live, expired or tombstone; the store sees to
-//! that under the slot's lock, so a write that races it wins either way.
+//! M5: a record is inserted only where the target has no entry, live, expired or tombstone. The store ensures
+//! that under the slot's lock, so a racing write wins either way.
 
 use sidle_store::{Assembly, LogHead, OutOfMemory, RecordBatch, ReplayError, Replayed, Store};
 use sidle_types::{PositionRange, fault};
 
-/// Records that arrived.
+/// Arrived records.
 #[derive(Debug)]
 pub(super) enum Records<'b> {
     /// Whole.
     Batch(RecordBatch<'b>),
     /// In pieces.
     Assembled(Assembly),
-    /// One that was not brought in full, since its key has an entry here.
+    /// One that was not fetched completely, since its key has an entry here.
     Superseded,
 }
 
-/// Why what arrived was not taken.
+/// Why arrived records were not taken.
 #[derive(Debug)]
 pub(super) enum Untaken {
     OutOfMemory,
-    /// It does not hold together, or is not what was asked for.
+    /// They are inconsistent, or not what was asked for.
     Corrupt(String),
 }
 
@@ -41,7 +41,7 @@ impl From<ReplayError> for Untaken {
 }
 
 impl<'b> Records<'b> {
-    /// A batch that came whole.
+    /// A batch that arrived whole.
     pub(super) fn parse(batch: &'b [u8]) -> Result<Records<'b>, Untaken> {
         let batch = RecordBatch::parse(batch).map_err(|error| Untaken::Corrupt(error.to_string()))?;
         Ok(Records::Batch(batch))
@@ -67,7 +67,7 @@ impl<'b> Records<'b> {
     }
 }
 
-/// The named fault `replay_overwrites`: what arrives replaces what is here.
+/// The named fault `replay_overwrites`: arriving records replace those here.
 fn overwrite(store: &Store, head: &mut LogHead, batch: &RecordBatch<'_>) -> Result<Replayed, OutOfMemory> {
     for record in batch {
         let key = record.hashed_key();

@@ -1,11 +1,11 @@
-//! Replay: pulled records enter the store, then progress says so.
+//! Replay: pulled records enter the store, then progress moves over them.
 //!
 //! M7: progress moves after the records are in the index, from exactly where it stood, never over a batch
 //! that failed. Replaying a batch again changes nothing (M5, M10).
 //!
-//! Out of memory: the partition rewinds to where the batch began, pulls pause, and are tried again one at a
-//! time with a growing wait. The range is served meanwhile, whatever the protocol, and what fits of priority
-//! pulls goes on.
+//! Out of memory: the partition rewinds to where the batch began. Pulls pause, and are retried one at a time
+//! with growing waits. The range is served meanwhile, under any protocol, and priority pulls that fit
+//! continue.
 //!
 //! Realises: Rocksteady 2.3.1.3 (side logs); Fulva IV-B ("completed" only after replay).
 
@@ -17,12 +17,12 @@ use sidle_store::Store;
 use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::Lane;
 
-/// Records of one pull, to be given back to [`Importer::replay`] once the machine's output has been taken.
+/// Records of one pull, to be passed to [`Importer::replay`] after taking the machine's output.
 #[derive(Debug)]
 #[must_use = "the partition waits until this is replayed"]
 pub struct Replay<'b> {
     pub(super) partition: usize,
-    /// The positions that the records are all of.
+    /// The positions of which these are all records.
     pub(super) covers: PositionRange,
     pub(super) next: Option<Position>,
     pub(super) records: Records<'b>,
@@ -32,7 +32,7 @@ pub struct Replay<'b> {
 /// The target is out of memory.
 #[derive(Debug)]
 pub(super) struct Stall {
-    /// When to try again; `None` when that has come.
+    /// When to try again; `None` when that instant has passed.
     retry_at: Option<MonotonicUs>,
     wait_us: u64,
 }
@@ -52,7 +52,7 @@ impl Importer {
     pub fn replay(&mut self, now: MonotonicUs, store: &Store, replay: Replay<'_>) {
         let Replay { partition, covers, next, records, bytes } = replay;
         if !self.parts.phase().takes_records() {
-            // A flush came between: what has not arrived is absent for good.
+            // A flush came in between: what has not arrived is absent for good.
             self.pulls.replayed(partition);
             return;
         }
@@ -81,7 +81,7 @@ impl Importer {
         }
     }
 
-    /// What arrived was not taken: pulls pause, or the connection is closed.
+    /// Arrived records were not taken: pulls pause, or the connection is closed.
     pub(super) fn untaken(&mut self, now: MonotonicUs, store: &Store, lane: Lane, why: Untaken) {
         match why {
             Untaken::OutOfMemory => self.stall(now, store),
@@ -98,8 +98,8 @@ impl Importer {
             self.parts.events.push_back(TargetEvent::Stalled);
         }
         if self.parts.phase() == ImportPhase::Filling {
-            // It may take for ever, and whoever would make room by deleting keys of the range would wait for
-            // the room.
+            // The stall may last for ever, and a client that would free memory by deleting keys of the range
+            // would wait for that memory.
             self.throw_copy_away(store);
             self.parts.writer.activate();
             self.parts.events.push_back(TargetEvent::Activated);

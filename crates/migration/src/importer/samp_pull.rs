@@ -1,12 +1,12 @@
-//! Sampled pulls: records that clients ask for often come ahead of their turn.
+//! Sampled pulls: records that clients ask for often are pulled ahead.
 //!
-//! Workers draw one miss in so many and offer its position; here positions are de-duplicated and batched. One
-//! batch is in flight, and the next goes out when it returns. A lost offer costs nothing but time: the record
-//! comes with its partition anyway.
+//! Workers draw one miss in several and offer its position; here positions are de-duplicated and batched. One
+//! batch is in flight, and the next is sent when it returns. A lost offer costs only time: the record arrives
+//! with its partition anyway.
 //!
 //! Realises: Fulva IV-B, SampPull. (Its code samples nothing.) Deviations: batches name positions, not
-//! hashes; the reply is bounded, and what it left out is drawn again; what is larger than a piece comes with
-//! its partition.
+//! hashes; the reply is bounded, and what it left out is drawn again; records larger than a piece arrive with
+//! their partition.
 
 use super::parts::TargetParts;
 use super::position_queue::{Bounds, PositionQueue};
@@ -94,7 +94,7 @@ impl Samples {
         }
         let records = Records::parse(reply.batch)?;
         match parts.insert(store, records, parts.spec.range, reply.batch.len()) {
-            // Out of memory: the bulk pulls find out too, and see to it.
+            // Out of memory: the bulk pulls notice it too, and handle it.
             Ok(_) | Err(Untaken::OutOfMemory) => {
                 self.returned();
                 parts.proved(lane);

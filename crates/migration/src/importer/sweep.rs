@@ -1,8 +1,8 @@
 //! The sweep of tombstones after the migration.
 //!
 //! M6: tombstones stay until nothing can be replayed any more *and* every worker uses a range table without
-//! the import: a worker with the older table may still be about to leave one. M8 (the other end) and M6 both
-//! wait for the same proof.
+//! the import: a worker with the older table may still leave one. M8 (the other end) and M6 both wait for the
+//! same proof.
 
 use super::parts::TargetParts;
 use crate::tuning::{RELEASE_PAUSE_US, RELEASE_SLICE_RECORDS};

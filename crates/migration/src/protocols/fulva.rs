@@ -1,12 +1,12 @@
-//! Fulva (SRDS 2019): the target owns the range at once; readers that find nothing there take the source's
-//! frozen value.
+//! Fulva (SRDS 2019): the target owns the range at once; readers of a missing key take the source's frozen
+//! value.
 
 use crate::{
     Copies, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, Sampling, Serves, SourceReads,
 };
 
-/// Fulva, with sampling as its section IV-B has it and, for commands that need the old value and clients that
-/// did not opt in, Rocksteady's batched, de-duplicated priority pulls.
+/// Fulva, with sampling as in its section IV-B. Commands that need the old value, and clients without opt-in,
+/// get Rocksteady's batched, de-duplicated priority pulls.
 pub const FULVA: ProtocolChoices = ProtocolChoices {
     name: "fulva",
     copies: Copies::AfterFreeze,

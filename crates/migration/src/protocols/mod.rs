@@ -1,4 +1,4 @@
-//! The protocols, a file each, and the one list of them.
+//! The protocols, a file each, and their only list.
 //!
 //! A protocol that makes the known kinds of choices is one more file and one more line in [`PROTOCOLS`].
 
@@ -18,13 +18,13 @@ pub use zephyr::ZEPHYR;
 
 use crate::{Copies, ProtocolChoices, Serves};
 
-/// Every protocol there is. The first is the one that a migration uses when it names none.
+/// Every protocol. The first is the default of a migration that names none.
 pub static PROTOCOLS: &[&ProtocolChoices] = &[&FULVA, &ROCKSTEADY, &ZEPHYR, &STOP_AND_COPY, &SOURCE_DRIVEN];
 
 /// The choices of a protocol given as `NAME` or `NAME,OPTION=VALUE,...`: see [`options`].
 ///
 /// # Errors
-/// [`ProtocolError`] says what is wrong with the text, and what it may be.
+/// [`ProtocolError`] states what is wrong with the text, and the valid choices.
 pub fn protocol(text: &str) -> Result<ProtocolChoices, ProtocolError> {
     let mut words = text.split(',');
     let name = words.next().unwrap_or_default();
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(protocol(""), Err(ProtocolError::UnknownProtocol { name: String::new() }));
     }
 
-    /// What was copied before the freeze may be stale, so none of it is served before the last round.
+    /// A copy made before the freeze may be stale, so none of it is served before the last round.
     #[test]
     fn a_copy_made_before_the_freeze_is_served_when_it_is_complete() {
         assert_eq!(protocol("source-driven,serves=at-once"), Err(ProtocolError::ServesStale));

@@ -1,8 +1,8 @@
-//! Options: a protocol with some of its choices changed, for ablations and for finding each protocol's best.
+//! Options: a protocol with some choices changed, for ablations and for finding each protocol's best.
 //!
-//! `rocksteady,missing=wait,pull-bytes=65536` is Rocksteady whose commands wait where they would be told to
-//! come again, with larger pulls. The text travels as it is, in the request and in the migration's record;
-//! every node reads it the same way.
+//! `rocksteady,missing=wait,pull-bytes=65536` is Rocksteady with larger pulls, whose commands wait instead of
+//! retrying. The text is passed on unchanged, in the request and in the migration's record; every node reads
+//! it the same way.
 
 use super::{PROTOCOLS, SOURCE_DRIVEN};
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN};
@@ -18,19 +18,19 @@ const SAMPLED_BATCH: usize = 256;
 /// Why a text names no protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// Nobody has written such a protocol.
+    /// No such protocol exists.
     #[error("there is no migration protocol '{name}': the protocols are {known}", known = names().join(", "))]
     UnknownProtocol {
         /// What was asked for.
         name: String,
     },
-    /// Which of two values counts would be a guess.
+    /// It is ambiguous which of two values counts.
     #[error("the option '{option}' is given twice: give each once")]
     Repeated {
         /// Its name.
         option: String,
     },
-    /// No choice is called so.
+    /// No option has this name.
     #[error("a protocol has no option '{name}': the options are {known}", known = OPTIONS.map(|option| option.name).join(", "))]
     UnknownOption {
         /// What was asked for.
@@ -41,9 +41,9 @@ pub enum ProtocolError {
     Value {
         /// The option.
         option: &'static str,
-        /// What it was to be.
+        /// The invalid value.
         value: String,
-        /// What it can be.
+        /// The valid values.
         takes: &'static str,
     },
     /// A copy that may be stale would be served.
@@ -62,11 +62,11 @@ fn names() -> Vec<&'static str> {
 struct ProtocolOption {
     name: &'static str,
     takes: &'static str,
-    /// Whether the value was understood.
+    /// Sets the choice; `None` if the value is invalid.
     set: fn(&mut ProtocolChoices, &str) -> Option<()>,
 }
 
-/// The option that is applied before all others, wherever it stands: what it changes, others may refine.
+/// The option that is applied before all others, wherever it stands: others may refine its changes.
 const OWNERSHIP: &str = "ownership";
 
 const OPTIONS: [ProtocolOption; 11] = [
@@ -189,8 +189,8 @@ const OPTIONS: [ProtocolOption; 11] = [
     },
 ];
 
-/// The same partitions, pulls and pace, while the source goes on serving: what changes is sent again, and the
-/// ownership passes at the end (Rocksteady 2.4.2, "leave ownership at the source", without its replication).
+/// The same partitions, pulls and pace, while the source keeps serving: changes are sent again, and ownership
+/// passes at the end (Rocksteady 2.4.2, "leave ownership at the source", without its replication).
 fn kept_by_source(choices: &ProtocolChoices) -> ProtocolChoices {
     ProtocolChoices {
         copies: SOURCE_DRIVEN.copies,

@@ -1,10 +1,10 @@
-//! Rocksteady (SOSP 2017): the target owns the range at once; whoever needs a record that is not here yet
-//! comes again while it is pulled ahead of the others.
+//! Rocksteady (SOSP 2017): the target owns the range at once; a client that needs a missing record retries
+//! while it is pulled ahead of the others.
 
 use crate::{Copies, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, Serves, SourceReads};
 
 /// Rocksteady with the paper's parameters: 8 partitions, pulls of 20 KB (2.3.1), priority pulls of at most 16
-/// keys with one in flight, and clients that come again "a few tens of microseconds" later (2.3.3).
+/// keys with one in flight, and clients that retry "a few tens of microseconds" later (2.3.3).
 pub const ROCKSTEADY: ProtocolChoices = ProtocolChoices {
     name: "rocksteady",
     copies: Copies::AfterFreeze,

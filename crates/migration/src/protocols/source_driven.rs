@@ -1,12 +1,12 @@
-//! Copying by the source before it gives the range up, as RAMCloud's migration and Albatross (VLDB 2011) do,
-//! and as virtual machines are moved: pre-copy.
+//! The source's records are copied before it gives up the range, as by RAMCloud's migration and Albatross
+//! (VLDB 2011), and as in live migration of virtual machines: pre-copy.
 
 use crate::{
     Copies, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Serves, SourceReads,
 };
 
-/// The source serves on while everything is copied, then rounds of what changed meanwhile, until few changes
-/// are left; then it freezes, and nobody serves until the last round is at the target.
+/// The source keeps serving while everything is copied, then rounds of changes, until few are left. Then it
+/// freezes, and nobody serves until the last round is at the target.
 pub const SOURCE_DRIVEN: ProtocolChoices = ProtocolChoices {
     name: "source-driven",
     copies: Copies::BeforeFreeze(Rounds { few: 64, at_most: 8 }),

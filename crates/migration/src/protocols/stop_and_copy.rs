@@ -1,10 +1,8 @@
-//! Stop and copy: the plain way, against which every other is measured. Nobody serves the range while it
-//! moves.
+//! Stop and copy: the baseline for all other protocols. Nobody serves the range while it moves.
 
 use crate::{Copies, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, Serves, SourceReads};
 
-/// Freeze, copy everything as fast as both ends can, serve. Requests wait at the target for as long as that
-/// takes.
+/// Freeze, copy everything as fast as both ends can, serve. Requests wait at the target throughout.
 pub const STOP_AND_COPY: ProtocolChoices = ProtocolChoices {
     name: "stop-and-copy",
     copies: Copies::AfterFreeze,

@@ -1,10 +1,10 @@
-//! Zephyr (SIGMOD 2011): the target owns the range at once; a command that misses waits for a pull of that
-//! one piece of data, while the rest is pulled in the background.
+//! Zephyr (SIGMOD 2011): the target owns the range at once. A command that misses waits for a pull of that
+//! one item, while the rest is pulled in the background.
 
 use crate::{Copies, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, Serves, SourceReads};
 
-/// Zephyr over keys where the paper has pages: each missing key is a pull of its own, as soon as it is
-/// missed, and one background stream brings what nobody asked for.
+/// Zephyr over keys instead of the paper's pages: each missing key has its own pull as soon as it is missed,
+/// and one background stream brings the rest.
 pub const ZEPHYR: ProtocolChoices = ProtocolChoices {
     name: "zephyr",
     copies: Copies::AfterFreeze,

@@ -7,7 +7,7 @@ use sidle_types::{HashedKey, PositionRange, WallMs};
 use std::collections::BTreeMap;
 
 impl Pair {
-    /// Neither end thought the other broken: whatever was lost, repeated or late was known for what it was
+    /// Neither end considered the other broken: lost, repeated and delayed messages were recognised as such
     /// (M10).
     pub(crate) fn check_no_breach(&self) {
         let target = self.target_events.iter().find(|event| matches!(event, TargetEvent::Close(..)));
@@ -15,7 +15,7 @@ impl Pair {
         assert_eq!((target, source), (None, None));
     }
 
-    /// Whoever waited has been answered; nobody was told to go away.
+    /// Every waiting command has been answered; none was refused.
     pub(crate) fn check_all_answered(&self) {
         let refused = self.woken.iter().find(|(_, outcome)| !matches!(outcome, Outcome::Answered(_)));
         assert_eq!(refused, None);

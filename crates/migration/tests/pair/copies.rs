@@ -1,4 +1,4 @@
-//! Copies made before the freeze: what changes meanwhile, the rounds that bring it, the freeze behind them,
+//! Copies made before the freeze: changes during the copy, the rounds that carry them, the freeze after them,
 //! and the ends that change nothing.
 
 use crate::model::Op;
@@ -28,8 +28,7 @@ fn ends_well(mut pair: Pair) {
     pair.check_no_breach();
 }
 
-/// The source answers everything while it is copied; nobody hears of the target; nothing is in the way at the
-/// end.
+/// The source answers everything while it is copied; no client learns of the target; nothing delays the end.
 #[test]
 fn the_source_serves_until_the_commit() {
     for_protocols_that(copies_ahead, |protocol| {
@@ -58,7 +57,7 @@ fn the_source_serves_until_the_commit() {
     });
 }
 
-/// M11: what a worker with an old table changes is not marked, so nothing is copied before every worker has
+/// M11: changes by a worker with an old table are not marked, so nothing is copied before every worker has
 /// the new one.
 #[test]
 fn nothing_is_copied_before_every_worker_marks() {
@@ -79,7 +78,7 @@ fn nothing_is_copied_before_every_worker_marks() {
     });
 }
 
-/// M3: the target serves nothing before the last round, however long that takes.
+/// M3: the target serves nothing before the last round, however long it takes.
 #[test]
 fn nobody_is_served_before_the_last_round() {
     for_protocols_that(copies_ahead, |protocol| {
@@ -142,7 +141,7 @@ fn caught_up_means_that_few_changes_are_left() {
     });
 }
 
-/// A flush while it is copied: what was there is gone at the target too, and what was written since is not.
+/// A flush during the copy: old keys are gone at the target too, and later writes are not.
 #[test]
 fn flush_while_it_is_copied() {
     for_protocols_that(copies_ahead, |protocol| {
@@ -183,7 +182,7 @@ fn a_large_range_comes_in_several_replies() {
     });
 }
 
-/// The target has no memory for a round: it waits, and asks for the same round again.
+/// The target has no memory for a round: it waits, and asks for it again.
 #[test]
 fn out_of_memory_in_a_round() {
     for_protocols_that(copies_ahead, |protocol| {
@@ -204,8 +203,8 @@ fn out_of_memory_in_a_round() {
     });
 }
 
-/// The target has no memory for the last round, and nobody serves meanwhile: the copy is thrown away, and
-/// what is frozen arrives anew, is served as it comes, and is what the source had last.
+/// The target has no memory for the last round, and nobody serves meanwhile. The copy is discarded. The
+/// frozen records are pulled again, served as they arrive, and are the source's last.
 #[test]
 fn out_of_memory_in_the_last_round() {
     for_protocols_that(copies_ahead, |protocol| {
@@ -230,7 +229,7 @@ fn out_of_memory_in_the_last_round() {
     });
 }
 
-/// Keys of one position come and go together.
+/// Keys of one position change and are deleted together.
 #[test]
 fn every_key_of_a_slot_changes_and_goes() {
     for_protocols_that(copies_ahead, |protocol| {

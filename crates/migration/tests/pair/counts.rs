@@ -1,4 +1,4 @@
-//! The target counts the keys that have not arrived, each once, whatever becomes of the messages.
+//! The target counts the keys that have not arrived, each once, whatever happens to the messages.
 
 use crate::model::Op;
 use crate::net::Faults;
@@ -33,13 +33,13 @@ fn keys_count_once_whatever_is_lost() {
         let mut pair = Pair::in_the_middle(slow(protocol), RECORDS, 100);
         assert_eq!(counted(&pair), RECORDS);
         for n in 0..100 {
-            // Overwritten without looking, made, deleted, changed.
+            // Overwritten blindly, created, deleted, changed.
             pair.client(set(n));
             pair.client(set(RECORDS + n));
             pair.client(Op::Del(key(200 + n)));
             pair.client(Op::Append(key(400 + n), b"!".to_vec()));
         }
-        // Written twice before it was asked for.
+        // Written twice before the source was asked about it.
         pair.client(set(7));
         pair.pump();
         for _ in 0..3 {

@@ -30,8 +30,8 @@ fn slow_target() {
     });
 }
 
-/// A way so slow that every timer runs out: requests are repeated, ever more rarely, and repetition is
-/// harmless.
+/// A path so slow that every timer expires: requests are repeated, at growing intervals, and repeats do no
+/// harm.
 #[test]
 fn a_way_slower_than_the_timers() {
     for_every_protocol(|protocol| {
@@ -43,8 +43,8 @@ fn a_way_slower_than_the_timers() {
     });
 }
 
-/// An answer may take longer than the wait after which it is asked for again. It is on its way, and is not
-/// sent twice.
+/// An answer may take longer than the wait before its request is repeated. It is on its way, and is not sent
+/// twice.
 #[test]
 fn an_answer_on_its_way_is_not_given_again() {
     for_every_protocol(|protocol| {
@@ -60,7 +60,7 @@ fn an_answer_on_its_way_is_not_given_again() {
     });
 }
 
-/// M10: whatever was under way when the connection was cut is sent again over the next one.
+/// M10: everything in flight when the connection was cut is resent over the next one.
 #[test]
 fn link_cut_and_back() {
     for_every_protocol(|protocol| {
@@ -84,7 +84,7 @@ fn link_cut_and_back() {
     });
 }
 
-/// M10: what was lost with a connection is sent again as soon as there is a new one, long before its timer.
+/// M10: messages lost with a connection are resent as soon as there is a new one, long before their timers.
 #[test]
 fn a_new_connection_carries_at_once_what_was_in_flight() {
     for_every_protocol(|protocol| {
@@ -123,7 +123,7 @@ fn link_down_across_the_freeze() {
     });
 }
 
-/// Who waits for a key is woken when the record comes, whichever way: here its partition's pull brings it.
+/// A command that waits for a key is woken when the record arrives, by whichever pull: here its partition's.
 #[test]
 fn bulk_pulls_wake_commands_while_the_priority_lane_is_down() {
     for_protocols_that(serves_while_it_fills, |protocol| {
@@ -149,7 +149,7 @@ fn half() -> PositionRange {
     PositionRange::of_slots(Slot::new(0).unwrap(), Slot::new(8191).unwrap()).unwrap()
 }
 
-/// Removes one of the keys that [`fill`] took the target's room with.
+/// Removes one of the keys with which [`fill`] took the target's memory.
 fn drop_ballast(pair: &mut Pair, name: &[u8]) {
     let key = HashedKey::new(name);
     let slot = pair.target.store.lock_slot(key.slot());
@@ -180,8 +180,8 @@ fn fill(pair: &mut Pair, key_bytes: &str, left: u64) -> Vec<Vec<u8>> {
     ballast
 }
 
-/// A clear event, parked pulls fail, the range is served, and it goes on by itself when there is memory
-/// again.
+/// Out of memory gives a clear event, parked pulls fail, the range is served, and the migration resumes by
+/// itself when memory is available.
 #[test]
 fn target_out_of_memory_in_the_middle() {
     for_every_protocol(|protocol| {
@@ -201,8 +201,8 @@ fn target_out_of_memory_in_the_middle() {
             "about one try a second: {}",
             pulls(&pair) - before
         );
-        // Served all the same: what is here is read, what is not waits for a pull and fails clearly if that
-        // has no room.
+        // Served nevertheless: present keys are read; missing ones wait for a pull and fail clearly if it has
+        // no memory.
         let mut outcomes = [0; 3];
         for n in 0..500 {
             let name = key(n);
@@ -223,14 +223,14 @@ fn target_out_of_memory_in_the_middle() {
                 other => panic!("{other:?}"),
             }
         }
-        // By the source, if it still has everything; else by the target, though it was to wait until all is
-        // here.
+        // By the source, if it still has everything; else by the target, though it was to wait until all has
+        // arrived.
         assert!(outcomes[0] > 0, "{outcomes:?}");
         assert_eq!(outcomes[1] > 0, !copies_ahead(&protocol), "{outcomes:?}");
         let resumed = |pair: &Pair| pair.target_events.contains(&TargetEvent::Resumed);
         let resumed_early = resumed(&pair);
         assert!(!resumed_early && !pair.target_events.contains(&TargetEvent::Finished));
-        // Room again.
+        // Memory again.
         ballast.iter().for_each(|name| drop_ballast(&mut pair, name));
         pair.run_to_end();
         assert!(resumed(&pair));
@@ -238,7 +238,7 @@ fn target_out_of_memory_in_the_middle() {
     });
 }
 
-/// A migration to a node that has no room at all, and what takes it.
+/// A migration to a node without any free memory, and the keys that take it.
 fn stalled(protocol: ProtocolChoices) -> (Pair, Vec<Vec<u8>>) {
     let setup = Setup { range: half(), source_bytes: 16 << 20, target_bytes: 4 << 20, ..Setup::of(protocol) };
     let mut pair = Pair::with_records(setup, 2_000, 300);
@@ -248,7 +248,7 @@ fn stalled(protocol: ProtocolChoices) -> (Pair, Vec<Vec<u8>>) {
     (pair, ballast)
 }
 
-/// Questions about keys that exist nowhere must not take the room that a stalled migration waits for.
+/// Requests for keys that exist nowhere must not take the memory that a stalled migration waits for.
 #[test]
 fn absent_keys_do_not_keep_a_migration_stalled() {
     for_every_protocol(|protocol| {
@@ -266,7 +266,7 @@ fn absent_keys_do_not_keep_a_migration_stalled() {
     });
 }
 
-/// Whoever would make room may wait for a key, by a protocol that pulls none ahead, too.
+/// A command that would free memory may wait for a key, even under a protocol that pulls none ahead.
 #[test]
 fn keys_are_pulled_for_commands_while_bulk_stalls() {
     for_every_protocol(|mut protocol| {
@@ -283,7 +283,7 @@ fn keys_are_pulled_for_commands_while_bulk_stalls() {
     });
 }
 
-/// A flush ends a stalled migration: nothing more is to come.
+/// A flush ends a stalled migration: nothing more is to arrive.
 #[test]
 fn flush_while_out_of_memory() {
     for_every_protocol(|protocol| {
@@ -298,8 +298,8 @@ fn flush_while_out_of_memory() {
     });
 }
 
-/// Stalls, rewinds and late replies together: a reply to a pull from before a rewind is not taken for the new
-/// one's.
+/// Stalls, rewinds and delayed replies together: a reply to a pull from before a rewind is not taken for the
+/// new one's.
 #[test]
 fn out_of_memory_under_every_fault() {
     for_every_protocol(|protocol| {

@@ -2,10 +2,10 @@
 //! follow the node's rules at both ends, and links with faults. One test per edge case, one per reordering,
 //! and hundreds of seeded random runs.
 //!
-//! A test runs with every protocol of the registry, or with every one that makes the choice that it is about
-//! ([`protocols`]); what it expects follows from the protocol's choices, never from its name. So a further
-//! protocol is tested by its line in the registry. In "the middle" of a migration records arrive, while the
-//! target serves, or the source still does, or nobody ([`world::Pair::begin_to_the_middle`]).
+//! A test runs with every protocol of the registry, or with every one that makes the choice under test
+//! ([`protocols`]). Expectations follow from the protocol's choices, never from its name. So a line in the
+//! registry gets a new protocol tested. In "the middle" of a migration records arrive while the target
+//! serves, or the source still does, or nobody ([`world::Pair::begin_to_the_middle`]).
 //!
 //! | edge case, with every protocol | test |
 //! |---|---|
@@ -52,7 +52,7 @@
 //! | edge case, with the protocols that make a choice | test |
 //! |---|---|
 //! | sampled, then in bulk (sampling) | `records::sampled_pull_then_bulk_pull_of_the_same_record` |
-//! | told to come again (missing) | `pulls::a_client_that_comes_again_finds_its_key` |
+//! | asked to retry (missing) | `pulls::a_client_that_comes_again_finds_its_key` |
 //! | many wait for one key (serves) | `pulls::many_commands_that_wait_for_one_key_pull_it_once` |
 //! | one link of two is down (serves) | `faults::bulk_pulls_wake_commands_while_the_priority_lane_is_down` |
 //! | counted before it arrives (serves) | `counts::keys_count_once_whatever_is_lost` |

@@ -1,4 +1,4 @@
-//! What clients may ask for, what a single correct store would answer, and how a node's store does it.
+//! Clients' commands, the answers of a single correct store, and how a node's store runs them.
 
 use sidle_store::{Leave, LogHead, OutOfMemory, Store};
 use sidle_types::{HashedKey, Position, PositionRange, WallMs};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 pub(crate) type Bytes = Vec<u8>;
 
-/// A command, by what it needs of the key.
+/// A command, by the part of the key's state that it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     /// Needs the value.
@@ -19,7 +19,7 @@ pub(crate) enum Op {
     Append(Bytes, Bytes),
     /// Needs to know whether there is a value.
     SetNx(Bytes, Bytes),
-    /// Everything goes.
+    /// Removes everything.
     Flush,
 }
 
@@ -58,7 +58,7 @@ impl Model {
         expires_at.is_none_or(|at| at >= wall).then_some(value)
     }
 
-    /// `range` is what a flush empties.
+    /// `range` is what a flush removes.
     pub(crate) fn apply(&mut self, op: &Op, range: PositionRange, wall: WallMs) -> Answer {
         let Some(key) = op.key() else {
             self.values.retain(|key, _| !range.contains(Position::of_key(key)));
@@ -110,7 +110,7 @@ pub(crate) fn run(
         }
         return Ok(Answer::Ok);
     };
-    // Nobody else writes meanwhile; and a thread that is pinned keeps memory from being reclaimed for it.
+    // Nobody else writes meanwhile; and a pinned thread prevents memory from being reclaimed for it.
     let old = store
         .pin()
         .get(key)

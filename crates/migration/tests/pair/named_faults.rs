@@ -1,5 +1,5 @@
-//! Tests of the tests: each known fault, put back, is seen by the scenario that tells its story, and by the
-//! checkers of the random runs where these come to what it takes.
+//! Tests of the tests: each known fault, when put back, fails the scenario written for it, and the checkers
+//! of the random runs if these meet its conditions.
 
 use crate::model::Op;
 use crate::net::{Arrival, End};
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SEEDS: u64 = 400;
 
-/// Every fault, with a scenario that holds without it only.
+/// Every fault, with a scenario that holds only without it.
 const STORIES: &[(Fault, fn())] = &[
     (Fault::ReplayOverwrites, write_then_late_replay),
     (Fault::NoTombstones, delete_then_late_replay),
@@ -32,8 +32,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::PiecesOfTwoVersions, write_between_two_pieces),
 ];
 
-/// What random runs do not come to: their partitions fit into one pull each, and their sampled replies come
-/// in time.
+/// Faults that random runs do not meet: their partitions fit into one pull each, and their sampled replies
+/// arrive in time.
 const NOT_MET_AT_RANDOM: &[Fault] = &[Fault::PartitionSkipsPosition, Fault::TombstonesFreedEarly];
 
 fn is_seen(scenario: impl FnOnce()) -> bool {
@@ -125,7 +125,7 @@ fn delete_then_late_sampled_reply() {
     pair.net.record = Some(Vec::new());
     pair.target_input(TargetInput::SampledMiss(HashedKey::new(&wanted).position()));
     pair.pump();
-    // What was sent still arrives; its reply is kept here.
+    // Sent frames still arrive; the reply is kept here.
     pair.net.faults.blocked = Some(Lane::Priority);
     pair.expect_ok(Op::Set(wanted.clone(), b"newer".to_vec(), None));
     pair.expect_ok(Op::Del(wanted.clone()));

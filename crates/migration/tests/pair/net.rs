@@ -1,5 +1,5 @@
-//! Two lanes between two machines, with the faults that M10 allows: frames are lost, duplicated, delayed, and
-//! those of a connection that was cut may still arrive after the next one is open.
+//! Two lanes between two machines, with the faults that M10 allows: frames are lost, duplicated and delayed,
+//! and those of a cut connection may arrive after the next one is open.
 
 use sidle_testbed::{Fate, Links, Quality, Random, Side};
 use sidle_wire::Lane;
@@ -44,7 +44,7 @@ pub(crate) struct Faults {
     pub(crate) cut_per_mille: u64,
     /// For each frame in flight when the connection is cut: it arrives all the same.
     pub(crate) linger_per_mille: u64,
-    /// Nothing arrives over this lane, and nobody notices.
+    /// Nothing arrives over this lane, without notice.
     pub(crate) blocked: Option<Lane>,
 }
 
@@ -73,7 +73,7 @@ impl Faults {
         blocked: None,
     };
 
-    /// The way to an end.
+    /// The path to an end.
     fn way(&self, to: End) -> Quality {
         let (least_us, most_us) = match to {
             End::Source => self.to_source_us,
@@ -89,7 +89,7 @@ impl Faults {
     }
 }
 
-/// What comes over a lane. Both ends learn of a cut at once, when the target does.
+/// An arrival over a lane. Both ends learn of a cut at once, when the target does.
 pub(crate) type Arrival = sidle_testbed::Arrival<Lane, Vec<u8>>;
 
 #[derive(Debug)]
@@ -98,7 +98,7 @@ pub(crate) struct Net {
     links: Links<Lane, Vec<u8>>,
     /// Frames and bytes that were sent, by lane.
     pub(crate) sent: [(u64, u64); 2],
-    /// Every frame that was sent, where a test asks for it.
+    /// Every frame that was sent, if a test asks for it.
     pub(crate) record: Option<Vec<(End, Lane, Vec<u8>)>>,
 }
 

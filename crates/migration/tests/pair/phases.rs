@@ -15,8 +15,8 @@ fn set(n: u64, value: &str) -> Op {
     Op::Set(key(n), value.as_bytes().to_vec(), None)
 }
 
-/// M1, M2, M11: a worker that has not taken the new table still serves, and what it acknowledges travels, in
-/// the last round if it was copied before; from the barrier on nobody at the source does.
+/// M1, M2, M11: a worker without the new table still serves, and its acknowledged writes move, in the last
+/// round if copied before. After the barrier nobody at the source serves.
 #[test]
 fn writes_that_race_the_freeze_by_clients_with_old_maps() {
     for_every_protocol(|protocol| {
@@ -84,7 +84,7 @@ fn frozen_reads_before_during_and_after() {
         assert_eq!(pair.read_frozen(&key(1)), says(FrozenRead::Value(Some(b"         1".to_vec()))));
         assert_eq!(pair.read_frozen(b"no such key"), says(FrozenRead::Value(None)));
         pair.run_until("done", |pair| pair.export.as_ref().unwrap().phase() == ExportPhase::Done);
-        // M8: not "absent", at no time from here on, though the records are going.
+        // M8: from here on never "absent", though the records are being released.
         while pair.step() {
             assert_eq!(pair.read_frozen(&key(1)), says(FrozenRead::Refused(ExportPhase::Done)));
         }
@@ -127,7 +127,7 @@ fn release_waits_for_every_worker() {
     });
 }
 
-/// M8: the barrier that froze the range does not do for the release.
+/// M8: the barrier of the freeze does not suffice for the release.
 #[test]
 fn an_older_barrier_does_not_release() {
     panics_for_every_protocol("M8: this barrier passed before", |protocol| {
@@ -142,7 +142,7 @@ fn an_older_barrier_does_not_release() {
     });
 }
 
-/// M2: if anything at the source does change after the freeze, the machine notices before it lets go.
+/// M2: if the source changes after the freeze, the machine notices before it releases.
 #[test]
 fn a_write_to_the_frozen_source_is_noticed() {
     panics_for_every_protocol("M2: a record changed", |protocol| {
@@ -159,7 +159,7 @@ fn a_write_to_the_frozen_source_is_noticed() {
     });
 }
 
-/// What has not arrived when everything is flushed is absent, for good.
+/// Keys that have not arrived at a flush are absent for good.
 #[test]
 fn flush_in_the_middle() {
     for_every_protocol(|protocol| {
@@ -194,7 +194,7 @@ fn flush_between_arrival_and_replay() {
     });
 }
 
-/// M3: a flush that comes before activation waits for it, as everything does, and what came after it finds
+/// M3: a flush that arrives before activation waits for it, like everything, and commands after it find
 /// nothing.
 #[test]
 fn flush_before_activation() {
@@ -213,7 +213,7 @@ fn flush_before_activation() {
     });
 }
 
-/// Before the commit a cancelled migration has changed nothing, however far the preparation was.
+/// Before the commit a cancelled migration has changed nothing, at any stage of its preparation.
 #[test]
 fn cancel_before_the_commit_leaves_no_trace() {
     for_every_protocol(|protocol| {
@@ -234,7 +234,7 @@ fn cancel_before_the_commit_leaves_no_trace() {
     });
 }
 
-/// The connections are made before the commit; the source hears of the migration only then.
+/// The connections are made before the commit; the source learns of the migration only then.
 #[test]
 fn the_target_greets_again_until_the_source_has_heard_of_the_migration() {
     let hears_at_the_commit = |protocol: &ProtocolChoices| !copies_ahead(protocol);
@@ -262,7 +262,7 @@ fn overwrite_some(pair: &mut Pair) {
     }
 }
 
-/// A to B to A: nothing of the first migration (versions, tombstones, released records) is in the way of the
+/// A to B to A: nothing left of the first migration (versions, tombstones, released records) hinders the
 /// second.
 #[test]
 fn a_to_b_to_a() {
@@ -352,7 +352,7 @@ fn index_growth_and_log_cleaning_at_both_ends() {
     });
 }
 
-/// Memory goes back in slices: no step of the release takes much at once.
+/// Memory is freed in slices: no step of the release takes much at once.
 #[test]
 fn release_goes_in_small_slices() {
     for_every_protocol(|protocol| {

@@ -1,4 +1,4 @@
-//! Records larger than a reply: they come in pieces, and count when they are whole.
+//! Records larger than a reply: they arrive in pieces, and count once whole.
 
 use crate::model::Op;
 use crate::net::{Arrival, End, Faults};
@@ -61,7 +61,7 @@ fn ends_well(mut pair: Pair) {
     assert!(!pair.has_pieces(), "nothing is kept of what came in pieces");
 }
 
-/// Nothing waits behind more than its budget and a piece, whoever asks for what is large.
+/// Nothing waits behind more than its budget and a piece, whoever requests a large record.
 #[test]
 fn no_frame_is_much_larger_than_its_budget() {
     for_every_protocol(|protocol| {
@@ -92,7 +92,7 @@ fn no_frame_is_much_larger_than_its_budget() {
     });
 }
 
-/// A key that is waited for comes between two pieces of another, not behind them.
+/// An awaited key arrives between two pieces of another, not after them.
 #[test]
 fn nobody_waits_behind_all_of_a_large_record() {
     for_protocols_that(pulls_keys_ahead, |protocol| {
@@ -113,7 +113,7 @@ fn nobody_waits_behind_all_of_a_large_record() {
     });
 }
 
-/// Several large ones are waited for: one after the other, each whole.
+/// Several large keys are awaited: they arrive one after the other, each whole.
 #[test]
 fn several_large_keys_are_pulled_one_after_the_other() {
     for_protocols_that(pulls_keys_ahead, |protocol| {
@@ -135,7 +135,7 @@ fn several_large_keys_are_pulled_one_after_the_other() {
     });
 }
 
-/// M10: a piece is lost with its connection, or comes twice, and changes nothing.
+/// M10: a piece is lost with its connection, or arrives twice, without effect.
 #[test]
 fn pieces_are_lost_and_come_twice() {
     for_every_protocol(|protocol| {
@@ -152,7 +152,7 @@ fn pieces_are_lost_and_come_twice() {
     });
 }
 
-/// M5: what the target wrote meanwhile wins, and the rest need not come.
+/// M5: the target's own writes win, and the rest is not needed.
 #[test]
 fn overwritten_in_the_middle() {
     for_protocols_that(serves_while_it_fills, |protocol| {
@@ -168,7 +168,7 @@ fn overwritten_in_the_middle() {
     });
 }
 
-/// FLUSHALL at the target: what is in hand is given back, and nothing of it comes back to life.
+/// FLUSHALL at the target: the pieces in hand are freed, and the record stays gone.
 #[test]
 fn flushed_in_the_middle() {
     for_protocols_that(serves_while_it_fills, |protocol| {
@@ -180,7 +180,7 @@ fn flushed_in_the_middle() {
     });
 }
 
-/// A deadline passes while it comes: it is replayed, and reads as absent.
+/// A deadline passes while its record arrives: it is replayed, and reads as absent.
 #[test]
 fn expired_in_the_middle() {
     for_every_protocol(|protocol| {
@@ -198,7 +198,7 @@ fn expired_in_the_middle() {
     });
 }
 
-/// M12: it changes at the source between two pieces of the copy, or goes.
+/// M12: the record changes at the source between two pieces of the copy, or is deleted.
 #[test]
 fn changed_while_it_is_copied() {
     for_protocols_that(copies_ahead, |protocol| {
@@ -229,7 +229,7 @@ fn changed_while_it_is_copied() {
     });
 }
 
-/// However often it changes, the rounds end, and the last one brings it.
+/// However often the record changes, the rounds end, and the last one brings it.
 #[test]
 fn changed_for_ever_while_it_is_copied() {
     for_protocols_that(copies_ahead, |protocol| {
@@ -248,7 +248,7 @@ fn changed_for_ever_while_it_is_copied() {
     });
 }
 
-/// There is no room for the whole of it, and then there is.
+/// There is no memory for the whole record, then there is.
 #[test]
 fn no_memory_for_the_whole_of_it() {
     for_protocols_that(serves_while_it_fills, |protocol| {
@@ -295,7 +295,7 @@ fn is_breach(event: &TargetEvent) -> bool {
     matches!(event, TargetEvent::Close(Lane::Bulk, Breach::CorruptBatch(_)))
 }
 
-/// What no honest source sends closes the connection, takes no memory, and applies nothing.
+/// Input that no correct source sends closes the connection, takes no memory, and applies nothing.
 #[test]
 fn pieces_that_do_not_fit_are_a_breach() {
     for_every_protocol(|protocol| {
@@ -345,7 +345,7 @@ fn moved_whole(setup: Setup, moves: impl Fn(&mut Pair)) -> Vec<Kind> {
     kinds
 }
 
-/// Whatever asks for it: the copy, a round, a command that waits, a sampled miss.
+/// Whatever requests it: the copy, a round, a waiting command, a sampled miss.
 #[test]
 fn a_version_without_pieces_moves_what_is_large_whole() {
     for_every_protocol(|protocol| {
@@ -385,7 +385,7 @@ fn a_version_without_pieces_moves_what_is_large_whole() {
     });
 }
 
-/// A reply as a later version writes it, in a frame of one without pieces.
+/// A reply in a later version's form, in a frame of one without pieces.
 #[test]
 fn a_piece_in_a_version_without_pieces_is_a_breach() {
     for_every_protocol(|protocol| {

@@ -1,9 +1,9 @@
-//! Runs a test with every protocol, or with those that make a choice, and says for which it failed.
+//! Runs a test with every protocol, or with those that make a choice, and reports for which it failed.
 
 use sidle_migration::{Copies, PROTOCOLS, ProtocolChoices, Serves, protocol};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs the test with every protocol that there is.
+/// Runs the test with every protocol.
 pub(crate) fn for_every_protocol(test: impl Fn(ProtocolChoices)) {
     for_protocols_that(|_| true, test);
 }
@@ -14,12 +14,12 @@ pub(crate) fn for_protocols_that(choose: impl Fn(&ProtocolChoices) -> bool, test
     for_each_of(chosen.map(|protocol| (protocol.name, *protocol)), test);
 }
 
-/// Runs the test with protocols given as texts, options and all.
+/// Runs the test with protocols given as texts with options.
 pub(crate) fn for_protocols(texts: &[&'static str], test: impl Fn(ProtocolChoices)) {
     for_each_of(texts.iter().map(|text| (*text, protocol(text).unwrap())), test);
 }
 
-/// Runs the test with every protocol, of which none may come through: all panic with these words.
+/// Runs the test with every protocol; each must panic with these words.
 pub(crate) fn panics_for_every_protocol(words: &str, test: impl Fn(ProtocolChoices)) {
     for_every_protocol(|protocol| {
         let said = catch_unwind(AssertUnwindSafe(|| test(protocol))).map_err(said);
@@ -27,7 +27,7 @@ pub(crate) fn panics_for_every_protocol(words: &str, test: impl Fn(ProtocolChoic
     });
 }
 
-/// To the last one, whichever fail.
+/// Runs all of them, even after failures.
 fn for_each_of(
     protocols: impl Iterator<Item = (&'static str, ProtocolChoices)>,
     test: impl Fn(ProtocolChoices),
@@ -56,22 +56,22 @@ pub(crate) fn copies_ahead(protocol: &ProtocolChoices) -> bool {
     matches!(protocol.copies, Copies::BeforeFreeze(_))
 }
 
-/// The target serves while records arrive: commands there may need keys that have not.
+/// The target serves while records arrive: commands there may need missing keys.
 pub(crate) fn serves_while_it_fills(protocol: &ProtocolChoices) -> bool {
     protocol.serves == Serves::AtActivation
 }
 
-/// Somebody serves, source or target, while most records are still to come.
+/// Source or target serves while most records are still to arrive.
 pub(crate) fn serves_in_the_middle(protocol: &ProtocolChoices) -> bool {
     copies_ahead(protocol) || serves_while_it_fills(protocol)
 }
 
-/// Keys that commands wait for are pulled ahead of the others.
+/// Awaited keys are pulled ahead of the others.
 pub(crate) fn pulls_keys_ahead(protocol: &ProtocolChoices) -> bool {
     serves_while_it_fills(protocol) && protocol.priority.in_flight > 0
 }
 
-/// Sampled misses are pulled out of turn.
+/// Sampled misses are pulled ahead.
 pub(crate) fn samples(protocol: &ProtocolChoices) -> bool {
     protocol.sampling.is_some()
 }

@@ -37,7 +37,7 @@ fn many_commands_that_wait_for_one_key_pull_it_once() {
     });
 }
 
-/// Whoever waited and left still counts, and while the source does not answer others may come for ever.
+/// A waiter that left still counts, and while the source does not answer others may arrive for ever.
 #[test]
 fn more_commands_than_may_wait_are_refused() {
     for_protocols_that(serves_while_it_fills, |protocol| {
@@ -59,7 +59,7 @@ fn more_commands_than_may_wait_are_refused() {
     });
 }
 
-/// Its places would be taken until its keys arrive, for nobody.
+/// Otherwise its places would be taken in vain until its keys arrive.
 #[test]
 fn a_command_that_is_refused_gives_its_places_back_and_takes_no_more() {
     for_protocols_that(serves_while_it_fills, |protocol| {
@@ -75,7 +75,7 @@ fn a_command_that_is_refused_gives_its_places_back_and_takes_no_more() {
         for ticket in 0..most - 10 {
             assert_eq!(ask(ticket, key(ticket % 500)), []);
         }
-        // A command over twenty keys, some of which others wait for too.
+        // A command over twenty keys; others wait for some of them, too.
         let refused = [TargetEvent::Refuse(Waiter { worker: 0, ticket: most }, WaiterRefusal::TooManyWait)];
         for n in 0..20 {
             let events = ask(most, key(490 + n));
@@ -126,7 +126,7 @@ fn priority_pulls_of_large_values_are_answered_in_parts() {
     });
 }
 
-/// A key that has arrived while its command was on the way to the mover is not asked for.
+/// A key that arrived while its command was on the way to the mover is not pulled.
 #[test]
 fn a_key_that_is_here_already_wakes_at_once() {
     for_protocols_that(serves_while_it_fills, |protocol| {
@@ -140,7 +140,7 @@ fn a_key_that_is_here_already_wakes_at_once() {
     });
 }
 
-/// A client that is told to come again need not wait for its key's turn, and finds out that there is none.
+/// A retrying client need not wait for its key's turn, and learns if there is none.
 #[test]
 fn a_client_that_comes_again_finds_its_key() {
     let retries = |protocol: &ProtocolChoices| matches!(protocol.missing, OnMissing::SaysRetry { .. });
@@ -197,7 +197,7 @@ fn sampled_positions_are_pulled_once_and_one_batch_at_a_time() {
     });
 }
 
-/// The queue of samples is bounded: what does not fit is dropped, and the migration goes on.
+/// The queue of samples is bounded: excess ones are dropped, and the migration continues.
 #[test]
 fn a_flood_of_samples_is_bounded() {
     for_protocols_that(samples, |protocol| {
@@ -224,7 +224,7 @@ fn late_workers_at_either_end_slow_bulk_pulls_but_not_priority_pulls() {
             let mut longest_wait = 0;
             let mut n = 0;
             while !pair.import.as_ref().unwrap().progress().all(|next| next.is_none()) {
-                // A node that does nothing but move, 100 bytes in a microsecond.
+                // A node that only moves records, 100 bytes in a microsecond.
                 let cpu_us = counters(&pair).bytes_moved / 100;
                 let load = Load {
                     worker_lag_us: lag_us,
@@ -256,7 +256,7 @@ fn late_workers_at_either_end_slow_bulk_pulls_but_not_priority_pulls() {
     });
 }
 
-/// Where the protocol lets them, pulls grow while they are quick, and shrink on a slow way.
+/// If the protocol allows it, pulls grow while they are fast, and shrink on a slow path.
 #[test]
 fn pull_size_adapts() {
     for_every_protocol(|protocol| {

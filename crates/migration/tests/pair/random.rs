@@ -1,5 +1,5 @@
-//! Seeded random migrations: one seed draws the data, the commands, the faults and their order; after the end
-//! the target's content equals the model's, and on the way every answer was the model's.
+//! Seeded random migrations: one seed draws the data, the commands, the faults and their order. Every answer
+//! is the model's, and at the end the target's content is, too.
 
 use crate::model::{Bytes, Op};
 use crate::net::{End, Faults};
@@ -13,9 +13,9 @@ use sidle_types::{HashedKey, Position, PositionRange, ProtocolVersion, Slot, Wal
 /// An opted-in client's read that the target has not answered.
 struct OptedRead {
     key: Bytes,
-    /// What the source said, when it has.
+    /// The source's answer, if any.
     source: Option<FrozenRead>,
-    /// What the model said at the instant at which the target said "not here yet".
+    /// The model's answer at the instant of the target's "not here yet".
     target: Option<Option<Bytes>>,
 }
 
@@ -73,8 +73,8 @@ fn draw_op(pair: &mut Pair) -> Op {
     }
 }
 
-/// Goes on with a read: with one half of a double read, both in whichever order they run, or by coming again.
-/// Whether it is over.
+/// Continues a read: with one half of a double read, both in any order, or with a retry. Returns whether it
+/// is over.
 fn advance(pair: &mut Pair, read: &mut OptedRead) -> bool {
     let reads_twice = pair.spec.protocol.missing == OnMissing::SaysNotHereYet;
     let source_first = pair.rng.permille(500);
@@ -82,7 +82,7 @@ fn advance(pair: &mut Pair, read: &mut OptedRead) -> bool {
         read.source = Some(pair.read_frozen(&read.key));
     } else if read.target.is_none() {
         match pair.read_at_target(&read.key) {
-            // The source owns it still, or again nobody knows who does.
+            // The source still owns it, or again neither knows that it does.
             Some(Outcome::Redirected) => {
                 pair.ask_at(End::Source, Op::Get(read.key.clone()));
                 return true;
@@ -95,13 +95,13 @@ fn advance(pair: &mut Pair, read: &mut OptedRead) -> bool {
     }
     let (Some(source), Some(at_target)) = (&read.source, &read.target) else { return false };
     if let FrozenRead::Value(value) = source {
-        // M4: the target said "not here yet" to this attempt and the source is frozen for this migration.
+        // M4: the target answered "not here yet" to this attempt and the source is frozen for this migration.
         assert_eq!(value, at_target, "a frozen value that was not the newest: {:?}", read.key);
     }
     true
 }
 
-/// What the source's clients do until the range may be frozen, and for a little longer.
+/// The source's clients write until the range may be frozen, and a little longer.
 fn write_while_it_is_copied(pair: &mut Pair, rng: &mut Random) {
     let writes = rng.between(0, 300);
     let flush_at = rng.permille(200).then(|| rng.below(writes + 1));
@@ -141,7 +141,7 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
     if rng.permille(600) {
         tuning.max_bytes_per_s = Some(rng.between(200_000, 20_000_000));
     }
-    // Of a stream of its own, so that the rest of a seed is as it is without.
+    // Drawn from a separate stream, so that the rest of a seed stays the same.
     let mut pieces_rng = Random::new(seed ^ 0x91ec_e500);
     if pieces_rng.permille(600) {
         tuning.piece_bytes = pieces_rng.between(100, 5_000) as u32;
@@ -210,7 +210,7 @@ fn seeded_migrations_end_as_the_model_does() {
     for_every_protocol(|protocol| (0..300).for_each(|seed| run(seed, Tuning::default(), protocol)));
 }
 
-/// Every kind of choice, made otherwise than by the protocols themselves.
+/// Every kind of choice, with values that no protocol has by default.
 const WITH_OPTIONS: [&str; 13] = [
     "fulva,sampling=off,partitions=3",
     "fulva,missing=wait,priority-keys=2",

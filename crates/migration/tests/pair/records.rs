@@ -30,7 +30,7 @@ fn found(value: &[u8]) -> Outcome {
 
 const NOT_FOUND: Outcome = Outcome::Answered(Answer::Value(None));
 
-/// M6, M5: the delete leaves a tombstone, and the record that is pulled later does not come back to life.
+/// M6, M5: the delete leaves a tombstone, and the record that is pulled later does not reappear.
 #[test]
 fn delete_then_late_replay() {
     for_every_protocol(|protocol| {
@@ -43,7 +43,7 @@ fn delete_then_late_replay() {
     });
 }
 
-/// M5: what was written blindly at the target wins over the source's record, which comes later.
+/// M5: a blind write at the target wins over the source's record, which arrives later.
 #[test]
 fn blind_write_then_late_replay() {
     for_every_protocol(|protocol| {
@@ -58,7 +58,7 @@ fn blind_write_then_late_replay() {
 #[test]
 fn sampled_pull_then_bulk_pull_of_the_same_record() {
     for_protocols_that(samples, |protocol| {
-        // Many, so that bulk pulls reach few of the fifty in the time that sampled pulls are apart.
+        // Many, so that bulk pulls reach few of the fifty within the interval of sampled pulls.
         let mut pair = Pair::in_the_middle(Setup::slow(protocol), 20_000, 100);
         for n in 0..50 {
             assert_eq!(pair.read_at_target(&key(n)), None, "not here yet, and drawn for a sampled pull");
@@ -100,8 +100,8 @@ fn source_version_higher_than_the_targets() {
     });
 }
 
-/// M5 whatever the versions: even a lower one at the target is not replaced. Of the store alone, whatever the
-/// protocol.
+/// M5 for any versions: even a lower one at the target is not replaced. It tests the store alone, independent
+/// of the protocol.
 #[test]
 fn replay_of_a_higher_version_does_not_replace() {
     let mut pair = Pair::with_records(Setup::of(FULVA), 100, 100);
@@ -135,7 +135,7 @@ fn commands_that_need_the_old_value_of_a_key_not_here_yet() {
     });
 }
 
-/// Where keys are pulled ahead, "absent" is known after one pull: a tombstone says so, and the second command
+/// If keys are pulled ahead, "absent" is known after one pull: a tombstone records it, and the second command
 /// does not wait.
 #[test]
 fn commands_that_need_the_old_value_of_a_key_that_never_existed() {
@@ -173,8 +173,8 @@ fn absolute_deadlines_travel() {
     });
 }
 
-/// M6, M11: what expires at the target stays a tombstone, so that the frozen source's copy without a deadline
-/// stays away; what expires at a source that serves is gone from the copy.
+/// M6, M11: an expired key at the target stays a tombstone, so that the frozen source's copy without a
+/// deadline stays away. A key that expires at a serving source is gone from the copy.
 #[test]
 fn expired_in_the_middle_stays_away() {
     for_every_protocol(|protocol| {
@@ -185,7 +185,7 @@ fn expired_in_the_middle_stays_away() {
         }
         pair.wall = WallMs(deadline.0 + 1);
         let expire = |pair: &mut Pair, end| (0..500).for_each(|n| pair.expire(end, &key(n)));
-        // Whichever end owns the range lets them expire, the other one nothing.
+        // The end that owns the range expires them, the other one nothing.
         [End::Source, End::Target].into_iter().for_each(|end| expire(&mut pair, end));
         let tombstones = pair.target.store.tombstones_in(PositionRange::ALL);
         assert_eq!(tombstones > 400, serves_while_it_fills(&protocol), "most had not arrived: {tombstones}");
@@ -195,8 +195,8 @@ fn expired_in_the_middle_stays_away() {
     });
 }
 
-/// M2: the frozen source keeps what expires there; it answers it as absent, and the target gets it with its
-/// deadline.
+/// M2: the frozen source keeps expired records; it answers them as absent, and the target receives them with
+/// their deadlines.
 #[test]
 fn the_frozen_source_does_not_expire() {
     for_every_protocol(|protocol| {
@@ -233,7 +233,7 @@ fn values_larger_than_a_pull() {
 #[test]
 fn empty_partitions() {
     for_every_protocol(|protocol| {
-        // All records in one slot of a range of many: most partitions have nothing, whatever the cut.
+        // All records in one slot of a range of many: most partitions are empty, for any cut.
         let mut pair = Pair::new(Setup::of(protocol));
         for n in 0..300 {
             pair.expect_ok(Op::Set(format!("{{tag}}{n}").into_bytes(), b"v".to_vec(), None));
@@ -261,8 +261,8 @@ fn two_keys_with_equal_position() {
             }
             pair.begin_to_the_middle();
             if delete_one {
-                // One of them gone by a command, the other comes by a sampled pull of the position they
-                // share.
+                // A command deletes one of them; the other arrives by a sampled pull of their common
+                // position.
                 pair.client(Op::Del(TWINS[0].to_vec()));
                 pair.read_at_target(TWINS[1]);
             }

@@ -1,4 +1,4 @@
-//! What is refused, and what comes twice or too late: M9 and M10 message by message.
+//! Refused, repeated and outdated messages: M9 and M10 message by message.
 
 use crate::model::Op;
 use crate::net::{Arrival, End, Faults};
@@ -15,10 +15,10 @@ fn middle(protocol: ProtocolChoices, records: u64) -> Pair {
     Pair::in_the_middle(Setup::slow(protocol), records, 100)
 }
 
-/// Replies that are under way for so long that some are, whenever one looks.
+/// Replies take so long that some are always under way.
 const SLOW_WAY: Faults = Faults { to_target_us: (20_000, 80_000), ..Faults::NONE };
 
-/// Hands a frame in, and returns the code of the refusal it is answered with, if it is.
+/// Passes in a frame, and returns the code of the refusal in answer, if any.
 fn refusal(pair: &mut Pair, to: End, lane: Lane, frame: Vec<u8>) -> Option<RefusalCode> {
     pair.net.record = Some(Vec::new());
     pair.arrive(Arrival::Message(lane, to.side(), frame));
@@ -43,7 +43,7 @@ fn pull_frame(scope: Scope, partition: u8, range: PositionRange) -> Vec<u8> {
     out
 }
 
-/// Replies to whatever pulls are in flight, of the partitions chosen, with these bytes as their records.
+/// Replies to the pulls in flight, of the chosen partitions, with these bytes as their records.
 fn reply_frames(pair: &Pair, scope: Scope, batch: &[u8], of: impl Fn(PositionRange) -> bool) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let progress = pair.import.as_ref().unwrap().progress().zip(&pair.spec.partitions);
@@ -100,7 +100,7 @@ fn a_stale_activate_does_not_activate() {
     });
 }
 
-/// M2, M11: nothing leaves a range that is not frozen, or whose workers do not all mark what they change.
+/// M2, M11: no record leaves a range that is not frozen, or whose workers do not all mark their changes.
 #[test]
 fn a_pull_before_the_barrier_is_refused() {
     for_every_protocol(|protocol| {
@@ -116,7 +116,7 @@ fn a_pull_before_the_barrier_is_refused() {
     });
 }
 
-/// M8: once over, the answer is "done", never an empty reply.
+/// M8: after the end, the answer is "done", never an empty reply.
 #[test]
 fn a_pull_after_done_is_refused() {
     for_every_protocol(|protocol| {
@@ -153,14 +153,13 @@ fn requests_outside_the_range_are_refused() {
         }
         let mut out = Vec::new();
         SampPull::write(scope, 900, &[Position(5)], &mut out);
-        // Before the freeze it is only copied, and nobody asks for single records.
+        // Before the freeze it is only copied, and no command waits for single records.
         let code = if copies_ahead(&protocol) { RefusalCode::NotFrozen } else { RefusalCode::OutOfRange };
         assert_eq!(refusal(&mut pair, End::Source, Lane::Priority, out), Some(code));
     });
 }
 
-/// A batch that does not hold together is dropped whole, the connection closed and opened again, and nothing
-/// is lost.
+/// An inconsistent batch is dropped whole, the connection closed and reopened, and nothing is lost.
 #[test]
 fn a_corrupt_batch_closes_the_connection_and_applies_nothing() {
     for_every_protocol(|protocol| {
@@ -181,8 +180,7 @@ fn a_corrupt_batch_closes_the_connection_and_applies_nothing() {
     });
 }
 
-/// A record from outside what was pulled, out of another partition or another range, is as bad as a corrupt
-/// one.
+/// A record from outside the pull, of another partition or another range, is treated as a corrupt one.
 #[test]
 fn a_record_outside_the_pulled_positions_is_not_applied() {
     for_every_protocol(|protocol| {
@@ -232,7 +230,7 @@ fn messages_for_the_other_end_close_the_connection() {
     });
 }
 
-/// M10 at its worst: everything that was ever sent arrives again, backwards, in the middle and after the end.
+/// M10 at its worst: every frame ever sent arrives again, in reverse order, in the middle and after the end.
 #[test]
 fn every_frame_again_in_reverse_order() {
     for_every_protocol(|protocol| {

@@ -1,4 +1,4 @@
-//! Workers at both ends, by the node's rules, and the clients that ask them.
+//! Workers at both ends, by the node's rules, and their clients.
 //!
 //! Every answer is compared with the model at the instant the command runs, which is its linearization point.
 
@@ -18,7 +18,7 @@ impl Pair {
         self.ask_at(first, op)
     }
 
-    /// A client's request that goes to this end first, and follows one redirection.
+    /// A client's request to this end first, which follows one redirection.
     pub(crate) fn ask_at(&mut self, first: End, op: Op) -> Outcome {
         if op.key().is_some_and(|key| !self.spec.range.contains(HashedKey::new(key).position())) {
             return self.execute(End::Source, &op, Leave::Nothing);
@@ -76,7 +76,7 @@ impl Pair {
         if op == Op::Flush {
             let waiter = self.park(worker, op, Awaits::Wake);
             self.target_input(TargetInput::Flush(waiter));
-            // The mover that takes it in flushes at that instant, before any other command runs.
+            // The mover that imports it flushes at that instant, before any other command runs.
             self.pump();
             return Outcome::Parked;
         }
@@ -145,7 +145,7 @@ impl Pair {
         }
     }
 
-    /// A client with a new map, which comes again while neither end has heard that it owns the range.
+    /// A client with a new map, which retries while neither end knows yet that it owns the range.
     pub(crate) fn client(&mut self, op: Op) -> Outcome {
         loop {
             match self.ask_at(End::Target, op.clone()) {
@@ -155,8 +155,8 @@ impl Pair {
         }
     }
 
-    /// The same in the middle of the migration, where the protocol's choices say who is answered at once and
-    /// who waits.
+    /// The same in the middle of the migration, where the protocol's choices decide who is answered at once
+    /// and who waits.
     pub(crate) fn client_in_the_middle(&mut self, op: Op) -> Outcome {
         let protocol = &self.spec.protocol;
         let lacks = |key: &[u8]| op.needs_old() && !self.is_settled(HashedKey::new(key));
@@ -171,7 +171,7 @@ impl Pair {
         outcome
     }
 
-    /// What these come to when asked for in the middle of the migration, all at once.
+    /// The outcomes of these, requested in the middle of the migration, all at once.
     pub(crate) fn clients_in_the_middle(&mut self, ops: &[Op]) -> Vec<Outcome> {
         let at_once: Vec<Outcome> = ops.iter().map(|op| self.client_in_the_middle(op.clone())).collect();
         self.run_until("all are answered", |pair| pair.parked() == 0);
@@ -185,8 +185,8 @@ impl Pair {
         ops.iter().zip(at_once).map(at_last).collect()
     }
 
-    /// The target's half of an opted-in client's read. An answer, or to wait for one, is final; `None` tells
-    /// the client to go elsewhere or to come again, as [`ImportView::missing`] says.
+    /// The target's half of an opted-in client's read. An answer, or to wait for one, is final; `None` sends
+    /// the client elsewhere or asks for a retry, as [`ImportView::missing`] defines.
     pub(crate) fn read_at_target(&mut self, wanted: &[u8]) -> Option<Outcome> {
         let worker = self.rng.below(WORKERS as u64) as usize;
         let key = HashedKey::new(wanted);
@@ -234,7 +234,7 @@ impl Pair {
     }
 }
 
-/// What the source says to a read of its frozen copy.
+/// The source's answer to a read of its frozen copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FrozenRead {
     Value(Option<Bytes>),

@@ -1,6 +1,6 @@
 //! The pair: two stores, two machines, two lanes, workers at both ends, on virtual time.
 //!
-//! Workers follow the node's rules: which role their range table gives a range, progress before the store,
+//! Workers follow the node's rules: the range table defines a range's role, progress before the store,
 //! tombstones while importing, one command wholly under one table (`workers`).
 
 use crate::model::{Answer, Bytes, Model, Op};
@@ -22,14 +22,14 @@ use std::sync::Arc;
 
 /// Workers at each end.
 pub(crate) const WORKERS: usize = 2;
-/// A worker reaches a loop boundary within so long after it is notified.
+/// A worker reaches a loop boundary within this time after it is notified.
 const TURN_US: u64 = 100;
 
-/// What a worker's range table says of the range.
+/// A range's role in a worker's range table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Owned,
-    /// Owned, and what changes is marked.
+    /// Owned, and changes are marked.
     Tracked,
     Elsewhere,
     Importing,
@@ -81,13 +81,13 @@ impl Node {
     }
 }
 
-/// How a request went.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Answered(Answer),
     Parked,
     OutOfMemory,
-    /// Neither end has heard yet that it owns the range: the client tries again.
+    /// Neither end knows yet that it owns the range: the client retries.
     Redirected,
 }
 
@@ -110,19 +110,19 @@ pub(crate) struct Pair {
     pub(crate) import: Option<Arc<ImportView>>,
     pub(crate) net: Net,
     pub(crate) model: Model,
-    /// Commands that wait: the worker that they are on, and what they wait for.
+    /// Waiting commands: their workers, and what they wait for.
     pub(crate) parked: BTreeMap<u64, (usize, Op, Awaits)>,
     pub(crate) next_ticket: u64,
-    /// Every event of the target but wakes, and every event of the source.
+    /// Every event of the target except wakes, and every event of the source.
     pub(crate) target_events: Vec<TargetEvent>,
     pub(crate) source_events: Vec<SourceEvent>,
-    /// What commands that had been parked came to.
+    /// The outcomes of commands that had been parked.
     pub(crate) woken: Vec<(Op, Outcome)>,
-    /// Whether the coordinator commits `Done` as soon as the target says that it is finished.
+    /// Whether the coordinator commits `Done` as soon as the target reports that it is finished.
     pub(crate) commits_done: bool,
-    /// Whether it commits `Running` as soon as the target says that the range may be frozen.
+    /// Whether it commits `Running` as soon as the target reports that the range may be frozen.
     commits_when_caught_up: bool,
-    /// Of a hundred misses of opted-in clients, how many are drawn.
+    /// How many of a hundred misses of opted-in clients are drawn.
     pub(crate) sampled_percent: u64,
     /// Whether the cleaners run, a little at every step.
     pub(crate) cleans: bool,
@@ -140,7 +140,7 @@ pub(crate) struct Setup {
     pub(crate) target_bytes: u64,
     pub(crate) tuning: Tuning,
     pub(crate) protocol: ProtocolChoices,
-    /// What both ends write in.
+    /// The version of both ends.
     pub(crate) version: ProtocolVersion,
 }
 
@@ -158,7 +158,7 @@ impl Setup {
         }
     }
 
-    /// Bulk pulls are slow, so that what a test does happens before most records arrive.
+    /// Bulk pulls are slow, so that a test acts before most records arrive.
     pub(crate) fn slow(protocol: ProtocolChoices) -> Setup {
         let mut setup = Setup::of(protocol);
         setup.tuning.max_bytes_per_s = Some(300_000);
@@ -171,14 +171,14 @@ pub(crate) fn key(n: u64) -> Bytes {
 }
 
 impl Pair {
-    /// The range is the source's, and nothing moves.
+    /// The source owns the range, and nothing moves.
     pub(crate) fn new(setup: Setup) -> Pair {
         let source = Node::new(setup.source_bytes, Role::Owned);
         let target = Node::new(setup.target_bytes, Role::Elsewhere);
         Pair::of_nodes(setup, source, target, Model::default(), 1)
     }
 
-    /// As [`Pair::new`], with nodes that have been part of something before.
+    /// As [`Pair::new`], with nodes that have been part of a migration before.
     pub(crate) fn of_nodes(setup: Setup, source: Node, target: Node, model: Model, id: u64) -> Pair {
         let spec = MigrationSpec {
             id: MigrationId(id),
@@ -269,7 +269,7 @@ impl Pair {
         self.export = Some(view);
         self.source_machine = Some(Exporter::new(self.now, self.spec.clone(), writer));
         self.source.publish(self.now.0, role, &mut self.rng);
-        // What of a connection the source's driver accepted before it had a machine.
+        // Closes connections that the source's driver accepted before it had a machine.
         for lane in self.net.open_lanes() {
             let machine = self.source_machine.as_mut().unwrap();
             machine.handle(self.now, &self.source.store, SourceInput::Connected(lane));
@@ -280,8 +280,8 @@ impl Pair {
         self.target_events.contains(&TargetEvent::CaughtUp)
     }
 
-    /// Goes on to where the coordinator commits, and commits: the source may still serve what workers have in
-    /// hand.
+    /// Runs until the coordinator commits, and commits: the source may still serve commands that its workers
+    /// have in hand.
     pub(crate) fn start(&mut self) {
         self.prepare();
         self.run_until_it_may_be_committed();
@@ -294,13 +294,13 @@ impl Pair {
         }
     }
 
-    /// Starts, and goes on to where the source is frozen.
+    /// Starts, and runs until the source is frozen.
     pub(crate) fn start_and_freeze(&mut self) {
         self.start();
         self.run_until("frozen", |pair| pair.export.as_ref().unwrap().phase() == ExportPhase::Frozen);
     }
 
-    /// Begins, and leaves it to the coordinator to commit when it may.
+    /// Begins, and lets the coordinator commit when it may.
     pub(crate) fn begin(&mut self) {
         self.prepare();
         self.commit_in_time();
@@ -313,8 +313,8 @@ impl Pair {
         }
     }
 
-    /// Begins, and goes on to where records arrive: whoever serves meanwhile by this protocol does, and most
-    /// are to come.
+    /// Begins, and runs until records arrive: the end that serves meanwhile under this protocol does, and
+    /// most records are still to arrive.
     pub(crate) fn begin_to_the_middle(&mut self) {
         self.begin();
         match self.copies_ahead() {
@@ -323,7 +323,7 @@ impl Pair {
         }
     }
 
-    /// In the middle of a migration of so many records.
+    /// In the middle of a migration of this many records.
     pub(crate) fn in_the_middle(setup: Setup, records: u64, value_bytes: usize) -> Pair {
         let mut pair = Pair::with_records(setup, records, value_bytes);
         pair.begin_to_the_middle();
@@ -336,7 +336,7 @@ impl Pair {
         self.check_end();
     }
 
-    /// It is cancelled before the commit, and each end has forgotten it.
+    /// Cancels it before the commit; each end has forgotten it.
     pub(crate) fn cancel(&mut self) {
         (self.target_machine, self.import, self.source_machine, self.export) = (None, None, None, None);
         (self.source.ticket, self.source.turns) = (None, [None; WORKERS]);
@@ -383,7 +383,7 @@ impl Pair {
         turns.chain(timers).chain(self.net.next_at()).min()
     }
 
-    /// Goes on to the next thing that happens; whether there was one.
+    /// Runs to the next event; returns whether there was one.
     pub(crate) fn step(&mut self) -> bool {
         let Some(at) = self.next_at() else { return false };
         self.now = MonotonicUs(self.now.0.max(at));
@@ -433,7 +433,7 @@ impl Pair {
         self.now = MonotonicUs(end);
     }
 
-    /// Runs to the very end: memory given back, tombstones swept.
+    /// Runs to the very end: memory freed, tombstones swept.
     pub(crate) fn run_to_end(&mut self) {
         self.run_until("the end", |pair| {
             pair.source_events.contains(&SourceEvent::Ended)
@@ -441,7 +441,7 @@ impl Pair {
         });
     }
 
-    /// Whether something has come in pieces, and not all of it.
+    /// Whether a record has arrived in pieces, and not all of it.
     pub(crate) fn has_pieces(&self) -> bool {
         let is_in_hand = |fill: Fill| fill.what.contains("piece") && fill.count > 0;
         self.target_machine.as_ref().is_some_and(|machine| machine.queues().any(is_in_hand))
@@ -502,7 +502,7 @@ impl Pair {
         self.pump();
     }
 
-    /// What a source's driver answers while it has no machine for the migration.
+    /// The answer of a source's driver without a machine for the migration.
     fn refuse_unknown(&mut self, lane: Lane, message: &Message<'_>) {
         let Message::Hello(hello) = message else { return };
         let mut out = Vec::new();
@@ -595,7 +595,7 @@ impl Pair {
     fn wake(&mut self, waiter: Waiter) {
         assert!(self.parked.contains_key(&waiter.ticket), "a command is woken once");
         if let Some((_, Op::Flush, Awaits::Wake)) = self.parked.get(&waiter.ticket) {
-            // Nothing is replayed any more: the flush may now discard.
+            // Nothing is replayed any more: the flush may now discard records.
             let (_, op, _) = self.parked.remove(&waiter.ticket).expect("just seen");
             let outcome = self.execute(End::Target, &op, Leave::Nothing);
             return self.woken.push((op, outcome));
