@@ -1,7 +1,7 @@
-//! Named faults, which tests put back one by one to prove that a checker sees each of them.
+//! Named faults, which tests put back one by one to prove that a checker detects each of them.
 //!
-//! A fault sits where the real mistake would be made: one condition, [`fault!`](crate::fault). It has a line
-//! in the list below, and a story in the tests of its crate: a scenario that fails with it and holds without.
+//! A fault is one condition, [`fault!`](crate::fault), where the real mistake would be made. It has a line in
+//! the list below, and a story in the tests of its crate: a scenario that fails with it and holds without.
 //! Without the feature `faults` nothing can be put back, and every condition is false at compile time.
 
 #[cfg(feature = "faults")]
@@ -9,35 +9,35 @@ use std::cell::Cell;
 #[cfg(feature = "faults")]
 use std::marker::PhantomData;
 
-/// What is known of a fault.
+/// A fault's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
-    /// The package whose code has it, and whose tests tell its story.
+    /// The package of its code, and of the tests with its story.
     pub package: &'static str,
-    /// Its name for people.
+    /// Its display name.
     pub name: &'static str,
     /// What is wrong, and which invariant that breaks.
     pub what: &'static str,
-    /// Within how many seeds, from the first on, the simulator sees it; `None` when its coincidence is too
-    /// rare for random seeds, and only its story shows it.
+    /// Within how many seeds, from the first on, the simulator detects it; `None` if its coincidence is too
+    /// rare for random seeds, so that only its story shows it.
     pub seeds: Option<u64>,
 }
 
-/// Within how many seeds most faults are seen. Others take a rarer coincidence.
+/// Within how many seeds most faults are detected. Others need a rarer coincidence.
 const USUAL: Option<u64> = Some(60);
-/// Random seeds hardly ever meet what the fault takes.
+/// Random seeds hardly ever meet the fault's conditions.
 const SCRIPTED: Option<u64> = None;
 
 /// Defines [`Fault`]: by package, each fault's documentation (what is wrong), its name in code and for
-/// people, and within how many seeds it is seen.
+/// people, and within how many seeds it is detected.
 macro_rules! faults {
     ($($package:literal: {
         $($(#[doc = $what:literal])+ $fault:ident, $name:literal, $seeds:expr;)+
     })+) => {
-        /// A mistake that somebody might make.
+        /// A mistake that a programmer might make.
         ///
-        /// It is put back for one thread: machines that are to have it run on that thread, from when they are
-        /// made on. The simulator and the scripted tests run each seed on one thread.
+        /// It is put back for one thread: machines with it run on that thread, and are created after it is
+        /// put back. The simulator and the scripted tests run each seed on one thread.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Fault {
             $($($(#[doc = $what])+ $fault,)+)+
@@ -47,7 +47,7 @@ macro_rules! faults {
             /// Every fault.
             pub const ALL: &[Fault] = &[$($(Fault::$fault,)+)+];
 
-            /// What is known of it.
+            /// Its description.
             pub const fn about(self) -> About {
                 match self {
                     $($(Fault::$fault => About {
