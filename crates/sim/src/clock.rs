@@ -1,4 +1,4 @@
-//! A machine's clocks: they start anywhere, and run a little fast or slow.
+//! A machine's clocks: they start at any value, and run slightly fast or slow.
 
 use sidle_node::Now;
 use sidle_types::{MonotonicUs, WallMs};
@@ -17,7 +17,7 @@ pub struct Clock {
     pub wall_ahead_ms: i64,
 }
 
-/// How far a wall clock is off at most: machines keep theirs right, but not exactly.
+/// The largest error of a wall clock: machines keep theirs right, but not exactly.
 pub const WALL_OFF_MS: u64 = 5;
 
 impl Clock {

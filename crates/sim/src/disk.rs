@@ -1,5 +1,5 @@
-//! The coordinator's disk: a simulated one, watched: it holds the metadata that was committed last, or may
-//! hold what was being committed.
+//! The coordinator's simulated disk, monitored: it holds the last committed metadata, or may hold a commit in
+//! progress.
 
 use sidle_cluster::Metadata;
 use sidle_meta_file::{Medium, Whereabouts};
@@ -8,19 +8,19 @@ use sidle_testbed::{File, Folder, Random};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the store's file is called.
+/// The name of the store's file.
 const STORE: &str = "store";
 
-/// What the disk takes at once: a crash, or the end of its room, may come in the middle of a file.
+/// The disk's write size: a crash, or a full disk, may come in the middle of a file.
 const WRITE_BYTES: usize = 4096;
 
 #[derive(Debug)]
 struct Watch {
     /// Every metadata that the disk may hold; `None` is a new store.
     possible: Vec<Option<Metadata>>,
-    /// The one that it holds, once what is under way has happened.
+    /// The one that it holds, once the pending write is complete.
     certain: Option<Option<Metadata>>,
-    /// Whether the metadata has changed since anybody asked.
+    /// Whether the metadata has changed since the last query.
     is_news: bool,
 }
 
@@ -42,22 +42,22 @@ impl Disk {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on the disk behaves like this.
+    /// The disk behaves like this from now on.
     pub fn set_mood(&self, mood: DiskMood) {
         self.disk.set_mood(mood);
     }
 
-    /// Whether it does what it is asked to.
+    /// Whether it works without faults.
     pub fn is_sound(&self) -> bool {
         self.disk.is_sound()
     }
 
-    /// How long the writer has to wait for what it wrote since it asked last.
+    /// How long the writer must wait for its writes since the last call.
     pub fn take_stall_us(&self) -> u64 {
         self.disk.take_stall_us()
     }
 
-    /// The writer has waited: what it wrote is written. Returns whether there is new metadata, there to stay.
+    /// The writer has waited: its data is written. Returns whether there is new metadata for good.
     pub fn settle(&self) -> bool {
         self.disk.settle();
         let watch = &mut *self.watch();
@@ -67,18 +67,18 @@ impl Disk {
         std::mem::take(&mut watch.is_news) && watch.possible.len() == 1
     }
 
-    /// The process dies wherever it stands in what it was writing, and its machine with it or not.
+    /// The process dies at any point of its write, and its machine with it or not.
     pub fn crash(&self, machine_dies: bool, random: &mut Random) {
         self.watch().certain = None;
         self.disk.crash(machine_dies, random);
     }
 
-    /// Every metadata that the disk may hold: one, but for a commit that is under way or has failed.
+    /// Every metadata that the disk may hold: one, unless a commit is under way or has failed.
     pub fn possible(&self) -> Vec<Metadata> {
         self.watch().possible.iter().flatten().cloned().collect()
     }
 
-    /// Somebody is about to write this.
+    /// A write of this is about to begin.
     pub(crate) fn may_hold(&self, metadata: &Metadata) {
         let watch = &mut *self.watch();
         watch.certain = None;
@@ -88,7 +88,7 @@ impl Disk {
         }
     }
 
-    /// Somebody has written or read this, whole.
+    /// This was written or read completely.
     pub(crate) fn holds(&self, metadata: Option<&Metadata>) {
         let watch = &mut *self.watch();
         assert!(
@@ -100,7 +100,7 @@ impl Disk {
     }
 }
 
-/// Where the present process keeps a store on a disk.
+/// Where the current process keeps a store on a disk.
 #[derive(Debug)]
 pub struct Place {
     folder: Folder,

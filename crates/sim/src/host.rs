@@ -1,4 +1,4 @@
-//! A machine: its process while it lives, and what outlives it.
+//! A machine: its process, and what survives it.
 
 use crate::disk::Disk;
 use crate::network::{Place, Side};
@@ -7,12 +7,12 @@ use crate::world::{HostId, World};
 use sidle_cluster::StartNumber;
 use sidle_types::Speaks;
 
-/// How long the other end of a connection takes to hear that a process has died, when its machine could still
-/// tell; and when it could not, at least and at most.
+/// How long the other end of a connection takes to learn that a process has died, if its machine could still
+/// close the connection; and if not, at least and at most.
 const TOLD_US: (u64, u64) = (10, 2_000);
 const UNTOLD_US: (u64, u64) = (500_000, 10_000_000);
 
-/// How long a disk usually takes to make sure of what was written, at least and at most.
+/// How long a disk usually takes to sync its writes, at least and at most.
 const SYNC_US: (u64, u64) = (5, 20_000);
 
 /// A machine.
@@ -25,7 +25,7 @@ pub struct Host {
     pub incarnations: u64,
     /// How often its process was started.
     pub starts: u64,
-    /// Whether its data directory was put back from a copy that is a start older.
+    /// Whether its data directory was restored from a copy that is a start older.
     pub is_older_copy: bool,
     /// The disk, on the machine that the coordinator runs on.
     pub disk: Option<Disk>,
@@ -59,13 +59,12 @@ impl Host {
         self.process.is_some() && self.setup.speaks != Speaks::THIS_BUILD
     }
 
-    /// Whether its process waits for the disk to write something.
+    /// Whether its process waits for a write to the disk.
     pub fn is_writing(&self, world: &World) -> bool {
         self.process.as_ref().is_some_and(|process| process.control.is_writing(world))
     }
 
-    /// Starts the machine's process, which has nothing in memory. Returns whether it runs: without its disk
-    /// it does not.
+    /// Starts the machine's process with empty memory. Returns whether it runs: without its disk it does not.
     pub fn begin_life(&mut self, world: &mut World) -> bool {
         assert!(self.process.is_none(), "a machine runs one process");
         if self.starts > 0 {
@@ -89,8 +88,7 @@ impl Host {
         self.process.is_some()
     }
 
-    /// The process dies, and its memory with it. `tells`: whether its machine lives on and closes its
-    /// connections.
+    /// The process dies with its memory. `tells`: whether its machine stays up and closes its connections.
     pub fn end_life(&mut self, tells: bool, world: &mut World) {
         if let Some(disk) = &self.disk {
             disk.crash(!tells, &mut world.random);
@@ -114,17 +112,17 @@ impl Host {
         }
     }
 
-    /// The machine no longer stands still.
+    /// The machine resumes.
     pub fn wake_up(&mut self, world: &mut World) {
         if std::mem::take(&mut self.paused_until_us) > world.now_us
             && let Some(process) = &self.process
         {
-            // The turns that its threads would have had are only due when it was to wake up.
+            // Its threads' turns during the pause are due only when it resumes.
             process.threads().into_iter().for_each(|thread| world.wake(self.id, thread));
         }
     }
 
-    /// The machine stands still for so long.
+    /// Pauses the machine for this long.
     pub fn pause(&mut self, us: u64, world: &World) {
         self.paused_until_us = self.paused_until_us.max(world.now_us + us);
     }

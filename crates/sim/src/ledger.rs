@@ -1,5 +1,5 @@
-//! The real metadata store on a simulated disk, watched: what it brings back was committed last, or may have
-//! been.
+//! The real metadata store on a simulated disk, monitored: it loads the last commit, or one that was in
+//! progress.
 
 use crate::disk::{Disk, Place};
 use sidle_cluster::{MetaError, MetaStore, Metadata, Place as Found};
@@ -13,8 +13,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens what is on the disk, or founds something on an empty one. It must succeed on a disk that is
-    /// sound, whatever happened to it before; and nothing that happens to a disk ever damages what is on it.
+    /// Opens the store on the disk, or creates one on an empty disk. It must succeed on a sound disk,
+    /// whatever happened to it before: no disk fault ever damages the content.
     pub fn open(disk: &Disk) -> Result<Ledger, MetaError> {
         let opened = FileMetaStore::open_on(Place::on(disk));
         if let Err(error) = &opened {
@@ -25,7 +25,7 @@ impl Ledger {
     }
 }
 
-/// No error is one of what is stored.
+/// No error is about the content.
 fn sound(error: &MetaError) {
     assert!(!error.to_string().contains("is not readable"), "the metadata is damaged: {error}");
 }

@@ -1,12 +1,12 @@
-//! The whole cluster in one thread, on virtual time, with one seed drawing everything.
+//! The whole cluster in one thread, on virtual time, drawn from one seed.
 //!
-//! The simulator drives the same objects as the server does (workers, movers, control threads, the
-//! coordinator, the client library's core) through the same calls, and puts a simulated network, simulated
-//! disks, drifting clocks, and threads that get their turns at random around them. What happens depends on
-//! the seed and on nothing else: a run that fails fails again.
+//! The simulator drives the server's objects (workers, movers, control threads, the coordinator, the client
+//! library's core) through the server's calls. It surrounds them with a simulated network, simulated disks,
+//! drifting clocks, and threads with turns at random. Everything depends only on the seed: a run that fails
+//! fails again.
 //!
-//! A run has two phases. In the first, things go wrong. In the second nothing does any more, and every
-//! request and every migration has to come to its end within a bound; then everything is read back.
+//! A run has two phases. In the first, faults occur. In the second none do, and every request and every
+//! migration must end within a bound; then everything is read back.
 
 pub mod checks;
 pub mod clients;
@@ -34,13 +34,13 @@ pub use summary::{Failure, Summary};
 
 use sidle_types::Fault;
 
-/// Runs the simulation of one seed, with a fault put back if one is named. A machine's own assertion that
-/// fails is a failure like any other.
+/// Runs one seed's simulation, with a fault put back if one is named. A machine's own failed assertion is a
+/// failure like any other.
 pub fn run(seed: u64, fault: Option<Fault>, story: Story) -> Result<Summary, Failure> {
     run_and_record(seed, fault, story).0
 }
 
-/// Does the same, and gives the simulation back with what its clients recorded.
+/// Does the same, and also returns the simulation with its clients' records.
 pub fn run_and_record(
     seed: u64,
     fault: Option<Fault>,

@@ -1,31 +1,31 @@
 //! The links between places: each has a latency and a bandwidth of its own, in each direction, and some are
 //! slow.
 //!
-//! What goes over a link shares its bandwidth, whatever the connection: a packet leaves when those before it
-//! have. A link is drawn from its two ends alone, so that it is the same whenever it is used first.
+//! All connections over a link share its bandwidth: a packet leaves after those before it. A link is drawn
+//! from its two ends alone, so it is the same whenever it is first used.
 
 use crate::network::Place;
 use sidle_testbed::{Quality, Random, Way};
 use std::collections::BTreeMap;
 
-/// What links are drawn from.
+/// The settings for drawing links.
 #[derive(Clone, Copy, Debug)]
 pub struct LinksSetup {
-    /// What they have in common.
+    /// Their common base.
     pub typical: Quality,
-    /// So many of a thousand are slow.
+    /// How many of a thousand are slow.
     pub slow_permille: u64,
-    /// Draws them.
+    /// The seed for drawing them.
     pub seed: u64,
 }
 
-/// By how much a link is better or worse than the typical one, at most.
+/// The largest factor by which a link is better or worse than the typical one.
 pub const SPREAD: u64 = 4;
-/// By how much a slow link's bandwidth is less, at least and at most.
+/// The factor by which a slow link's bandwidth is less, at least and at most.
 const SLOWER: (u64, u64) = (10, 100);
-/// By how much a slow link's latency is longer, at most.
+/// The largest factor by which a slow link's latency is longer.
 const FARTHER: u64 = 8;
-/// No link lets less through in a millisecond.
+/// Every link's minimum throughput per millisecond.
 const LEAST_BYTES_PER_MS: u64 = 200;
 
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ impl Links {
         Links { setup, links: BTreeMap::new(), over_slow: 0 }
     }
 
-    /// How long a packet of so many bytes takes that is sent now; for the link, it has been sent.
+    /// How long a packet of this size takes if sent now; the link counts it as sent.
     pub fn send_us(&mut self, from: Place, to: Place, bytes: usize, now_us: u64, random: &mut Random) -> u64 {
         let setup = self.setup;
         let link = self.links.entry((from, to)).or_insert_with(|| Link::draw(&setup, from, to));
@@ -56,8 +56,7 @@ impl Links {
         link.way.segment_us(bytes, now_us, random)
     }
 
-    /// How many bytes go through in a millisecond over the slowest link between machines that something went
-    /// over.
+    /// The throughput per millisecond of the slowest link between machines that was used.
     pub fn slowest_bytes_per_ms(&self) -> Option<u64> {
         let is_between_machines =
             |(from, to): &(Place, Place)| matches!((from, to), (Place::Host(_), Place::Host(_)));
@@ -87,7 +86,7 @@ impl Link {
     }
 }
 
-/// A number that no other place has.
+/// A unique number for the place.
 fn number(place: Place) -> u64 {
     match place {
         Place::Host(host) => 2 * host.0 as u64 + 1,

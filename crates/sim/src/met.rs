@@ -1,11 +1,11 @@
-//! How often a simulation met what it is there to meet.
+//! How often a simulation met the situations that it exists for.
 
 use crate::clients::{Other, Session};
 use crate::simulation::Simulation;
 use sidle_cluster::MigrationState;
 
 impl Simulation {
-    /// Counts what there is to count at the end.
+    /// Counts what can be counted at the end.
     pub(crate) fn count_what_was_met(&mut self) {
         let mut met = self.world.met.clone();
         let mut meet = |what, times| *met.entry(what).or_insert(0) += times;

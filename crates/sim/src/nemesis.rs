@@ -1,4 +1,4 @@
-//! What goes wrong, and when: machines die and stand still, links are cut, connections break, the disk fails.
+//! Faults and their times: machines die and pause, links are cut, connections break, the disk fails.
 
 use crate::disk::DiskMood;
 use crate::host::Host;
@@ -10,48 +10,46 @@ use sidle_testbed::Random;
 use sidle_types::MigrationId;
 use std::collections::BTreeSet;
 
-/// How often it is looked whether the coordinator's process waits for its disk.
+/// The interval of the checks whether the coordinator's process waits for its disk.
 const AMBUSH_LOOKS_US: u64 = 500;
 
-/// How long whoever looks after a process that did not start waits until he starts it again, at least and at
-/// most.
+/// The wait before a process that did not start is started again, at least and at most.
 const RESTART_US: (u64, u64) = (100_000, 5_000_000);
 
-/// How soon trouble comes that follows a migration's step, at most.
+/// The longest delay of a fault that follows a migration's step.
 const FOLLOWS_US: u64 = 3_000;
 
-/// How much goes wrong.
+/// The rates of faults.
 #[derive(Clone, Copy, Debug)]
 pub struct NemesisSetup {
-    /// When the first trouble comes at the earliest.
+    /// The earliest time of the first fault.
     pub starts_us: u64,
-    /// How long it is fair between two troubles, at most; 0: for ever.
+    /// The longest pause between two faults; 0: for ever.
     pub rest_us: u64,
-    /// How often each kind of trouble is drawn, beside the others.
+    /// The relative weight of each kind of fault.
     pub breaks: u64,
     /// Links that are cut, in one direction or both.
     pub cuts: u64,
-    /// Machines that stand still.
+    /// Machines that pause.
     pub pauses: u64,
     /// Processes that die.
     pub deaths: u64,
     /// The coordinator's disk.
     pub disks: u64,
-    /// How long a trouble lasts, at most.
+    /// The longest duration of a fault.
     pub lasts_us: u64,
-    /// How often, of a thousand steps that a migration takes and commands that wait, trouble comes right
-    /// after one.
+    /// How many of a thousand migration steps and waiting commands are followed immediately by a fault.
     pub follows_permille: u64,
-    /// For scripted plans: how often, of a thousand deaths, it takes so long to start the process again that
-    /// the node may be forgotten, and then perhaps on an older copy of its data directory.
+    /// For scripted plans: how many of a thousand deaths last so long that the node may be forgotten, and may
+    /// restart on an older copy of its data directory.
     pub absences_permille: u64,
-    /// For scripted plans: how often, of a thousand migrations that begin to run, the target dies right then.
+    /// For scripted plans: how many of a thousand migrations lose their target when they begin to run.
     pub targets_permille: u64,
 }
 
 impl NemesisSetup {
-    /// Draws how much goes wrong in a simulation of this length: nothing in some, one kind only in others,
-    /// everything in the rest.
+    /// Draws the rates of faults in a simulation of this length: none in some, one kind only in others, all
+    /// kinds in the rest.
     pub fn draw(random: &mut Random, safety_us: u64) -> NemesisSetup {
         let mut kinds = [0; 5];
         match random.below(4) {
@@ -60,7 +58,7 @@ impl NemesisSetup {
             _ => kinds.iter_mut().for_each(|kind| *kind = random.below(4)),
         }
         if !random.one_in(3) {
-            // Deaths make the rest harder to judge: what was lost may or may not come back.
+            // Deaths make the rest harder to judge: lost keys may or may not reappear.
             kinds[3] = 0;
         }
         let is_fair = kinds.iter().sum::<u64>() == 0;
@@ -81,22 +79,22 @@ impl NemesisSetup {
     }
 }
 
-/// How soon a target dies whose migration begins to run, at most: before its source knows of it, or right
-/// after.
+/// The longest delay before a target dies whose migration begins to run: before its source knows of it, or
+/// right after.
 const TARGET_US: u64 = 2_000;
 
-/// Something that the simulation has to know of at once.
+/// An event that the simulation must handle at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Struck {
     /// Nothing.
     Nothing,
-    /// A client's connection is to break.
+    /// A client's connection must break.
     Client,
-    /// This machine's process is to die; whether its machine lives on.
+    /// This machine's process must die; whether its machine stays up.
     Death(HostId, bool),
 }
 
-/// Whoever lets things go wrong.
+/// The source of faults.
 pub struct Nemesis {
     setup: NemesisSetup,
     random: Random,
@@ -104,27 +102,27 @@ pub struct Nemesis {
     heal_us: Option<u64>,
     /// When the disk works again.
     mend_us: Option<u64>,
-    /// Until then the coordinator's process dies as soon as it waits for its disk; whether its machine lives
-    /// on.
+    /// Until then the coordinator's process dies as soon as it waits for its disk; whether its machine stays
+    /// up.
     ambush: Option<(u64, bool)>,
     /// The last migration that was seen to run.
     last_run: MigrationId,
-    /// Processes that are to die, and when: targets, and those that were started on an older copy.
+    /// Processes that will die, and when: targets, and those that were started on an older copy.
     doomed: Vec<(u64, HostId)>,
     /// Machines without a process whose data directory is an older copy.
     copied: BTreeSet<HostId>,
     /// Machines without a process, and when they start again.
     pub restarts: Vec<(u64, HostId)>,
-    /// When whose process is replaced by one of this build, if it is of an earlier program by then.
+    /// When to replace each process with one of this build, if it still is of an earlier program.
     replacements: Vec<(u64, HostId)>,
     next_us: u64,
     is_over: bool,
-    /// How often something went wrong.
+    /// How many faults occurred.
     pub troubles: u64,
 }
 
 impl Nemesis {
-    /// Whoever lets so much go wrong. `replacements`: when whose program is replaced by that of this build.
+    /// The source of these faults. `replacements`: which programs to replace with this build's, and when.
     pub fn new(setup: NemesisSetup, replacements: Vec<(u64, HostId)>, random: Random) -> Nemesis {
         Nemesis {
             setup,
@@ -143,7 +141,7 @@ impl Nemesis {
         }
     }
 
-    /// Nothing goes wrong from now on, and what did ends.
+    /// No faults from now on, and those in effect end.
     pub fn clear_up(&mut self, hosts: &mut [Host], world: &mut World) {
         self.is_over = true;
         self.mend(hosts);
@@ -156,7 +154,7 @@ impl Nemesis {
         for host in hosts.iter_mut() {
             host.wake_up(world);
             if host.is_older_copy {
-                // It was told what to do.
+                // As its refusal advised.
                 host.end_life(true, world);
                 assert!(host.begin_life(world), "nothing is wrong any more");
             }
@@ -166,23 +164,22 @@ impl Nemesis {
         }
     }
 
-    /// A migration takes a step, or a command waits for one: now and then, trouble comes at that very moment
-    /// rather than at any.
+    /// A migration takes a step, or a command waits for one: sometimes a fault follows at that very moment.
     pub fn follow(&mut self, facts: &[Fact], hosts: &[Host], world: &mut World) {
         if self.setup.targets_permille > 0 && !self.is_over && facts.contains(&Fact::Committed) {
             self.aim(hosts, world);
         }
         for _ in facts {
             if !self.is_over && self.random.permille(self.setup.follows_permille) {
-                // What was to come sooner still does.
+                // An earlier fault stays scheduled.
                 self.next_us = self.next_us.min(world.now_us + self.random.magnitude(1, FOLLOWS_US));
                 world.turn_at(Actor::Nemesis, self.next_us);
             }
         }
     }
 
-    /// Chooses whether the targets of the migrations that have just begun to run are to die. The
-    /// coordinator's machine is left alone.
+    /// Decides whether the targets of migrations that have just begun to run will die. The coordinator's
+    /// machine is exempt.
     fn aim(&mut self, hosts: &[Host], world: &mut World) {
         let seat = hosts[0].process.as_ref().and_then(|process| process.control.seat.as_ref());
         let running = seat.into_iter().flat_map(|seat| seat.coordinator.map().migrations());
@@ -197,7 +194,7 @@ impl Nemesis {
         }
     }
 
-    /// It has its turn: ends what is to end, and lets something go wrong.
+    /// It has a turn: ends what is due, and causes a fault.
     pub fn turn(&mut self, hosts: &mut [Host], world: &mut World) -> Struck {
         let now_us = world.now_us;
         if self.heal_us.is_some_and(|at_us| at_us <= now_us) {
@@ -212,7 +209,7 @@ impl Nemesis {
             self.restarts.extract_if(.., |(at_us, _)| *at_us <= now_us).map(|(_, host)| host).collect();
         for host in due {
             if self.copied.remove(&host) {
-                // Until somebody has read why it is not let in, and sets it right.
+                // Until an operator has read its refusal, and fixes it.
                 hosts[host.0].is_older_copy = true;
                 self.doomed.push((now_us + self.random.magnitude(RESTART_US.0, RESTART_US.1), host));
             }
@@ -251,7 +248,7 @@ impl Nemesis {
         struck
     }
 
-    /// Stops one process of an earlier program whose time has come, to be started with the one of this build.
+    /// Stops one process of an earlier program when it is due; it restarts with this build's program.
     fn replace_one(&mut self, hosts: &[Host], now_us: u64) -> Struck {
         let is_due = |(at_us, _): &(u64, HostId)| *at_us <= now_us;
         while let Some(index) = self.replacements.iter().position(is_due) {
@@ -311,7 +308,7 @@ impl Nemesis {
             return Struck::Nothing;
         }
         if is(deaths) {
-            // With a disk that fails, the machine that has it is the one to watch.
+            // If its disk fails, the coordinator's machine is the one to target.
             let is_coordinator = disks > 0 && self.random.one_in(2);
             let host = if is_coordinator { HostId(0) } else { HostId(self.random.index(hosts.len())) };
             if hosts[host.0].process.is_none() {
@@ -377,7 +374,7 @@ impl Nemesis {
         Struck::Nothing
     }
 
-    /// Some machines are cut off from others, in one direction or both; now and then from clients too.
+    /// Some machines are cut off from others, in one direction or both; sometimes from clients, too.
     fn cut(&mut self, nodes: usize, world: &mut World) {
         let side: Vec<bool> = (0..nodes).map(|_| self.random.one_in(2)).collect();
         let is_one_way = self.random.one_in(2);

@@ -1,10 +1,9 @@
-//! The simulated network: byte streams between machines and clients, as TCP gives them.
+//! The simulated network: byte streams between machines and clients, with TCP's guarantees.
 //!
-//! What is sent over one connection arrives in order and unchanged, or not at all; that is what TCP promises.
-//! Everything else may happen: bytes are late by latency, jitter, bandwidth and retransmission; they arrive
-//! in pieces; a cut holds them back, in one direction or both; a connection breaks and each end hears of it
-//! at a time of its own, so that what was sent over an old connection can arrive after what was sent over its
-//! successor, and be sent over both.
+//! Bytes sent over one connection arrive in order and unchanged, or not at all, as with TCP. Everything else
+//! may happen. Latency, jitter, bandwidth and retransmission delay bytes; they arrive in pieces; a cut holds
+//! them back, in one direction or both. A connection breaks and each end learns of it at its own time. So
+//! bytes of an old connection can arrive after those of its successor, and the same message can go over both.
 
 use crate::link::{Links, LinksSetup};
 use crate::process::OUTPUT_BYTES;
@@ -18,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
-/// Where somebody is: cuts lie between places.
+/// A location: cuts lie between places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// A machine of the cluster.
@@ -41,7 +40,7 @@ impl Place {
     }
 }
 
-/// What a connection is opened to.
+/// The destination of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
     /// The port that clients connect to.
@@ -50,24 +49,24 @@ pub enum Port {
     Bus,
 }
 
-/// What the holder of an end hears.
+/// An event for the holder of an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The connection stands.
+    /// The connection is open.
     Opened,
-    /// It could not be made.
+    /// It could not be opened.
     Refused,
-    /// These bytes came.
+    /// These bytes have arrived.
     Bytes(Vec<u8>),
-    /// There it ends; nothing more comes, and nothing more can be sent.
+    /// It has ended; nothing more arrives, and nothing more can be sent.
     Closed,
 }
 
-/// After how long a connection that was not answered is asked for again; doubles each time, as TCP's does.
+/// The wait before an unanswered connection request is repeated; doubles each time, as in TCP.
 const KNOCK_AGAIN_US: u64 = 1_000_000;
-/// How often it is asked for before it is given up.
+/// How many requests before it gives up.
 const KNOCKS: u32 = 3;
-/// A sender with more than this under way waits.
+/// A sender with more than this in flight waits.
 const WINDOW_BYTES: usize = 256 << 10;
 
 /// No workload has a record as large as this.
@@ -80,7 +79,7 @@ struct Packet {
     is_local: bool,
 }
 
-/// What is under way to one end.
+/// The bytes in flight to one end.
 #[derive(Default)]
 struct Direction {
     packets: VecDeque<Packet>,
@@ -91,24 +90,24 @@ struct Direction {
 
 struct Stream {
     port: Port,
-    /// How often it was asked for in vain.
+    /// How many of its requests failed.
     knocks: u32,
     places: [Place; 2],
-    /// Who hears what arrives; nobody any more at an end that was closed.
+    /// The receivers of arrivals; none at a closed end.
     holders: [Option<Actor>; 2],
-    /// By the end that it goes to.
+    /// By the end that receives.
     directions: [Direction; 2],
 }
 
-/// All connections, and what is wrong with the links between places.
+/// All connections, and the faults of the links between places.
 pub struct Network {
     /// The links between places.
     pub links: Links,
     streams: BTreeMap<StreamId, Stream>,
     last_stream: u64,
-    /// From the first place nothing reaches the second.
+    /// Nothing from the first place reaches the second.
     cuts: BTreeSet<(Place, Place)>,
-    /// Places that take this long over each packet, and when they take the next.
+    /// Places that take this long for each packet, and when they take the next.
     slow_readers: BTreeMap<Place, (u64, u64)>,
     /// Packets that arrived.
     pub delivered: u64,
@@ -127,7 +126,7 @@ impl Network {
         }
     }
 
-    /// Lets a place take so long over each packet that it reads.
+    /// Makes a place take this long for each packet that it reads.
     pub fn slow_down(&mut self, place: Place, us: u64) {
         self.slow_readers.insert(place, (us, 0));
     }
@@ -138,27 +137,27 @@ impl Network {
         self.streams.get(&stream).is_some_and(|s| s.directions[to].under_way_bytes > WINDOW_BYTES)
     }
 
-    /// The most that is under way to one end of a connection between nodes: what fills the window, and what
-    /// was sent at once before it was full, up to the end of a frame: a migration's longest, which ends with
-    /// the record that fills it.
+    /// The most in flight to one end of a connection between nodes: a full window, and what was sent at once
+    /// before it was full, up to the end of a frame. The longest is a migration's, which ends with the record
+    /// that fills it.
     pub const MOST_UNDER_WAY_BYTES: usize =
         WINDOW_BYTES + OUTPUT_BYTES + PRIORITY_REPLY_BYTES + LARGEST_RECORD_BYTES;
 
-    /// What a migration's message waits for at most over the slowest link between machines: everything that
-    /// may be under way through the connections of both lanes, itself included.
+    /// The longest wait of a migration's message over the slowest link between machines: everything that may
+    /// be in flight on both lanes' connections, itself included.
     pub fn longest_wait_us(&self) -> u64 {
         let bytes = Lane::ALL.len() * Self::MOST_UNDER_WAY_BYTES;
         self.links.slowest_bytes_per_ms().map_or(0, |per_ms| bytes as u64 * 1000 / per_ms)
     }
 
-    /// How much is under way that was sent from this end.
+    /// How many bytes sent from this end are in flight.
     pub fn under_way_bytes(&self, stream: StreamId, from: Side) -> usize {
         let to = from.other() as usize;
         self.streams.get(&stream).map_or(0, |stream| stream.directions[to].under_way_bytes)
     }
 
-    /// Whether every connection between nodes stands, for the holders of both of its ends. (Some clients
-    /// never read, and so never hear.)
+    /// Whether every connection between nodes is open, for the holders of both of its ends. (Some clients
+    /// never read, and so never notice.)
     pub fn is_whole(&self) -> bool {
         self.streams.values().filter(|stream| stream.port == Port::Bus).all(|stream| {
             stream.holders.iter().all(Option::is_some) && stream.directions.iter().all(|to| !to.is_shut)
@@ -191,14 +190,14 @@ impl Network {
         !self.cuts.is_empty()
     }
 
-    /// From now on nothing gets from one place to another.
+    /// Nothing gets from one place to another from now on.
     pub fn cut(&mut self, from: Place, to: Place) {
         self.cuts.insert((from, to));
     }
 }
 
 impl World {
-    /// Opens a connection from where the opener is to a machine; the opener hears [`Signal::Opened`] or
+    /// Opens a connection from the opener's place to a machine; the opener receives [`Signal::Opened`] or
     /// [`Signal::Refused`].
     pub fn open(&mut self, opener: Actor, to: HostId, port: Port) -> StreamId {
         let places = [Place::of(opener), Place::Host(to)];
@@ -213,8 +212,8 @@ impl World {
         id
     }
 
-    /// Whether the request for a connection gets through. If not, it is made again after a while, and in the
-    /// end given up.
+    /// Whether the request for a connection gets through. If not, it is repeated after a while, and finally
+    /// given up.
     pub fn gets_through(&mut self, id: StreamId) -> bool {
         let Some(stream) = self.network.streams.get_mut(&id) else { return false };
         let link = (stream.places[Side::Opener as usize], stream.places[Side::Acceptor as usize]);
@@ -231,18 +230,18 @@ impl World {
         false
     }
 
-    /// The machine takes the connection; `holder` hears what arrives.
+    /// The machine accepts the connection; `holder` receives its data.
     pub fn accept(&mut self, id: StreamId, holder: Actor) {
         let Some(stream) = self.network.streams.get_mut(&id) else { return };
         if stream.directions[Side::Acceptor as usize].is_shut {
-            // It broke before it stood.
+            // It broke before it was open.
             return;
         }
         stream.holders[Side::Acceptor as usize] = Some(holder);
         self.put(id, Side::Opener, Signal::Opened);
     }
 
-    /// There is nobody there who could take the connection.
+    /// Nobody there can accept the connection.
     pub fn refuse(&mut self, id: StreamId) {
         self.put(id, Side::Opener, Signal::Refused);
     }
@@ -270,7 +269,7 @@ impl World {
         }
     }
 
-    /// Closes an end: what was sent still arrives, then the other end hears of it. What arrives here is
+    /// Closes an end: bytes already sent still arrive, then the other end is notified. Arrivals here are
     /// dropped.
     pub fn close(&mut self, id: StreamId, by: Side) {
         let Some(stream) = self.network.streams.get_mut(&id) else { return };
@@ -281,7 +280,7 @@ impl World {
         self.tidy(id);
     }
 
-    /// A connection breaks. Each end hears of it after so long; of what was under way to it, some arrives
+    /// A connection breaks. Each end is notified after this time; some of the bytes in flight to it arrive
     /// before.
     pub fn break_off(&mut self, id: StreamId, after_us: [u64; 2]) {
         for side in Side::BOTH {
@@ -303,7 +302,7 @@ impl World {
         self.tidy(id);
     }
 
-    /// The holder of this end is gone without a word.
+    /// The holder of this end is gone silently.
     pub fn abandon(&mut self, id: StreamId, side: Side) {
         if let Some(stream) = self.network.streams.get_mut(&id) {
             stream.holders[side as usize] = None;
@@ -326,7 +325,7 @@ impl World {
         }
     }
 
-    /// The next thing that has arrived at this end by now, and who hears it.
+    /// The next thing that has arrived at this end by now, and its receiver.
     pub fn receive(&mut self, id: StreamId, side: Side) -> Option<(Actor, Signal)> {
         let now_us = self.now_us;
         let stream = self.network.streams.get_mut(&id)?;

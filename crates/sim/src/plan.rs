@@ -1,4 +1,4 @@
-//! What a seed draws: the cluster, the network, the load, and what goes wrong.
+//! A seed's plan: the cluster, the network, the load, and the faults.
 
 use crate::clients::{
     BareSetup, CancellerSetup, MisbehavingSetup, Misbehaviour, OperatorSetup, OtherSetup, SessionSetup,
@@ -19,35 +19,35 @@ use sidle_types::{ProtocolVersion, Speaks};
 pub struct Plan {
     /// The machines.
     pub hosts: Vec<HostSetup>,
-    /// How fast threads get their turns.
+    /// The speed of threads' turns.
     pub pace: Pace,
-    /// How good the network's links are.
+    /// The quality of the network's links.
     pub links: LinksSetup,
     /// The clients.
     pub sessions: Vec<SessionSetup>,
     /// Clients that speak the protocol by themselves.
     pub others: Vec<OtherSetup>,
-    /// How many of them are slow to read, and by how much.
+    /// How many of them read slowly, and by how much.
     pub slow_readers: Vec<(usize, u64)>,
-    /// What they ask for.
+    /// The clients' operations.
     pub workload: Workload,
     /// The operator.
     pub operator: OperatorSetup,
-    /// What goes wrong.
+    /// The faults.
     pub nemesis: NemesisSetup,
-    /// When whose program is replaced by that of this build.
+    /// Which programs to replace with this build's, and when.
     pub replacements: Vec<(u64, HostId)>,
-    /// How long things go wrong.
+    /// How long faults occur.
     pub safety_us: u64,
-    /// Whether nodes have less memory than what is written needs.
+    /// Whether nodes have less memory than the written data needs.
     pub is_tight: bool,
 }
 
 impl Plan {
-    /// What this seed draws.
+    /// This seed's plan.
     pub fn draw(seed: u64) -> Plan {
         let mut random = Random::new(seed ^ 0x51d1_e5ee_d000_0000);
-        // What is drawn from a stream of its own leaves the rest of every seed's plan as it was without.
+        // Separate streams leave the rest of every seed's plan unchanged.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
         let mut groups_random = Random::new(seed ^ 0x6e0b_0000_0000);
@@ -90,7 +90,7 @@ impl Plan {
         let operator = operator(&mut random, &mut operators_random, safety_us, upgrades, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
         if workload.large_permille == 0 && !is_tight && random.one_in(3) {
-            // Moves that last: what happens in the middle of one happens often.
+            // Moves that last: events in the middle of one are frequent.
             let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
@@ -115,17 +115,17 @@ impl Plan {
 
 /// How large pieces are where they are small: less than many records, more than all but the largest.
 const PIECE_BYTES: (u64, u64) = (50, 2_000);
-/// The most pieces of a large value: each is a trip of its own.
+/// The most pieces of a large value: each takes a trip.
 const MOST_PIECES: u64 = 50;
 
-/// What slow moves bring in a second at most.
+/// The rate bounds of slow moves, in bytes per second.
 const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
 
-/// How much memory a node has where there is plenty. Where there is not, it has the least that a store works
-/// with, and up to an eighth more: with more, a store that wastes little of it is hardly ever short.
+/// A node's memory when ample. When tight, it has the least that a store works with, up to an eighth more:
+/// with more, a store that wastes little is hardly ever short.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
 
-/// In every other seed pieces are small, and values larger than one are written.
+/// In every second seed pieces are small, and values larger than one are written.
 fn small_pieces(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
     let mut random = Random::new(seed ^ 0x91ec_e500_0000_0000);
     if random.one_in(2) {
@@ -140,7 +140,7 @@ fn small_pieces(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
 }
 
 fn host(random: &mut Random, is_tight: bool) -> HostSetup {
-    // Some have room, so that others are short of it in the middle of a move.
+    // Some have ample memory, so that others run short in the middle of a move.
     let is_tight = is_tight && !random.one_in(4);
     let workers = random.between(1, 4) as u16;
     let least = store_config(workers).least_memory_bytes();
@@ -163,7 +163,7 @@ fn host(random: &mut Random, is_tight: bool) -> HostSetup {
     }
 }
 
-/// What the operator is like. Only scripted plans have members forgotten.
+/// The operator's settings. Only scripted plans forget members.
 fn operator(
     random: &mut Random,
     operators_random: &mut Random,
@@ -171,7 +171,7 @@ fn operator(
     upgrades: UpgradesSetup,
     nodes: usize,
 ) -> OperatorSetup {
-    // Nodes that are restarted hold up some of what is asked for.
+    // Restarting nodes delay some of the requests.
     let hurry = if upgrades.permille > 0 { 10 } else { 1 };
     OperatorSetup {
         rest_us: random.magnitude(safety_us / 100, safety_us / 3) / hurry,
@@ -184,9 +184,9 @@ fn operator(
     }
 }
 
-/// Now and then a cluster that an earlier program founded, whose nodes are restarted with this one, one after
-/// the other or together, while an operator asks for its version to be raised: how often, and when whose
-/// program is replaced.
+/// Sometimes a cluster that an earlier program founded. Its nodes are restarted with this one, in turn or
+/// together, while an operator asks to raise its version. Returns how often, and which programs are replaced
+/// when.
 fn builds(
     random: &mut Random,
     hosts: &mut [HostSetup],
@@ -222,7 +222,7 @@ fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload)
         }));
     }
     if random.one_in(2) {
-        // A flush is a write to every key: with many keys it is all that there is to judge.
+        // A flush is a write to every key: with many keys nothing else would be judged.
         let flushes = random.one_in(3) && workload.keys < 100;
         others.push(OtherSetup::Surveyor(SurveyorSetup {
             keys: random.magnitude(1, 300),
@@ -273,7 +273,7 @@ fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
     }
 }
 
-/// Mostly long enough for a few trips; now and then too short for any.
+/// Mostly long enough for a few trips; sometimes too short for any.
 fn timeout_us(random: &mut Random, typical: &Quality) -> u64 {
     let trip_us = 2 * SPREAD * (typical.latency_us + typical.jitter_us);
     let least_us = if random.one_in(8) { 20_000 } else { 20_000 + 15 * trip_us };

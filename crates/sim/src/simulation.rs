@@ -1,4 +1,4 @@
-//! One simulation: everything that a plan names, from the beginning to the end.
+//! One simulation: everything in a plan, from beginning to end.
 
 use crate::checks::{self, Answers, Checks, LOSSES, Losses, Violation};
 use crate::clients::{Manners, Operator, Other, Session, SessionSetup};
@@ -16,21 +16,21 @@ use sidle_history::{Outcome as Fate, Writer};
 use sidle_testbed::Random;
 use std::io::Write;
 
-/// After the faults have stopped, every request and every migration must be over within this.
+/// Once the faults have stopped, every request and every migration must be over within this.
 const LIVENESS_US: u64 = 120_000_000;
 /// How long reading everything back may take.
 const READ_BACK_US: u64 = 60_000_000;
-/// How long it takes at most until both ends of a connection know that it is broken.
+/// The longest time until both ends of a connection know that it is broken.
 const HEARING_US: u64 = 15_000_000;
-/// How long what remains has to be cleared away.
+/// How long the cleanup may take.
 const REST_US: u64 = 5_000_000;
-/// How often everything is deleted where memory is short.
+/// How many times everything is deleted if memory is short.
 const ROOM_ROUNDS: usize = 5;
-/// How long the one who reads back waits for an answer.
+/// How long the reader that reads back waits for an answer.
 const READER_TIMEOUT_US: u64 = 30_000_000;
-/// How many rows the one who reads back has.
+/// How many rows the reader that reads back has.
 const READER_ROWS: usize = 16;
-/// So many events without an end at one instant are a machine that does not settle.
+/// This many events at one instant mean a machine that does not settle.
 const EVENTS_AT_ONE_INSTANT: u64 = 200_000;
 
 /// One simulation.
@@ -49,12 +49,12 @@ pub struct Simulation {
     answers: Answers,
     pub(crate) history: History,
     pub(crate) summary: Summary,
-    /// How many events there were at this instant.
+    /// The number of events at this instant.
     at_once: (u64, u64),
 }
 
 impl Simulation {
-    /// The simulation of a plan, before anything has happened. `seed`: draws what the plan leaves open.
+    /// A plan's simulation, before any event. `seed`: draws what the plan leaves open.
     pub fn new(seed: u64, plan: Plan, story: Story) -> Simulation {
         let mut random = Random::new(seed);
         let is_fair = plan.nemesis.rest_us == 0 && !plan.is_tight && plan.replacements.is_empty();
@@ -187,11 +187,11 @@ impl Simulation {
             && self.operator.under_way().is_none()
             && self.unfinished_migrations() == 0
             && self.is_whole()
-            // Until the coordinator has what it wrote, it hears nobody.
+            // Until the coordinator's data is written, it receives nothing.
             && !self.hosts[0].is_writing(&self.world)
     }
 
-    /// Deletes keys until every migration has found room.
+    /// Deletes keys until every migration has memory.
     fn make_room(&mut self) -> Result<(), Violation> {
         for _ in 0..ROOM_ROUNDS {
             if self.is_calm() {
@@ -275,7 +275,7 @@ impl Simulation {
         lines.join("; ")
     }
 
-    /// Lets the next thing happen.
+    /// Processes the next event.
     fn step(&mut self) -> Result<(), Violation> {
         let Some(event) = self.world.next_event() else { return Ok(()) };
         self.summary.events += 1;
@@ -362,7 +362,7 @@ impl Simulation {
         }
     }
 
-    /// A process dies. What it alone had may be gone from now on, and nothing else.
+    /// A process dies. Keys that only it had may be gone from now on, and no others.
     fn death(&mut self, host: HostId, tells: bool) {
         self.world.tell(|| format!("the process of node {} dies", host.0));
         self.summary.deaths += 1;

@@ -1,9 +1,9 @@
-//! What happened: a digest of everything, and on demand the story in words.
+//! The events of a run: a digest of all, and on demand the story in words.
 
 /// Takes the lines of a story: the time in microseconds, and what happened.
 pub type Listener = Box<dyn FnMut(u64, &str)>;
 
-/// The digest of a run so far, and whoever listens to it.
+/// A run's digest so far, and its listener.
 #[derive(Default)]
 pub struct Story {
     digest: u64,
@@ -11,12 +11,12 @@ pub struct Story {
 }
 
 impl Story {
-    /// A story that somebody listens to.
+    /// A story with a listener.
     pub fn told_to(listener: Listener) -> Story {
         Story { digest: 0, listener: Some(listener) }
     }
 
-    /// A story that goes on in silence.
+    /// A story without a listener.
     pub fn silent() -> Story {
         Story::default()
     }
@@ -26,7 +26,7 @@ impl Story {
         self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
-    /// Tells a line, if anybody listens.
+    /// Passes a line to the listener, if there is one.
     pub fn tell(&mut self, at_us: u64, line: impl FnOnce() -> String) {
         if let Some(listener) = &mut self.listener {
             listener(at_us, &line());

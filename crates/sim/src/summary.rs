@@ -1,9 +1,9 @@
-//! What a simulation found out about itself.
+//! A simulation's results.
 
 use crate::checks::Violation;
 use std::collections::BTreeMap;
 
-/// What a simulation found out about itself.
+/// A simulation's results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Two runs of a seed have the same.
@@ -20,13 +20,13 @@ pub struct Summary {
     pub answered: u64,
     /// Migrations that were started.
     pub migrations: u64,
-    /// How often something went wrong.
+    /// How many faults occurred.
     pub troubles: u64,
     /// Processes that died.
     pub deaths: u64,
     /// Keys whose histories were too hard to decide.
     pub undecided: usize,
-    /// How often each thing was met that simulations are there to meet.
+    /// How often each situation was met that simulations exist for.
     pub met: BTreeMap<&'static str, u64>,
 }
 

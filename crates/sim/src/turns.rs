@@ -1,11 +1,11 @@
-//! When each actor has its next turn: looked at for every event, so in lists by number.
+//! Each actor's next turn: read for every event, so in lists by number.
 
 use crate::network::StreamId;
 use crate::world::{Actor, Event, HostId, Thread};
 
 /// How many threads a machine may have.
 const THREADS: usize = 32;
-/// Where a machine's workers and movers begin among its threads.
+/// The first number of a machine's workers and movers among its threads.
 const WORKERS: usize = 2;
 const MOVERS: usize = 16;
 
@@ -28,13 +28,13 @@ impl Turns {
         }
     }
 
-    /// No thread of this machine has a turn any more.
+    /// Removes the turns of all threads of this machine.
     pub(crate) fn forget(&mut self, HostId(host): HostId) {
         *grown(&mut self.threads, host) = Default::default();
     }
 }
 
-/// An event as a number, another for each.
+/// An event as a unique number.
 pub(crate) fn code_of(event: Event) -> u64 {
     let (kind, number) = match event {
         Event::Turn(Actor::Nemesis) => (0, 0),

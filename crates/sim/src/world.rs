@@ -1,4 +1,4 @@
-//! What everything in a simulation shares: the time, what is to happen, chance, the network, the story.
+//! The shared state of a simulation: the time, pending events, randomness, the network, the story.
 
 use crate::checks::Checks;
 use crate::network::{Network, Side, StreamId};
@@ -14,7 +14,7 @@ pub struct HostId(pub usize);
 /// A thread of a node's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Thread {
-    /// The control thread, with the coordinator where that is.
+    /// The control thread, with the coordinator on its machine.
     Control,
     /// A serving thread.
     Worker(usize),
@@ -24,60 +24,60 @@ pub enum Thread {
     Cleaner,
 }
 
-/// Whoever has turns.
+/// An entity with turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Actor {
     /// A thread on a machine.
     Thread(HostId, Thread),
     /// A client, by number.
     Client(usize),
-    /// Whoever lets things go wrong.
+    /// The source of faults.
     Nemesis,
 }
 
-/// What happens next.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     /// A turn of an actor.
     Turn(Actor),
-    /// A connection reaches the machine that it was opened to.
+    /// A connection reaches its destination machine.
     Knock(StreamId),
     /// Something reaches this end of a connection.
     Arrival(StreamId, Side),
 }
 
-/// How fast threads get their turns.
+/// The speed of threads' turns.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How long a thread usually takes to get its turn, at most.
+    /// The longest usual wait of a thread for its turn.
     pub turn_us: u64,
-    /// How long it takes when the machine is busy, at most.
+    /// The longest wait when the machine is busy.
     pub stall_us: u64,
-    /// How often that is, of a thousand turns.
+    /// How many of a thousand turns that affects.
     pub stalls_permille: u64,
 }
 
-/// Something that a checker wants to know at once.
+/// A fact that a checker needs at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
     /// A worker has taken a new range table.
     TableTaken(HostId),
     /// An import serves.
     Activated(HostId),
-    /// The control told a mover that this migration's range is frozen.
+    /// The control notified a mover that this migration's range is frozen.
     Frozen(HostId, sidle_types::MigrationId),
-    /// The control told a mover to release this migration's range.
+    /// The control made a mover release this migration's range.
     Released(HostId, sidle_types::MigrationId),
-    /// The coordinator's metadata has changed, there to stay.
+    /// The coordinator's metadata has changed for good.
     Committed,
     /// A mover has replayed.
     Replayed(HostId),
-    /// A command waits: no checker looks, but trouble may come of it.
+    /// A command waits: no checker uses it, but a fault may follow.
     Parked(HostId),
 }
 
 impl Fact {
-    /// The machine that it is about.
+    /// Its machine.
     pub fn host(self) -> HostId {
         match self {
             Fact::TableTaken(host)
@@ -92,21 +92,21 @@ impl Fact {
     }
 }
 
-/// What everything in a simulation shares.
+/// The shared state of a simulation.
 pub struct World {
     /// The simulation's time, from 0.
     pub now_us: u64,
-    /// Chance.
+    /// The randomness.
     pub random: Random,
-    /// What connects machines and clients.
+    /// Connects machines and clients.
     pub network: Network,
-    /// What happened.
+    /// The events so far.
     pub story: Story,
-    /// What checkers have not looked at yet.
+    /// Facts that checkers have not handled yet.
     pub facts: Vec<Fact>,
-    /// Whoever looks at everything from outside.
+    /// The checkers, outside the cluster.
     pub checks: Checks,
-    /// How often each thing was met that simulations are there to meet.
+    /// How often each situation was met that simulations exist for.
     pub met: BTreeMap<&'static str, u64>,
     pace: Pace,
     queue: TimeQueue<Event>,
@@ -115,7 +115,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world in which nothing has happened.
+    /// A world before any event.
     pub fn new(random: Random, pace: Pace, network: Network, story: Story) -> World {
         World {
             now_us: 0,
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// The next event, at whose time it then is; `None` when nothing will ever happen again.
+    /// The next event, and moves the time to it; `None` if there will never be one again.
     pub fn next_event(&mut self) -> Option<Event> {
         loop {
             let event = self.queue.pop()?;
@@ -149,18 +149,18 @@ impl World {
         }
     }
 
-    /// When the next event is due, turns that were moved included.
+    /// When the next event is due, including moved turns.
     pub fn next_at_us(&self) -> Option<u64> {
         self.queue.next_at()
     }
 
-    /// Lets something happen then.
+    /// Schedules an event.
     pub fn schedule(&mut self, at_us: u64, event: Event) {
         self.queue.push(at_us.max(self.now_us), event);
     }
 
-    /// Gives an actor a turn then, unless it has one before: this one is lost then, and who still wants it
-    /// has to ask again in that turn.
+    /// Gives an actor a turn at this time, unless it has an earlier one: then this one is dropped, and must
+    /// be requested again in that turn.
     pub fn turn_at(&mut self, actor: Actor, at_us: u64) {
         let at_us = at_us.max(self.now_us);
         let turn = self.turns.of(actor);
@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// Wakes a thread: it has its turn as soon as its machine gets round to it.
+    /// Wakes a thread: it has a turn as soon as its machine can give one.
     pub fn wake(&mut self, host: HostId, thread: Thread) {
         let delay_us = if self.random.permille(self.pace.stalls_permille) {
             self.random.magnitude(1, self.pace.stall_us)
@@ -180,17 +180,17 @@ impl World {
         self.turn_at(Actor::Thread(host, thread), self.now_us + delay_us);
     }
 
-    /// Takes away the turns of all threads of a machine: its process is gone.
+    /// Removes the turns of all threads of a machine: its process is gone.
     pub fn forget_turns(&mut self, host: HostId) {
         self.turns.forget(host);
     }
 
-    /// Counts a thing that was met.
+    /// Counts a met situation.
     pub fn meet(&mut self, what: &'static str, times: u64) {
         *self.met.entry(what).or_default() += times;
     }
 
-    /// Tells a line of the story.
+    /// Adds a line to the story.
     pub fn tell(&mut self, line: impl FnOnce() -> String) {
         self.story.tell(self.now_us, line);
     }

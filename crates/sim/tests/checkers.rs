@@ -1,12 +1,12 @@
-//! The checkers see faults that are put back into whole machines.
+//! The checkers detect faults that are put back into whole machines.
 
 use sidle_sim::{Plan, Simulation, Story};
 use sidle_types::Fault;
 
-/// The checks of what clients were answered.
+/// The checks of clients' answers.
 const OF_CLIENTS: [&str; 3] = ["acknowledged", "linearizability", "deadlines"];
 
-/// The first of some seeds that fails with the fault, and what was found.
+/// The first of these seeds that fails with the fault, and the violation.
 fn first_failure(fault: Option<Fault>, seeds: std::ops::Range<u64>) -> Option<(u64, &'static str)> {
     let _in_effect = fault.map(Fault::put_back);
     seeds.into_iter().find_map(|seed| {

@@ -1,4 +1,4 @@
-//! What a fixed set of seeds meets, and that the judges see faults that are put back.
+//! The situations that a fixed set of seeds meets, and that the judges detect faults that are put back.
 
 use sidle_sim::checks::check_deadlines;
 use sidle_sim::{Story, run, run_and_record};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 const SEEDS: u64 = 120;
 
-/// What simulations are there to meet, and in how many of the seeds at least.
+/// The situations that simulations exist for, and in how many of the seeds they occur at least.
 const MET: &[(&str, u64)] = &[
     ("answered", 120),
     ("timed", 100),
@@ -42,7 +42,7 @@ const MET: &[(&str, u64)] = &[
     ("moved", 50),
     ("asked", 12),
     ("forwarded", 20),
-    // Only where a part of a split slot is on its way to who is forwarded to.
+    // Only while a part of a split slot moves to the node that is forwarded to.
     ("stepped aside", 1),
     ("empty", 8),
     ("timeouts", 50),
@@ -74,11 +74,11 @@ fn seeds_meet_what_they_are_there_for() {
     assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
 }
 
-/// Among so many seeds, a fault shows in the keys with a time to live a few times: it does in every 36th.
+/// Enough seeds for the fault to show a few times in keys with a time to live: it does in every 36th.
 const SEEDS_FOR_ENDS: u64 = 240;
 
-/// Faults show in the keys with a time to live, too. The judge of registers, who is asked first, may have
-/// seen more.
+/// Faults show in keys with a time to live, too. The judge of registers runs first, and may have detected
+/// more.
 #[test]
 fn the_judge_of_ends_sees_missing_tombstones() {
     let found = (1..=SEEDS_FOR_ENDS).filter(|&seed| {

@@ -1,5 +1,5 @@
-//! The real metadata store on the simulated disk: whatever happens to the disk, what is found is what was
-//! committed last, or what was being committed.
+//! The real metadata store on the simulated disk: after any disk fault it loads the last commit, or one that
+//! was in progress.
 
 use sidle_cluster::{ClusterId, Incarnation, MetaStore, Metadata, NodeInfo, TabletMap};
 use sidle_sim::disk::{Disk, DiskMood};
@@ -25,7 +25,7 @@ fn mood(random: &mut Random) -> DiskMood {
     }
 }
 
-/// The store's own watch asserts that nothing is found that was not committed.
+/// The monitored store asserts that it never loads uncommitted data.
 #[test]
 fn a_crash_anywhere_leaves_the_old_or_the_new_metadata() {
     let (mut failed_opens, mut failed_commits) = (0, 0);
@@ -59,7 +59,7 @@ fn a_crash_anywhere_leaves_the_old_or_the_new_metadata() {
     assert!(failed_opens > 10 && failed_commits > 10, "{failed_opens} {failed_commits}");
 }
 
-/// After a failed commit the process reads back pages that the disk does not have, and never will: no later
+/// After a failed commit the process reads back pages that are not on the disk, and never will be: no later
 /// sync writes them.
 #[test]
 fn what_a_failed_sync_forgot_is_not_built_on() {

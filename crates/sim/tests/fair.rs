@@ -1,8 +1,8 @@
-//! Simulations in which nothing goes wrong: what their machines do then, and what the judges excuse.
+//! Simulations without faults: what their machines do, and what the judges excuse.
 
 use sidle_sim::{Plan, Simulation, Story};
 
-/// What the seed draws, but with nothing that goes wrong.
+/// The seed's plan, without faults.
 fn fair(seed: u64) -> Plan {
     let mut plan = Plan::draw(seed);
     plan.nemesis.rest_us = 0;
@@ -23,15 +23,15 @@ fn workers_tick_however_often_they_are_woken_meanwhile() {
     }
 }
 
-/// Of the seeds in which a command waits for long under a bound: in one for its key's turn, as nothing is
-/// pulled out of turn; in two for everything, at workers that nothing wakes in between.
+/// Seeds in which a command waits long under a bound. In one it waits for its key's turn, as nothing is
+/// pulled ahead; in two for everything, at workers that nothing wakes in between.
 #[test]
 fn commands_wait_for_their_keys_turns_as_long_as_a_bound_makes_them() {
     for (seed, bytes_per_s, tick_us) in
         [(93, 10_000, 2_000_000), (81, 10_000, 20_000_000), (99, 10_000, 20_000_000)]
     {
         let mut plan = fair(seed);
-        // Large values would take longer under the bound than a simulation lasts.
+        // Large values would take longer under the bound than the simulation lasts.
         plan.workload.large_permille = 0;
         for host in &mut plan.hosts {
             (host.max_bytes_per_s, host.tick_us) = (Some(bytes_per_s), tick_us);

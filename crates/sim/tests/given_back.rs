@@ -1,11 +1,11 @@
-//! Targets that die in the instant in which their migration begins to run: what the source still has whole is
-//! not lost.
+//! Targets that die at the instant when their migration begins to run: nothing is lost that the source still
+//! has whole.
 
 use sidle_sim::{Plan, Simulation, Story};
 
 const SEEDS: u64 = 40;
 
-/// Whenever the source was sent no map that gives the range away, the judges excuse no loss of what is in it.
+/// If the source was sent no map that gives the range away, the judges excuse no loss in it.
 #[test]
 fn a_target_that_dies_before_its_source_knows_costs_nothing() {
     let (mut deaths, mut given_back) = (0, 0);

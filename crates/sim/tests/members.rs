@@ -1,19 +1,19 @@
-//! Members that are away for long: they are forgotten, and come back as new ones, or on an older copy of
-//! their data directory, on which they are not let in and are told what to do.
+//! Members that are away long: they are forgotten, and return as new ones. Or they return on an older copy of
+//! their data directory, and are refused with advice.
 
 use sidle_sim::{Plan, Simulation, Story};
 use std::collections::BTreeMap;
 
 const SEEDS: u64 = 60;
 
-/// Whoever was forgotten or refused is a member in the end and holds nothing that it should not: each run
-/// sees to that.
+/// Every forgotten or refused node is a member in the end and holds only what it should: each run checks
+/// that.
 #[test]
 fn members_are_forgotten_and_come_back() {
     let mut met = BTreeMap::<&str, u64>::new();
     for seed in 1..=SEEDS {
         let mut plan = Plan::draw(seed);
-        // With two nodes the second is soon in the middle of something.
+        // With two nodes the second is soon part of a migration.
         if plan.hosts.len() < 3 {
             continue;
         }

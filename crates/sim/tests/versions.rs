@@ -1,13 +1,13 @@
-//! Clusters that a program of the version before founded, whose nodes are restarted with this one.
+//! Clusters that a program of the previous version founded, whose nodes are restarted with this one.
 
 use sidle_sim::{Plan, Simulation, Story};
 use std::collections::BTreeMap;
 
-/// So many of the clusters that seeds draw.
+/// How many of the clusters that seeds draw.
 const CLUSTERS: usize = 24;
 
-/// Before the version is raised large values move whole, and then in pieces. Each run sees to it that nothing
-/// is lost meanwhile, and that no frame reaches a node that does not read it.
+/// Before the version is raised large values move whole, and then in pieces. Each run checks that nothing is
+/// lost meanwhile, and that every frame is readable for its node.
 #[test]
 fn large_values_move_whole_until_the_version_is_raised() {
     let mut met = BTreeMap::<&str, u64>::new();

@@ -1,4 +1,4 @@
-//! What every store counts is what it holds.
+//! Every store's counts match its content.
 
 use super::Violation;
 use crate::host::Host;

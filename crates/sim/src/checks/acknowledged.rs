@@ -1,12 +1,11 @@
-//! No acknowledged write is lost and nothing that was overwritten comes back, judged by a few instants for
-//! each key.
+//! No acknowledged write is lost and no overwritten value reappears, judged by a few instants for each key.
 //!
-//! This is a floor below the search for an order: it says less, and says it in one line, at the instant at
-//! which the answer comes. Two answers are impossible whatever else happens:
-//! - a text that was overwritten or removed by an operation that was called after the write had returned, and
-//!   that had returned before the read was called: every text is written once;
-//! - "absent" for a key that had a value, when nothing that removes was called since, no fate of a removal is
-//!   unknown, and no node died that had the key.
+//! This is weaker than the search for an order, but fails with one line, at the instant of the answer. Two
+//! answers are always impossible:
+//! - a text that was overwritten or removed by an operation called after the write had returned, which itself
+//!   had returned before the read was called: every text is written once;
+//! - "absent" for a key that had a value, if no removal was called since, no removal's outcome is unknown,
+//!   and no node with the key died.
 
 use super::Violation;
 use super::keys::ByKey;
@@ -17,14 +16,14 @@ use std::collections::{BTreeMap, VecDeque};
 /// How many operations of each kind are remembered for a key.
 const REMEMBERED: usize = 8;
 
-/// From when to when an operation was under way.
+/// The time during which an operation was under way.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     call_ns: u64,
     return_ns: u64,
 }
 
-/// What was acknowledged of one key.
+/// The acknowledged operations on one key.
 #[derive(Debug, Default)]
 struct Key {
     /// When the write of each text had returned.
@@ -33,20 +32,20 @@ struct Key {
     changes: VecDeque<Span>,
     /// The last that left a value, or saw one.
     present: VecDeque<Span>,
-    /// When the last removal had returned.
+    /// When the last removal returned.
     removed_ns: Option<u64>,
     /// A removal may happen at any time, or has.
     may_be_gone: bool,
 }
 
-/// What was acknowledged of every key.
+/// The acknowledged operations on every key.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
     keys: ByKey<Key>,
 }
 
 impl Acknowledged {
-    /// Hears what has just ended. `is_removing`: whether an operation is under way that may remove the key.
+    /// Takes in an ended operation. `is_removing`: whether one is under way that may remove the key.
     pub(super) fn hear(
         &mut self,
         operation: &Operation,
@@ -69,7 +68,7 @@ impl Acknowledged {
 }
 
 impl Key {
-    /// Why the answer cannot be, if so.
+    /// Why the answer is impossible, if so.
     fn contradiction(&self, operation: &Operation, is_removing: &impl Fn(&str) -> bool) -> Option<String> {
         let call_ns = operation.call_ns;
         if let Some(text) = seen_text(operation)

@@ -1,5 +1,4 @@
-//! Every migration that was ever written down comes to one end, which does not change any more, is true, and
-//! is what the status says.
+//! Every committed migration has one end, which never changes, is true, and is shown in the status.
 
 use super::Violation;
 use crate::clients::Told;
@@ -10,18 +9,18 @@ use sidle_cluster::{HISTORY, Metadata, MigrationRecord, MigrationState, Migratio
 use sidle_types::MigrationId;
 use std::collections::BTreeMap;
 
-/// What was written down so far.
+/// The commits so far.
 #[derive(Debug, Default)]
 pub(super) struct Endings {
-    /// Every migration as it was written down last.
+    /// Every migration as last committed.
     records: BTreeMap<MigrationId, MigrationRecord>,
 }
 
 impl Endings {
-    /// The coordinator's metadata has changed, there to stay.
+    /// The coordinator's metadata has changed for good.
     pub(super) fn committed(&mut self, hosts: &[Host]) -> Result<(), Violation> {
         let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
-        // Amid the next commit: that one will be told, too.
+        // During the next commit: that one will be reported, too.
         let [data] = &possible[..] else { return Ok(()) };
         for record in data.all_migrations() {
             let before = self.records.insert(record.id, record.clone());
@@ -55,8 +54,8 @@ impl Endings {
         agrees(process, seat)
     }
 
-    /// The operator was told that so many migrations had been started, and was not told what became of so
-    /// many requests (M10: a request that is repeated is carried out once, and has one answer).
+    /// The operator was notified of this many started migrations, and got no result for this many requests.
+    /// (M10: a repeated request is executed once, and has one answer.)
     pub(super) fn operator_was_told(&self, started: u64, untold: u64) -> Result<(), Violation> {
         let written = self.records.len() as u64;
         let is_done = |record: &&MigrationRecord| record.state == MigrationState::Done;
@@ -68,7 +67,7 @@ impl Endings {
         Err(Violation::new("endings", format!("{told}; {written} migrations were written down, {done} done")))
     }
 
-    /// Who cancels migrations was told that one is cancelled, or that it cannot be any more: so it ended.
+    /// The canceller was notified that a migration is cancelled, or can no longer be: it must have ended so.
     pub(super) fn canceller_was_told(&self, told: Told) -> Result<(), Violation> {
         match self.records.get(&told.migration) {
             Some(record) if (record.state == MigrationState::Cancelled) == told.is_cancelled => Ok(()),
@@ -89,7 +88,7 @@ fn wrong(record: &MigrationRecord, what: &str) -> Violation {
     Violation::new("endings", format!("migration {id} from {source} to {target}, {state}: it {what}"))
 }
 
-/// Whether a state may come after another; several may have come in between.
+/// Whether a state may follow another, perhaps with several in between.
 fn follows(before: &MigrationRecord, now: &MigrationRecord) -> Result<(), Violation> {
     let step = |state: &MigrationState| match state {
         MigrationState::Queued => 0,
@@ -117,11 +116,11 @@ fn follows(before: &MigrationRecord, now: &MigrationRecord) -> Result<(), Violat
     Ok(())
 }
 
-/// Whether an end is what its state and its reason say. `data`: right after it, or after a little more.
+/// Whether an end agrees with its state and its reason. `data`: right after it, or a little later.
 fn ends_well(hosts: &[Host], data: &Metadata, record: &MigrationRecord) -> Result<(), Violation> {
     let ran = record.ran();
     let newest = data.map.tablets_in(record.range).iter().map(|tablet| tablet.epoch).max();
-    // Whoever took the range over afterwards did so at a later epoch.
+    // A later owner of the range has a later epoch.
     let is_newest = ran && newest == Some(record.epoch);
     if is_newest && data.map.tablets_in(record.range).iter().any(|tablet| tablet.owner != record.target) {
         return Err(wrong(record, "ran, and its target does not own the range"));
@@ -163,7 +162,7 @@ fn ends_well(hosts: &[Host], data: &Metadata, record: &MigrationRecord) -> Resul
     }
 }
 
-/// Whether the status says what was written down.
+/// Whether the status agrees with the commits.
 fn agrees(process: &Process, seat: &Seat) -> Result<(), Violation> {
     let data = seat.coordinator.data();
     let report = seat.coordinator.report(process.control.last_turn);

@@ -1,9 +1,8 @@
-//! M2: after the freeze nothing that the source holds in the range changes, until it is told to give the
-//! memory back.
+//! M2: after the freeze nothing changes in the range at the source, until the source may free the memory.
 //!
-//! What the range holds is remembered when the mover is told that it is frozen: of each record its key and
-//! its header, whose checksum covers the rest. Tombstones that an earlier import left may still be swept,
-//! since to everybody who asks the source they are the same as nothing; none may come.
+//! The range's content is recorded when the mover is notified of the freeze: each record's key and its
+//! header, whose checksum covers the rest. Tombstones of an earlier import may still be swept, since every
+//! request to the source treats them as nothing; no new ones may appear.
 
 use super::Violation;
 use crate::world::HostId;
@@ -11,7 +10,7 @@ use sidle_store::Store;
 use sidle_types::{KeyHash, MigrationId, Position, PositionRange};
 use std::collections::BTreeMap;
 
-/// Bytes of a record that its checksum, lengths, flags and version are in.
+/// The bytes of a record with its checksum, lengths, flags and version.
 const HEADER_BYTES: usize = 20;
 
 /// One record of a frozen range.
@@ -24,14 +23,14 @@ pub(super) struct FrozenRecord {
     header: [u8; HEADER_BYTES],
 }
 
-/// What a range holds, in a few words that do not depend on the order of the records.
+/// A range's content, in a few words that do not depend on the order of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Digest {
     values: u64,
     sum: u64,
 }
 
-/// What a range held when it was frozen.
+/// A range's content at its freeze.
 #[derive(Debug)]
 pub(super) struct FrozenCopy {
     range: PositionRange,
@@ -53,7 +52,7 @@ fn digest(store: &Store, range: PositionRange) -> (Digest, u64) {
         if is_tombstone {
             tombstones += 1;
         } else {
-            // The checksum does not tell two records of different keys apart well enough to be added up.
+            // The checksums of two keys' records are not distinct enough to be added up.
             let word = KeyHash::of_key(record.key()).0 ^ KeyHash::of_key(record.head()).0.rotate_left(1);
             digest.values += 1;
             digest.sum = digest.sum.wrapping_add(word);
@@ -80,7 +79,7 @@ impl FrozenCopy {
         FrozenCopy { range, digest, tombstones, records: records(store, range) }
     }
 
-    /// What is not as it was, in words.
+    /// What has changed, in words.
     fn difference(&self, store: &Store) -> Option<String> {
         let (digest, tombstones) = digest(store, self.range);
         if tombstones > self.tombstones {
@@ -104,12 +103,12 @@ impl FrozenCopies {
         self.copies.insert(id, (host, FrozenCopy::new(store, range)));
     }
 
-    /// What was frozen for this migration, while its source lives and has not been told to release it.
+    /// This migration's frozen content, while its source's process runs and may not release it yet.
     pub(super) fn copy(&self, id: MigrationId) -> Option<&FrozenCopy> {
         self.copies.get(&id).map(|(_, copy)| copy)
     }
 
-    /// Whether everything that is frozen at this machine is as it was.
+    /// Whether everything frozen at this machine is unchanged.
     pub(super) fn check(&self, host: HostId, store: &Store) -> Result<(), Violation> {
         for (id, (_, copy)) in self.copies.iter().filter(|(_, (at, _))| *at == host) {
             if let Some(difference) = copy.difference(store) {
@@ -120,7 +119,7 @@ impl FrozenCopies {
         Ok(())
     }
 
-    /// The source was told to give the memory back: what is there may go from now on.
+    /// The source may free the memory: its content may go from now on.
     pub(super) fn release(&mut self, host: HostId, id: MigrationId, store: &Store) -> Result<(), Violation> {
         self.check(host, store)?;
         self.copies.remove(&id);

@@ -1,7 +1,7 @@
-//! What checkers remember of each key: looked up for every operation that ends.
+//! The checkers' state for each key: looked up for every operation that ends.
 
 use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-/// Something for each key. Its order is the same in every run, and no other.
+/// A value for each key. Its iteration order is the same in every run.
 pub(super) type ByKey<V> = HashMap<String, V, BuildHasherDefault<DefaultHasher>>;

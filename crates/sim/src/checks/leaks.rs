@@ -1,4 +1,4 @@
-//! At rest nothing of any migration, request or wait is left anywhere.
+//! At rest no trace of any migration, request or wait is left.
 
 use super::Violation;
 use crate::host::Host;
@@ -8,7 +8,7 @@ use sidle_node::Role;
 use sidle_store::Store;
 use sidle_types::PositionRange;
 
-/// Looks through every process, every store and all connections.
+/// Checks every process, every store and all connections.
 pub(super) fn check(hosts: &[Host], network: &Network) -> Result<(), Violation> {
     for (number, host) in hosts.iter().enumerate() {
         let Some(process) = &host.process else { continue };
@@ -64,8 +64,8 @@ fn left_in_store(store: &Store, owned: &[PositionRange]) -> Option<String> {
     (foreign > 0).then(|| format!("{foreign} values of other nodes' ranges are left"))
 }
 
-/// Between nodes there are the conversations with the coordinator, connections over which workers forward or
-/// did not long ago, and nothing else.
+/// Between nodes there are only the connections to the coordinator, and those over which workers forward or
+/// recently did.
 fn left_in_network(hosts: &[Host], network: &Network) -> Result<(), Violation> {
     let processes = || hosts.iter().filter_map(|host| host.process.as_ref());
     let conversations = processes().filter_map(|process| process.control.conversation());

@@ -1,16 +1,15 @@
-//! Every key by itself behaves as one register; what a dead node took with it may be gone from then on.
+//! Each key behaves as one register; a dead node's keys may be gone from then on.
 //!
-//! Each operation is judged as soon as everything that was called before its return has come to its end, so
-//! that a fault shows near the instant at which it happened. Keys that are too hard for that are judged once
-//! more as a whole.
+//! Each operation is judged as soon as everything called before its return has ended, so that a fault shows
+//! near its instant. Keys that are too hard for that are judged again as a whole.
 
 use super::Violation;
 use super::keys::ByKey;
 use sidle_history::{CheckOptions, Judged, KeyChecker, Operation, check};
 
-/// How many configurations are looked at for one return before the judge gives up on the key.
+/// How many configurations are tried for one return before the judge gives up on the key.
 const CONFIGURATIONS: usize = 5_000;
-/// How many orders are looked at for one key as a whole.
+/// How many orders are tried for one key as a whole.
 const CONFIGURATIONS_OF_WHOLE_KEYS: usize = 100_000;
 
 /// The judge over all keys.
@@ -20,8 +19,8 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Hears what has just ended: the last part of `history`, from `from` on. `under_way_ns`: when the oldest
-    /// operation of a key that is still under way was called.
+    /// Takes in the operations that have just ended: `history` from `from` on. `under_way_ns`: when the
+    /// oldest operation on a key that is still under way was called.
     pub(super) fn hear(
         &mut self,
         history: &[Operation],
@@ -69,7 +68,7 @@ fn options() -> CheckOptions {
     CheckOptions { configurations_per_key: CONFIGURATIONS_OF_WHOLE_KEYS, explained_keys: 1 }
 }
 
-/// The shortest story of one key that still has no order.
+/// The shortest story of one key without an order.
 fn explain(history: &[Operation], culprit: &Operation) -> Violation {
     let of_key: Vec<Operation> =
         history.iter().filter(|operation| operation.key == culprit.key).cloned().collect();

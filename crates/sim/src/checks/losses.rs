@@ -1,18 +1,17 @@
-//! What a node's death may cost: exactly what stood in its memory and nowhere else.
+//! A node's death may cost exactly what was in its memory and nowhere else.
 //!
-//! By what the coordinator has committed, or may have while it stands in the middle of a commit, a key is at
-//! risk when the process dies that
-//! - owns it, be it with its source's frozen copy still there: any value of that may be older than what was
-//!   acknowledged;
-//! - gives it up in a migration that runs, if it has not arrived: the target has no entry of its own for it;
-//! - is about to take it over, the preparation being at the point where nothing lacks but its answer: the
-//!   coordinator may have that already, and hears of the death afterwards.
+//! By the coordinator's commits, including one that may be in progress, a dying process puts a key at risk
+//! that it
+//! - owns, even with its source's frozen copy still there: any value in that may be outdated;
+//! - gives up in a running migration, if it has not arrived: the target has no entry of its own for it;
+//! - is about to take over, when the preparation lacks only its answer: the coordinator may have the answer
+//!   already, and learn of the death afterwards.
 //!
-//! Where the coordinator's process cannot die, the last is no risk, and neither is the first while the source
+//! If the coordinator's process cannot die, the last is no risk, and neither is the first while the source
 //! has no map that gives the key away: the range goes back to it.
 //!
-//! A key that the dying process owns outright, with no move of it under way, is not only at risk: it is gone,
-//! from before the next incarnation begins. Nothing brings it back.
+//! A key that the dying process owns outright, with no move under way, is not only at risk: it is gone before
+//! the next incarnation begins. Nothing brings it back.
 
 use crate::disk::Disk;
 use crate::host::Host;
@@ -27,7 +26,7 @@ use sidle_types::{HashedKey, NodeId, Position};
 /// The client number under which losses are recorded.
 pub const LOSSES: u64 = 1_000_000;
 
-/// What the dead took with them, until they are back.
+/// The keys that died with processes, until those are back.
 #[derive(Debug, Default)]
 pub struct Losses {
     /// Whether the coordinator's process cannot die.
@@ -42,20 +41,20 @@ impl Losses {
         Losses { coordinator_lives, gone: Vec::new() }
     }
 
-    /// Which of these keys may be gone when this machine's process dies now.
+    /// Which of these keys may be lost if this machine's process dies now.
     pub fn at_risk(&self, hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
         let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
         keys.filter(|key| !matches!(self.fate(hosts, dying, &possible, key), Fate::Kept)).collect()
     }
 
     /// Which of these keys, none of which exists, may be set when this machine's process has died and be gone
-    /// after that: they are on their way to it or from it, by a map that is being committed perhaps.
+    /// later. They are on their way to it or from it, perhaps by a map that is being committed.
     pub fn in_doubt(&self, hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
         let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
         keys.filter(|key| matches!(self.fate(hosts, dying, &possible, key), Fate::AtRisk)).collect()
     }
 
-    /// This machine's process dies now, or rather right after this. Records which of these keys may be gone.
+    /// This machine's process dies right after this call. Records which of these keys may be gone.
     pub fn death(
         &mut self,
         hosts: &[Host],
@@ -76,7 +75,7 @@ impl Losses {
         }
     }
 
-    /// Some machines have begun a new incarnation, perhaps. Records what is gone for certain where they have.
+    /// Some machines may have begun a new incarnation. Records what is certainly gone if they have.
     pub fn births(&mut self, hosts: &[Host], now_us: u64, history: &mut Vec<Operation>) {
         let is_back = |(host, _): &mut (HostId, Operation)| hosts[host.0].process.is_some();
         for (_, look) in self.gone.extract_if(.., is_back) {
@@ -84,7 +83,7 @@ impl Losses {
         }
     }
 
-    /// What will be recorded as seen gone, once the dead are back.
+    /// What will be recorded as gone, once the dead processes are back.
     pub fn under_way(&self) -> impl Iterator<Item = &Operation> {
         self.gone.iter().map(|(_, look)| look)
     }
@@ -113,7 +112,7 @@ impl Losses {
     }
 }
 
-/// A removal that may have happened, or a look that found nothing.
+/// A removal that may have happened, or a read that found nothing.
 fn operation(op: Op, key: String, call_ns: u64, return_ns: Option<u64>) -> Operation {
     let outcome = if return_ns.is_some() { Outcome::Ok } else { Outcome::Unknown };
     let (arg, result) = (Datum::Null, Datum::Null);
@@ -126,8 +125,8 @@ enum Fate {
     Gone,
 }
 
-/// Whether the position is on its way to this node, which has not reported the map that says so, and the
-/// source was sent none.
+/// Whether the position is moving to this node, which has not reported the map of the move, and the source
+/// was sent none.
 fn goes_back(hosts: &[Host], target: HostId, position: Position) -> bool {
     let seat = hosts[0].process.as_ref().and_then(|process| process.control.seat.as_ref());
     let Some(coordinator) = seat.map(|seat| &seat.coordinator) else { return false };
@@ -138,7 +137,7 @@ fn goes_back(hosts: &[Host], target: HostId, position: Position) -> bool {
     record.target == node_id(target) && coordinator.would_give_back(record.id) && !has_reported
 }
 
-/// Whether the node may have told the coordinator that it can take this position.
+/// Whether the node may have reported to the coordinator that it can take this position.
 fn is_prepared(data: &Metadata, target: NodeId, position: Position) -> bool {
     data.waiting.iter().any(|record| {
         record.target == target
@@ -149,7 +148,7 @@ fn is_prepared(data: &Metadata, target: NodeId, position: Position) -> bool {
 }
 
 /// Whether the node that the key moves to has an entry of its own for it, which then wins for ever. A copy
-/// made before the freeze is thrown away without its last round.
+/// made before the freeze is discarded without its last round.
 fn has_arrived(hosts: &[Host], dying: HostId, key: &str) -> bool {
     let position = Position::of_key(key.as_bytes());
     hosts.iter().enumerate().filter(|(number, _)| *number != dying.0).any(|(_, host)| {

@@ -1,4 +1,4 @@
-//! What must always hold, and what must hold in the end; each checker in a file of its own.
+//! What must always hold, and what must hold at the end; one file per checker.
 
 mod accounting;
 mod acknowledged;
@@ -32,14 +32,14 @@ use sidle_node::NodeControl;
 use sidle_store::Store;
 use sidle_types::MonotonicUs;
 
-/// A machine's frozen ranges and the queues of all are looked at after so many facts: a walk over a store
-/// takes longer than most of what happens.
+/// A machine's frozen ranges and all queues are checked after this many facts: a walk over a store takes
+/// longer than most events.
 const FACTS_BETWEEN_WALKS: u64 = 16;
 
-/// Something that must not be.
+/// A violated rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which check found it.
+    /// The check that found it.
     pub check: &'static str,
     /// What was found.
     pub what: String,
@@ -58,7 +58,7 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// The checkers that listen to the clients, with what each remembers.
+/// The checkers of clients' answers, with their states.
 #[derive(Debug, Default)]
 pub struct Answers {
     acknowledged: Acknowledged,
@@ -67,7 +67,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Hears what has ended since it was asked last: the end of `history`. `under_way`: what has not.
+    /// Takes in what has ended since the last call: the end of `history`. `under_way`: what has not.
     pub fn hear<'o, U: Iterator<Item = &'o Operation>>(
         &mut self,
         history: &[Operation],
@@ -94,7 +94,7 @@ impl Answers {
     }
 }
 
-/// The checkers that look at the machines while they run, with what each remembers.
+/// The checkers of the running machines, with their states.
 #[derive(Debug, Default)]
 pub struct Checks {
     endings: endings::Endings,
@@ -103,7 +103,7 @@ pub struct Checks {
     facts: u64,
     /// Whether nothing goes wrong in this simulation.
     is_fair: bool,
-    /// What was found in the middle of an event.
+    /// A violation found in the middle of an event.
     found: Option<Violation>,
 }
 
@@ -113,9 +113,9 @@ impl Checks {
         Checks { is_fair, ..Checks::default() }
     }
 
-    /// A command that was parked at this machine has been woken. `since`: when it was parked, or, if that was
-    /// later, when commands there last had to wait for their keys' turns. `link_us`: what a migration's
-    /// message may wait for its link.
+    /// A command that was parked at this machine has been woken. `since`: when it was parked, or later, when
+    /// commands there last had to wait for their keys' turns. `link_us`: how long a migration's message may
+    /// wait for its link.
     pub fn waited(&mut self, host: HostId, now: MonotonicUs, since: MonotonicUs, link_us: u64) {
         let found = waits::check(host, now, since, link_us).err();
         if let Some(violation) = found.filter(|_| self.is_fair) {
@@ -123,7 +123,7 @@ impl Checks {
         }
     }
 
-    /// Something happened that checkers want to know of. `hosts`: everything as it is right after.
+    /// A fact for the checkers. `hosts`: everything right after it.
     pub fn observe(&mut self, hosts: &[Host], network: &Network, facts: &[Fact]) -> Result<(), Violation> {
         if let Some(found) = self.found.take() {
             return Err(found);
@@ -147,7 +147,7 @@ impl Checks {
         self.facts += 1;
         match fact {
             Fact::Frozen(_, id) => {
-                // A control that was held up may freeze and release in one go.
+                // A delayed control may freeze and release in one step.
                 if let Some(export) = process.control.control.exports().find(|view| view.id() == id) {
                     self.frozen.freeze(host, id, store, export.range());
                 }
@@ -166,7 +166,7 @@ impl Checks {
         Ok(())
     }
 
-    /// A mover of this machine has taken in what a pull brought, and has not replayed it; workers run now.
+    /// A mover of this machine has received a pull's reply, and has not replayed it; workers run now.
     pub fn before_replay(&mut self, host: HostId, control: &NodeControl, store: &Store) {
         let looked = self.look_at_imports(host, control, store);
         if let Err(violation) = looked {
@@ -174,7 +174,7 @@ impl Checks {
         }
     }
 
-    /// Who cancels migrations was told this.
+    /// The canceller was notified of this.
     pub fn canceller_was_told(&self, told: Told) -> Result<(), Violation> {
         self.endings.canceller_was_told(told)
     }
@@ -195,15 +195,15 @@ impl Checks {
         self.progress.flush(host);
     }
 
-    /// The process on this machine has died, and what was in its memory.
+    /// The process on this machine has died with its memory.
     pub fn forget(&mut self, host: HostId) {
         self.frozen.forget(host);
         self.progress.forget(host);
     }
 
-    /// Nothing goes wrong any more, every request and every migration is over, and there was time to clear
-    /// away. `started`: how many migrations the operator was told had been started; `untold`: how many of its
-    /// requests ended without an answer.
+    /// Nothing fails any more, every request and every migration is over, and there was time to clean up.
+    /// `started`: how many migrations the operator knows to be started; `untold`: how many of its requests
+    /// ended without an answer.
     pub fn at_rest(
         &mut self,
         hosts: &[Host],

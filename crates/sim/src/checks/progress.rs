@@ -1,8 +1,8 @@
 //! M7: an import's progress never passes a record that is not readable at the target, and never moves back.
 //!
-//! What the source holds is known from the copy that was taken at the freeze. Each record that the progress
-//! passed since the last look must have an entry at the target, value or tombstone; that it keeps one is M6,
-//! which replay and the reads of clients depend on, and which they show.
+//! The source's records are known from the copy taken at the freeze. Each record that the progress passed
+//! since the last check must have an entry at the target, value or tombstone. That it keeps one is M6, on
+//! which replay and clients' reads depend, and which they show.
 
 use super::Violation;
 use super::frozen::FrozenCopy;
@@ -12,26 +12,26 @@ use sidle_store::{Entry, Store};
 use sidle_types::{HashedKey, MigrationId, Position, PositionRange};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How far one partition was when it was looked at last.
+/// One partition's progress at the last check.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Its first position that was not here; `None` when all of it was.
+    /// Its first position that was missing; `None` if none was.
     next: Option<Position>,
-    /// How many of the frozen copy's records were passed by then, those of earlier partitions included.
+    /// How many of the frozen copy's records were passed by then, including earlier partitions.
     passed: Option<usize>,
 }
 
-/// What was seen of every import.
+/// Every import's progress at the last check.
 #[derive(Debug, Default)]
 pub(super) struct ProgressSeen {
     imports: BTreeMap<(HostId, MigrationId), Vec<Seen>>,
-    /// Machines that were asked to flush: from then on progress may pass what never arrives, and is absent
-    /// for good.
+    /// Machines that were asked to flush: from then on progress may pass records that never arrive, and are
+    /// absent for good.
     flushed: BTreeSet<HostId>,
 }
 
 impl ProgressSeen {
-    /// Looks at one import of a machine. `copy`: what its source holds, if that is known.
+    /// Checks one import of a machine. `copy`: the source's records, if known.
     pub(super) fn look(
         &mut self,
         host: HostId,
@@ -40,8 +40,8 @@ impl ProgressSeen {
         store: &Store,
     ) -> Result<(), Violation> {
         if !view.activated() {
-            // Nobody reads there, and nobody is told: what has arrived may still be thrown away. All of it is
-            // looked at later.
+            // Nobody reads there, so the arrived records may still be discarded. All of them are checked
+            // later.
             self.imports.remove(&(host, view.id()));
             return Ok(());
         }
@@ -87,7 +87,7 @@ fn first_look(view: &ImportView) -> Vec<Seen> {
     view.partitions().iter().map(|bounds| Seen { next: Some(bounds.first()), passed: None }).collect()
 }
 
-/// Checks the records that were passed since the last look. The error is the key of one that is missing.
+/// Checks the records passed since the last check. The error is the key of one that is missing.
 fn pass(
     seen: &mut Seen,
     bounds: PositionRange,
@@ -181,7 +181,7 @@ mod tests {
         scene.source.forget(HostId(0));
         scene.writer.advance(0, Some(Position(1 << 40)));
         assert_eq!(scene.look(), Ok(()));
-        // A view that forgot what it had said.
+        // A view that lost its progress.
         (scene.view, scene.writer) = import();
         scene.writer.activate();
         assert!(scene.look().is_err());

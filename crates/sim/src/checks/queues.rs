@@ -1,6 +1,6 @@
-//! Whatever waits stays within its bound.
+//! Every queue stays within its bound.
 //!
-//! | what | bound | where it comes from |
+//! | what | bound | source |
 //! |---|---|---|
 //! | commands parked on a worker, woken, refused or flushed | its connections, and what has stepped aside | P2 |
 //! | messages to a mover that found its queue full | the answers that parked commands wait for | `node::parking` |
@@ -26,11 +26,11 @@ use sidle_cluster::limits::{MAX_OPEN_REQUESTS, MAX_OPEN_WAITS, MAX_UNFINISHED};
 use sidle_node::TO_WORKER_CAPACITY;
 use sidle_types::Fill;
 
-/// Tables that one migration makes a node publish at most: its beginning, its end, and the clearing after
+/// The most tables that one migration makes a node publish: its beginning, its end, and the cleanup after
 /// either.
 const TABLES_PER_MIGRATION: usize = 4;
 
-/// Looks at every process and at all connections between nodes.
+/// Checks every process and all connections between nodes.
 pub(super) fn check(hosts: &[Host], network: &Network) -> Result<(), Violation> {
     for (number, host) in hosts.iter().enumerate() {
         if let Some(process) = &host.process {

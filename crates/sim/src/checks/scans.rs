@@ -1,8 +1,8 @@
-//! A whole SCAN loop over one node returns every key that the node owned, and that was there, all the time.
+//! A whole SCAN loop over one node returns every key that existed there and was the node's throughout.
 //!
-//! A loop over all nodes promises nothing while ranges move: a key may move from a node that is still to be
-//! asked to one that has been. So each node is judged by itself, on the keys of those tablets that were its
-//! own, by one and the same ownership epoch, in every worker's eyes when the loop began and when it ended.
+//! A loop over all nodes guarantees nothing while ranges move: a key may move from a node not yet scanned to
+//! one that was. So each node is judged separately, on the keys of those tablets that it owned, in one
+//! ownership epoch, for every worker, from the loop's beginning to its end.
 
 use super::Violation;
 use crate::disk::Disk;
@@ -13,10 +13,10 @@ use sidle_cluster::Metadata;
 use sidle_types::{NodeId, Position, TabletEpoch};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a machine's node owns at an instant: what all of its workers say, and the coordinator too.
+/// A node's ownership at an instant, in agreement of all its workers and the coordinator.
 pub struct Ownership<'h> {
     process: Option<&'h Process>,
-    /// What the coordinator has committed, or may have while it stands in the middle of a commit.
+    /// What the coordinator has committed, or may have during a commit.
     possible: Vec<Metadata>,
     name: NodeId,
 }
@@ -28,14 +28,13 @@ impl<'h> Ownership<'h> {
         Ownership { process: hosts[host.0].process.as_ref(), possible, name: node_id(host) }
     }
 
-    /// The ownership epoch under which it has a key.
+    /// The ownership epoch of its key.
     pub fn since(&self, key: &str) -> Option<TabletEpoch> {
         self.holder(key).filter(|holder| holder.is_self).map(|holder| holder.epoch)
     }
 
-    /// Who has a key, and under which ownership epoch; nothing while they do not all say the same. Who says
-    /// the same twice has said so all the time between, in one incarnation: an owner never comes back under
-    /// an old epoch.
+    /// A key's owner and ownership epoch; `None` while they disagree. The same holder at two instants held it
+    /// in between, in one incarnation: an owner never returns under an old epoch.
     pub fn holder(&self, key: &str) -> Option<Holder> {
         let position = Position::of_key(key.as_bytes());
         let mut tablets = self.possible.iter().map(|data| data.map.tablet_at(position));
@@ -51,7 +50,7 @@ impl<'h> Ownership<'h> {
     }
 }
 
-/// Who has a key, in everybody's eyes.
+/// A key's owner, on which all agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     owner: NodeId,
@@ -60,7 +59,7 @@ pub struct Holder {
     pub is_self: bool,
 }
 
-/// A loop that has begun: the keys that it has to return, unless they move meanwhile.
+/// A running loop: the keys that it must return, unless they move meanwhile.
 #[derive(Clone, Debug)]
 pub struct Scan {
     host: HostId,
@@ -69,7 +68,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// A loop over this machine's node begins. `kept`: keys that are certainly there.
+    /// A loop over this machine's node begins. `kept`: keys that certainly exist.
     pub fn begin(hosts: &[Host], host: HostId, kept: &BTreeSet<String>) -> Scan {
         let ownership = Ownership::of(hosts, host);
         let owned = kept.iter().filter_map(|key| Some((key.clone(), ownership.since(key)?)));
@@ -81,7 +80,7 @@ impl Scan {
         self.expected.len()
     }
 
-    /// The loop has ended. `kept`: keys that have been there all the time.
+    /// The loop has ended. `kept`: keys that existed throughout.
     pub fn end(
         &self,
         hosts: &[Host],

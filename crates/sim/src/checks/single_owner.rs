@@ -5,7 +5,7 @@ use crate::host::Host;
 use sidle_node::Role;
 use sidle_types::{Position, PositionRange};
 
-/// Looks at the range table of every worker of every live process.
+/// Checks the range table of every worker of every live process.
 pub(super) fn check(hosts: &[Host]) -> Result<(), Violation> {
     let mut served: Vec<(PositionRange, usize)> = Vec::new();
     for (number, host) in hosts.iter().enumerate() {

@@ -1,21 +1,19 @@
-//! Where nothing goes wrong no command waits for long: it waits for one pull out of turn, or for an
-//! activation.
+//! Without faults no command waits long: it waits for one priority pull, or for an activation.
 //!
-//! Three things excuse more. A pull of large values takes long over a slow link. A record larger than a piece
-//! takes a trip for each of its pieces: waiting counts from the last one. And a migration whose protocol
-//! serves nobody until everything is there, or pulls nothing out of turn, makes it wait for all that comes
-//! before, as long as that takes under the bound that the operator has set.
+//! Three things excuse longer waits. A pull of large values takes long over a slow link. A record larger than
+//! a piece takes a trip for each piece: the wait counts from the last one. Some protocols serve nobody before
+//! the end, or pull nothing ahead: there a command waits for everything before its key, under the operator's
+//! bound.
 
 use super::Violation;
 use crate::world::HostId;
 use sidle_types::MonotonicUs;
 
-/// Beyond what its message waits for the link: far above what movers and workers take, and below what a bulk
-/// move of everything takes on a node that bounds it.
+/// The limit beyond its message's wait for the link. It is far above what movers and workers take, and below
+/// a bulk move of everything on a bounded node.
 const LONGEST_US: u64 = 1_500_000;
 
-/// A command of this node has been woken that has waited since then for a message that waits so long for its
-/// link.
+/// A woken command of this node has waited since then for a message that waits this long for its link.
 pub(super) fn check(
     host: HostId,
     now: MonotonicUs,

@@ -1,6 +1,6 @@
-//! A client without the library: it believes what a redirect once told it until another redirect tells it
-//! better, asks nodes at random, sends several requests before the first is answered, in pieces or as plain
-//! lines, takes its time before it asks the source of a double read, and hangs up when it feels like it.
+//! A client without the library. It believes a redirect until the next one, asks nodes at random, and
+//! pipelines requests, in pieces or as plain lines. It may delay a double read's request to the source, and
+//! hangs up at random.
 
 use super::resp_stream::{Received, RespStream};
 use super::wires::Ended;
@@ -17,29 +17,29 @@ use sidle_testbed::Random;
 use sidle_types::{MigrationId, Slot};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What such a client is like.
+/// The settings of such a client.
 #[derive(Clone, Debug)]
 pub struct BareSetup {
-    /// Whether it is told `EMPTY`, and asks the source then.
+    /// Whether it gets `EMPTY`, and then asks the source.
     pub is_aware: bool,
     /// How many requests it has under way at once.
     pub depth: usize,
-    /// How long it rests between two bursts, at most.
+    /// The longest pause between two bursts.
     pub think_us: u64,
-    /// How long it takes before it asks a source, at most; and between two pieces of a request.
+    /// The longest delay before it asks a source, and between two pieces of a request.
     pub slowness_us: u64,
-    /// So many of a thousand bursts end with hanging up.
+    /// How many of a thousand bursts end with hanging up.
     pub hangs_up_permille: u64,
 }
 
-/// How long it waits after an answer that says "not now".
+/// The wait after an answer that means "not now".
 const WAIT_US: u64 = 2_000;
-/// How long a request may be that goes as a plain line.
+/// The longest request that is sent as a plain line.
 const INLINE_BYTES: usize = 10_000;
-/// How often it asks before it gives up.
+/// How often it asks before giving up.
 const TRIES: u32 = 2_000;
 
-/// What an answer on a connection is for.
+/// The purpose of an answer on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaits {
     /// The greeting, or ASKING.
@@ -53,18 +53,18 @@ enum Awaits {
 struct UnderWay {
     asked: Asked,
     tries: u32,
-    /// Asks again then, having heard this.
+    /// Asks again then, after this answer.
     again: Option<(u64, Next)>,
 }
 
-/// What an operation does next.
+/// An operation's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Asks whom it thinks right.
+    /// Asks the node that it believes to be the owner.
     Ask,
-    /// Asks this node, which it was sent to, for once.
+    /// Asks this node once, as redirected.
     Asking(HostId),
-    /// Asks this node for what it froze for the migration.
+    /// Asks this node for its frozen value in the migration.
     Frozen(HostId, MigrationId),
 }
 
@@ -74,7 +74,7 @@ pub struct Bare {
     setup: BareSetup,
     random: Random,
     lines: BTreeMap<StreamId, (RespStream, VecDeque<Awaits>)>,
-    /// What redirects said, by slot.
+    /// The redirects' owners, by slot.
     owners: BTreeMap<Slot, HostId>,
     under_way: BTreeMap<u64, UnderWay>,
     asked: u64,
@@ -84,7 +84,7 @@ pub struct Bare {
     pub answered: u64,
     /// Redirects of each kind: MOVED, ASK.
     pub redirects: [u64; 2],
-    /// How often it was told that a value had not arrived.
+    /// How many answers reported that a value had not arrived.
     pub empties: u64,
 }
 
@@ -107,7 +107,7 @@ impl Bare {
         }
     }
 
-    /// From now on it begins nothing.
+    /// Begins nothing from now on.
     pub fn stop(&mut self) {
         self.is_stopped = true;
     }
@@ -129,7 +129,7 @@ impl Bare {
         self.lines.keys().nth(index).copied()
     }
 
-    /// It has its turn.
+    /// It has a turn.
     pub fn turn(
         &mut self,
         workload: &Workload,
@@ -208,7 +208,7 @@ impl Bare {
         });
         let length: usize = words.iter().map(String::len).sum();
         match self.random.one_in(4) && length < INLINE_BYTES {
-            // Nothing that is asked for needs quotes.
+            // No request needs quotes.
             true => bytes.extend_from_slice(format!("{}\r\n", words.join(" ")).as_bytes()),
             false => {
                 let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
@@ -318,7 +318,7 @@ impl Bare {
         }
     }
 
-    /// What an operation on a key of this slot does after this error; nothing if that is its answer.
+    /// The next step after this error of an operation on this slot; `None` if it is the answer.
     fn redirected(
         &mut self,
         text: &str,
@@ -355,7 +355,7 @@ impl Bare {
         })
     }
 
-    /// Whom a GET asks after this host has answered `EMPTY`: the source of the migration that it names.
+    /// Where a GET asks after this host has answered `EMPTY`: the source of the named migration.
     fn not_here_yet(&mut self, text: &str, from: &Host) -> Result<Next, String> {
         if !self.setup.is_aware {
             return Err(format!("a client that knows nothing of migrations received {text}"));
@@ -368,7 +368,7 @@ impl Bare {
         Ok(source.map_or(Next::Ask, |source| Next::Frozen(source, id)))
     }
 
-    /// A connection is gone, and with it what was to be answered over it.
+    /// A connection is gone, and with it its outstanding answers.
     fn lost(&mut self, stream: StreamId, world: &mut World, history: &mut History) -> Result<(), String> {
         let Some((_, awaited)) = self.lines.remove(&stream) else { return Ok(()) };
         for awaits in awaited {
@@ -413,7 +413,7 @@ impl Bare {
         operation.asked.end(world.now_us, ended, history)
     }
 
-    /// Sends what is due, and arranges its next turn.
+    /// Sends what is due, and schedules its next turn.
     fn pump(&mut self, world: &mut World) {
         let unsaid: Vec<u64> = self.lines.values_mut().filter_map(|(line, _)| line.pump(world)).collect();
         let again = self.under_way.values().filter_map(|operation| operation.again.map(|(at_us, _)| at_us));

@@ -1,8 +1,7 @@
-//! The one who thinks better of migrations: cancels some, each in a state that it has chosen beforehand.
+//! The canceller: cancels some migrations, each in a state chosen beforehand.
 //!
-//! It sees what the coordinator has committed at the instant of the commit, so that its request, which then
-//! still has to travel, meets every state: also those that last a few messages only, and that no operator
-//! could aim at.
+//! It sees each commit of the coordinator at its instant. So its request, which still has to travel, meets
+//! every state, even those that last only a few messages, and that no operator could target.
 
 use super::resp_stream::{Received, RespStream};
 use crate::host::Host;
@@ -14,30 +13,30 @@ use sidle_testbed::Random;
 use sidle_types::MigrationId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a canceller is like.
+/// A canceller's settings.
 #[derive(Clone, Copy, Debug)]
 pub struct CancellerSetup {
-    /// So many of a thousand migrations are cancelled.
+    /// How many of a thousand migrations it cancels.
     pub permille: u64,
     /// The node that it asks.
     pub host: HostId,
 }
 
-/// How far a migration is, as far as cancelling goes.
+/// A migration's phase, for cancelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// It waits for another.
     Queued,
     /// The source counts.
     Preparing,
-    /// The target makes room; its word is all that lacks.
+    /// The target makes room; only its answer is missing.
     Prepared,
-    /// The target owns the range: it is too late.
+    /// The target owns the range: cancelling is no longer possible.
     Running,
 }
 
 impl Phase {
-    /// How far it is; nothing when it is over.
+    /// Its phase; `None` once it is over.
     pub fn of(record: &MigrationRecord) -> Option<Phase> {
         match record.state {
             MigrationState::Queued => Some(Phase::Queued),
@@ -48,7 +47,7 @@ impl Phase {
         }
     }
 
-    /// What is met when a migration is asked to be cancelled in this phase.
+    /// The counter for a cancel request in this phase.
     pub fn met(self) -> &'static str {
         match self {
             Phase::Queued => "cancelled while queued",
@@ -59,7 +58,7 @@ impl Phase {
     }
 }
 
-/// What it was told about a migration.
+/// A migration's result for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The migration.
@@ -68,8 +67,7 @@ pub struct Told {
     pub is_cancelled: bool,
 }
 
-/// How long it waits at most after a migration has come to the state that it is cancelled in; mostly not at
-/// all.
+/// The longest wait after a migration has reached the chosen state; mostly none.
 const LATER_US: u64 = 5_000;
 
 /// The canceller.
@@ -78,12 +76,12 @@ pub struct Canceller {
     setup: CancellerSetup,
     random: Random,
     line: Option<RespStream>,
-    /// What it has asked for over the line and was not told.
+    /// Its requests over the connection without an answer.
     asked: VecDeque<MigrationId>,
-    /// In which phase each migration is to be cancelled, if in any.
+    /// The phase to cancel each migration in, if any.
     chosen: BTreeMap<MigrationId, Option<Phase>>,
     is_stopped: bool,
-    /// What it was told.
+    /// The results it received.
     pub told: Vec<Told>,
 }
 
@@ -94,7 +92,7 @@ impl Canceller {
         Canceller { number, setup, random, line: None, asked, chosen, is_stopped: false, told: Vec::new() }
     }
 
-    /// From now on it asks for nothing.
+    /// Asks for nothing from now on.
     pub fn stop(&mut self) {
         self.is_stopped = true;
     }
@@ -104,7 +102,7 @@ impl Canceller {
         (!self.asked.is_empty()).then_some("a migration is cancelled")
     }
 
-    /// It has its turn.
+    /// It has a turn.
     pub fn turn(&mut self, world: &mut World) {
         if self.line.is_none() && !self.is_stopped {
             self.line = Some(RespStream::to(self.setup.host, Actor::Client(self.number), world));
@@ -124,7 +122,7 @@ impl Canceller {
                 let phase = if is_queued { Phase::Queued } else { phases[random.index(phases.len())] };
                 random.permille(self.setup.permille).then_some(phase)
             });
-            // One that is past the chosen phase already is cancelled in the next.
+            // If the chosen phase has passed, it is cancelled in the next.
             let is_due = chosen.is_some_and(|chosen| Phase::of(record).is_some_and(|phase| phase >= chosen));
             let Some(line) = self.line.as_mut().filter(|_| is_due) else { continue };
             *chosen = None;
@@ -165,7 +163,7 @@ impl Canceller {
             Value::Error(text) if text.contains("cannot be cancelled") => {
                 self.told.push(Told { migration, is_cancelled: false });
             }
-            // The coordinator cannot be reached or cannot write, or the migration is over.
+            // The coordinator is unreachable or cannot write, or the migration is over.
             Value::Error(_) => {}
             _ => return Err(format!("who cancels migration {migration} is answered {reply:?}")),
         }

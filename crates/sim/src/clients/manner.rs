@@ -1,20 +1,20 @@
-//! How the operator wants ranges to be moved: by which protocol, with which options, under which policy.
+//! How the operator moves ranges: by which protocol, with which options, under which policy.
 
 use sidle_migration::{PROTOCOLS, ProtocolChoices};
 use sidle_testbed::Random;
 use sidle_types::MigrationPolicy;
 
-/// Of a thousand migrations, so many name no protocol: most known faults are those of the first.
+/// How many of a thousand migrations name no protocol: most known faults need the default one.
 const PLAIN_PERMILLE: u64 = 500;
-/// Of a thousand that name one, so many change single choices.
+/// How many of a thousand with a protocol change single choices.
 const OPTIONS_PERMILLE: u64 = 300;
-/// Of a thousand migrations, so many have a policy.
+/// How many of a thousand migrations have a policy.
 const POLICY_PERMILLE: u64 = 250;
 
-/// How long it takes to think of another policy, at most.
+/// The longest wait before a change of policy.
 const CHANGE_US: u64 = 100_000;
 
-/// Choices that a protocol may be given; every protocol that takes one must be right with it.
+/// Choices for a protocol; every protocol that accepts one must be correct with it.
 const OPTIONS: &[&str] = &[
     "partitions=1",
     "partitions=64",
@@ -42,12 +42,12 @@ pub struct Manners {
 pub struct Manner {
     /// The protocol.
     pub protocol: &'static ProtocolChoices,
-    /// What follows the target in the request.
+    /// The request's words after the target.
     pub words: String,
 }
 
 impl Manners {
-    /// From a stream of their own.
+    /// Draws from a separate stream.
     pub fn new(random: Random) -> Manners {
         Manners { random }
     }
@@ -69,7 +69,7 @@ impl Manners {
         Manner { protocol, words }
     }
 
-    /// In how long a migration that was started is to get another policy, if it is.
+    /// The wait until a started migration gets another policy, if it does.
     pub fn changes_its_mind(&mut self) -> Option<u64> {
         self.random.one_in(4).then(|| self.random.magnitude(1, CHANGE_US))
     }
@@ -89,7 +89,7 @@ impl Manners {
 mod tests {
     use super::*;
 
-    /// A protocol may contradict some choice; then the request is refused, which is tried too.
+    /// A protocol may contradict some choice; then the request is refused, which is tested, too.
     #[test]
     fn every_option_suits_most_protocols() {
         for option in OPTIONS {

@@ -1,4 +1,4 @@
-//! Clients that do not play by the rules: some never read what they asked for, some send what is no request.
+//! Clients that break the rules: some never read their answers, some send invalid requests.
 
 use super::resp_stream::{Received, RespStream};
 use crate::network::{Place, Signal, StreamId};
@@ -11,27 +11,27 @@ use sidle_testbed::Random;
 pub enum Misbehaviour {
     /// It asks and never reads.
     NeverReads,
-    /// It sends what is no request.
+    /// It sends invalid requests.
     Babbles,
 }
 
-/// What such a client is like.
+/// The settings of such a client.
 #[derive(Clone, Copy, Debug)]
 pub struct MisbehavingSetup {
     /// What is wrong with it.
     pub misbehaviour: Misbehaviour,
-    /// How long it rests between two attempts, at most.
+    /// The longest pause between two attempts.
     pub think_us: u64,
     /// How many nodes there are.
     pub nodes: usize,
 }
 
-/// So long that it reads one thing only.
+/// So long that it reads only once.
 const NEVER_US: u64 = 1 << 50;
 /// How many requests a client that never reads sends at once, and in all.
 const REQUESTS: (u64, u64) = (200, 4_000);
 
-/// What is no request, each in a way of its own.
+/// Invalid requests, each of a different kind.
 const NO_REQUESTS: &[&[u8]] = &[
     b"*x\r\n",
     b"*99999999999\r\n",
@@ -42,20 +42,20 @@ const NO_REQUESTS: &[&[u8]] = &[
     b"GET 'k1'k2\r\n",
 ];
 
-/// A client that does not play by the rules.
+/// A client that breaks the rules.
 pub struct Misbehaving {
     number: usize,
     setup: MisbehavingSetup,
     random: Random,
     line: Option<RespStream>,
-    /// How many of its requests were good and not answered.
+    /// How many of its valid requests have no answer.
     good: u64,
-    /// Whether it has been told that it makes no sense.
+    /// Whether it has received an error for its invalid request.
     is_told: bool,
     next_us: u64,
     asked: u64,
     is_stopped: bool,
-    /// How often it was sent away.
+    /// How often it was disconnected.
     pub sent_away: u64,
 }
 
@@ -79,18 +79,18 @@ impl Misbehaving {
         }
     }
 
-    /// From now on it begins nothing.
+    /// Begins nothing from now on.
     pub fn stop(&mut self) {
         self.is_stopped = true;
     }
 
-    /// What it waits for: to be sent away.
+    /// What it waits for: to be disconnected.
     pub fn under_way(&self) -> Option<&'static str> {
         let waits = self.setup.misbehaviour == Misbehaviour::Babbles && self.line.is_some();
         waits.then_some("a client that makes no sense is sent away")
     }
 
-    /// It has its turn.
+    /// It has a turn.
     pub fn turn(&mut self, world: &mut World) {
         let me = Actor::Client(self.number);
         if !self.is_stopped && self.next_us <= world.now_us {

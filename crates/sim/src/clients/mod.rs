@@ -1,4 +1,4 @@
-//! Clients: the real client library's core over simulated connections, and what they are asked to do.
+//! Clients: the real client library's core over simulated connections, and their tasks.
 
 mod bare;
 mod canceller;

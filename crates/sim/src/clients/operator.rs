@@ -12,20 +12,20 @@ use sidle_resp::Value;
 use sidle_testbed::Random;
 use sidle_types::{MonotonicUs, Position, PositionRange, ProtocolVersion, Slot};
 
-/// What an operator is like.
+/// An operator's settings.
 #[derive(Clone, Copy, Debug)]
 pub struct OperatorSetup {
-    /// How long it rests between two requests, at most.
+    /// The longest pause between two requests.
     pub rest_us: u64,
-    /// So many of a thousand migrations are cancelled as soon as they are started, and half as many later.
+    /// How many of a thousand migrations are cancelled at their start; half as many are later.
     pub cancel_permille: u64,
-    /// So many of a thousand moves are undone as soon as they can be.
+    /// How many of a thousand moves are undone as soon as possible.
     pub return_permille: u64,
-    /// So many of a thousand ranges are moved in two parts, one right after the other, which then waits for
+    /// How many of a thousand ranges are moved in two parts, one right after the other, which then waits for
     /// the first.
     pub hurry_permille: u64,
-    /// So many of a thousand times it has a member forgotten that owns nothing, if there is one and as long
-    /// as something goes wrong: first of those whose process is gone.
+    /// How many of a thousand times it forgets a member without tablets, if there is one and faults still
+    /// occur: first those whose process is gone.
     pub forgets_permille: u64,
     /// When it asks for the cluster's version to be raised.
     pub upgrades: UpgradesSetup,
@@ -36,30 +36,29 @@ pub struct OperatorSetup {
 /// When an operator asks for the cluster's version to be raised.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UpgradesSetup {
-    /// After so many of a thousand requests; 0: never.
+    /// After how many of a thousand requests; 0: never.
     pub permille: u64,
-    /// What draws after which.
+    /// The seed for that.
     pub seed: u64,
 }
 
-/// How long it waits for an answer: longer than a preparation may take.
+/// The longest wait for an answer: longer than a preparation may take.
 const TIMEOUT_US: u64 = 45_000_000;
 
-/// How long it rests before it asks for what is to go back, at most, and how often it is refused before it
-/// gives that up.
+/// The longest pause before it asks for a return, and how many refusals make it give up.
 const RETURN_US: u64 = 50_000;
 const RETURN_TRIES: u32 = 12;
 
-/// How long it rests between the two parts of a range, at most.
+/// The longest pause between the two parts of a range.
 const HURRY_US: u64 = 2_000;
 
 const SET: &str = "SIDLE.MIGRATE SET";
 const FORGET: &str = "SIDLE.FORGET";
 const UPGRADE: &str = "SIDLE.UPGRADE";
-/// How soon after something else it asks for that, at most: what it asked for is under way then.
+/// The longest wait after another request before it asks for an upgrade: that request is under way then.
 const UPGRADE_US: u64 = 20_000;
 
-/// When the cluster's version is to be raised. What it draws leaves the rest as it was without.
+/// When to raise the cluster's version. Its draws do not affect the rest.
 struct Upgrades {
     permille: u64,
     random: Random,
@@ -72,10 +71,10 @@ pub struct Operator {
     setup: OperatorSetup,
     random: Random,
     manners: Manners,
-    /// What the last request for a move is met as.
+    /// The counter for the last request for a move.
     protocol: &'static str,
     wires: Wires,
-    /// What was asked and not answered.
+    /// The request without an answer.
     asked: Option<String>,
     next_us: u64,
     is_stopped: bool,
@@ -86,21 +85,21 @@ pub struct Operator {
     /// Requests that ended without an answer.
     pub untold: u64,
     last_started: i64,
-    /// Whether it thinks better of what it has just started.
+    /// Whether it cancels the migration that it has just started.
     regrets: bool,
-    /// Whether it wants what it has just started to press harder, or less.
+    /// Whether it changes the policy of the migration that it has just started.
     hurries: bool,
-    /// What is to be moved right after the last.
+    /// The range to move right after the last.
     rest: Option<PositionRange>,
-    /// What the last request asked to move, and from where.
+    /// The last move's range and source.
     last_move: Option<(PositionRange, HostId)>,
-    /// What is to go back where it came from at once, and how often that is still tried.
+    /// The range to return to its source at once, and how many tries are left.
     back: Option<(PositionRange, HostId, u32)>,
     upgrades: Upgrades,
 }
 
 impl Upgrades {
-    /// Whether the next request is for that.
+    /// Whether the next request is an upgrade.
     fn draw(&mut self) -> bool {
         self.is_due = self.permille > 0 && self.random.permille(self.permille);
         self.is_due
@@ -110,13 +109,13 @@ impl Upgrades {
         let Ended::Reply(Value::Bulk(json)) = ended else { return };
         let told: Upgraded = serde_json::from_slice(json).expect("what was done");
         if told.version == ProtocolVersion::CURRENT {
-            // Seldom again.
+            // Rarely again.
             self.permille /= 8;
         }
     }
 }
 
-/// How long it takes to think better, at most: most migrations have not begun to run by then.
+/// The longest wait before it cancels: most migrations do not run by then.
 const REGRET_US: u64 = 2_000;
 
 impl Operator {
@@ -152,7 +151,7 @@ impl Operator {
         }
     }
 
-    /// From now on it asks for nothing.
+    /// Asks for nothing from now on.
     pub fn stop(&mut self) {
         self.is_stopped = true;
     }
@@ -168,8 +167,7 @@ impl Operator {
         self.go_on(world);
     }
 
-    /// It has its turn. `map`: the cluster's map, as far as anybody knows it. `gone`: machines without a
-    /// process.
+    /// It has a turn. `map`: the cluster's map, if anybody knows it. `gone`: machines without a process.
     pub fn turn(&mut self, map: Option<&TabletMap>, gone: &[HostId], world: &mut World) {
         self.wires.tick(world);
         if self.asked.is_none() && self.next_us <= world.now_us && !self.is_stopped {
@@ -268,7 +266,7 @@ impl Operator {
         }
         let (range, is_part) = match (self.rest.take(), map) {
             (Some(rest), _) => (rest, true),
-            // Now and then something that no single node owns.
+            // Sometimes a range that no single node owns.
             (None, Some(map)) if !self.random.one_in(12) => self.part_of(map),
             _ => (PositionRange::ALL, false),
         };
@@ -284,7 +282,7 @@ impl Operator {
         self.start(range, HostId(to))
     }
 
-    /// A member that owns nothing: one that is gone, now and then any.
+    /// A member without tablets: one that is gone, sometimes any.
     fn idle_member(&mut self, map: &TabletMap, gone: &[HostId]) -> Option<HostId> {
         let owns = |host: HostId| map.tablets().iter().any(|tablet| host_of(tablet.owner) == host);
         let members = map.nodes().iter().map(|node| host_of(node.id));
@@ -301,7 +299,7 @@ impl Operator {
         format!("SIDLE.MIGRATE START POSITIONS {first}-{last} TO {to}{}", manner.words)
     }
 
-    /// Something that one node owns, and whether it is the first part of what is moved in two.
+    /// A range of one node, and whether it is the first of two parts.
     fn part_of(&mut self, map: &TabletMap) -> (PositionRange, bool) {
         let range = self.owned_range(map);
         let (first, last) = (range.first(), range.last());
@@ -315,7 +313,7 @@ impl Operator {
         (one, true)
     }
 
-    /// A run of neighbouring tablets of one owner, whole or cut somewhere.
+    /// Adjacent tablets of one owner, whole or cut somewhere.
     fn owned_range(&mut self, map: &TabletMap) -> PositionRange {
         let tablets = map.tablets();
         let first = self.random.index(tablets.len());

@@ -10,12 +10,12 @@ use crate::world::World;
 use sidle_history::Operation;
 use sidle_testbed::Random;
 
-/// What such a client is.
+/// The kind of such a client.
 #[derive(Clone, Debug)]
 pub enum OtherSetup {
-    /// One that knows only what redirects tell it.
+    /// One that knows only redirects.
     Bare(BareSetup),
-    /// One that does not play by the rules.
+    /// One that breaks the rules.
     Misbehaving(MisbehavingSetup),
     /// The one that walks over nodes.
     Surveyor(SurveyorSetup),
@@ -26,9 +26,9 @@ pub enum OtherSetup {
 /// Such a client.
 #[allow(clippy::large_enum_variant)] // a simulation has a handful of them
 pub enum Other {
-    /// One that knows only what redirects tell it.
+    /// One that knows only redirects.
     Bare(Box<Bare>),
-    /// One that does not play by the rules.
+    /// One that breaks the rules.
     Misbehaving(Box<Misbehaving>),
     /// The one that walks over nodes.
     Surveyor(Box<Surveyor>),
@@ -49,7 +49,7 @@ impl Other {
         }
     }
 
-    /// From now on it begins nothing.
+    /// Begins nothing from now on.
     pub fn stop(&mut self) {
         match self {
             Other::Bare(hand) => hand.stop(),
@@ -87,7 +87,7 @@ impl Other {
         }
     }
 
-    /// It has its turn.
+    /// It has a turn.
     pub fn turn(
         &mut self,
         workload: &Workload,

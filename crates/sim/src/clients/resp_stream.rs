@@ -1,5 +1,5 @@
-//! One connection of a client that speaks the protocol by itself: what it says goes out in pieces, when it
-//! likes.
+//! One connection of a client that speaks the protocol by itself: it sends its requests in pieces, at its own
+//! times.
 
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, HostId, World};
@@ -15,15 +15,15 @@ pub(super) struct RespStream {
     parser: ReplyParser,
     input: Vec<u8>,
     is_open: bool,
-    /// What is still to be said, and when.
+    /// What is still to be sent, and when.
     unsaid: VecDeque<(u64, Vec<u8>)>,
 }
 
-/// What came over a connection.
+/// What a connection has received.
 pub(super) enum Received {
-    /// These answers; what the node says of its own accord is left out.
+    /// These answers, without the node's push messages.
     Replies(Vec<Value>),
-    /// There it ended.
+    /// It has ended.
     Gone,
 }
 
@@ -35,13 +35,13 @@ impl RespStream {
         RespStream { host, stream, parser, input: Vec::new(), is_open: false, unsaid: VecDeque::new() }
     }
 
-    /// Says this, but not before that time.
+    /// Sends this, but not before that time.
     pub(super) fn say(&mut self, at_us: u64, bytes: Vec<u8>) {
         let before_us = self.unsaid.back().map_or(0, |(at_us, _)| *at_us);
         self.unsaid.push_back((at_us.max(before_us), bytes));
     }
 
-    /// Sends what is due; when it wants to be asked again.
+    /// Sends what is due; returns when to call it again.
     pub(super) fn pump(&mut self, world: &mut World) -> Option<u64> {
         while self.is_open && self.unsaid.front().is_some_and(|(at_us, _)| *at_us <= world.now_us) {
             if let Some((_, bytes)) = self.unsaid.pop_front() {
@@ -51,8 +51,8 @@ impl RespStream {
         self.unsaid.front().filter(|_| self.is_open).map(|(at_us, _)| *at_us)
     }
 
-    /// Something arrived for a client that has at most this one connection; `None`, if it was over another
-    /// that it has given up. A connection that ends is forgotten.
+    /// An arrival for a client with at most this one connection; `None` if it was over another that it has
+    /// given up. A connection that ends is forgotten.
     pub(super) fn hear_only(
         line: &mut Option<RespStream>,
         stream: StreamId,
@@ -71,7 +71,7 @@ impl RespStream {
         Ok(Some(heard))
     }
 
-    /// Something arrived. What is no reply is a fault.
+    /// An arrival. Anything but a reply is a fault.
     pub(super) fn hear(&mut self, signal: Signal) -> Result<Received, String> {
         match signal {
             Signal::Opened => {

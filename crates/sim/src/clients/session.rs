@@ -1,4 +1,4 @@
-//! A client that does one operation after the other, in a few rows at once.
+//! A client that runs one operation after the other, in a few parallel rows.
 
 use super::wires::{Ended, Wires};
 use crate::network::{Signal, StreamId};
@@ -9,14 +9,14 @@ use sidle_client_core::{Awareness, Class, Config, Counters, Destination};
 use sidle_testbed::Random;
 use sidle_types::{HashedKey, MonotonicUs};
 
-/// What a client is.
+/// A client's settings.
 #[derive(Clone, Debug)]
 pub struct SessionSetup {
-    /// Whether it knows of migrations.
+    /// Whether it is aware of migrations.
     pub awareness: Awareness,
     /// How many operations it has under way at once.
     pub rows: usize,
-    /// How long it rests between two operations of a row, at most.
+    /// The longest pause between two operations of a row.
     pub think_us: u64,
     /// How long it waits for an answer.
     pub timeout_us: u64,
@@ -31,9 +31,9 @@ struct Row {
     next_us: u64,
 }
 
-/// What a client has to do.
+/// A client's task.
 enum Work {
-    /// Draw operations until it is told to stop.
+    /// Draw operations until it is stopped.
     Draw,
     /// Read these keys, the last first.
     ReadBack(Vec<String>),
@@ -71,17 +71,17 @@ impl Session {
         Session { number, setup, random, wires, rows, work: Work::Draw, asked: 0, answered: 0 }
     }
 
-    /// From now on it begins nothing.
+    /// Begins nothing from now on.
     pub fn stop(&mut self) {
         self.work = Work::Stop;
     }
 
-    /// From now on it reads these keys, and then is done.
+    /// From now on it reads these keys, then is done.
     pub fn read_back(&mut self, keys: Vec<String>) {
         self.work = Work::ReadBack(keys);
     }
 
-    /// From now on it deletes these keys, and then is done.
+    /// From now on it deletes these keys, then is done.
     pub fn delete(&mut self, keys: Vec<String>) {
         self.work = Work::Delete(keys);
     }
@@ -131,7 +131,7 @@ impl Session {
         self.go_on(world, history)
     }
 
-    /// It has its turn: begins what is due.
+    /// It has a turn: begins what is due.
     pub fn turn(
         &mut self,
         workload: &Workload,
@@ -177,7 +177,7 @@ impl Session {
         self.rows[row].asked = Some(asked);
     }
 
-    /// Takes in what ended, sends what there is to send, and arranges its next turn.
+    /// Takes in what ended, sends what is pending, and schedules its next turn.
     fn go_on(&mut self, world: &mut World, history: &mut History) -> Result<(), String> {
         let mut timeout_us = self.wires.pump(world);
         for (token, ended) in self.wires.take_ended() {

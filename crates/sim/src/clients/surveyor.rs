@@ -1,5 +1,5 @@
-//! The surveyor: keeps keys that nobody else touches, walks over nodes with SCAN, and in some simulations
-//! flushes nodes.
+//! The surveyor: keeps keys that no other client uses, scans nodes with SCAN, and in some simulations flushes
+//! nodes.
 
 use super::resp_stream::{Received, RespStream};
 use super::wires::{Ended, Wires};
@@ -16,16 +16,16 @@ use sidle_testbed::Random;
 use sidle_types::{HashedKey, MonotonicUs};
 use std::collections::BTreeSet;
 
-/// What a surveyor is like.
+/// A surveyor's settings.
 #[derive(Clone, Copy, Debug)]
 pub struct SurveyorSetup {
     /// How many keys it keeps.
     pub keys: u64,
-    /// How long it rests between two requests, at most.
+    /// The longest pause between two requests.
     pub think_us: u64,
-    /// So many of a thousand rounds flush a node instead of walking over it.
+    /// How many of a thousand rounds flush a node instead of scanning it.
     pub flushes_permille: u64,
-    /// How often it does so at most: every flush is a write to every key.
+    /// How many flushes at most: every flush is a write to every key.
     pub flushes: u64,
     /// How many nodes there are.
     pub nodes: usize,
@@ -34,16 +34,16 @@ pub struct SurveyorSetup {
 /// How long it waits for a key to be set.
 const TIMEOUT_US: u64 = 5_000_000;
 
-/// What it does over its connection.
+/// The use of its connection.
 enum Round {
     Scanning { scan: Scan, found: BTreeSet<String> },
     Flushing(Flush),
 }
 
-/// A flush that was asked for: what it may remove, each with who had it then.
+/// A requested flush: the keys that it may remove, each with its holder then.
 struct Flush {
     call_us: u64,
-    /// Registers, with what is recorded of each unless more becomes known.
+    /// Registers, each with its record unless more becomes known.
     records: Vec<Operation>,
     holders: Vec<Option<Holder>>,
     /// Keys with a time to live.
@@ -53,10 +53,9 @@ struct Flush {
 /// What a flush did to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
-    /// It removed the key at one instant between call and return: the node that was asked owned it all the
-    /// time.
+    /// It removed the key at one instant between call and return: the node asked owned it throughout.
     Removed,
-    /// Another node owned it all the time.
+    /// Another node owned it throughout.
     LeftAlone,
     /// Its owner changed, or nobody answered.
     Unknown,
@@ -73,14 +72,14 @@ pub struct Surveyor {
     setting: Option<String>,
     /// Whether a process died while it was set.
     is_in_doubt: bool,
-    /// Keys that are certainly there.
+    /// Keys that certainly exist.
     kept: BTreeSet<String>,
     line: Option<(RespStream, Round)>,
     next_us: u64,
     is_stopped: bool,
-    /// Keys that whole walks had to return.
+    /// Keys that whole scans had to return.
     pub judged: u64,
-    /// Flushes that were asked for.
+    /// Requested flushes.
     pub flushes: u64,
     /// How often a flush had each effect on a register.
     met: [u64; 3],
@@ -114,15 +113,14 @@ impl Surveyor {
         }
     }
 
-    /// How often flushes were met that certainly removed a register, certainly left it alone, or may have
-    /// done either.
+    /// How many flushes certainly removed a register, certainly left it alone, or may have done either.
     pub fn flushed_registers(&self) -> [(&'static str, u64); 3] {
         let names =
             ["flushed registers", "registers of others at a flush", "registers that a flush may have met"];
         std::array::from_fn(|effect| (names[effect], self.met[effect]))
     }
 
-    /// From now on it begins nothing.
+    /// Begins nothing from now on.
     pub fn stop(&mut self) {
         self.is_stopped = true;
     }
@@ -147,8 +145,8 @@ impl Surveyor {
         self.unset.clone().into_iter()
     }
 
-    /// A process died: keys at risk may be gone from now on, and so may what is being set; those in doubt may
-    /// go later, were they set.
+    /// A process died: keys at risk may be gone from now on, and so may the one being set; those in doubt may
+    /// go later, if they were set.
     pub fn lose(&mut self, at_risk: &[String], in_doubt: &[String]) {
         self.is_in_doubt = self.setting.is_some();
         at_risk.iter().for_each(|key| {
@@ -157,7 +155,7 @@ impl Surveyor {
         self.unset.retain(|key| !in_doubt.contains(key));
     }
 
-    /// It has its turn.
+    /// It has a turn.
     pub fn turn(&mut self, workload: &Workload, hosts: &[Host], world: &mut World) -> Result<(), String> {
         self.wires.tick(world);
         if self.next_us <= world.now_us && !self.is_stopped {
@@ -182,7 +180,7 @@ impl Surveyor {
     }
 
     fn begin(&mut self, workload: &Workload, hosts: &[Host], world: &mut World) {
-        // One flush in two is for a node that takes something in.
+        // Every second flush is for an importing node.
         let takes_in =
             |host: &Host| host.process.as_ref().is_some_and(|process| process.imports().next().is_some());
         let may_flush = self.flushes < self.setup.flushes && self.setting.is_none();
@@ -306,7 +304,7 @@ impl Surveyor {
         history: &mut History,
     ) {
         if return_us.is_none() {
-            // It may yet happen.
+            // It may still happen.
             self.unset.clear();
             self.kept.clear();
         }
@@ -358,7 +356,7 @@ impl Surveyor {
     }
 }
 
-/// Whether a node refused to flush, since it has a range without the data: then it flushed nothing.
+/// Whether a node refused to flush, because it owns a range without the data: then it flushed nothing.
 fn is_refusal(reply: &Value) -> bool {
     matches!(reply, Value::Error(why) if why.starts_with("CLUSTERDOWN "))
 }

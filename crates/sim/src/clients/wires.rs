@@ -20,7 +20,7 @@ pub enum Ended {
 
 struct Wire {
     stream: StreamId,
-    /// What arrived and the core has not consumed.
+    /// Received bytes that the core has not consumed.
     input: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ impl Wires {
         }
     }
 
-    /// What ended since it was asked last.
+    /// The operations that ended since the last call.
     pub fn take_ended(&mut self) -> Vec<(Token, Ended)> {
         std::mem::take(&mut self.ended)
     }
@@ -78,7 +78,7 @@ impl Wires {
         }
     }
 
-    /// Time has passed for the core, if it waits for that.
+    /// Lets time pass for the core, if it waits for that.
     pub fn tick(&mut self, world: &World) {
         let now = now(world);
         if self.core.poll_timeout().is_some_and(|at| at <= now) {
@@ -89,7 +89,7 @@ impl Wires {
         }
     }
 
-    /// Does what the core says, and sends what it has to send; when it wants to be ticked.
+    /// Executes the core's events, and sends its output; returns when the core wants a tick.
     pub fn pump(&mut self, world: &mut World) -> Option<u64> {
         while let Some(event) = self.core.poll_event() {
             match event {
@@ -118,7 +118,7 @@ impl Wires {
         self.core.poll_timeout().map(|at| at.0)
     }
 
-    /// One of its connections, if it has any: for breaking it.
+    /// One of its connections, if any: to be broken.
     pub fn any_stream(&self, world: &mut World) -> Option<StreamId> {
         let streams: Vec<StreamId> = self.connections.keys().copied().collect();
         if streams.is_empty() { None } else { Some(streams[world.random.index(streams.len())]) }

@@ -4,9 +4,9 @@ use sidle_node::NodeParts;
 use sidle_store::{CleanOutcome, Store};
 use std::sync::Arc;
 
-/// How much of the log one turn goes through.
+/// How many bytes of the log one turn handles.
 const STEP_BYTES: usize = 64 << 10;
-/// How long it rests between two steps, when there was something to clean and when there was not.
+/// The pause between two steps, with work to do and without.
 const BUSY_REST_US: u64 = 2_000;
 const IDLE_REST_US: u64 = 50_000;
 

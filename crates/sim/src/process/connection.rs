@@ -1,4 +1,4 @@
-//! A client's connection as the node has it, without a socket.
+//! A client's connection at the node, without a socket.
 
 use sidle_node::{ControlReply, ControlRequest, NodeShared, Now, Session, Then, Ticket, Worker};
 use sidle_resp::{Args, Limits, Parsed, RequestParser, RespVersion};
@@ -16,16 +16,16 @@ pub(super) enum Waits {
     Control,
 }
 
-/// What came of serving a connection.
+/// The outcome of serving a connection.
 #[derive(Debug)]
 pub(super) enum Came {
     /// Nothing: it waits, or its input is no whole request.
     Nothing,
     /// One request was run.
     Served,
-    /// The control thread has to be asked.
+    /// The control thread must be asked.
     Asks(ControlRequest),
-    /// It is to be closed.
+    /// It must be closed.
     Closes,
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Connection {
     input: Vec<u8>,
     pub(super) output: Vec<u8>,
     pub(super) waits: Waits,
-    /// Of another node's connection: its requests that have stepped aside, and since when.
+    /// On another node's connection: its requests that have stepped aside, and since when.
     asides: BTreeMap<Ticket, MonotonicUs>,
     /// Whether some of these were woken and have not run since.
     has_woken_asides: bool,
-    /// How many requests have begun to wait since it was asked, and how many of them aside.
+    /// How many requests have begun to wait since the last query, and how many of them aside.
     pub(super) began_to_wait: (u64, u64),
 }
 
@@ -78,12 +78,12 @@ impl Connection {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Whether there is anything that could be run.
+    /// Whether it has anything to run.
     pub(super) fn is_ready(&self) -> bool {
         self.has_woken_asides || matches!(self.waits, Waits::No) && !self.input.is_empty()
     }
 
-    /// Runs what has stepped aside and was woken, or the first request of the input, if it is whole.
+    /// Runs a woken request that has stepped aside, or the input's first request, if it is whole.
     pub(super) fn serve(&mut self, worker: &mut Worker, now: Now) -> Came {
         let came = match self.has_woken_asides {
             true => {
@@ -112,7 +112,7 @@ impl Connection {
         let served = worker.serve(now, &mut self.session, &mut self.parser, input, &mut self.output);
         self.input.drain(..served.consumed);
         if served.consumed == 0 {
-            // It will be cut anew.
+            // It will be split again.
             self.cutter.restart();
         }
         match served.then {
@@ -130,7 +130,7 @@ impl Connection {
         }
     }
 
-    /// The ticket was returned; if this connection waited for it, since when.
+    /// The ticket was returned; since when this connection waited for it, if it did.
     pub(super) fn wake(&mut self, ticket: Ticket) -> Option<MonotonicUs> {
         if let Some(since) = self.asides.remove(&ticket) {
             self.has_woken_asides = true;

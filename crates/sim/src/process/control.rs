@@ -1,4 +1,4 @@
-//! The control thread: the node's control, and the coordinator or the conversation with it.
+//! The control thread: the node's control, and the coordinator or the connection to it.
 
 use super::seat::Seat;
 use super::{HostSetup, Process, node_id};
@@ -15,14 +15,14 @@ use sidle_types::{MigrationId, MonotonicUs};
 use sidle_wire::{FrameReader, Message};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How long it waits before it tries to reach the coordinator again, at least and at most.
+/// The wait before it tries again to reach the coordinator, at least and at most.
 const RECONNECT_US: (u64, u64) = (50_000, 2_000_000);
-/// How long a message that comes twice takes to come again, at most.
+/// The longest delay of a doubled message's second arrival.
 const ECHO_US: u64 = 3_000_000;
 /// The machine that the coordinator runs on.
 const COORDINATOR: HostId = HostId(0);
 
-/// What a worker asks of the control thread.
+/// A worker's request to the control thread.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) stream: StreamId,
@@ -34,23 +34,22 @@ pub(super) struct Call {
 pub struct ControlThread {
     /// The real control.
     pub control: NodeControl,
-    /// The coordinator, where that is here.
+    /// The coordinator, if it is here.
     pub seat: Option<Seat>,
     disk: Option<Disk>,
     /// When it had a turn last.
     pub last_turn: MonotonicUs,
-    /// The disk writes until then, and the thread waits.
+    /// Until then the disk writes, and the thread waits.
     stalled_until_us: u64,
-    /// The conversation with the coordinator, where that is elsewhere.
+    /// The connection to the coordinator, if that is elsewhere.
     conversation: Option<(StreamId, FrameReader)>,
     is_open: bool,
     reconnect_at_us: u64,
-    /// Connections of other nodes that have not said what they are for, or are conversations with the
-    /// coordinator.
+    /// Connections of other nodes that have not announced their purpose, or go to the coordinator.
     guests: BTreeMap<StreamId, FrameReader>,
     pub(super) calls: VecDeque<Call>,
     pub(super) reports: VecDeque<(MigrationId, MoverReport)>,
-    /// Messages of the coordinator that come a second time, and when (M10).
+    /// Messages of the coordinator that arrive a second time, and when (M10).
     echoes: VecDeque<(u64, ToNode)>,
     replies: BTreeMap<u64, (StreamId, WorkerIndex)>,
     last_tag: u64,
@@ -93,12 +92,12 @@ impl ControlThread {
         })
     }
 
-    /// Whether it waits for the disk to write something.
+    /// Whether it waits for a write to the disk.
     pub fn is_writing(&self, world: &World) -> bool {
         world.now_us < self.stalled_until_us
     }
 
-    /// The connection to the coordinator, where that is elsewhere.
+    /// The connection to the coordinator, if that is elsewhere.
     pub fn conversation(&self) -> Option<StreamId> {
         self.conversation.as_ref().map(|(id, _)| *id)
     }
@@ -154,7 +153,7 @@ impl Process {
         }
     }
 
-    /// Opens a conversation with the coordinator, where there is none.
+    /// Connects to the coordinator, unless it is connected.
     fn reach_coordinator(&mut self, world: &mut World) {
         let control = &mut self.control;
         let is_due = control.reconnect_at_us <= world.now_us;
@@ -215,7 +214,7 @@ impl Process {
         }
     }
 
-    /// Another node says what its connection is for, or says something to the coordinator.
+    /// Another node announces its connection's purpose, or sends something to the coordinator.
     fn guest_says(&mut self, id: StreamId, bytes: &[u8], now: Now, world: &mut World) {
         let speaks = self.setup.speaks;
         let reader = self.control.guests.entry(id).or_insert_with(|| FrameReader::new().speaking(speaks));
@@ -248,7 +247,7 @@ impl Process {
             let mover = usize::from(MoverIndex::of(hello.scope.migration, self.movers.len()).0);
             self.movers[mover].handed_over.push_back((id, reader, hello));
             world.hand_over(id, Side::Acceptor, Actor::Thread(self.host, Thread::Mover(mover)));
-            // What has come for the control since is the mover's.
+            // Messages for the control since then are the mover's.
             let (its, rest): (Vec<_>, Vec<_>) =
                 self.mailbox(Thread::Control).drain(..).partition(|(of, _, _)| *of == id);
             self.mailbox(Thread::Control).extend(rest);
@@ -266,7 +265,7 @@ impl Process {
         }
     }
 
-    /// Whether the thread waits for the disk. If not, what it wrote is written.
+    /// Whether the thread waits for the disk. If not, its data is written.
     fn stands_still(&mut self, world: &mut World) -> bool {
         let control = &mut self.control;
         let Some(disk) = &control.disk else { return false };
@@ -281,7 +280,7 @@ impl Process {
         false
     }
 
-    /// Carries out everything that the machines want, unless the disk is slow.
+    /// Executes all of the machines' outputs, unless the disk is slow.
     fn control_carries_out(&mut self, now: Now, world: &mut World) {
         loop {
             if self.stands_still(world) {
@@ -295,7 +294,7 @@ impl Process {
                 match (&mut control.seat, &control.conversation) {
                     (Some(seat), _) => seat.handle(now.mono, message, None, world),
                     (None, Some((id, _))) if control.is_open => say(*id, Side::Opener, frame(message), world),
-                    // M10: it is said again once there is a conversation.
+                    // M10: it is repeated once there is a connection.
                     (None, _) => {}
                 }
             } else if let Some((message, over)) = control.seat.as_mut().and_then(|seat| seat.poll(world)) {
@@ -356,7 +355,7 @@ impl Process {
     }
 }
 
-/// M10: a conversation that cannot take more loses it; whoever needs it says it again.
+/// M10: a full connection drops it; the side that needs it repeats it.
 fn say(id: StreamId, from: Side, frame: Vec<u8>, world: &mut World) {
     if !world.network.is_full(id, from) {
         world.send(id, from, frame);

@@ -25,7 +25,7 @@ impl ForwardLinks {
         self.streams.iter().find(|(_, (other, _))| *other == link).map(|(&id, _)| id)
     }
 
-    /// Does what the worker wants. `me`: the worker's thread.
+    /// Executes the worker's requests. `me`: the worker's thread.
     pub(super) fn follow(&mut self, me: Actor, host: HostId, worker: &mut Worker, world: &mut World) {
         while let Some(event) = worker.poll_forward() {
             match event {
@@ -47,7 +47,7 @@ impl ForwardLinks {
                 }
             }
         }
-        // What found the connection full.
+        // Those that found the connection full.
         for (&id, &(link, _)) in &self.streams {
             send(id, link, worker, world);
         }
@@ -56,7 +56,7 @@ impl ForwardLinks {
         }
     }
 
-    /// Something came over one of them; returns whether it was one. `version`: what the cluster speaks.
+    /// Something has arrived over one of them; returns whether it was one. `version`: the cluster's.
     pub(super) fn hear(
         &mut self,
         id: StreamId,

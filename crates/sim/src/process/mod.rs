@@ -1,4 +1,4 @@
-//! A node's process: the real worker, mover and control objects, each with turns of its own.
+//! A node's process: the real worker, mover and control objects, each with its own turns.
 
 mod cleaner;
 mod connection;
@@ -36,14 +36,14 @@ use std::sync::Arc;
 use worker::Site;
 pub use worker::WorkerThread;
 
-/// How big the segments of a simulated node's log are: small, so that cleaning happens.
+/// The segment size of a simulated node's log: small, so that cleaning happens.
 const SEGMENT_BYTES: u32 = 64 << 10;
 /// How many movers a node has.
 pub const MOVERS: u16 = 2;
-/// Where the first machine's client port is; the others follow.
+/// The first machine's client port; the others follow.
 pub const FIRST_PORT: u16 = 7001;
 
-/// What a machine is and stays.
+/// A machine's permanent settings.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
     /// How many workers its node has.
@@ -52,21 +52,21 @@ pub struct HostSetup {
     pub memory_bytes: u64,
     /// Its clocks.
     pub clock: Clock,
-    /// What its program speaks at first. Whoever starts it again starts the program of this build.
+    /// The versions of its first program. A restart uses this build's program.
     pub speaks: Speaks,
-    /// The most bytes that bulk pulls may bring in a second.
+    /// The most bytes per second for bulk pulls.
     pub max_bytes_per_s: Option<u64>,
-    /// How large the pieces are that large records travel in.
+    /// The piece size for large records.
     pub piece_bytes: u32,
-    /// So many of a thousand messages of the coordinator come twice.
+    /// How many of a thousand messages of the coordinator arrive twice.
     pub echoes_permille: u64,
-    /// How often its workers look for expired keys.
+    /// The interval at which its workers check for expired keys.
     pub tick_us: u64,
-    /// What its threads have to bear, which decides how far bulk work is held back.
+    /// Its threads' load, which decides how much bulk work is held back.
     pub pressure: Pressure,
 }
 
-/// What the store of a node with so many workers is like, but for its size.
+/// The store's configuration for this many workers, except for its size.
 pub fn store_config(workers: u16) -> StoreConfig {
     StoreConfig {
         segment_bytes: SEGMENT_BYTES,
@@ -98,7 +98,7 @@ pub fn host_at(address: &HostPort) -> HostId {
     HostId(usize::from(address.port() - FIRST_PORT))
 }
 
-/// What arrived for a thread and was not looked at.
+/// Arrivals for a thread that it has not handled.
 pub(crate) type Mailbox = VecDeque<(StreamId, Side, Signal)>;
 
 /// A node's process, for one incarnation.
@@ -120,8 +120,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// A process of the machine's node, of this incarnation and with this number. `disk`: on the machine that
-    /// the coordinator runs on. An error when the disk lets it not start.
+    /// A process of the machine's node, of this incarnation and with this number. `disk`: on the
+    /// coordinator's machine. Fails if the disk does not let it start.
     pub fn start(
         host: HostId,
         setup: HostSetup,
@@ -161,7 +161,7 @@ impl Process {
         workers.chain(movers).chain([Thread::Control, Thread::Cleaner]).collect()
     }
 
-    /// Something arrived for a thread.
+    /// Something has arrived for a thread.
     pub fn deliver(&mut self, thread: Thread, id: StreamId, side: Side, signal: Signal, world: &mut World) {
         self.mailboxes.get_mut(&thread).expect("every thread has a mailbox").push_back((id, side, signal));
         world.wake(self.host, thread);
@@ -175,7 +175,7 @@ impl Process {
         }
     }
 
-    /// A thread has its turn.
+    /// A thread has a turn.
     pub fn turn(&mut self, thread: Thread, world: &mut World) {
         let now = self.now(world);
         match thread {
@@ -193,7 +193,7 @@ impl Process {
         }
     }
 
-    /// What the node takes in at present.
+    /// The node's present imports.
     pub fn imports(&self) -> impl Iterator<Item = &Arc<ImportView>> {
         self.workers[0].worker.ranges().imports()
     }
@@ -208,13 +208,13 @@ impl Process {
         self.workers[0].worker.ranges().map()
     }
 
-    /// Lets a worker do one thing; returns whether there may be more to do.
+    /// Lets a worker take one step; returns whether there may be more to do.
     fn step_worker(&mut self, index: usize, now: Now, world: &mut World) -> bool {
         let (worker, site, calls) = self.lend(index);
         worker.step(&site, calls, now, world)
     }
 
-    /// A worker, what its turn is lent, and where its calls of the control go.
+    /// A worker, what its turn borrows, and where its requests to the control go.
     fn lend(&mut self, index: usize) -> (&mut WorkerThread, Site<'_>, &mut VecDeque<Call>) {
         let site = Site {
             host: self.host,
@@ -226,7 +226,7 @@ impl Process {
         (&mut self.workers[index], site, &mut self.control.calls)
     }
 
-    /// Hands a connection over which another node forwards to a worker, with what was read of it already.
+    /// Passes a connection over which another node forwards to a worker, with the bytes already read from it.
     pub(super) fn take_forwarded(
         &mut self,
         id: StreamId,
@@ -241,7 +241,7 @@ impl Process {
         self.workers[index].connections.insert(id, connection);
         let thread = Thread::Worker(index);
         world.hand_over(id, Side::Acceptor, Actor::Thread(self.host, thread));
-        // What has come for the control since is the worker's.
+        // Messages for the control since then are the worker's.
         let (its, others): (Vec<_>, Vec<_>) =
             self.mailbox(Thread::Control).drain(..).partition(|(of, _, _)| *of == id);
         self.mailbox(Thread::Control).extend(others);

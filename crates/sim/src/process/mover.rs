@@ -1,4 +1,4 @@
-//! A migration thread: one frame, one command or one connection at a turn.
+//! A migration thread: one frame, one command or one connection per turn.
 
 use super::pressure::{self, Pressure};
 use super::{MOVERS, Process, host_of};
@@ -12,13 +12,13 @@ use sidle_wire::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a frame costs the mover.
+/// A frame's cost for the mover.
 const FRAME_CPU_US: u64 = 60;
 
 struct LinkState {
     side: Side,
     reader: FrameReader,
-    /// What it was opened for; `None` for those that other nodes opened.
+    /// Its purpose; `None` for those that other nodes opened.
     wanted: Option<(MigrationId, Lane)>,
     is_open: bool,
 }
@@ -26,9 +26,9 @@ struct LinkState {
 pub(crate) struct MoverThread {
     pub(crate) mover: Mover,
     links: BTreeMap<StreamId, LinkState>,
-    /// What the control thread said.
+    /// The control thread's commands.
     pub(super) commands: VecDeque<MoverCommand>,
-    /// Connections that the control thread handed over, with what was read of them.
+    /// Connections that the control thread passed on, with the bytes read from them.
     pub(super) handed_over: VecDeque<(StreamId, FrameReader, Hello)>,
     cpu_us: u64,
     next_load_us: u64,
@@ -46,7 +46,7 @@ impl MoverThread {
         }
     }
 
-    /// What is in hand, in words, each with how many of it there are.
+    /// What is in hand, in words, each with its count.
     pub(crate) fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let own = [
             ("connections", self.links.len()),
@@ -65,7 +65,7 @@ impl MoverThread {
 impl Process {
     pub(super) fn mover_turn(&mut self, index: usize, now: Now, world: &mut World) {
         let thread = Thread::Mover(index);
-        // What ends such a wait is a mover's turn, which has looked here first.
+        // A mover's turn ends such a wait, and has checked here first.
         if self.control.control.imports().any(|import| import.waits_for_turns()) {
             self.excused_at = now.mono;
         }
@@ -82,7 +82,7 @@ impl Process {
             self.message(index, id, Message::Hello(hello), now, world);
             self.read_frames(index, id, now, world);
         }
-        // What a connection brings waits in it until it is taken over.
+        // A connection's bytes wait in it until it is taken over.
         if self.movers[index].handed_over.is_empty()
             && let Some((id, side, signal)) = self.mailbox(thread).pop_front()
         {
@@ -96,7 +96,7 @@ impl Process {
             world.wake(self.host, thread);
         }
         if let Some(due) = self.movers[index].mover.poll_timeout(now.mono) {
-            // Never at once again: a machine that is due may wait for something else.
+            // Never immediately again: a machine that is due may wait for something else.
             let at_us = self.setup.clock.instant(due).max(world.now_us + 1);
             world.turn_at(Actor::Thread(self.host, thread), at_us);
         }
@@ -106,7 +106,7 @@ impl Process {
         }
     }
 
-    /// Tells the mover what its node has to bear.
+    /// Passes the node's load to the mover.
     fn load(&mut self, index: usize, now: Now, world: &World) {
         let mover = &mut self.movers[index];
         if world.now_us < mover.next_load_us {
@@ -144,7 +144,7 @@ impl Process {
                 });
                 mover.mover.connected(now.mono, migration, lane, Link(id.0));
             }
-            // A connection that breaks before it stood could not be made.
+            // A connection that breaks before it is open could not be opened.
             Signal::Refused | Signal::Closed if !link.is_open => {
                 let (migration, lane) = link.wanted.expect("only what was asked for is not open yet");
                 mover.links.remove(&id);
@@ -179,7 +179,7 @@ impl Process {
         }
     }
 
-    /// One frame. What it asks for is sent before what it brought is replayed; workers may run in between.
+    /// One frame. Its requests are sent before its records are replayed; workers may run in between.
     fn message(&mut self, index: usize, id: StreamId, message: Message<'_>, now: Now, world: &mut World) {
         if let Message::PriorityPullReply(reply) = &message
             && reply.piece.is_some()
@@ -202,7 +202,7 @@ impl Process {
         self.drain_mover(index, now, world);
     }
 
-    /// Takes everything that a mover has to say.
+    /// Takes all of a mover's outputs.
     fn drain_mover(&mut self, index: usize, now: Now, world: &mut World) {
         let (host, me) = (self.host, Actor::Thread(self.host, Thread::Mover(index)));
         let mover = &mut self.movers[index];
@@ -263,10 +263,10 @@ impl Process {
     }
 }
 
-/// How much is written into a connection at once.
+/// How many bytes are written to a connection at once.
 pub(crate) const OUTPUT_BYTES: usize = 128 << 10;
 
-/// Counts records that are larger than a piece and come whole, which they do in a version without pieces.
+/// Counts records larger than a piece that arrive whole, as in a version without pieces.
 fn meet_large(message: &Message<'_>, piece_bytes: usize, world: &mut World) {
     let (Message::PullReply(PullReply { scope, batch, .. })
     | Message::SampPullReply(SampPullReply { scope, batch, .. })

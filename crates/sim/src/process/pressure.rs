@@ -1,28 +1,28 @@
-//! What a machine's threads have to bear while something moves, as its movers are told.
+//! A machine's load on its threads during moves, as reported to its movers.
 
 use sidle_migration::Load;
 use sidle_testbed::Random;
 
-/// How often a mover is told.
+/// The interval between reports to a mover.
 pub(super) const EVERY_US: u64 = 2_000;
-/// How late the workers of a busy machine are.
+/// The lateness of a busy machine's workers.
 const LATE_US: u64 = 3_000;
-/// What the threads of a machine that serves use of its cores, in thousandths.
+/// The cores that a serving machine's threads use, in thousandths.
 const USED_PERMILLE: u64 = 1_900;
-/// What is left where there is room, and how much a mover has used before that is known.
+/// The spare cores if there are any, and how much a mover has used before that is known.
 const ROOM_PERMILLE: u64 = 6_000;
 const KNOWN_AFTER_US: u64 = 2_000;
 
-/// What a machine's threads have to bear while something moves.
+/// A machine's load on its threads during moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pressure {
-    /// Nothing that is worth telling.
+    /// No load worth a report.
     None,
     /// The workers are always late.
     Late,
-    /// They serve, and in time.
+    /// They serve, without delay.
     Serving,
-    /// They serve, and there are more cores than they use; it takes a while until that is known.
+    /// They serve, and there are spare cores; it takes a while until that is known.
     Room,
 }
 
@@ -36,7 +36,7 @@ impl Pressure {
         }
     }
 
-    /// What a mover that has used so much is told.
+    /// The report for a mover that has used this much.
     pub(super) fn load(self, now_us: u64, mover_cpu_us: u64) -> Option<Load> {
         let node_cpu_us = now_us / 1000 * USED_PERMILLE + mover_cpu_us;
         let serving = Load { worker_lag_us: 0, mover_cpu_us, node_cpu_us, spare_permille: 0 };

@@ -12,17 +12,17 @@ use sidle_cluster::{
 use sidle_types::{MonotonicUs, NodeId, Speaks};
 use std::collections::BTreeMap;
 
-/// The real coordinator with the conversations that it answers on.
+/// The real coordinator with its connections to the nodes.
 pub struct Seat {
     /// The coordinator.
     pub coordinator: Coordinator<Ledger>,
     own: NodeId,
-    /// Where each other node was last heard.
+    /// Each other node's last connection.
     pub(super) conversations: BTreeMap<NodeId, StreamId>,
 }
 
 impl Seat {
-    /// Founds a cluster, or goes on with the one on the disk.
+    /// Founds a cluster, or continues the one on the disk.
     pub(super) fn open(
         now: MonotonicUs,
         info: &NodeInfo,
@@ -35,7 +35,7 @@ impl Seat {
         Ok(Seat { coordinator, own: info.id, conversations: BTreeMap::new() })
     }
 
-    /// Takes in what a node said.
+    /// Takes in a node's message.
     pub(super) fn handle(
         &mut self,
         now: MonotonicUs,
@@ -53,8 +53,7 @@ impl Seat {
         let phase = |seat: &Seat| seat.coordinator.data().migration(cancelled?).and_then(Phase::of);
         let before = phase(self);
         self.coordinator.handle(now, CoordinatorInput::Message(message));
-        // It is over, or runs as before; it may also be that the coordinator could not write, or heard it
-        // before.
+        // It is over, or runs as before. Or the coordinator could not write, or had received it before.
         if let Some(before) =
             before.filter(|before| (phase(self) == Some(*before)) == (*before == Phase::Running))
         {
@@ -63,7 +62,7 @@ impl Seat {
         }
     }
 
-    /// A conversation has ended.
+    /// A connection has ended.
     pub(super) fn disconnected(&mut self, now: MonotonicUs, conversation: StreamId) {
         let found = self.conversations.iter().find(|(_, known)| **known == conversation);
         if let Some(node) = found.map(|(node, _)| *node) {
@@ -78,7 +77,7 @@ impl Seat {
         }
     }
 
-    /// What it says, with the conversation that it goes over; `None` for its own node.
+    /// Its next message and the connection for it; `None` for its own node.
     pub(super) fn poll(&mut self, world: &mut World) -> Option<(ToNode, Option<StreamId>)> {
         while let Some(event) = self.coordinator.poll_event() {
             if matches!(event, CoordinatorEvent::VersionRaised { .. }) {
@@ -93,7 +92,7 @@ impl Seat {
             if message.to == self.own {
                 return Some((message, None));
             }
-            // Without a conversation the message is lost, and said again.
+            // Without a connection the message is lost, and repeated.
             if let Some(&conversation) = self.conversations.get(&message.to) {
                 return Some((message, Some(conversation)));
             }

@@ -1,4 +1,4 @@
-//! A serving thread: one command of one connection at a turn.
+//! A serving thread: one command of one connection per turn.
 
 use super::connection::{Came, Connection};
 use super::forward::ForwardLinks;
@@ -9,18 +9,18 @@ use sidle_node::{ControlReply, NodeParts, Now, Worker, WorkerIndex, WorkerPort};
 use sidle_types::{MonotonicUs, ProtocolVersion};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many values with a deadline are looked at.
+/// How many values with a deadline are checked.
 const EXPIRE_SAMPLE: usize = 64;
 
-/// What a worker's turn is lent of its process.
+/// What a worker's turn borrows from its process.
 pub(super) struct Site<'p> {
     pub(super) host: HostId,
     pub(super) parts: &'p NodeParts,
-    /// How often it looks for expired keys.
+    /// The interval at which it checks for expired keys.
     pub(super) tick_us: u64,
-    /// Until when commands are excused for waiting long.
+    /// Until when long waits of commands are excused.
     pub(super) excused_at: MonotonicUs,
-    /// What the cluster speaks.
+    /// The cluster's version.
     pub(super) version: ProtocolVersion,
 }
 
@@ -48,8 +48,8 @@ impl WorkerThread {
         WorkerThread { worker, connections, links: ForwardLinks::default(), answers, next_tick_us: 0 }
     }
 
-    /// How many commands may wait here: one of each client and of each node that forwards, and those that
-    /// have stepped aside.
+    /// How many commands may wait here: one of each client and of each forwarding node, and those that have
+    /// stepped aside.
     pub fn may_wait(&self) -> usize {
         let aside = |connection: &Connection| connection.session.aside_tickets().count();
         self.connections.len() + self.connections.values().map(aside).sum::<usize>()
@@ -60,7 +60,7 @@ impl WorkerThread {
         self.links.streams()
     }
 
-    /// Turns the worker's loop once; the control learns that the range table changed.
+    /// Turns the worker's loop once; notifies the control of a changed range table.
     fn look_around(&mut self, site: &Site<'_>, now: Now, world: &mut World) {
         let changed = self.worker.turn();
         if changed {
@@ -82,14 +82,14 @@ impl WorkerThread {
         }
     }
 
-    /// Runs one command of one connection that has one; returns whether there was one, and what the control
-    /// is asked.
+    /// Runs one command of one connection that has one; returns whether there was one, and the requests to
+    /// the control.
     fn serve_one(&mut self, host: HostId, now: Now, world: &mut World) -> (bool, Option<Call>) {
         let mut held_back = 0;
         let mut ready: Vec<(&StreamId, &mut Connection)> = (self.connections.iter_mut())
             .filter(|(_, connection)| connection.is_ready())
             .filter(|(id, _)| {
-                // What cannot be sent is not run.
+                // A command whose answer cannot be sent is not run.
                 let is_full = world.network.is_full(**id, Side::Acceptor);
                 held_back += u64::from(is_full);
                 !is_full
@@ -126,7 +126,7 @@ impl WorkerThread {
         (false, None)
     }
 
-    /// It has its turn: what came, what is due, and one thing more.
+    /// It has a turn: arrivals, due work, and one more step.
     pub(super) fn turn(
         &mut self,
         mail: Mailbox,
@@ -169,7 +169,7 @@ impl WorkerThread {
         }
     }
 
-    /// Does one thing; returns whether there may be more to do. What the control is asked goes to `calls`.
+    /// Takes one step; returns whether there may be more to do. Requests to the control go to `calls`.
     pub(super) fn step(
         &mut self,
         site: &Site<'_>,
@@ -191,7 +191,7 @@ impl WorkerThread {
         self.links.follow(me, host, &mut self.worker, world);
         // Running a command may have taken a new table, too.
         self.look_around(site, now, world);
-        // What arrives gives a turn of its own, and what is not whole yet comes to nothing.
+        // An arrival gets its own turn, and an incomplete request does nothing.
         has_served && self.has_work()
     }
 
@@ -203,7 +203,7 @@ impl WorkerThread {
         Actor::Thread(host, self.thread())
     }
 
-    /// Whether there is something that could be run.
+    /// Whether there is anything to run.
     fn has_work(&self) -> bool {
         self.connections.values().any(Connection::is_ready)
     }

@@ -1,4 +1,4 @@
-//! An operation under way, and what its answer is for.
+//! An operation under way, and the purpose of its answer.
 
 use super::kind::Kind;
 use super::timed_operation::TimedOperation;
@@ -16,7 +16,7 @@ pub(super) enum Shape {
     All,
 }
 
-/// What an answer is for.
+/// An answer's purpose.
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
     /// One record for each key, and how the answer completes them.
@@ -25,7 +25,7 @@ pub(super) enum Purpose {
     Group(Operation),
     /// The record of a key with a time to live.
     Timed(Box<TimedOperation>),
-    /// Nothing but to be of the right kind.
+    /// Only to be of the right kind.
     Noise(Kind),
 }
 
@@ -41,7 +41,7 @@ pub enum Order {
 /// An operation without an answer yet.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// What to say to the node.
+    /// The request's words.
     pub words: Vec<String>,
     /// What it may do.
     pub class: Class,
@@ -59,7 +59,7 @@ impl Asked {
         }
     }
 
-    /// What its answer will tell of registers.
+    /// The registers' records that its answer completes.
     pub fn open_records(&self) -> &[Operation] {
         match &self.purpose {
             Purpose::Registers(records, _) => records,

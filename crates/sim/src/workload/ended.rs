@@ -1,4 +1,4 @@
-//! What the end of an operation adds to the history.
+//! The result of an operation, added to the history.
 
 use super::asked::{Asked, Purpose, Shape};
 use super::groups;
@@ -8,7 +8,7 @@ use sidle_client_core::Effect;
 use sidle_history::{Datum, Operation, Outcome};
 use sidle_resp::Value;
 
-/// What was recorded of a run.
+/// A run's records.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// Operations on registers.
@@ -17,9 +17,9 @@ pub struct History {
     pub timed: Vec<TimedOperation>,
     /// How many of these were on groups, and answered.
     pub groups: u64,
-    /// Operations that nobody judges, and were answered.
+    /// Answered operations that are not judged.
     pub noise: u64,
-    /// Errors that said that there is no room.
+    /// Errors for lack of memory.
     pub out_of_memory: u64,
 }
 
@@ -31,7 +31,7 @@ impl History {
 }
 
 impl Asked {
-    /// It ended: what is known now goes into the history. An answer that cannot be one is a fault.
+    /// It ended: what is known now is added to the history. An impossible answer is a fault.
     pub fn end(self, now_us: u64, ended: Ended, history: &mut History) -> Result<(), String> {
         match (self.purpose, ended) {
             (_, Ended::Failed(Effect::Done)) => {
@@ -76,7 +76,7 @@ impl Asked {
     }
 }
 
-/// An operation on a group ended; an answer that says nothing of it leaves no record.
+/// An operation on a group ended; an answer without information on it leaves no record.
 fn end_group(
     mut record: Operation,
     ended: Ended,
@@ -91,7 +91,7 @@ fn end_group(
             history.groups += 1;
             history.out_of_memory += u64::from(is_out_of_memory(&reply));
             if let Value::Error(_) = reply {
-                // What is refused had no effect.
+                // A refused operation had no effect.
                 record.outcome = if is_unknown(&reply) { Outcome::Unknown } else { Outcome::None };
             } else {
                 let said = groups::result(record.op, reply).map_err(|what| format!("{words:?}: {what}"))?;
@@ -105,12 +105,12 @@ fn end_group(
     Ok(())
 }
 
-/// A write that another node may have carried out, in whole or in part.
+/// A write that another node may have executed, in whole or in part.
 fn is_unknown(reply: &Value) -> bool {
     matches!(reply, Value::Error(text) if text.starts_with(sidle_node::UNKNOWN))
 }
 
-/// Another node could not be reached.
+/// Another node is unreachable.
 fn is_down(reply: &Value) -> bool {
     matches!(reply, Value::Error(text) if text.starts_with("CLUSTERDOWN "))
 }
@@ -119,7 +119,7 @@ fn is_out_of_memory(reply: &Value) -> bool {
     matches!(reply, Value::Error(text) if text.starts_with("OOM"))
 }
 
-/// The records with the answer that came now, or what cannot be an answer.
+/// The records with this answer, or why it is impossible.
 fn answered(
     mut records: Vec<Operation>,
     shape: Shape,
@@ -131,7 +131,7 @@ fn answered(
         return Ok(records);
     }
     if let Value::Error(_) = &reply {
-        // What is refused had no effect.
+        // A refused operation had no effect.
         records.iter_mut().for_each(|record| record.outcome = Outcome::None);
         return Ok(records);
     }

@@ -1,15 +1,14 @@
-//! Groups: keys that are only ever written together, and judged as one register.
+//! Groups: keys that are always written together, and judged as one register.
 //!
 //! An MSET gives all keys of a group one value, which is written once; a DEL removes all of them. The group
-//! is a register by the name of its first key, whichever key is looked at: an MGET that finds two values has
-//! seen half of an MSET, and so has one who reads the new value of a key and then the old one of another.
+//! is a register by the name of its first key, for accesses to any key. An MGET that finds two values has
+//! seen half of an MSET. So has a client that reads one key's new value and then another's old one.
 //!
 //! A flush takes the keys one by one, and so does the death of a node that some of them have not reached. An
-//! absent key therefore says nothing while another one has a value; all of them say that the register is
-//! empty.
+//! absent key therefore means nothing while another one has a value; only all of them mean an empty register.
 //!
-//! A command over keys of two nodes is one change at each of them. So each group has a slot of its own, which
-//! the operator moves as a whole ([`keep_whole`]).
+//! A command over keys of two nodes is one change at each of them. So each group has its own slot, which the
+//! operator moves as a whole ([`keep_whole`]).
 
 use super::asked::{Asked, Order, Purpose};
 use super::{Turn, Workload, registers};
@@ -19,14 +18,14 @@ use sidle_resp::Value;
 use sidle_testbed::Random;
 use sidle_types::{Position, Slot};
 
-/// So many of a thousand operations that are neither noise nor on keys with a time to live are on groups.
+/// How many of a thousand operations are on groups, of those neither noise nor on keys with a time to live.
 const GROUPS_PERMILLE: u64 = 200;
 /// The most groups.
 pub const MOST_GROUPS: u64 = 3;
 /// How many keys a group has.
 const KEYS: u64 = 4;
 
-/// Where to cut instead of at `cut`, so that no group is split: the beginning of its slot.
+/// Where to cut instead of at `cut`, so that no group is split: the start of its slot.
 pub fn keep_whole(cut: Position) -> Position {
     let mut slots = (0..MOST_GROUPS).map(|group| Slot::of_key(key(group, 0).as_bytes()));
     match slots.find(|slot| *slot == cut.slot()) {
@@ -54,7 +53,7 @@ fn keys_of(name: &str) -> impl Iterator<Item = String> + '_ {
     (0..KEYS).map(|number| format!("{}{number}", &name[..name.len() - 1]))
 }
 
-/// Whether the next operation is on a group; nothing is drawn where there is none.
+/// Whether the next operation is on a group; nothing is drawn without groups.
 pub(super) fn is_next(workload: &Workload, random: &mut Random) -> bool {
     workload.groups > 0 && random.permille(GROUPS_PERMILLE)
 }
@@ -91,7 +90,7 @@ pub(super) fn read_back(client: u64, name: &str, now_us: u64) -> Asked {
 /// A DEL of a group.
 pub(super) fn delete(client: u64, name: &str, now_us: u64) -> Asked {
     let words = std::iter::once("DEL".to_owned()).chain(keys_of(name)).collect();
-    // How many there were says nothing, as one absent key says nothing.
+    // The number of removed keys means nothing, as one absent key means nothing.
     asked(words, Class::Write, registers::record(client, Op::Flush, name.to_owned(), Datum::Null, now_us))
 }
 
@@ -99,7 +98,7 @@ fn asked(words: Vec<String>, class: Class, record: Operation) -> Asked {
     Asked { words, class, order: Order::Key(1), purpose: Purpose::Group(record) }
 }
 
-/// What the answer says of the group; nothing if it says nothing.
+/// The answer's information on the group; `None` if it has none.
 pub(super) fn result(op: Op, reply: Value) -> Result<Option<Datum>, String> {
     match (op, reply) {
         (Op::Set, Value::Simple(text)) => Ok(Some(Datum::Text(text))),

@@ -1,17 +1,16 @@
-//! The kinds of answers, for requests of which no more is known.
+//! The kinds of answers, for requests that are not judged further.
 
 use sidle_node::UNKNOWN;
 use sidle_resp::Value;
 
-/// What an answer has to be.
+/// What an answer must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Status,
     Integer,
     IntegerOrNull,
     Text,
-    /// A text of the coordinator's; or, from a node that has long been cut off from it, that there was no
-    /// answer.
+    /// A text of the coordinator; or, from a node long cut off from it, that there was no answer.
     Told,
     TextOrNull,
     StatusOrNull,
@@ -19,15 +18,15 @@ pub(super) enum Kind {
     Map,
     /// An error, always.
     Error,
-    /// A text or an integer, or an error that says that the value is no number.
+    /// A text or an integer, or an error that the value is no number.
     Number,
-    /// Whatever it is.
+    /// Anything.
     Any,
 }
 
 impl Kind {
-    /// Whether the answer is of this kind. There may always be no room, a slot may always be split, and what
-    /// another node or the coordinator was asked may always be unknown.
+    /// Whether the answer is of this kind. Always allowed: no memory, a split slot, and an unknown outcome at
+    /// another node or the coordinator.
     pub(super) fn check(self, reply: &Value) -> Result<(), String> {
         let fits = match (self, reply) {
             (Kind::Error, Value::Error(_)) | (Kind::Any, _) => true,

@@ -1,8 +1,7 @@
-//! What clients ask for: drawn operations, each with the records that its answer completes.
+//! Clients' requests: drawn operations, each with the records that its answer completes.
 //!
-//! There are four key spaces, so that each is judged by rules of its own: registers (`k`), groups of keys
-//! that make one register (`g`), keys with a time to live (`t`) and noise (`n`), of which only the kind of
-//! the answer is looked at.
+//! There are four key spaces, each with its own rules: registers (`k`), groups of keys that form one register
+//! (`g`), keys with a time to live (`t`) and noise (`n`), for which only the kind of the answer is checked.
 
 mod asked;
 mod ended;
@@ -20,10 +19,10 @@ pub use timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
 use sidle_testbed::Random;
 
-/// The hash tag whose slot ranges are split in.
+/// The hash tag of the slot that ranges are split in.
 pub const TAG: &str = "{tag}";
 
-/// What a workload is made of.
+/// The settings of a workload.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// How many registers there are. Half of them share the slot of [`TAG`].
@@ -32,32 +31,32 @@ pub struct Workload {
     pub groups: u64,
     /// How many keys with a time to live there are.
     pub timed_keys: u64,
-    /// How many keys there are that nobody judges.
+    /// How many keys there are that are not judged.
     pub noise_keys: u64,
-    /// So many of a thousand operations are on keys with a time to live.
+    /// How many of a thousand operations are on keys with a time to live.
     pub timed_permille: u64,
-    /// So many of a thousand operations are on keys that nobody judges, or on none.
+    /// How many of a thousand operations are on keys that are not judged, or on none.
     pub noise_permille: u64,
-    /// So many of a thousand operations are on the first few keys.
+    /// How many of a thousand operations are on the first few keys.
     pub hot_permille: u64,
-    /// So many of a thousand operations write.
+    /// How many of a thousand operations write.
     pub writes_permille: u64,
-    /// So many of a thousand operations are on several keys.
+    /// How many of a thousand operations are on several keys.
     pub multi_permille: u64,
-    /// So many of a thousand written values are large.
+    /// How many of a thousand written values are large.
     pub large_permille: u64,
-    /// How many bytes a large value has, at most.
+    /// The size of the largest value, in bytes.
     pub large_bytes: u64,
-    /// How much longer keys are than they need to be.
+    /// By how many bytes keys are lengthened.
     pub long_keys: usize,
-    /// How long a key may live, at most, in milliseconds.
+    /// A key's longest time to live, in milliseconds.
     pub life_ms: u64,
 }
 
 /// How many keys are hot.
 const HOT_KEYS: u64 = 3;
 
-/// What tells the draws of a client apart.
+/// Distinguishes the draws of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     /// The client.
@@ -113,7 +112,7 @@ impl Workload {
         }
     }
 
-    /// What reads a key or a group back, whatever its space.
+    /// The request that reads a key or a group back, in any space.
     pub fn read_back(client: u64, key: String, now_us: u64) -> Asked {
         match key.starts_with('t') {
             true => timed::read_back(client, key, now_us),
@@ -122,12 +121,12 @@ impl Workload {
         }
     }
 
-    /// All keys that nobody judges.
+    /// All keys that are not judged.
     pub fn all_noise_keys(&self) -> impl Iterator<Item = String> {
         (0..self.noise_keys).flat_map(|number| [format!("n{number}n"), format!("n{TAG}{number}n")])
     }
 
-    /// A DEL of a register, of a group, or of a key that nobody judges.
+    /// A DEL of a register, of a group, or of a key that is not judged.
     pub fn delete(client: u64, key: String, now_us: u64) -> Asked {
         match key.starts_with('n') {
             true => noise::delete(key),

@@ -1,5 +1,5 @@
-//! Noise: every command that a node knows but those that end it, on keys that nobody judges or on none. An
-//! answer has to come, and has to be of the right kind.
+//! Noise: every command of a node except those that end it, on keys that are not judged or on none. An answer
+//! must arrive, and must be of the right kind.
 
 use super::asked::{Asked, Order, Purpose};
 use super::kind::Kind;
@@ -7,7 +7,7 @@ use super::{TAG, Workload};
 use sidle_client_core::Class;
 use sidle_testbed::Random;
 
-/// A request: its words, with `K` for a key, `M` for one of the slot that many share, `I` for a number and
+/// A request: its words, with `K` for a key, `M` for one in the slot that many share, `I` for a number and
 /// `V` for a value.
 type Template = (&'static str, Class, Kind);
 
@@ -134,7 +134,7 @@ const KEYLESS: &[Template] = &[
     ("GET", Write, Kind::Error),
 ];
 
-/// Some command whose effect nobody judges.
+/// A command whose effect is not judged.
 pub(super) fn draw(workload: &Workload, random: &mut Random) -> Asked {
     let is_keyed = !random.one_in(3);
     let table = if is_keyed { KEYED } else { KEYLESS };
@@ -158,7 +158,7 @@ fn fill_in(workload: &Workload, word: &str, random: &mut Random) -> String {
     }
 }
 
-/// A DEL that makes room.
+/// A DEL that frees memory.
 pub(super) fn delete(key: String) -> Asked {
     let purpose = Purpose::Noise(Kind::Integer);
     Asked { words: vec!["DEL".to_owned(), key], class: Write, order: Order::Key(1), purpose }

@@ -1,4 +1,4 @@
-//! Registers: keys without an end, written with values that are written once, and judged key by key.
+//! Registers: keys that never expire, written with unique values, and judged key by key.
 
 use super::asked::{Asked, Order, Purpose, Shape};
 use super::{Turn, Workload};
@@ -6,7 +6,7 @@ use sidle_client_core::Class;
 use sidle_history::{Datum, Op, Operation};
 use sidle_testbed::Random;
 
-/// How short a large value is at least.
+/// The smallest size of a large value.
 const LARGE_BYTES: u64 = 4_000;
 /// The most keys of one operation.
 const MULTI_KEYS: u64 = 5;
@@ -81,7 +81,7 @@ fn value(workload: &Workload, random: &mut Random, is_number: bool, turn: Turn, 
 struct Value {
     /// Without its padding. Large values are set, not appended to each other.
     short: Datum,
-    /// How many bytes make it large.
+    /// The bytes that make it large.
     padding: usize,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn read_back(client: u64, key: String, now_us: u64) -> Asked {
     one("GET", Class::Get, record(client, Op::Get, key, Datum::Null, now_us))
 }
 
-/// A DEL that makes room.
+/// A DEL that frees memory.
 pub(super) fn delete(client: u64, key: String, now_us: u64) -> Asked {
     one("DEL", Class::Write, record(client, Op::Del, key, Datum::Null, now_us))
 }

@@ -1,4 +1,4 @@
-//! Keys with a time to live: which operations are drawn.
+//! Keys with a time to live: the draws of operations.
 
 use super::asked::{Asked, Order, Purpose};
 use super::timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When, words};
@@ -64,7 +64,7 @@ fn draw_change(workload: &Workload, random: &mut Random, turn: Turn) -> TimedOp 
     }
 }
 
-/// Mostly soon, now and then later than the simulation lasts, and now and then in the past.
+/// Mostly soon, sometimes later than the simulation lasts, and sometimes in the past.
 fn draw_end(workload: &Workload, random: &mut Random, now_us: u64) -> NewEnd {
     let life_ms = random.magnitude(1, workload.life_ms.max(1));
     let now_ms = WALL_START_MS + now_us / 1000;

@@ -2,14 +2,14 @@
 
 use sidle_history::{Datum, Outcome};
 
-/// What becomes of a key's end.
+/// The effect on a key's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewEnd {
     /// It has none afterwards.
     Never,
     /// It stays as it was.
     AsBefore,
-    /// So many milliseconds from now on.
+    /// This many milliseconds from now on.
     In(u64),
     /// At this time of the wall clock, in milliseconds.
     At(u64),
@@ -35,7 +35,7 @@ pub enum Condition {
     Endless,
     /// Those with one (XX).
     Ending,
-    /// Those that it makes last longer (GT); a key without an end lasts longer than all.
+    /// Those that it makes last longer (GT); a key without an end lasts longest.
     Later,
     /// Those that it makes last shorter (LT).
     Earlier,
@@ -56,7 +56,7 @@ pub enum TimedOp {
     Set {
         /// The value.
         value: String,
-        /// What becomes of the end.
+        /// The effect on the end.
         end: NewEnd,
         /// Which keys it writes to.
         when: When,
@@ -93,7 +93,7 @@ pub struct TimedOperation {
     pub result: Datum,
     /// When it was called.
     pub call_us: u64,
-    /// When the answer came; `None` when none did.
+    /// When the answer arrived; `None` if none did.
     pub return_us: Option<u64>,
     /// What is known about its effect.
     pub outcome: Outcome,
@@ -108,10 +108,10 @@ impl TimedOperation {
 }
 
 impl TimedOperation {
-    /// A line of a history file; the operation stands there as the request that it was.
+    /// A line of a history file; it contains the operation as its request.
     pub fn line(&self) -> String {
         let TimedOperation { client, key, op, call_us, .. } = self;
-        // Neither keys nor requests hold anything that JSON writes otherwise.
+        // Neither keys nor requests contain anything that JSON escapes.
         let quoted = |text: &str| format!("{text:?}");
         let mut words = words(op, key);
         let arg = match words.split_off(2).join(" ").as_str() {

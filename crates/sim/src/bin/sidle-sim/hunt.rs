@@ -10,7 +10,7 @@ use std::time::Instant;
 /// Puts each known fault back in turn, and fails unless each is found within its number of seeds from `first`
 /// on.
 pub(crate) fn hunt(first: u64, threads: usize) -> ExitCode {
-    // Assertions that fail are what is hoped for here.
+    // Failed assertions are the goal here.
     std::panic::set_hook(Box::new(|_| {}));
     let mut missed = 0;
     for &fault in Fault::ALL {

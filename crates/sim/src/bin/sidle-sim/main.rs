@@ -1,6 +1,6 @@
 //! Simulates whole clusters, a seed at a time.
 
-// A program at the edge: it measures how fast it is.
+// I/O edge: it measures its own speed.
 #![allow(clippy::disallowed_methods)]
 
 mod hunt;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use totals::Totals;
 
-// A tenth of a simulation is allocation.
+// A tenth of a simulation's time is allocation.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -78,7 +78,7 @@ fn bug(name: &str) -> Result<Fault, String> {
 impl Arguments {
     fn first_seed(&self) -> u64 {
         match self.fresh {
-            // Seconds: two runs within one begin alike, and nobody minds.
+            // Seconds: two runs within one begin alike, which does no harm.
             true => SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs()),
             false => self.seed,
         }
@@ -90,7 +90,7 @@ impl Arguments {
 
     fn threads(&self) -> usize {
         match self.threads {
-            // Two stories at once could not be read.
+            // Two interleaved stories would be unreadable.
             _ if self.trace => 1,
             Some(threads) => threads.get(),
             None => side_by_side::processors(),

@@ -1,4 +1,4 @@
-//! Simulations on several threads, each whole on one; what comes of them is heard in the order of the seeds.
+//! Simulations on several threads, each whole on one; results are delivered in the order of the seeds.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, RangeInclusive};
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// How many threads there are processors for.
+/// The number of threads for this machine's processors.
 pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs `run` for one seed after the other on so many threads, as long as `goes_on` says so before each, and
-/// gives what comes of it to `hear` in the order of the seeds, until it breaks.
+/// Runs `run` for one seed after the other on this many threads while `goes_on` allows it. Passes the results
+/// to `hear` in the order of the seeds, until it breaks.
 pub(crate) fn each<R: Send>(
     threads: usize,
     seeds: RangeInclusive<u64>,
@@ -20,7 +20,7 @@ pub(crate) fn each<R: Send>(
     run: impl Fn(u64) -> R + Sync,
     mut hear: impl FnMut(u64, R) -> ControlFlow<()>,
 ) {
-    // In steps from the first, so that the last seed of all can be among them.
+    // Strided from the first, so that the range can include the last possible seed.
     let (first, last) = seeds.into_inner();
     let steps = AtomicU64::new(0);
     let next = || {
@@ -32,7 +32,7 @@ pub(crate) fn each<R: Send>(
         for results in vec![results; threads] {
             scope.spawn(|| {
                 let results = results;
-                // Nobody listens any more after a break.
+                // After a break nobody receives any more.
                 while let Some(seed) = next()
                     && results.send((seed, run(seed))).is_ok()
                 {}

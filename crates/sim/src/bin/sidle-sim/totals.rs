@@ -1,10 +1,10 @@
-//! What all seeds came to.
+//! The totals over all seeds.
 
 use sidle_sim::Summary;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What all seeds came to.
+/// The totals over all seeds.
 #[derive(Default)]
 pub(crate) struct Totals {
     /// How many were run.
@@ -17,14 +17,14 @@ pub(crate) struct Totals {
     troubles: u64,
     deaths: u64,
     undecided: usize,
-    /// How long simulations of so many nodes took, and how long they lasted on their own clocks.
+    /// How long simulations with each number of nodes took, and how long they lasted on their own clocks.
     by_nodes: BTreeMap<usize, (Duration, u64)>,
     /// How often each thing was met, and in how many seeds.
     met: BTreeMap<&'static str, (u64, u64)>,
 }
 
 impl Totals {
-    /// Adds a run, which took so long.
+    /// Adds a run and the time that it took.
     pub(crate) fn add(&mut self, summary: &Summary, took: Duration) {
         let (all, simulated_us) = self.by_nodes.entry(summary.nodes).or_default();
         *all += took;
@@ -47,13 +47,13 @@ impl Totals {
         self.met.iter().for_each(|(what, (sum, seeds))| println!("{what}: {sum} in {seeds} seeds"));
     }
 
-    /// Prints the sums. `took`: all of them, on so many threads side by side.
+    /// Prints the sums. `took`: the time for all of them, on this many parallel threads.
     pub(crate) fn print(&self, took: Duration, threads: usize) {
         let seconds = took.as_secs_f64();
         let all_threads: Duration = self.by_nodes.values().map(|(took, _)| *took).sum();
         for (nodes, (took, simulated_us)) in &self.by_nodes {
             let speed = *simulated_us as f64 / 1e6 / took.as_secs_f64();
-            // As if these had had all threads to themselves.
+            // As if these had used all threads alone.
             let together = speed * all_threads.as_secs_f64() / seconds;
             println!(
                 "{nodes} nodes: {speed:.0} simulated seconds a second on one thread, {together:.0} on {threads}"

@@ -1,12 +1,12 @@
-//! Keys with a time to live: each by itself behaves as one register whose value ends, by clocks that are a
-//! little off.
+//! Keys with a time to live: each key behaves as one register whose value ends, by slightly inaccurate
+//! clocks.
 //!
-//! The rule is linearizability with a model that knows of ends: a value may be seen only where some order of
-//! the operations leaves it in place and the read's machine may have shown a time up to its end; nothing may
-//! be seen only where some order has nothing there or the machine may have shown a time past the end. What is
-//! gone for certain and comes back all the same is a violation, whatever brought it back.
+//! The rule is linearizability with a model that knows of ends. A value may be seen only if some order of the
+//! operations leaves it in place and the read's machine may have shown a time up to its end. Nothing may be
+//! seen only if some order has nothing there or the machine may have shown a time past the end. A value that
+//! is certainly gone and reappears is a violation, whatever the cause.
 //!
-//! What is not claimed: that two machines agree within [`WALL_OFF_MS`] of an end.
+//! It does not claim that two machines agree within [`WALL_OFF_MS`] of an end.
 
 mod model;
 mod search;
@@ -17,12 +17,11 @@ use crate::workload::TimedOperation;
 use search::{Found, search};
 use std::collections::BTreeMap;
 
-/// How many configurations of one key are looked at before the judge gives up on it.
+/// How many configurations of one key are tried before the judge gives up on it.
 const CONFIGURATIONS: usize = 30_000;
-/// What a machine's wall clock may differ by from the simulation's time, with what whole milliseconds cut
-/// off.
+/// How far a machine's wall clock may be from the simulation's time, with the rounding to whole milliseconds.
 const TOLERANCE_MS: u64 = WALL_OFF_MS + 1;
-/// How much of a story is told: the last operations before it breaks.
+/// How many of a story's last operations before its break are shown.
 const TOLD: usize = 60;
 
 /// Judges the keys with a time to live. Returns how many were too hard to decide.
@@ -46,7 +45,7 @@ pub fn check_deadlines(history: &[TimedOperation]) -> Result<usize, Violation> {
     Ok(undecided)
 }
 
-/// The last operations on a key before one that cannot be.
+/// The last operations on a key before an impossible one.
 fn told(operations: &[&TimedOperation], at: &TimedOperation) -> String {
     let until_us = at.return_us.unwrap_or(at.call_us);
     let mut story: Vec<&TimedOperation> = operations.to_vec();

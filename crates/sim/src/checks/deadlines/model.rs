@@ -1,11 +1,11 @@
-//! What an operation answers, and what it leaves behind, by a clock that is known up to a tolerance.
+//! An operation's answer and result, by a clock that is known up to a tolerance.
 
 use super::TOLERANCE_MS;
 use crate::clock::WALL_START_MS;
 use crate::workload::{Condition, NewEnd, TimedOp, TimedOperation, When};
 use sidle_history::{Datum, Outcome};
 
-/// Instants of the wall clock that something lies within, in milliseconds.
+/// A span of wall-clock instants, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Span {
     low: u64,
@@ -13,7 +13,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// What a machine's clock may have shown at the instant at which the operation took effect.
+    /// What the machine's clock may have shown when the operation took effect.
     fn of(operation: &TimedOperation) -> Span {
         let shown = |us: u64| WALL_START_MS + us / 1000;
         let high = operation.return_us.map_or(u64::MAX, |us| shown(us) + TOLERANCE_MS);
@@ -25,7 +25,7 @@ impl Span {
     }
 }
 
-/// A key that has a value: by the number of the operation that wrote it, and when it ends.
+/// A key with a value: the number of the operation that wrote it, and when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Present {
     pub(super) writer: u32,
@@ -42,10 +42,10 @@ impl Present {
     }
 }
 
-/// A key: what it has, if anything.
+/// A key's value, if any.
 pub(super) type State = Option<Present>;
 
-/// An operation of a key, ready to be applied.
+/// An operation on a key, ready to be applied.
 pub(super) struct Action<'h> {
     pub(super) operation: &'h TimedOperation,
     number: u32,
@@ -60,7 +60,7 @@ impl<'h> Action<'h> {
         Action { operation, number: number as u32, now: Span::of(operation), all }
     }
 
-    /// Whether it leaves everything as it is.
+    /// Whether it changes nothing.
     pub(super) fn is_read(&self) -> bool {
         matches!(
             self.operation.op,
@@ -72,13 +72,13 @@ impl<'h> Action<'h> {
         )
     }
 
-    /// Whether it may remove the key at any time or never, and nothing else is known of it.
+    /// Whether it may remove the key at any time or never, with no other effect.
     pub(super) fn is_lost_removal(&self) -> bool {
         self.operation.outcome != Outcome::Ok
             && matches!(self.operation.op, TimedOp::Del | TimedOp::GetDel | TimedOp::Clear { .. })
     }
 
-    /// The states that may follow, given what it answered.
+    /// The states that may follow, given its answer.
     pub(super) fn apply(&self, state: State, next: &mut Vec<State>) {
         match state {
             None => self.see(state, None, next),
@@ -93,7 +93,7 @@ impl<'h> Action<'h> {
         }
     }
 
-    /// The machine takes the key for this; in `state` it may still have a value that is over.
+    /// The machine takes the key for `seen`; in `state` it may still have an expired value.
     fn see(&self, state: State, seen: State, next: &mut Vec<State>) {
         let is_there = i64::from(seen.is_some());
         let mut step = |answers: bool, then: State| {
@@ -188,7 +188,7 @@ impl<'h> Action<'h> {
         }
     }
 
-    /// Whether the end, or what is left until then, may be what was answered.
+    /// Whether the end, or the time left until then, may be the answer.
     fn answers_end(&self, seen: State, is_left: bool) -> bool {
         if self.operation.outcome != Outcome::Ok {
             return true;
@@ -209,7 +209,7 @@ impl<'h> Action<'h> {
     }
 }
 
-/// Whether a new end may be taken under this condition, and whether it may be refused.
+/// Whether a new end may be accepted under this condition, and whether it may be refused.
 fn allows(condition: Condition, old: Option<Span>, new: Option<Span>) -> (bool, bool) {
     let certainly = |holds: bool| (holds, !holds);
     match (condition, old, new) {

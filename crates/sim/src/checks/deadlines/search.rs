@@ -1,24 +1,24 @@
-//! The search for an order: operations take effect no earlier than they have to, which is when one of them
-//! returns (Lowe, "Testing for linearizability").
+//! The search for an order: operations take effect as late as possible, which is when one of them returns
+//! (Lowe, "Testing for linearizability").
 //!
-//! A configuration is a state with the operations under way that have taken effect in it. Two rules keep them
-//! few:
-//! - a read that fits the state takes effect at once, since it changes nothing for the others;
-//! - of two configurations with the same state and the same operations that will return, the one that has
-//!   made use of fewer of unknown fate stands for both, since those need never take effect.
+//! A configuration is a state with the operations under way that have taken effect in it. Two rules keep the
+//! configurations few:
+//! - a read that fits the state takes effect at once, since it does not affect the others;
+//! - of two configurations with the same state and the same operations that will return, the one with fewer
+//!   of unknown fate represents both, since those need never take effect.
 
 use super::model::{Action, State};
 use crate::workload::TimedOperation;
 use sidle_history::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a search found.
+/// A search's result.
 pub(super) enum Found<'h> {
     /// Some order explains every operation.
     Order,
     /// Too many possible orders; nothing is claimed.
     GaveUp,
-    /// No order explains this operation; what the key might have been, in words.
+    /// No order explains this operation; the possible states of the key, in words.
     Stuck { at: &'h TimedOperation, states: String },
 }
 
@@ -35,7 +35,7 @@ struct Configurations {
 }
 
 impl Configurations {
-    /// Takes it in unless another stands for it.
+    /// Adds it unless another represents it.
     fn insert(&mut self, place: Place, used: Numbers) -> bool {
         let sets = self.places.entry(place).or_default();
         if sets.iter().any(|fewer| is_subset(fewer, &used)) {
@@ -46,7 +46,7 @@ impl Configurations {
         true
     }
 
-    /// Takes out what has taken effect in every configuration: it need not be kept in mind.
+    /// Removes operations that have taken effect in every configuration: they need not be kept.
     fn take_common(&mut self) -> Numbers {
         let mut sets = self.places.values().flatten();
         let mut common = sets.next().cloned().unwrap_or_default();
@@ -76,7 +76,7 @@ struct Search<'h> {
     actions: Vec<Action<'h>>,
     /// Operations that were called and have not returned; those of unknown fate for ever.
     under_way: BTreeSet<u32>,
-    /// How many configurations may still be looked at.
+    /// How many configurations may still be tried.
     left: usize,
 }
 
@@ -84,7 +84,7 @@ struct Search<'h> {
 pub(super) fn search<'h>(operations: &'h [&'h TimedOperation], limit: usize) -> Found<'h> {
     let actions: Vec<Action<'h>> =
         (0..operations.len()).map(|number| Action::new(operations, number)).collect();
-    // At one instant everything is called before anything returns.
+    // Within one instant all calls precede all returns.
     let mut events: Vec<(u64, bool, u32)> = Vec::new();
     for (action, number) in actions.iter().zip(0..) {
         let operation = action.operation;
@@ -152,7 +152,7 @@ impl Search<'_> {
                     continue;
                 }
                 if action.is_lost_removal() && std::mem::replace(&mut is_removal_tried, true) {
-                    // One of those that differ in nothing is as good as another.
+                    // Of identical ones any will do.
                     continue;
                 }
                 states.clear();
@@ -160,7 +160,7 @@ impl Search<'_> {
                 for &then in &states {
                     let (effective, used) = match self.returns(other) {
                         true => (with(&effective, other), used.clone()),
-                        // What changes nothing need not have happened.
+                        // An operation without effect need not have happened.
                         false if then == state => continue,
                         false => (effective.clone(), with(&used, other)),
                     };
@@ -171,7 +171,7 @@ impl Search<'_> {
         Some(reached)
     }
 
-    /// Takes in a configuration, with every read that fits it.
+    /// Adds a configuration, with every read that fits it.
     fn visit(
         &self,
         (state, mut effective): Place,
