@@ -47,7 +47,7 @@ pub enum Copies {
 pub struct Rounds {
     /// When at most this many changes are left.
     pub few: u64,
-    /// After so many rounds at the latest: a range that changes faster than it is copied never has few left.
+    /// After this many rounds at most: a range that changes faster than it is copied never has few left.
     pub at_most: u32,
 }
 

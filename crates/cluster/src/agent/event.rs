@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// An input of a node agent.
 #[derive(Clone, Debug)]
 pub enum AgentInput {
-    /// A connection to the coordinator is open, anew or for the first time.
+    /// A connection to the coordinator is open, again or for the first time.
     Connected,
     /// A message of the coordinator has arrived.
     Message(ToNode),

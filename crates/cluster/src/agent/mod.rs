@@ -18,7 +18,7 @@
 //! # Ownership
 //! One thread, the node's control thread. Call [`NodeAgent::handle`] for every input, with
 //! [`AgentInput::Timer`] once [`NodeAgent::poll_timeout`] has passed. After each call drain
-//! [`NodeAgent::poll_event`], in order, and [`NodeAgent::poll_transmit`], then ask for the timeout anew.
+//! [`NodeAgent::poll_event`], in order, and [`NodeAgent::poll_transmit`], then ask for the timeout again.
 //! Without a connection to the coordinator the driver drops outgoing messages, and reports
 //! [`AgentInput::Connected`] once there is one.
 

@@ -100,7 +100,7 @@ impl<M: MetaStore> Coordinator<M> {
         self.out.send(&self.data.map, node, welcome);
     }
 
-    /// Forgets members that joined, own nothing, and are gone; one that returns joins anew.
+    /// Forgets members that joined, own nothing, and are gone; one that returns joins again.
     pub(super) fn forget_surplus(&mut self, now: MonotonicUs) {
         if self.members.by_id.values().filter(|member| member.suspected).count() <= MAX_IDLE_DOWN {
             return;

@@ -41,7 +41,7 @@
 //! One thread, the control thread of the process that runs the coordinator. Call [`Coordinator::handle`] for
 //! every message, and with [`CoordinatorInput::Timer`] once [`Coordinator::poll_timeout`] has passed. After
 //! each call drain [`Coordinator::poll_transmit`] and [`Coordinator::poll_event`], then ask for the timeout
-//! anew. The driver drops a message to a node without a connection: it is repeated.
+//! again. The driver drops a message to a node without a connection: it is repeated.
 
 mod attempt;
 mod event;
@@ -439,7 +439,7 @@ impl<M: MetaStore> Coordinator<M> {
         let next = self.steps().metadata_after(now, id, step);
         self.commit(now, next)?;
         if let Some(record) = self.data.unfinished().find(|record| record.id == id) {
-            // The reports so far belong to the state before; the next ones are asked for anew.
+            // The reports so far belong to the state before; the next ones are asked for again.
             let mut attempt = Attempt::new(now, record);
             attempt.is_withheld = is_withheld;
             if let Some(before) = self.attempts.remove(&id) {

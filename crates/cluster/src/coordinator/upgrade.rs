@@ -2,7 +2,7 @@
 //!
 //! Every member speaks the cluster's version. A node that does not is refused, and the version is raised only
 //! to one that all members speak, down members included. A member that returns with another program joins
-//! anew, and is checked then. So every receiver can read the cluster's version, whichever side has learnt of
+//! again, and is checked then. So every receiver can read the cluster's version, whichever side has learnt of
 //! a change first.
 
 use super::members::shown;

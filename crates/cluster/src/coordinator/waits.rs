@@ -2,7 +2,7 @@
 //! up.
 //!
 //! Nothing of this is stored: a node repeats an unanswered request. A repeated wait is the one that is kept
-//! or, after a restart of the coordinator, begins anew.
+//! or, after a restart of the coordinator, begins again.
 
 use crate::limits::{MAX_OPEN_WAITS, MAX_WAITS};
 use crate::{Metadata, MigrationRecord, RequestKey};

@@ -44,7 +44,7 @@ fn record(id: u64) -> MigrationRecord {
     }
 }
 
-/// The range in so many parts.
+/// The range in this many parts.
 fn parts(range: PositionRange, count: usize) -> Vec<PositionRange> {
     let width = (range.last().0 - range.first().0) / count as u64;
     let first = |index: usize| range.first().0 + width * index as u64;

@@ -15,7 +15,7 @@ fn just_committed(protocol: &str, seed: u64) -> World {
     world
 }
 
-/// The migration has ended, the range is the source's with everything in it, and can be moved.
+/// Asserts that the migration has ended, and the source owns the whole range and can move it.
 fn assert_given_back(world: &mut World, what: &str) {
     world.settle();
     let status = world.migration(1).unwrap();

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// How many messages each machine is sent for a seed.
 const MESSAGES: u64 = 100_000;
 const SEEDS: u64 = 2;
-/// How often the coordinator is opened anew, and how often its queues are looked at.
+/// How often the coordinator is reopened, and how often its queues are checked.
 const REOPEN_EVERY: u64 = 5_000;
 const LOOK_EVERY: u64 = 500;
 
@@ -152,7 +152,7 @@ impl Draw {
         }
     }
 
-    /// A message from a node. `data`: the true state, to match it now and then.
+    /// A message from a node. `data`: the true state, to match it sometimes.
     fn node_says(&mut self, data: &Metadata) -> ToCoordinator {
         let unfinished: Vec<&MigrationRecord> = data.unfinished().collect();
         let hit = (!unfinished.is_empty() && self.one_in(2))

@@ -122,7 +122,7 @@ fn an_older_copy_of_a_data_directory_is_told_what_to_set() {
     world.kill_node(2);
     let why = refused(join(&mut world, 2, 2, 2));
     assert!(why.contains("set 'starts' in its node.json to 4"), "{why}");
-    // At that number it starts once more.
+    // At that number it starts again.
     assert!(matches!(join(&mut world, 2, 5, 2), CoordinatorSays::Welcome { .. }));
 }
 

@@ -292,7 +292,7 @@ fn await_end(migration: u64, patience_us: u64) -> Request {
     Request::AwaitEnd { migration: MigrationId(migration), patience_us }
 }
 
-/// What a status says of the state of migration 1.
+/// The state of migration 1 in a status.
 fn state_in(reply: &Reply) -> &str {
     match reply {
         Reply::Status(report) => &report.migrations[0].state,

@@ -4,7 +4,7 @@
 //! of one) and carries all records in them at packing time. So deletions, flushes and keys of equal positions
 //! need no special cases. When the round is empty the next one is taken.
 //!
-//! M11: marks are taken before their records are packed, so a write that the packing missed is marked anew.
+//! M11: marks are taken before their records are packed, so a write that the packing missed is marked again.
 //! M10: a reply's ranges are kept until the next sequence number acknowledges it. Asked again, the source
 //! sends the same ranges, or the first of them, with their present records. If it sent others, a delayed
 //! reply could acknowledge ranges that never arrived.

@@ -425,8 +425,8 @@ fn is_settled(store: &Store, view: &ImportView, key: HashedKey<'_>) -> bool {
     view.has_arrived(key.position()) || !matches!(store.pin().get(key), Entry::Absent)
 }
 
-/// Whether the store has an entry for a key that the source has answered for; makes one where the source
-/// says that the key does not exist.
+/// Whether the store has an entry for a key that the source has answered for; creates a mark of absence if
+/// the source does not have the key.
 fn settle(store: &Store, head: &mut LogHead, key: HashedKey<'_>, is_absent: bool) -> bool {
     let slot = store.lock_slot(key.slot());
     let overwrites = fault!(AbsentAnswerOverwrites) && is_absent;

@@ -108,7 +108,7 @@ fn the_source_keeps_everything_until_done_is_committed() {
     });
 }
 
-/// M8: a worker that has not heard of the end may be answering a frozen read: until then nothing is released.
+/// M8: a worker unaware of the end may be answering a frozen read: until it knows, nothing is released.
 #[test]
 fn release_waits_for_every_worker() {
     for_every_protocol(|protocol| {

@@ -61,7 +61,7 @@ fn ends_well(mut pair: Pair) {
     assert!(!pair.has_pieces(), "nothing is kept of what came in pieces");
 }
 
-/// Nothing waits behind more than its budget and a piece, whoever requests a large record.
+/// Nothing waits behind more than its budget and a piece, whatever requests a large record.
 #[test]
 fn no_frame_is_much_larger_than_its_budget() {
     for_every_protocol(|protocol| {
@@ -325,7 +325,7 @@ fn pieces_that_do_not_fit_are_a_breach() {
     });
 }
 
-/// A migration of a version without pieces, which `moves` begins: in which replies the large record came.
+/// In which replies the large record came, in a migration without pieces that `moves` begins.
 fn moved_whole(setup: Setup, moves: impl Fn(&mut Pair)) -> Vec<Kind> {
     let mut pair = with_a_large_one(Setup { version: ProtocolVersion::PREVIOUS, ..setup });
     pair.net.record = Some(Vec::new());
