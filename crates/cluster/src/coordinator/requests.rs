@@ -40,7 +40,8 @@ impl<M: MetaStore> Coordinator<M> {
         if number < member.oldest_open && !request.only_looks() {
             return;
         }
-        let key = RequestKey { node: from, incarnation, number };
+        let start = self.data.start_of(from, incarnation).unwrap_or_default();
+        let key = RequestKey { node: from, incarnation, number, start };
         let reply = match request {
             Request::Status => Some(Reply::Status(Box::new(self.report(now)))),
             Request::Cancel { migration } => Some(self.cancel(now, migration)),
@@ -194,8 +195,9 @@ impl<M: MetaStore> Coordinator<M> {
     /// Answers the request that started the migration, if there is an answer by now.
     pub(super) fn answer_start(&mut self, id: MigrationId) {
         let Some(record) = self.data.migration(id) else { return };
-        let RequestKey { node, incarnation, number } = record.requested_by;
-        let asker_lives = incarnation_of(&self.data, node) == incarnation;
+        let RequestKey { node, incarnation, number, start } = record.requested_by;
+        let asker_lives = incarnation_of(&self.data, node) == incarnation
+            && self.data.start_of(node, incarnation).unwrap_or_default() == start;
         if let Some(reply) = start_reply(record, self.attempts.get(&id)).filter(|_| asker_lives) {
             self.out.send(&self.data.map, node, CoordinatorSays::Reply { number, reply });
         }

@@ -47,7 +47,12 @@ fn record(source: u8, target: u8) -> MigrationRecord {
         partitions: vec![PositionRange::ALL],
         state: MigrationState::Preparing,
         counters: MigrationCounters::default(),
-        requested_by: RequestKey { node: node_id(2), incarnation: Incarnation(1), number: 1 },
+        requested_by: RequestKey {
+            node: node_id(2),
+            incarnation: Incarnation(1),
+            number: 1,
+            start: StartNumber::default(),
+        },
         version: ProtocolVersion::CURRENT,
     }
 }

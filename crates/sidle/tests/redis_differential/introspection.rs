@@ -22,6 +22,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "client|no-touch",
     "client|setinfo",
     "sidle",
+    "sidle.bus",
     "sidle.forget",
     "sidle.frozen",
     "sidle.help",
