@@ -106,7 +106,7 @@ faults! {
         LastRoundBeforeFreeze, "last-round-before-freeze", USUAL;
         /// A piece is taken for the next one of what is in hand, though it is of another version (breaks
         /// M12).
-        PiecesOfTwoVersions, "pieces-of-two-versions", USUAL;
+        PiecesOfTwoVersions, "pieces-of-two-versions", Some(300);
     }
     "sidle-node": {
         /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's
@@ -121,7 +121,7 @@ faults! {
         TargetServesBeforeActivate, "target-serves-before-activate", Some(300);
         /// Active expiry at the target leaves nothing behind, and an older value without a deadline comes
         /// back (breaks M6).
-        ExpiryLeavesNoTombstone, "expiry-leaves-no-tombstone", Some(150);
+        ExpiryLeavesNoTombstone, "expiry-leaves-no-tombstone", Some(300);
         /// Active expiry removes records from a frozen range (breaks M2).
         FrozenSourceExpires, "frozen-source-expires", USUAL;
         /// A command that was woken runs twice: when it is woken, and when its connection is served again.
@@ -166,7 +166,7 @@ faults! {
         RequestExecutedTwice, "request-executed-twice", USUAL;
         /// The end of a migration is told once; when that is lost, both ends keep what they have for it for
         /// ever (breaks M10; leaks).
-        EndToldOnce, "end-told-once", USUAL;
+        EndToldOnce, "end-told-once", Some(150);
         /// A node goes back to an older map when one comes late, and so to what it no longer owns (breaks M1
         /// and the agent's invariant 1).
         OlderMapAdopted, "older-map-adopted", USUAL;
