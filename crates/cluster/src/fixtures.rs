@@ -1,8 +1,8 @@
 //! Small clusters for tests, whose nodes are numbered from 1.
 
 use crate::{
-    HostPort, Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo, RequestKey,
-    StartNumber, Tablet, TabletMap,
+    HostPort, Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo, RequestKey, Tablet,
+    TabletMap,
 };
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch,
@@ -51,12 +51,7 @@ pub fn running(id: u64, range: PositionRange, source: u8, target: u8, epoch: u64
         partitions: vec![range],
         state: MigrationState::Running,
         counters: MigrationCounters::default(),
-        requested_by: RequestKey {
-            node: node_id(source),
-            incarnation: Incarnation(1),
-            number: id,
-            start: StartNumber::default(),
-        },
+        requested_by: RequestKey { node: node_id(source), incarnation: Incarnation(1), number: id },
         version: ProtocolVersion::CURRENT,
     }
 }

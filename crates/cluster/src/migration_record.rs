@@ -1,8 +1,8 @@
 //! The stored record of one migration.
 
+use crate::Incarnation;
 use crate::bounds;
 use crate::limits::MAX_PARTITIONS;
-use crate::{Incarnation, StartNumber};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
@@ -87,19 +87,15 @@ pub struct MigrationCounters {
     pub elapsed_us: u64,
 }
 
-/// The request that asked for something: a node's process and a number that it uses once.
+/// The request that asked for something: a node's incarnation and a number that it uses once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestKey {
     /// The node that received the request.
     pub node: NodeId,
     /// Its incarnation at the time.
     pub incarnation: Incarnation,
-    /// The number, used once by that process.
+    /// The number, used once in that incarnation.
     pub number: u64,
-    /// Its process: a node that was forgotten may come back on an older copy of its data directory, and so in
-    /// an incarnation that it had. 0: not known.
-    #[serde(default, skip_serializing_if = "StartNumber::is_unknown")]
-    pub start: StartNumber,
 }
 
 /// One migration, as it is kept in the metadata and, while it runs, shown in the tablet map.

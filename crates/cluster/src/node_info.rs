@@ -19,7 +19,7 @@ impl std::fmt::Display for Incarnation {
 
 /// Tells apart two processes of a node with the same [`Incarnation`], as after an older copy of the data
 /// directory was put back: a number drawn at random at every start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StartNumber(pub u64);
 
@@ -27,11 +27,6 @@ impl StartNumber {
     /// The number made of these random bits, reduced to what may be sent.
     pub const fn from_bits(bits: u64) -> StartNumber {
         StartNumber(bits & MAX_NUMBER)
-    }
-
-    /// Whether it is 0: no process is known.
-    pub(crate) const fn is_unknown(&self) -> bool {
-        self.0 == 0
     }
 }
 

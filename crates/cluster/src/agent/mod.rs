@@ -9,6 +9,8 @@
 //!    migration, in whatever order the messages came.
 //! 4. A message for another incarnation of the node, or about a migration with one, is ignored (M9).
 //! 5. Every event about a migration comes once, however often its message arrives (M10).
+//! 6. A process that was not let in sends nothing but joins. Another process may be the member of its
+//!    incarnation, and the coordinator knows requests and heartbeats by node and incarnation.
 //!
 //! # Realises
 //! Migration steps 1, 2 and 9 at one node. An answer for the coordinator is kept, and sent as often as it is
@@ -115,7 +117,7 @@ impl<X, I> NodeAgent<X, I> {
             AgentInput::Connected => {
                 self.next_beat = now;
                 self.migrations.repeat();
-                self.requests.repeat(now, &mut self.out);
+                self.requests.send_anew();
             }
             AgentInput::Message(message) => self.message(now, message),
             AgentInput::Timer => {}
@@ -131,7 +133,10 @@ impl<X, I> NodeAgent<X, I> {
         if self.joined {
             self.migrations.report(now, &mut self.out);
         }
-        self.requests.repeat_late(now, &mut self.out);
+        self.requests.give_up_late(now, &mut self.out);
+        if self.joined || fault!(AsksBeforeItJoined) {
+            self.requests.send_due(now, &mut self.out);
+        }
         self.health.notice(now, self.heard_at, &mut self.out);
     }
 
@@ -244,6 +249,7 @@ impl<X, I> NodeAgent<X, I> {
             CoordinatorSays::JoinAgain => {
                 if std::mem::take(&mut self.joined) {
                     self.next_beat = now;
+                    self.requests.send_anew();
                 }
             }
             CoordinatorSays::Superseded => self.out.event(AgentEvent::Superseded),

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 struct OpenRequest {
     ticket: u64,
     request: Request,
-    sent_at: MonotonicUs,
+    /// `None`: to be sent as soon as the node is a member.
+    sent_at: Option<MonotonicUs>,
     deadline: MonotonicUs,
 }
 
@@ -26,7 +27,11 @@ impl OpenRequest {
 
     /// When it is repeated or given up.
     fn due(&self) -> MonotonicUs {
-        self.sent_at.plus_us(RETRY_US).min(self.deadline)
+        self.sent_at.map_or(self.deadline, |sent_at| sent_at.plus_us(RETRY_US).min(self.deadline))
+    }
+
+    fn is_to_be_sent(&self, now: MonotonicUs) -> bool {
+        self.sent_at.is_none_or(|sent_at| now >= sent_at.plus_us(RETRY_US))
     }
 }
 
@@ -44,8 +49,7 @@ impl Requests {
         }
         self.last_number += 1;
         let deadline = now.plus_us(REQUEST_DEADLINE_US);
-        self.open.insert(self.last_number, OpenRequest { ticket, request, sent_at: now, deadline });
-        self.send(now, self.last_number, out);
+        self.open.insert(self.last_number, OpenRequest { ticket, request, sent_at: None, deadline });
     }
 
     fn why_not_opened(&self, request: &Request) -> Option<Refusal> {
@@ -74,7 +78,7 @@ impl Requests {
     fn send(&mut self, now: MonotonicUs, number: u64, out: &mut Outbox) {
         let oldest_open = self.oldest_open();
         if let Some(open) = self.open.get_mut(&number) {
-            open.sent_at = now;
+            open.sent_at = Some(now);
             out.send(NodeSays::Request { number, oldest_open, request: open.request.clone() });
         }
     }
@@ -85,23 +89,23 @@ impl Requests {
         }
     }
 
-    /// Repeats requests after the retry interval, and gives them up after their deadline.
-    pub(super) fn repeat_late(&mut self, now: MonotonicUs, out: &mut Outbox) {
-        let late = self.open.iter().filter(|(_, open)| now >= open.due());
-        let late: Vec<(u64, MonotonicUs)> = late.map(|(&number, open)| (number, open.deadline)).collect();
-        for (number, deadline) in late {
-            if now >= deadline {
-                self.replied(number, Reply::Refused(Refusal::NoAnswer), out);
-            } else {
-                self.send(now, number, out);
-            }
-        }
+    /// Gives requests up after their deadline.
+    pub(super) fn give_up_late(&mut self, now: MonotonicUs, out: &mut Outbox) {
+        let late = self.open.iter().filter(|(_, open)| now >= open.deadline);
+        let late: Vec<u64> = late.map(|(&number, _)| number).collect();
+        late.into_iter().for_each(|number| self.replied(number, Reply::Refused(Refusal::NoAnswer), out));
     }
 
-    /// Repeats every request, as after a new connection.
-    pub(super) fn repeat(&mut self, now: MonotonicUs, out: &mut Outbox) {
-        let open: Vec<u64> = self.open.keys().copied().collect();
-        open.into_iter().for_each(|number| self.send(now, number, out));
+    /// Sends what was not sent yet, and repeats what was not answered within the retry interval.
+    pub(super) fn send_due(&mut self, now: MonotonicUs, out: &mut Outbox) {
+        let due = self.open.iter().filter(|(_, open)| open.is_to_be_sent(now));
+        let due: Vec<u64> = due.map(|(&number, _)| number).collect();
+        due.into_iter().for_each(|number| self.send(now, number, out));
+    }
+
+    /// Has every request sent anew, as over a new connection.
+    pub(super) fn send_anew(&mut self) {
+        self.open.values_mut().for_each(|open| open.sent_at = None);
     }
 
     /// When the next one is repeated or given up.

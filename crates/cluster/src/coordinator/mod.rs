@@ -411,7 +411,7 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// Answers the waits whose time is up, and those for migrations that are over.
     fn answer_waits(&mut self, now: MonotonicUs) {
-        for RequestKey { node, incarnation, number, .. } in self.waits.take_due(now, &self.data) {
+        for RequestKey { node, incarnation, number } in self.waits.take_due(now, &self.data) {
             let reply = Reply::Status(Box::new(self.report(now)));
             self.out.send_to_life(node, incarnation, CoordinatorSays::Reply { number, reply });
         }

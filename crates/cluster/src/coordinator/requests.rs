@@ -40,8 +40,7 @@ impl<M: MetaStore> Coordinator<M> {
         if number < member.oldest_open && !request.only_looks() {
             return;
         }
-        let start = self.data.start_of(from, incarnation).unwrap_or_default();
-        let key = RequestKey { node: from, incarnation, number, start };
+        let key = RequestKey { node: from, incarnation, number };
         let reply = match request {
             Request::Status => Some(Reply::Status(Box::new(self.report(now)))),
             Request::Cancel { migration } => Some(self.cancel(now, migration)),
@@ -195,9 +194,8 @@ impl<M: MetaStore> Coordinator<M> {
     /// Answers the request that started the migration, if there is an answer by now.
     pub(super) fn answer_start(&mut self, id: MigrationId) {
         let Some(record) = self.data.migration(id) else { return };
-        let RequestKey { node, incarnation, number, start } = record.requested_by;
-        let asker_lives = incarnation_of(&self.data, node) == incarnation
-            && self.data.start_of(node, incarnation).unwrap_or_default() == start;
+        let RequestKey { node, incarnation, number } = record.requested_by;
+        let asker_lives = incarnation_of(&self.data, node) == incarnation;
         if let Some(reply) = start_reply(record, self.attempts.get(&id)).filter(|_| asker_lives) {
             self.out.send(&self.data.map, node, CoordinatorSays::Reply { number, reply });
         }

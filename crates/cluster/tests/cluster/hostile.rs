@@ -236,7 +236,6 @@ impl Draw {
                 node: self.node(),
                 incarnation: Incarnation(1),
                 number: self.number(),
-                start: StartNumber::default(),
             },
             ..running(0, range, 1, 2, 0)
         }

@@ -47,12 +47,7 @@ fn record(source: u8, target: u8) -> MigrationRecord {
         partitions: vec![PositionRange::ALL],
         state: MigrationState::Preparing,
         counters: MigrationCounters::default(),
-        requested_by: RequestKey {
-            node: node_id(2),
-            incarnation: Incarnation(1),
-            number: 1,
-            start: StartNumber::default(),
-        },
+        requested_by: RequestKey { node: node_id(2), incarnation: Incarnation(1), number: 1 },
         version: ProtocolVersion::CURRENT,
     }
 }

@@ -1,7 +1,8 @@
 //! Tests of the tests: each known fault, when put back, fails the scenario written for it.
 
 use crate::world::{BAD, World, assert_defined, chunks, state_named};
-use sidle_cluster::{CommitFailure, Request};
+use sidle_cluster::{CommitFailure, NodeState, Refusal, Reply, Request};
+use sidle_testbed::fixtures::node_id;
 use sidle_types::{Fault, ProtocolVersion, Speaks};
 
 const RANGE: (u64, u64) = (4, 9);
@@ -13,6 +14,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::GivenBackThoughSent, the_target_of_a_source_that_has_frozen_is_silent),
     (Fault::SilenceCountsAsDeath, the_source_is_silent),
     (Fault::RequestExecutedTwice, requests_are_repeated),
+    (Fault::AsksBeforeItJoined, a_copy_that_was_not_let_in_is_asked),
     (Fault::EndToldOnce, the_end_is_not_heard),
     (Fault::OlderMapAdopted, maps_come_late),
     (Fault::RaisedBeforeAllSpeak, an_upgrade_is_asked_for_too_early),
@@ -86,6 +88,20 @@ fn requests_are_repeated() {
         assert!(state_named(&reply).is_some(), "seed {seed}: {reply:?}");
         ends_done(world);
     }
+}
+
+fn a_copy_that_was_not_let_in_is_asked() {
+    let mut world = World::new(36, 3);
+    let started = world.ask(3, World::start(chunks(RANGE.0, RANGE.1), 2));
+    assert!(state_named(&started).is_some(), "{started:?}");
+    world.settle();
+    world.kill_node(3);
+    world.start_copy_of_node(3);
+    // Its first request has the number of the member's first.
+    let reply = world.ask(3, World::start(chunks(0, 0), 2));
+    assert_eq!(reply, Reply::Refused(Refusal::NoAnswer));
+    assert!(world.node(3).refused.is_some(), "it is not a member");
+    assert!(world.status().nodes.iter().all(|node| (node.id == node_id(3)) == (node.state != NodeState::Up)));
 }
 
 fn the_end_is_not_heard() {

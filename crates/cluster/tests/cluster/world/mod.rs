@@ -171,6 +171,13 @@ impl World {
         self.drain();
     }
 
+    /// Starts another process of the node in its last incarnation.
+    pub(crate) fn start_copy_of_node(&mut self, number: u8) {
+        let now = self.now;
+        self.node(number).start_copy(now);
+        self.drain();
+    }
+
     /// Kills the node with its data. Messages from it may still arrive.
     pub(crate) fn kill_node(&mut self, number: u8) {
         self.node(number).kill();

@@ -4,7 +4,7 @@ use super::role::{Role, roles_of};
 use super::{AHEAD, CHUNKS, chunk_of, info, start_of};
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
-    Progress, Reply, Request, Survey, TabletMap, Target, TargetStage, ToCoordinator, ToNode,
+    Progress, Reply, Request, StartNumber, Survey, TabletMap, Target, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_testbed::TimeQueue;
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange, Speaks};
@@ -110,8 +110,17 @@ impl SimNode {
 
     pub(crate) fn start(&mut self, now: MonotonicUs) {
         self.incarnation += 1;
+        self.start_process(now, start_of(self.incarnation));
+    }
+
+    /// Starts another process in the last incarnation, as on an older copy of the data directory.
+    pub(crate) fn start_copy(&mut self, now: MonotonicUs) {
+        self.start_process(now, StartNumber(0xbad));
+    }
+
+    fn start_process(&mut self, now: MonotonicUs, start: StartNumber) {
         self.info.incarnation.0 = self.incarnation;
-        let mut agent = NodeAgent::new(now, self.info.clone(), start_of(self.incarnation), self.cluster);
+        let mut agent = NodeAgent::new(now, self.info.clone(), start, self.cluster);
         agent.set_speaks(self.speaks);
         self.agent = Some(agent);
         self.suspected.clear();
