@@ -125,12 +125,13 @@ const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
 /// with more, a store that wastes little is hardly ever short.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
 
-/// In every second seed pieces are small, and values larger than one are written.
+/// In every second seed pieces are small, and values larger than one are written: where no bound makes moves
+/// last, since under one a command would wait long for a large value of its partition.
 fn small_pieces(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
     let mut random = Random::new(seed ^ 0x91ec_e500_0000_0000);
     if random.one_in(2) {
         let bytes = random.magnitude(PIECE_BYTES.0, PIECE_BYTES.1);
-        if workload.large_permille == 0 {
+        if workload.large_permille == 0 && hosts.iter().all(|host| host.max_bytes_per_s.is_none()) {
             workload.large_permille = random.between(50, 500);
             workload.large_bytes = random.between(1_000, 60_000);
         }

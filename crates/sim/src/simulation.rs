@@ -87,6 +87,8 @@ impl Simulation {
         for number in (0..=sessions.len()).chain(first..first + others.len()) {
             world.turn_at(Actor::Client(number), 0);
         }
+        // A process that is replaced dies, too.
+        let coordinator_lives = plan.nemesis.deaths == 0 && plan.replacements.is_empty();
         let first_us = plan.replacements.iter().map(|(at_us, _)| *at_us);
         world.turn_at(Actor::Nemesis, first_us.chain([plan.nemesis.starts_us]).min().unwrap_or(0));
         Simulation {
@@ -100,7 +102,7 @@ impl Simulation {
             workload: plan.workload,
             safety_us: plan.safety_us,
             is_tight: plan.is_tight,
-            losses: Losses::new(plan.nemesis.deaths == 0),
+            losses: Losses::new(coordinator_lives),
             answers: Answers::default(),
             history: History::default(),
             summary: Summary::default(),

@@ -248,12 +248,9 @@ impl Judge<'_> {
     fn last_life_of(&self, node: NodeId) -> Incarnation {
         // The map knows a member's. A delayed message or a repeated request may still name an earlier
         // incarnation of a forgotten node.
-        let past = self
-            .data
-            .all_migrations()
-            .flat_map(MigrationRecord::lives)
-            .filter(|(id, _)| *id == node)
-            .map(|(_, incarnation)| incarnation);
+        let named = self.data.all_migrations().flat_map(MigrationRecord::lives);
+        let started = self.data.starts.iter().map(|known| (known.node, known.incarnation));
+        let past = named.chain(started).filter(|(id, _)| *id == node).map(|(_, incarnation)| incarnation);
         past.max().unwrap_or_default().max(incarnation_of(self.data, node))
     }
 

@@ -251,6 +251,22 @@ fn a_forgotten_node_that_comes_back_joins_anew() {
 }
 
 #[test]
+fn a_forgotten_node_cannot_come_back_in_an_incarnation_that_it_had() {
+    let mut world = World::new(13, 3);
+    world.ask(3, World::start(chunks(0, 0), 2));
+    world.settle();
+    world.kill_node(3);
+    // No migration names this incarnation.
+    world.start_node(3);
+    world.run_for(3_000_000);
+    world.kill_node(3);
+    world.run_for(3_000_000);
+    assert_eq!(forget(&mut world, 3), Reply::Forgotten { node: node_id(3) });
+    assert!(refused(join(&mut world, 3, 1, 3)).contains("set 'starts' in its node.json to 2"));
+    assert!(matches!(join(&mut world, 3, 3, 3), CoordinatorSays::Welcome { .. }));
+}
+
+#[test]
 fn members_that_join_and_go_do_not_fill_the_cluster() {
     let mut world = World::new(8, 2);
     for number in 0..2_000_u64 {
