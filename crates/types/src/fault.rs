@@ -164,8 +164,8 @@ faults! {
         SilenceCountsAsDeath, "silence-counts-as-death", Some(300);
         /// A repeated request is taken for a new one (breaks M10).
         RequestExecutedTwice, "request-executed-twice", USUAL;
-        /// A process that was not let in sends its clients' requests, which the coordinator takes for those of
-        /// the member of its incarnation (breaks M10 and the agent's invariant 6).
+        /// A process that was not let in sends its clients' requests, which the coordinator takes for those
+        /// of the member of its incarnation (breaks M10 and the agent's invariant 6).
         AsksBeforeItJoined, "asks-before-it-joined", SCRIPTED;
         /// The end of a migration is told once; when that is lost, both ends keep what they have for it for
         /// ever (breaks M10; leaks).
