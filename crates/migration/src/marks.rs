@@ -77,7 +77,7 @@ impl Marks {
             for position in positions {
                 let before = taken[..wide].partition_point(|range| range.last() < position);
                 if !taken[..wide].get(before).is_some_and(|range| range.contains(position)) {
-                    taken.extend(PositionRange::new(position, position));
+                    taken.push(PositionRange::only(position));
                 }
             }
         }

@@ -55,6 +55,9 @@ pub enum SpecError {
     /// A node cannot give a range to itself.
     #[error("source and target are the same node, {0}")]
     SameNode(NodeId),
+    /// Large records would never arrive.
+    #[error("a piece of a large record has at least one byte, not 0: correct `piece_bytes`")]
+    NoPieceBytes,
 }
 
 impl MigrationSpec {
@@ -87,6 +90,9 @@ impl MigrationSpec {
         }
         if !(1..=PARTITIONS_MAX).contains(&self.partitions.len()) {
             return Err(SpecError::PartitionCount(self.partitions.len()));
+        }
+        if self.tuning.piece_bytes == 0 {
+            return Err(SpecError::NoPieceBytes);
         }
         let mut expected = Some(self.range.first());
         for (index, partition) in self.partitions.iter().enumerate() {
@@ -164,5 +170,14 @@ pub(crate) mod tests {
         let mut spec = spec(range(0, 9), vec![range(0, 9)]);
         spec.target = spec.source;
         assert_eq!(spec.check(), Err(SpecError::SameNode(spec.source)));
+    }
+
+    #[test]
+    fn check_refuses_pieces_of_no_bytes() {
+        let mut spec = spec(range(0, 9), vec![range(0, 9)]);
+        for (piece_bytes, expected) in [(0, Err(SpecError::NoPieceBytes)), (1, Ok(()))] {
+            spec.tuning.piece_bytes = piece_bytes;
+            assert_eq!(spec.check(), expected);
+        }
     }
 }

@@ -84,7 +84,7 @@ pub struct Tuning {
     pub max_bytes_per_s: Option<u64>,
     /// Bulk work takes a share of the processor only while workers are later than this with their loops.
     pub worker_lag_limit_us: u64,
-    /// As [`PIECE_BYTES`].
+    /// As [`PIECE_BYTES`], at least 1. Tests and the simulator vary it, so that small records come in pieces.
     pub piece_bytes: u32,
 }
 

@@ -122,7 +122,7 @@ impl Session {
         self.asides = Some(Box::default());
     }
 
-    /// Lets a parked request step aside, if it may: then it is done for now.
+    /// Lets a parked request step aside, if it may: then the session goes on with the next one.
     #[cold]
     pub(crate) fn step_aside(&mut self, ticket: Ticket, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
         let (route, version) = (&mut self.route, self.version);

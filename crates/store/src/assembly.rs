@@ -78,6 +78,8 @@ impl Assembly {
             return Ok(Replayed { inserted: 0, present: 1 });
         }
         guard.admit(|| false)?;
+        #[cfg(feature = "testing")]
+        self.log.end_run(self.run);
         guard.enter(key.hash(), record, Address::from_offset(self.run));
         self.is_kept = true;
         Ok(Replayed { inserted: 1, present: 0 })
@@ -86,8 +88,9 @@ impl Assembly {
 
 impl Drop for Assembly {
     fn drop(&mut self) {
-        self.log.end_run(self.run);
         if !self.is_kept {
+            #[cfg(feature = "testing")]
+            self.log.end_run(self.run);
             self.log.forget_outside(self.run);
         }
     }

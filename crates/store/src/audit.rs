@@ -185,8 +185,7 @@ mod tests {
         assert_eq!(found, (99, 1));
         let one = Position::of_key(b"key 5");
         let mut keys = Vec::new();
-        let range = PositionRange::new(one, one).expect("one position");
-        store.each_entry(range, &mut |record, _| keys.push(record.key().to_vec()));
+        store.each_entry(PositionRange::only(one), &mut |record, _| keys.push(record.key().to_vec()));
         assert_eq!(keys, [b"key 5"]);
     }
 

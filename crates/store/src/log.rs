@@ -7,8 +7,8 @@
 //!   takes records without an entry for dead.
 //! - L4 A segment is released only when nothing in the index refers into it and an epoch has passed since.
 //! - L5 A run with a growing value belongs to one key. Its bytes that a record in the index ever covered are
-//!   never written again. The holder of the slot's lock writes those behind. It is released like a segment,
-//!   after its last record has lost its entry.
+//!   never written again. The holder of the slot's lock writes those behind, or, before the first record, the
+//!   assembly that began the run. It is released like a segment, after its last record has lost its entry.
 //!
 //! Ownership: each worker and each replay slot owns a head; the cleaner owns one; segments change owners
 //! under the lock in [`Segments`].
@@ -22,7 +22,7 @@ use crate::memory::Region;
 use crate::record::{Draft, NEVER, OutsideDraft, Record, Shape};
 use crate::segment::{Purpose, Segment, Segments, State};
 use sidle_types::{KeyHash, Position, Slot, WallMs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The first unit of a segment is unused, so that no record has address 0.
 pub(crate) const SEGMENT_START: u64 = 8;
@@ -36,8 +36,9 @@ pub(crate) struct Log {
     pub(crate) epochs: Epochs,
     /// Empty pieces that wait for readers.
     limbo: Limbo<u64>,
-    /// Runs whose bytes are still arriving.
-    begun: Mutex<Vec<u64>>,
+    /// Runs whose bytes are still arriving, for the audit.
+    #[cfg(feature = "testing")]
+    begun: std::sync::Mutex<Vec<u64>>,
 }
 
 impl Log {
@@ -60,7 +61,8 @@ impl Log {
             warm_segments: config.warm_segments,
             epochs: Epochs::new(),
             limbo: Limbo::new(),
-            begun: Mutex::default(),
+            #[cfg(feature = "testing")]
+            begun: std::sync::Mutex::default(),
         })
     }
 
@@ -351,19 +353,26 @@ impl Log {
     /// Takes a run for bytes that arrive in pieces.
     pub(crate) fn begin_run(&self, bytes: usize) -> Result<u64, OutOfMemory> {
         let run = self.allocate_run(bytes as u64, bytes as u64)?;
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).push(run);
+        #[cfg(feature = "testing")]
+        self.begun().push(run);
         Ok(run)
     }
 
-    /// Its bytes have arrived: it is a record's now, or free.
+    /// Its bytes have arrived: it is about to become a record's, or free, and then may begin anew.
+    #[cfg(feature = "testing")]
     pub(crate) fn end_run(&self, run: u64) {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).retain(|&begun| begun != run);
+        self.begun().retain(|&begun| begun != run);
+    }
+
+    #[cfg(feature = "testing")]
+    fn begun(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
+        self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Passes the runs whose bytes are arriving to `f`.
     #[cfg(feature = "testing")]
     pub(crate) fn each_begun(&self, f: impl FnMut(&u64)) {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(f);
+        self.begun().iter().for_each(f);
     }
 
     /// The first bytes of a run that only the caller writes to.
@@ -374,8 +383,8 @@ impl Log {
 
     pub(crate) fn write_parts(&self, mut offset: u64, parts: &[&[u8]]) {
         for part in parts {
-            // SAFETY: behind what is published of the run (L5), by the only thread that has the lock of its
-            // slot.
+            // SAFETY: behind what is published of the run (L5), by its only writer: the holder of its slot's
+            // lock, or the assembly that has it before anything of it is published.
             unsafe { self.region.bytes_mut(offset, part.len()) }.copy_from_slice(part);
             offset += part.len() as u64;
         }

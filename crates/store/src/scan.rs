@@ -112,8 +112,7 @@ pub(crate) fn pack_piece(
     batch: &mut Vec<u8>,
 ) -> Option<(Image, usize)> {
     let guard = data.pin();
-    let range = PositionRange::new(position, position)?;
-    let walk = Walk::new(data, guard.pinned(), range, Reading::Keys, usize::MAX);
+    let walk = Walk::new(data, guard.pinned(), PositionRange::only(position), Reading::Keys, usize::MAX);
     let records: Vec<Record<'_>> = walk.map(|(_, record)| record).collect();
     let version = records.iter().map(Record::version).max()?;
     let image = Image { version, bytes: records.iter().map(Record::packed_bytes).sum() };

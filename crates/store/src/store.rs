@@ -160,11 +160,6 @@ impl Store {
         scan::pack_unless_large(&self.data, key, large_bytes, batch)
     }
 
-    /// Appends all values at a position to `batch`; how many.
-    pub fn pack_position(&self, position: Position, batch: &mut Vec<u8>) -> u32 {
-        self.scan(position, position, usize::MAX, batch).records
-    }
-
     /// Appends at most `most` bytes of a position's records to `batch`, starting at `from`. Returns their
     /// image and their start in it; nothing for an empty position.
     pub fn pack_piece(

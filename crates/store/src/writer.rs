@@ -27,7 +27,7 @@ pub enum Leave {
 pub struct SlotGuard<'s> {
     guard: Guard<'s>,
     slot: Slot,
-    /// The deadline of the last replaced value, if it had one.
+    /// The deadline of the last value that another one replaced, if it had one.
     replaced_deadline: Cell<Option<WallMs>>,
 }
 
@@ -45,8 +45,8 @@ impl<'s> SlotGuard<'s> {
         self.slot
     }
 
-    /// Takes the deadline of a value replaced since the last call, if it had one: it has not been counted as
-    /// expired.
+    /// Takes the deadline of a value that another one replaced since the last call, if it had one: it has not
+    /// been counted as expired. A removal counts for itself.
     #[inline]
     pub fn take_replaced_deadline(&self) -> Option<WallMs> {
         self.replaced_deadline.take()
@@ -209,7 +209,7 @@ impl<'s> SlotGuard<'s> {
             Some((place, old)) => {
                 let record = self.record(old);
                 let removed = counted(old, record);
-                if old.kind().has_deadline {
+                if old.kind().has_deadline && !draft.is_tombstone() {
                     self.replaced_deadline.set(record.expires_at());
                 }
                 place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));

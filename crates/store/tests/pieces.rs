@@ -79,6 +79,38 @@ fn a_record_in_pieces_is_the_record() {
     }
 }
 
+/// Found by search: both have the same position.
+const TWINS: [&[u8]; 2] = [b"{t}2649a1b", b"{t}383230d"];
+
+/// No piece of them has a key, and those without an entry are inserted.
+#[test]
+fn two_keys_of_one_position_come_together() {
+    let position = Position::of_key(TWINS[0]);
+    assert_eq!(position, Position::of_key(TWINS[1]));
+    for written_here in [None, Some(0), Some(1)] {
+        let ((source, mut source_head), (target, mut head)) = (store(16 << 20), store(16 << 20));
+        TWINS.iter().for_each(|twin| put(&source, &mut source_head, twin, &value(100_000), None));
+        let (image, cut) = pieces(&source, position, 30_000);
+        let mut assembly = Assembly::begin(&target, image.bytes).unwrap();
+        for piece in &cut {
+            assembly.append(piece);
+            assert!(assembly.key().is_none(), "{} bytes of two keys' have arrived", assembly.arrived());
+        }
+        if let Some(twin) = written_here {
+            put(&target, &mut head, TWINS[twin], b"here", None);
+        }
+        let present = u32::from(written_here.is_some());
+        let replayed = assembly.replay(&target, &mut head, PositionRange::ALL);
+        assert_eq!(replayed, Ok(Replayed { inserted: 2 - present, present }));
+        for (index, twin) in TWINS.into_iter().enumerate() {
+            let expected = if written_here == Some(index) { b"here".to_vec() } else { value(100_000) };
+            let guard = target.pin();
+            assert_eq!(guard.get(HashedKey::new(twin)).value().unwrap().value(), expected);
+        }
+        target.check_accounting().unwrap();
+    }
+}
+
 #[test]
 fn a_value_that_grew_outside_its_record_is_cut_as_it_travels() {
     let ((source, mut source_head), (target, mut head)) = (store(16 << 20), store(16 << 20));
@@ -153,7 +185,7 @@ fn what_does_not_hold_together_is_not_inserted() {
     let used = || target.memory().log_used;
     let before = used();
     let (image, mut cut) = pieces(&source, key.position(), 1_000);
-    let elsewhere = PositionRange::new(Position::FIRST, Position::FIRST).unwrap();
+    let elsewhere = PositionRange::only(Position::FIRST);
     let outside = put_together(&target, &(image, cut.clone())).replay(&target, &mut head, elsewhere);
     assert_eq!(outside, Err(ReplayError::OutsideRange(key.position())));
     cut[5][10] ^= 1;

@@ -162,6 +162,12 @@ impl PositionRange {
         if first.0 <= last.0 { Some(PositionRange { first, last }) } else { None }
     }
 
+    /// The range of one position.
+    #[inline]
+    pub const fn only(position: Position) -> PositionRange {
+        PositionRange { first: position, last: position }
+    }
+
     /// All positions of the slots `first..=last`, or `None` if `last` is before `first`.
     pub const fn of_slots(first: Slot, last: Slot) -> Option<PositionRange> {
         PositionRange::new(Position::first_of(first), Position::last_of(last))
@@ -283,6 +289,13 @@ mod tests {
         assert_eq!(range(0, 9).without(range(3, u64::MAX)), (Some(range(0, 2)), None));
         assert_eq!(range(0, 9).without(PositionRange::ALL), (None, None));
         assert_eq!(range(0, 9).without(range(20, 30)), (Some(range(0, 9)), None));
+    }
+
+    #[test]
+    fn only_contains_one_position() {
+        for position in [Position::FIRST, Position(7), Position::LAST] {
+            assert_eq!(Some(PositionRange::only(position)), PositionRange::new(position, position));
+        }
     }
 
     #[test]

@@ -559,8 +559,7 @@ impl<'b> Body<'b> {
             _ => return Err(self.malformed("neither frozen nor not")),
         };
         let piece = self.checked(Piece::in_reply(&piece, batch.len()))?;
-        let only = |position| PositionRange::new(position, position).expect("one position");
-        if piece.is_some_and(|piece| !ranges.iter().eq([only(piece.position)])) {
+        if piece.is_some_and(|piece| !ranges.iter().eq([PositionRange::only(piece.position)])) {
             return Err(self.malformed("a piece of another position"));
         }
         Ok(ChangedPullReply {

@@ -285,7 +285,7 @@ fn piece_reply() -> impl Strategy<Value = Owned> {
                 }
                 1 => Owned::PriorityPullReply { sequence, answered: 0, absent: vec![], piece, batch },
                 _ => {
-                    let ranges = vec![PositionRange::new(position, position).unwrap()];
+                    let ranges = vec![PositionRange::only(position)];
                     let (round, remaining, is_frozen) = (1, sequence, partition > 9);
                     Owned::ChangedPullReply { round, remaining, is_frozen, ranges, piece, batch }
                 }
@@ -563,7 +563,7 @@ fn pieces_that_do_not_fit_are_malformed() {
     assert!(!asked(absurd));
     let pull = ChangedPull { scope: SCOPE, sequence: 1, max_bytes: 1, piece: None };
     let mut out = Vec::new();
-    let ranges = [PositionRange::new(position, position).unwrap()];
+    let ranges = [PositionRange::only(position)];
     let written = pull.write_reply(ROUND, &ranges, Some(absurd), &[7; 9], &mut out);
     assert!(matches!(written, Err(WireError::Oversized { .. })));
 }

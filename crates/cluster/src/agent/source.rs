@@ -58,7 +58,7 @@ impl<X> Source<X> {
         begins
     }
 
-    /// The message that the coordinator waits for now.
+    /// The message that the coordinator waits for at this stage, if any.
     pub(super) fn message(&self, migration: MigrationId) -> Option<NodeSays> {
         let survey = self.survey.clone().filter(|_| self.stage == SourceStage::Surveyed)?;
         Some(NodeSays::Surveyed { migration, survey })

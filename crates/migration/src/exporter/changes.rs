@@ -102,7 +102,7 @@ impl Changes {
         self.sent_sequence = pull.sequence;
         let sent = std::mem::take(&mut self.sent);
         if let Some(in_hand) = pull.piece
-            && (!is_asked_again || sent == [only(in_hand.position)])
+            && (!is_asked_again || sent == [PositionRange::only(in_hand.position)])
         {
             let piece =
                 pieces::pack_piece(store, parts.spec.piece_bytes(), in_hand.position, Some(in_hand), batch);
@@ -114,7 +114,7 @@ impl Changes {
                     }
                 }
                 piece => {
-                    self.sent = vec![only(in_hand.position)];
+                    self.sent = vec![PositionRange::only(in_hand.position)];
                     return (0, piece);
                 }
             }
@@ -154,7 +154,7 @@ impl Changes {
                     self.queue.push_front(range);
                     break;
                 }
-                self.sent.push(only(first));
+                self.sent.push(PositionRange::only(first));
                 if let Some(rest) = split(range, first.next()).1 {
                     self.queue.push_front(rest);
                 }
@@ -173,10 +173,6 @@ impl Changes {
         }
         (records, None)
     }
-}
-
-fn only(position: Position) -> PositionRange {
-    PositionRange::new(position, position).expect("one position")
 }
 
 /// The packed part of the range, and the rest, which begins at `next`.

@@ -205,8 +205,8 @@ impl Requests {
     pub(super) fn answer_probe(&mut self, parts: &SourceParts, store: &Store, out: &mut Vec<u8>) -> bool {
         let Some(Positions { sequence, positions }) = self.probe.take() else { return false };
         parts.assert_answerable();
-        let at = |position| PositionRange::new(position, position).expect("one position");
-        let found = positions.iter().filter(|&&position| store.len_in(at(position)) > 0).count() as u64;
+        let has_keys = |position| store.len_in(PositionRange::only(position)) > 0;
+        let found = positions.iter().filter(|&&position| has_keys(position)).count() as u64;
         ProbeReply { scope: parts.scope, sequence, found }.write(out);
         true
     }
@@ -275,7 +275,10 @@ pub(super) fn is_in_range(spec: &MigrationSpec, message: &Message<'_>) -> Option
             let is_in_range = |key| range.contains(Position::of_key(key)) && is_of_piece(key);
             Some(!pull.keys.is_empty() && pull.keys.iter().all(is_in_range))
         }
-        Message::ChangedPull(_) => Some(spec.copies_ahead()),
+        Message::ChangedPull(pull) => {
+            let is_in_range = pull.piece.is_none_or(|piece| range.contains(piece.position));
+            Some(spec.copies_ahead() && is_in_range)
+        }
         _ => None,
     }
 }

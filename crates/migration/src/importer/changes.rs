@@ -9,7 +9,8 @@
 //! ([`TargetEvent::CaughtUp`]); until it is, rounds continue at a slow pace. M11: only a reply that was
 //! packed after the freeze and left nothing behind is the last one.
 //!
-//! Out of memory: the same pull is repeated after the stall's wait. After the freeze that would keep all
+//! Out of memory: the same pull is repeated after the stall's wait, with nothing in hand: later pieces, of
+//! replies to it before, are ignored (M10). After the freeze that would keep all
 //! requests waiting, and the copy without its last round may hold overwritten values. So the copy is
 //! discarded, and the frozen range is pulled and served as by a protocol that copies after the freeze.
 
@@ -21,7 +22,7 @@ use crate::tuning::{PULL_BYTES_MAX, RESEND_US, ROUND_REST_US};
 use crate::{Rounds, TargetEvent};
 use sidle_store::{RecordBatch, Store};
 use sidle_types::{Fill, MonotonicUs, PositionRange, fault};
-use sidle_wire::{ChangedPull, ChangedPullReply, Lane};
+use sidle_wire::{ChangedPull, ChangedPullReply, Lane, Piece};
 
 /// The rounds of a copy made before the freeze.
 #[derive(Debug)]
@@ -112,7 +113,9 @@ impl Changes {
         lane: Lane,
         reply: &ChangedPullReply<'_>,
     ) -> Result<(), Untaken> {
-        if self.in_flight.is_none() || self.sequence != reply.sequence {
+        // M10: a pull that is repeated with nothing in hand is answered with a first piece.
+        let is_late = |piece: Piece| piece.offset > 0 && self.partial.is_none();
+        if self.in_flight.is_none() || self.sequence != reply.sequence || reply.piece.is_some_and(is_late) {
             return Ok(());
         }
         let taken = self.take(parts, now, store, reply);
@@ -131,7 +134,10 @@ impl Changes {
         store: &Store,
         reply: &ChangedPullReply<'_>,
     ) -> Result<(), Untaken> {
-        let records = match reply.piece.filter(|piece| parts.spec.range.contains(piece.position)) {
+        let records = match reply.piece {
+            Some(piece) if !parts.spec.range.contains(piece.position) => {
+                Err(Untaken::Corrupt("a piece of another range".to_owned()))
+            }
             Some(piece) => join(&mut self.partial, store, piece, reply.batch),
             None => {
                 self.partial = None;
@@ -150,8 +156,8 @@ impl Changes {
                 assert_eq!(rest, None, "without a budget everything is discarded");
             }
         }
-        let within = reply.piece.and_then(|piece| PositionRange::new(piece.position, piece.position));
-        parts.put_in(store, records, within.unwrap_or(parts.spec.range))?;
+        let within = reply.piece.map_or(parts.spec.range, |piece| PositionRange::only(piece.position));
+        parts.put_in(store, records, within)?;
         self.took(parts, now, reply, true);
         Ok(())
     }

@@ -131,7 +131,7 @@ impl Pulls {
     }
 
     /// The next partition with something to send. `alone`: only while nothing else is in flight or being
-    /// replayed.
+    /// replayed, and first one with a piece in hand, whose memory is taken: the others wait for memory.
     fn next_to_send(&mut self, alone: bool) -> Option<usize> {
         let count = self.partitions.len();
         let is_busy = |partition: &Partition| partition.in_flight.is_some() || partition.replaying;
@@ -140,8 +140,10 @@ impl Pulls {
             Some(pull) => pull.resend.is_due(),
             None => partition.cursor.is_some() && !(alone && others),
         };
-        let index =
-            (0..count).map(|step| (self.turn + step) % count).find(|&i| wants(&self.partitions[i]))?;
+        let mut wanting =
+            (0..count).map(|step| (self.turn + step) % count).filter(|&i| wants(&self.partitions[i]));
+        let begun = wanting.clone().find(|&i| alone && self.partitions[i].partial.is_some());
+        let index = begun.or_else(|| wanting.next())?;
         self.turn = (index + 1) % count;
         Some(index)
     }

@@ -5,8 +5,9 @@ use crate::net::{Arrival, End, Faults};
 use crate::protocols::{
     copies_ahead, for_every_protocol, for_protocols_that, pulls_keys_ahead, samples, serves_while_it_fills,
 };
+use crate::records::TWINS;
 use crate::world::{Outcome, Pair, Setup, key};
-use sidle_migration::tuning::{PRIORITY_REPLY_BYTES, PULL_BYTES_MAX};
+use sidle_migration::tuning::{PRIORITY_REPLY_BYTES, PULL_BYTES_MAX, STALL_US_MAX};
 use sidle_migration::{Breach, ImporterCounters, ProtocolChoices, TargetEvent, TargetInput};
 use sidle_store::Entry;
 use sidle_types::{HashedKey, ProtocolVersion, Version, WallMs};
@@ -168,6 +169,29 @@ fn overwritten_in_the_middle() {
     });
 }
 
+/// M5, M7: one of two large keys of one position is the target's own, and the other arrives.
+#[test]
+fn one_of_two_overwritten_in_the_middle() {
+    for_protocols_that(serves_while_it_fills, |protocol| {
+        // Whichever of them comes first in the pieces.
+        for twin in TWINS {
+            for op in [Op::Set(twin.to_vec(), b"new".to_vec(), None), Op::Del(twin.to_vec())] {
+                let mut setup = slow(protocol);
+                setup.tuning.piece_bytes = PIECE_BYTES;
+                let mut pair = Pair::new(setup);
+                for twin in TWINS {
+                    pair.expect_ok(Op::Set(twin.to_vec(), vec![b'l'; LARGE_BYTES / 4], None));
+                }
+                pair.begin();
+                pair.run_until_serving();
+                pair.run_until("a piece is here", |pair| pair.has_pieces());
+                pair.ask_at(End::Target, op);
+                ends_well(pair);
+            }
+        }
+    });
+}
+
 /// FLUSHALL at the target: the pieces in hand are freed, and the record stays gone.
 #[test]
 fn flushed_in_the_middle() {
@@ -262,17 +286,49 @@ fn no_memory_for_the_whole_of_it() {
         pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
         pair.run_us(3_000_000);
         assert!(!pair.target_events.contains(&TargetEvent::Finished));
+        let mut free_since = pair.now;
         while !pair.target_events.contains(&TargetEvent::Finished) {
             for n in 0..4 {
-                let is_here = pair.target.store.pin().get(HashedKey::new(&key(n))).value().is_some();
+                let is_large = |record: sidle_store::Record<'_>| record.value().len() > 1_000;
+                let is_here =
+                    pair.target.store.pin().get(HashedKey::new(&key(n))).value().is_some_and(is_large);
                 if is_here {
                     pair.ask_at(End::Target, Op::Set(key(n), b"small".to_vec(), None));
+                    free_since = pair.now;
                 }
             }
+            let waits_us = pair.now.since(free_since);
+            assert!(waits_us <= STALL_US_MAX + 200_000, "memory for one is free, and none has arrived");
             pair.run_us(100_000);
         }
         pair.ends_well();
         assert!(pair.target_events.contains(&TargetEvent::Resumed));
+    });
+}
+
+/// M10: there is no memory for a round, and pieces of it come again while its pull is repeated.
+#[test]
+fn pieces_of_a_round_without_memory_come_twice() {
+    for_protocols_that(copies_ahead, |protocol| {
+        for seed in 0..10 {
+            let mut setup = Setup { seed, target_bytes: 2 << 20, ..Setup::of(protocol) };
+            setup.tuning.piece_bytes = 100_000;
+            let mut pair = Pair::new(setup);
+            pair.prepare();
+            pair.run_until("caught up", |pair| pair.is_caught_up());
+            // Twins are assembled, then copied: that takes their memory twice.
+            for twin in TWINS {
+                pair.ask_at(End::Source, Op::Set(twin.to_vec(), vec![b'l'; 700_000], None));
+            }
+            let to_target_us = (20, 50_000);
+            pair.net.faults =
+                Faults { duplicate_per_mille: 1_000, reorder: true, to_target_us, ..Faults::NONE };
+            pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+            pair.run_us(1_000_000);
+            pair.ask_at(End::Source, Op::Del(TWINS[0].to_vec()));
+            pair.commit();
+            ends_well(pair);
+        }
     });
 }
 

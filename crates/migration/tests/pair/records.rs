@@ -248,7 +248,7 @@ fn empty_partitions() {
 }
 
 /// Found by search: both have the same slot and the same upper 50 bits of the key hash.
-const TWINS: [&[u8]; 2] = [b"{t}2649a1b", b"{t}383230d"];
+pub(crate) const TWINS: [&[u8]; 2] = [b"{t}2649a1b", b"{t}383230d"];
 
 #[test]
 fn two_keys_with_equal_position() {

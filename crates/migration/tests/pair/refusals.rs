@@ -8,7 +8,8 @@ use sidle_migration::{Breach, ExportPhase, ProtocolChoices, SourceEvent, TargetE
 use sidle_store::Entry;
 use sidle_types::{HashedKey, NodeId, Position, PositionRange, TabletEpoch, Version};
 use sidle_wire::{
-    Activate, Frame, FrameReader, Hello, Lane, Message, Pull, PullReplyStart, RefusalCode, SampPull, Scope,
+    Activate, ChangedPull, Frame, FrameReader, Hello, Lane, Message, Piece, Pull, PullReplyStart,
+    RefusalCode, SampPull, Scope,
 };
 
 fn middle(protocol: ProtocolChoices, records: u64) -> Pair {
@@ -156,6 +157,13 @@ fn requests_outside_the_range_are_refused() {
         // Before the freeze it is only copied, and no command waits for single records.
         let code = if copies_ahead(&protocol) { RefusalCode::NotFrozen } else { RefusalCode::OutOfRange };
         assert_eq!(refusal(&mut pair, End::Source, Lane::Priority, out), Some(code));
+        for (position, code) in [(range.first(), None), (Position(5), Some(RefusalCode::OutOfRange))] {
+            let piece = Some(Piece { position, version: Version(1), total: 1_000, offset: 500 });
+            let mut out = Vec::new();
+            ChangedPull { scope, sequence: 900, max_bytes: 1_000, piece }.write(&mut out);
+            let code = if copies_ahead(&protocol) { code } else { Some(RefusalCode::OutOfRange) };
+            assert_eq!(refusal(&mut pair, End::Source, Lane::Bulk, out), code, "{position}");
+        }
     });
 }
 

@@ -126,7 +126,7 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
 
 /// A walk in front of positions that have not arrived has nothing to return yet.
 fn await_position(position: Position, migration: MigrationId) -> Flow {
-    let range = PositionRange::new(position, position).expect("one position");
+    let range = PositionRange::only(position);
     Flow::Await(Awaited { migration, range, patience_us: SCAN_PATIENCE_US })
 }
 

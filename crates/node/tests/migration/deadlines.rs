@@ -10,6 +10,17 @@ fn pttl(scene: &mut Scene, node: usize, key: &str) -> i64 {
     }
 }
 
+/// At both nodes.
+fn expired_keys(scene: &mut Scene) -> u64 {
+    let counts = (0..2).map(|node| {
+        let Value::Bulk(info) = scene.ask(node, "INFO stats") else { panic!("INFO is a text") };
+        let info = String::from_utf8(info).expect("it is a text");
+        let line = info.lines().find_map(|line| line.strip_prefix("expired_keys:")).expect("the line");
+        line.parse::<u64>().expect("a number")
+    });
+    counts.sum()
+}
+
 #[test]
 fn deadlines_travel() {
     for_every_protocol(|mut scene| {
@@ -53,6 +64,7 @@ fn expired_at_the_target_and_written_over_by_nobody_is_absent_to_writers() {
         scene.client("SET key 5 PX 20");
         scene.cluster.run_for(30_000);
         assert_eq!(scene.client("INCR key"), int(1), "neither the expired value nor the source's");
+        assert_eq!(expired_keys(&mut scene), 1, "it counts once");
         scene.finish(id);
         assert_eq!(scene.ask(1, "GET key"), bulk("1"));
     });

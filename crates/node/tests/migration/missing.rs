@@ -155,7 +155,7 @@ fn an_answer_holds_although_its_mark_has_gone() {
         scene.cluster.run_for(5_000);
         let store = &scene.cluster.nodes[1].parts.store;
         let place = position("nobody");
-        assert_eq!(store.tombstones_in(PositionRange::new(place, place).unwrap()), 1, "the mark");
+        assert_eq!(store.tombstones_in(PositionRange::only(place)), 1, "the mark");
         assert_eq!(store.discard(place, place, usize::MAX), None);
         // A second question would get no answer.
         scene.cluster.network.hold_priority = true;

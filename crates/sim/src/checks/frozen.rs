@@ -191,7 +191,7 @@ mod tests {
         let store = store();
         let here = Position::of_key(b"key 1");
         let mut copies = FrozenCopies::default();
-        copies.freeze(HOST, M, &store, PositionRange::new(here, here).expect("one position"));
+        copies.freeze(HOST, M, &store, PositionRange::only(here));
         put(&store, b"key 2", b"another");
         assert_eq!(copies.check(HOST, &store), Ok(()));
         assert_eq!(copies.copy(M).map(|copy| copy.records.len()), Some(1));
