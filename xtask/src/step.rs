@@ -160,7 +160,7 @@ mod tests {
             step("first", Command::new("true")),
             skipped("second", "it is not there"),
             step("third", Command::new("false")),
-            step("fourth", Command::new("true")),
+            Box::new(|_| panic!("it is taken")),
         ]);
         let failed = failed.expect_err("the third fails").to_string();
         assert!(failed.starts_with("step 3 of 4: third failed ("), "{failed}");

@@ -32,13 +32,15 @@
   function verdict() {
     const errors = Object.values(report.errors).reduce((sum, n) => sum + n, 0);
     const lost = report.lost_writes;
+    const absent = report.errors.absent || 0;
     const fine = report.wrong_values === 0 && errors === 0 && (lost === 0 || !known(lost));
     const wrong = report.wrong_values > 0 || (known(lost) && lost > 0);
     const box = byId("verdict");
     if (!fine) box.classList.add("bad");
     const kinds = Object.entries(report.errors).map(([kind, n]) => `${kind}: ${count(n)}`).join(", ");
     box.append(
-      element("strong", {}, fine ? "Every answer was right. " : wrong ? "Not every answer was right. " : "Not every request was answered. "),
+      element("strong", {}, fine ? "Every answer was right. " : wrong ? "Not every answer was right. "
+        : errors > absent ? "Not every request was answered. " : "Some reads found no record. "),
       `${counted(report.wrong_values, "wrong value")}, ` +
         (known(lost) ? counted(lost, "lost write") : `lost writes not checked (${reason("lost_writes")})`) +
         `, ${counted(errors, "error")}` + (kinds ? ` (${kinds})` : "") + ".");
@@ -77,8 +79,8 @@
       card("Longest time without a read", millis(gap.reads), `no read ${prober}`, "longest_gap_ms.reads");
       card("Longest time without a write", millis(gap.writes), `no write ${prober}`, "longest_gap_ms.writes");
       const extra = report.extra_bytes;
-      card("Extra bytes", bytes(known(extra.client_side) ? extra.client_side : extra.server_side),
-        `at the clients; between nodes: ${bytes(extra.server_side)}`, "extra_bytes");
+      card("Extra bytes", bytes(extra.client_side),
+        `at the clients; between nodes: ${bytes(extra.server_side)}`, "extra_bytes.client_side");
     }
     card("Lost writes", known(report.lost_writes) ? count(report.lost_writes) : missing,
       "every acknowledged write was read back", "lost_writes", report.lost_writes > 0);

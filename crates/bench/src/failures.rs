@@ -3,12 +3,24 @@
 use crate::words::count;
 use std::collections::BTreeMap;
 
-/// The kinds of the load's own clients, by their names in reports: in words, with the remedy.
-const KINDS: [(&str, &str, &str); 5] = [
-    ("connection_lost", "lost with their connection", "a node has ended, or was cut off: its log says why"),
-    ("timeout", "without an answer in time", BUSY),
-    ("too_many_tries", "sent from node to node in vain", "`sidle status` shows which nodes are down"),
-    ("unfinished", "without an answer when the time was up", BUSY),
+/// The name under which a report counts reads that found no record, among its errors.
+pub const ABSENT: &str = "absent";
+/// The same for operations whose connection was lost.
+pub const CONNECTION_LOST: &str = "connection_lost";
+/// For those without an answer in time.
+pub const TIMEOUT: &str = "timeout";
+/// For those that no node took.
+pub const TOO_MANY_TRIES: &str = "too_many_tries";
+/// For those that were under way at the load's end.
+pub const UNFINISHED: &str = "unfinished";
+
+/// The kinds of failure with words and a remedy of their own.
+const KINDS: [(&str, &str, &str); 6] = [
+    (ABSENT, "found no record", "load them first (without --no-load)"),
+    (CONNECTION_LOST, "lost with their connection", "a node has ended, or was cut off: its log says why"),
+    (TIMEOUT, "without an answer in time", BUSY),
+    (TOO_MANY_TRIES, "sent from node to node in vain", "`sidle status` shows which nodes are down"),
+    (UNFINISHED, "without an answer when the time was up", BUSY),
     ("OOM", "refused for want of memory (OOM)", "fewer --records or smaller --value-bytes fit"),
 ];
 
@@ -59,7 +71,7 @@ mod tests {
     #[test]
     fn failures_are_told_in_words_with_what_to_do() {
         let told =
-            explained("only 863 of 1,000 records could be read back", &errors(&[("unfinished", 137)]), &[]);
+            explained("only 863 of 1,000 records could be read back", &errors(&[(UNFINISHED, 137)]), &[]);
         let words =
             "only 863 of 1,000 records could be read back: 137 without an answer when the time was up. ";
         assert!(told.starts_with(words) && told.ends_with("or when it is idle"), "{told}");
@@ -74,7 +86,14 @@ mod tests {
     }
 
     #[test]
+    fn reads_that_found_nothing_are_no_answers_with_an_error() {
+        let absent = errors(&[(ABSENT, 3)]);
+        assert_eq!(in_words(&absent), "3 found no record");
+        assert_eq!(advice(&absent), "load them first (without --no-load)");
+    }
+
+    #[test]
     fn the_same_advice_is_given_once() {
-        assert_eq!(advice(&errors(&[("timeout", 1), ("unfinished", 1)])), BUSY);
+        assert_eq!(advice(&errors(&[(TIMEOUT, 1), (UNFINISHED, 1)])), BUSY);
     }
 }

@@ -13,9 +13,9 @@ const NOT_TOLD: &str = "the system does not tell it";
 
 /// The figures of every run.
 const OF_EVERY_RUN: [Figure; 9] = [
-    ("throughput.before", "throughput before a move", TOO_SHORT),
-    ("latency_us.before.reads", "latency of reads before a move", NO_READ),
-    ("latency_us.before.writes", "latency of writes before a move", NO_WRITE),
+    ("throughput.before", "throughput (before a move, if there is one)", TOO_SHORT),
+    ("latency_us.before.reads", "latency of reads (before a move, if there is one)", NO_READ),
+    ("latency_us.before.writes", "latency of writes (before a move, if there is one)", NO_WRITE),
     ("lost_writes", "lost writes", "nothing was read back"),
     ("extra_bytes.client_side", "extra bytes at the clients", "the clients did not count them"),
     ("cpu_seconds.clients", "processor time of the clients", NOT_TOLD),
@@ -51,7 +51,11 @@ const OF_A_MOVE: [Figure; 25] = [
     ("single_source_reads", "reads that asked the source only", "the clients did not count them"),
     ("priority_pulls", "pulls that an operation waited for", "the nodes do not tell it"),
     ("samp_pulls", "pulls of sampled records", "the nodes do not tell it"),
-    ("client.mcr_sph_lookup_ns", "time to decide which nodes to ask", "nothing was looked up"),
+    (
+        "client.mcr_sph_lookup_ns",
+        "time to decide which nodes to ask",
+        "nothing was looked up while something moved",
+    ),
     ("client.sph_bytes_max", "memory to know what has moved", "the clients did not count it"),
     ("cpu_seconds.source", "processor time of the source", NOT_TOLD),
     ("cpu_seconds.target", "processor time of the target", NOT_TOLD),

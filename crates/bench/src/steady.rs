@@ -1,7 +1,7 @@
 //! `sidle bench`: a load on running servers.
 
 use crate::control::{Control, ControlError};
-use crate::failures::explained;
+use crate::failures::{ABSENT, explained};
 use crate::figures::explain_absent;
 use crate::load::{ClientKind, HistoryFile, Plan, Totals, World, load_records, run_workload};
 use crate::outcome::{Setting, add_totals, report};
@@ -12,9 +12,6 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// The name under which a report counts reads that found no record, among its errors.
-pub const ABSENT: &str = "absent";
 
 /// Why a load could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -118,8 +115,6 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
         }
         let mut report = report(plan, &measured, Setting::default());
         if measured.totals.absent > 0 {
-            let absent = counted(measured.totals.absent, "read");
-            terminal.say(&format!("{absent} found no record: load them first (without --no-load)"));
             report.errors.insert(ABSENT.to_owned(), measured.totals.absent);
         }
         if let Some(why) = nothing_measured(&measured.totals) {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+use sidle_bench::control::Control;
 use sidle_bench::load::{
     ClientKind, HistoryFile, Pacing, Plan, World, load_records, read_back, run_workload,
 };
@@ -109,7 +110,7 @@ fn values_of_somebody_else_are_noticed() {
     let stop = AtomicBool::new(false);
     let world = World::new(plan(&node, Pacing::Closed), &stop, None);
     load_records(&world, |_| {}).unwrap();
-    let mut control = sidle_bench::control::Control::connect(&node.address(), None).unwrap();
+    let mut control = Control::connect(&node.address(), None).unwrap();
     let key = |record| String::from_utf8(world.plan.keys.key(record)).unwrap();
     control.call(&["SET", &key(5), "torn"]).unwrap();
     control.call(&["DEL", &key(6)]).unwrap();
@@ -127,7 +128,7 @@ fn what_could_not_be_read_back_is_asked_for_again() {
     let stop = AtomicBool::new(false);
     let world = World::new(plan(&node, Pacing::Closed), &stop, None);
     load_records(&world, |_| {}).unwrap();
-    let mut control = sidle_bench::control::Control::connect(&node.address(), None).unwrap();
+    let mut control = Control::connect(&node.address(), None).unwrap();
     let key = |record| String::from_utf8(world.plan.keys.key(record)).unwrap();
     let [healed, lasting] = [5, 6].map(key);
     // Anything but a string gets an error.
@@ -135,15 +136,20 @@ fn what_could_not_be_read_back_is_asked_for_again() {
         control.call(&["RENAME", key, &format!("{key} kept")]).unwrap();
         control.call(&["LPUSH", key, "in the way"]).unwrap();
     }
+    // The first connections are refused, which is a trouble.
+    control.call(&["CONFIG", "SET", "requirepass", "for a moment"]).unwrap();
     let back = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let both_were_asked_for = |info: &str| {
-                let line = info.lines().find_map(|line| line.strip_prefix("errorstat_WRONGTYPE:count="));
-                line.is_some_and(|count| count.parse::<u64>().unwrap() >= 2)
+            let until_refused = |control: &mut Control, code: &str, times: u64| {
+                let is_line =
+                    |line: &str| line.strip_prefix(&format!("errorstat_{code}:count="))?.parse().ok();
+                while control.text(&["INFO", "errorstats"]).unwrap().lines().find_map(is_line) < Some(times) {
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                }
             };
-            while !both_were_asked_for(&control.text(&["INFO", "errorstats"]).unwrap()) {
-                std::thread::sleep(std::time::Duration::from_millis(10));
-            }
+            until_refused(&mut control, "NOAUTH", 1);
+            control.call(&["CONFIG", "SET", "requirepass", ""]).unwrap();
+            until_refused(&mut control, "WRONGTYPE", 2);
             control.call(&["RENAME", &format!("{healed} kept"), &healed]).unwrap();
         });
         read_back(&world, |_| {}).unwrap()
@@ -152,6 +158,7 @@ fn what_could_not_be_read_back_is_asked_for_again() {
     let errors: Vec<_> = back.errors.iter().collect();
     assert_eq!(errors, [(&"WRONGTYPE".to_owned(), &1)], "what was answered after all is no error");
     assert_eq!(back.missed, [6]);
+    assert!(back.troubles.is_empty(), "nor is it a trouble: {:?}", back.troubles);
 }
 
 #[test]

@@ -47,8 +47,7 @@ pub fn assert_examples_can_be_pasted(command: &clap::Command) {
         };
         for line in help.lines().filter(is_example) {
             *found += 1;
-            let behind = line.trim_start().split_once("  ").map_or("", |(_, behind)| behind.trim_start());
-            if line.chars().count() > EXAMPLE_COLUMNS || !(behind.is_empty() || behind.starts_with('#')) {
+            if line.chars().count() > EXAMPLE_COLUMNS || !is_explained_by_comment(line) {
                 faults.push(line.to_owned());
             }
         }
@@ -58,6 +57,57 @@ pub fn assert_examples_can_be_pasted(command: &clap::Command) {
     look(command, &["sidle", "sidle-lab"], &mut found, &mut faults);
     assert!(found > 10, "{found} examples were found");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Whether nothing but a comment stands behind a command, some spaces away.
+fn is_explained_by_comment(line: &str) -> bool {
+    let behind = line.trim_start().split_once("  ").map_or("", |(_, behind)| behind.trim_start());
+    behind.is_empty() || behind.starts_with('#')
+}
+
+/// The programs whose commands the documentation shows.
+const SHOWN: [&str; 5] = ["sidle", "sidle-lab", "cargo", "redis-cli", "scp"];
+
+/// Checks that the commands that the documentation shows on lines of their own can be pasted as shown, all
+/// of a block at once: whatever explains them is a comment.
+///
+/// # Panics
+/// A line of a block with commands is neither a command nor a comment.
+pub fn assert_documented_commands_can_be_pasted() {
+    let (mut found, mut faults) = (0, Vec::new());
+    for path in texts().iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+        let text = fs::read_to_string(path).expect("a document that was just listed");
+        for block in command_blocks(&text) {
+            found += 1;
+            faults.extend(unpasteable(&block).iter().map(|line| format!("{}: {line}", path.display())));
+        }
+    }
+    assert!(found > 10, "{found} blocks of commands were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Whether a line's first word is a program that the documentation shows.
+fn is_command(line: &str) -> bool {
+    line.split_whitespace().next().is_some_and(|first| SHOWN.contains(&first))
+}
+
+/// The paragraphs of a document that are indented, and have commands among their lines.
+fn command_blocks(text: &str) -> Vec<Vec<&str>> {
+    let paragraphs = text.split("\n\n").map(|paragraph| paragraph.lines().collect::<Vec<_>>());
+    let is_shown = |lines: &Vec<&str>| {
+        lines.iter().all(|line| line.starts_with("    ")) && lines.iter().any(|line| is_command(line))
+    };
+    paragraphs.filter(is_shown).collect()
+}
+
+/// The lines of a block that a shell would take for something else than they are.
+fn unpasteable<'a>(block: &[&'a str]) -> Vec<&'a str> {
+    let is_continued = |at: usize| at > 0 && block[at - 1].ends_with('\\');
+    let is_fine = |at: usize| {
+        let line = block[at].trim_start();
+        line.starts_with('#') || (is_command(line) || is_continued(at)) && is_explained_by_comment(line)
+    };
+    (0..block.len()).filter(|&at| !is_fine(at)).map(|at| block[at]).collect()
 }
 
 /// The sources of all texts for operators, and the documentation.
@@ -107,6 +157,15 @@ fn named(text: &str, program: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_explains_a_shown_command_is_a_comment() {
+        let text = "- a list\n    sidle goes on\n\n    +--+\n    |  |\n\n    sidle status   it is up\n    (stop it)\n    \
+                    # then\n    sidle upgrade  # once\n    sidle-lab run \\\n      --out p\n";
+        let blocks = command_blocks(text);
+        assert_eq!(blocks.iter().map(Vec::len).collect::<Vec<_>>(), [6]);
+        assert_eq!(unpasteable(&blocks[0]), ["    sidle status   it is up", "    (stop it)"]);
+    }
 
     #[test]
     fn command_lines_are_found_between_backticks_and_as_examples() {

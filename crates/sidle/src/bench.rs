@@ -5,6 +5,7 @@ use crate::hints;
 use crate::via::Via;
 use clap::{Args, Subcommand};
 use sidle_bench::control::ControlError;
+use sidle_bench::failures;
 use sidle_bench::limits::{MAX_RECORDS, MAX_SECONDS, memory_budget_bytes};
 use sidle_bench::load::Plan;
 use sidle_bench::report::Report;
@@ -38,7 +39,7 @@ Every value that is read is checked: a wrong, torn, stale or missing one is coun
 The throughput is that of the median window of 100 ms.
 
 Exit status: 0 done; 1 refused, or a file could not be written; 2 wrong command line; 4 no server was reached; \
-5 a wrong value was read; 130 interrupted.";
+5 a wrong value was read, or reads found no record; 130 interrupted.";
 
 const PAGE_EXAMPLES: &str = "\
 Exit status: 0 drawn; 1 the report cannot be read, or the page not be written; 2 wrong command line.";
@@ -154,8 +155,9 @@ fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
 
 /// A load without a single answer is no measurement, nor is one whose reads find no record.
 fn answered(arguments: &BenchArguments, report: &Report) -> Result<(), Failure> {
-    if let Some(&absent) = report.errors.get(steady::ABSENT) {
-        let what = format!("{} found no record", counted(absent, "read"));
+    if let Some(&absent) = report.errors.get(failures::ABSENT) {
+        let what =
+            format!("{} found no record: {}", counted(absent, "read"), failures::advice(&report.errors));
         return Err(Failure::new(Status::WrongAnswers, what));
     }
     let latency = &report.latency_us.before;

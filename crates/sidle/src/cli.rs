@@ -6,7 +6,7 @@ use crate::elsewhere::ElsewhereArguments;
 use crate::policy_arguments::PolicyArguments;
 use crate::range;
 use crate::via::Reach;
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, Parser, Subcommand};
 use sidle_cli::demo::{self, DemoArguments, protocol_help};
 use sidle_cli::exit::Failure;
 use sidle_cli::server::{self, ServerArguments};
@@ -15,7 +15,7 @@ use sidle_types::PositionRange;
 const EXIT_STATUSES: &str = "\
 Exit status:
   0    done
-  1    refused, or could not be started: nothing has changed
+  1    refused, could not be started, or a file could not be read or written
   2    the command line, or a setting that it names, is wrong: nothing was begun
   3    a migration failed after it had begun
   4    the node could not be reached, or the connection broke: what was asked may have happened
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Server(Box<ServerArguments>),
     /// Move a part of the data to another node, live, and watch it go
     #[command(after_help = MIGRATE_EXAMPLES)]
+    #[command(mut_arg("via", global), mut_arg("password", global), mut_arg("timeout", global))]
     Migrate(Box<MigrateArguments>),
     /// Show the nodes, who owns what, and what is moving
     #[command(after_help = STATUS_EXAMPLES)]
@@ -60,6 +61,11 @@ pub(crate) enum Command {
     /// Judge whether a recorded run was linearizable
     #[command(after_help = check_history::EXAMPLES)]
     CheckHistory(CheckHistoryArguments),
+}
+
+/// A flag that may also stand behind a subcommand.
+fn global(flag: Arg) -> Arg {
+    flag.global(true)
 }
 
 const DEFAULT_PROTOCOL: &str = "fulva";
@@ -147,8 +153,20 @@ impl MigrateArguments {
     /// # Errors
     /// The order to write them in.
     pub(crate) fn ensure_no_range(&self) -> Result<(), Failure> {
-        let MigrateArguments { to, cancel, protocol, policy, json, detach, .. } = self;
-        let is_alone = self.range().is_none()
+        let MigrateArguments {
+            command: _,
+            via: _,
+            to,
+            slots,
+            positions,
+            cancel,
+            protocol,
+            policy,
+            json,
+            detach,
+        } = self;
+        let is_alone = slots.is_none()
+            && positions.is_none()
             && protocol == DEFAULT_PROTOCOL
             && to.is_none()
             && cancel.is_none()

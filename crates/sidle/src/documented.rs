@@ -18,6 +18,11 @@ fn examples_can_be_pasted() {
     sidle_cli::named::assert_examples_can_be_pasted(&Cli::command());
 }
 
+#[test]
+fn documented_commands_can_be_pasted() {
+    sidle_cli::named::assert_documented_commands_can_be_pasted();
+}
+
 /// A status with every field filled.
 fn report() -> StatusReport {
     let (a, b) = ("a".repeat(40), "b".repeat(40));

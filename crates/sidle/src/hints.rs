@@ -76,9 +76,22 @@ pub(crate) fn refused(address: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory;
 
     fn via(via: &str, password: Option<&str>) -> Via {
         Via { via: via.to_owned(), password: password.map(str::to_owned) }
+    }
+
+    #[test]
+    fn the_commands_that_take_the_address_are_those_of_the_command_line() {
+        let command = Cli::command();
+        let takes_it =
+            |command: &&clap::Command| command.get_arguments().any(|argument| argument.get_id() == "via");
+        let mut reaching: Vec<&str> =
+            command.get_subcommands().filter(takes_it).map(clap::Command::get_name).collect();
+        reaching.sort_unstable();
+        assert_eq!(reaching, REACHING);
     }
 
     #[test]

@@ -32,9 +32,9 @@ pub(crate) struct NodeConnection {
     hint: &'static str,
 }
 
-/// Requests that change nothing.
-const LOOKS: [&str; 3] = ["AUTH", "INFO", "SIDLE.STATUS"];
-/// The remedy if such a request is not answered.
+/// The request that changes nothing.
+const LOOK: &str = "SIDLE.STATUS";
+/// The remedy if it is not answered.
 const LOOKED: &str = "Ask again, or ask another node with --via HOST:PORT";
 /// The same for all others.
 const CHANGED: &str = "It may have taken effect: `sidle status` shows it once the node answers, and another node's \
@@ -86,7 +86,7 @@ impl NodeConnection {
 
     /// Sends a request and waits for its reply; an error reply is a refusal.
     pub(crate) async fn request(&mut self, words: &[&str]) -> Result<Value, Failure> {
-        self.hint = if LOOKS.contains(&words[0]) { LOOKED } else { CHANGED };
+        self.hint = if words[0] == LOOK { LOOKED } else { CHANGED };
         match timeout_at(self.until, self.exchange(words)).await {
             Ok(reply) => self.accepted(reply?),
             Err(_) => Err(self.silent()),
@@ -147,7 +147,7 @@ impl NodeConnection {
 
     /// Requests the status of the cluster, as the node's own JSON.
     pub(crate) async fn status_text(&mut self) -> Result<String, Failure> {
-        let reply = self.request(&["SIDLE.STATUS"]).await?;
+        let reply = self.request(&[LOOK]).await?;
         let bytes =
             reply.as_bytes().ok_or_else(|| self.broken("its status is not a text: is it a Sidle node?"))?;
         Ok(String::from_utf8_lossy(bytes).into_owned())
@@ -229,7 +229,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_to_do_about_a_lost_node_goes_by_what_it_was_asked() {
-        for (request, hint) in [("SIDLE.STATUS", LOOKED), ("SIDLE.FORGET", CHANGED)] {
+        for (request, hint) in [(LOOK, LOOKED), ("SIDLE.FORGET", CHANGED)] {
             let (listener, via) = listener().await;
             let server = tokio::spawn(answers(listener, vec![b"+OK\r\n"], true));
             let mut node = NodeConnection::open(&reach(&via, 60)).await.expect("it answers once");
@@ -246,7 +246,7 @@ mod tests {
         let server = tokio::spawn(answers(listener, vec![INFO], false));
         let begun = Instant::now();
         let mut node = NodeConnection::open(&reach(&via, 1)).await.expect("it answers once");
-        for request in ["SIDLE.STATUS", "SIDLE.FORGET"] {
+        for request in [LOOK, "SIDLE.FORGET"] {
             let silent = node.request(&[request]).await.expect_err("nobody answers");
             assert_eq!(silent.status, Status::Unreachable);
             let named = "the coordinator, which runs on the node at 127.0.0.1:7: if that node is down, start it again";

@@ -61,7 +61,7 @@ async fn shown(node: &mut NodeConnection, arguments: &StatusArguments) -> Result
         return Ok(format!("{}\n", node.status_text().await?));
     }
     let ended_shown = if arguments.all { usize::MAX } else { ENDED_SHOWN };
-    Ok(hints::reaching(&render(&node.status().await?, ended_shown), &arguments.via.via))
+    Ok(render(&node.status().await?, ended_shown))
 }
 
 /// The status as text, with this many of the ended migrations.

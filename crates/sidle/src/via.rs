@@ -12,10 +12,10 @@ pub(crate) const PASSWORD_VARIABLE: &str = "SIDLE_PASSWORD";
 #[derive(Debug, Args)]
 pub(crate) struct Via {
     /// Any node of the cluster
-    #[arg(long, global = true, value_name = "HOST:PORT", default_value = DEFAULT_VIA, value_parser = host_port)]
+    #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_VIA, value_parser = host_port)]
     pub(crate) via: String,
     /// The cluster's password, if it has one
-    #[arg(long, global = true, env = PASSWORD_VARIABLE, hide_env_values = true, value_name = "PASSWORD")]
+    #[arg(long, env = PASSWORD_VARIABLE, hide_env_values = true, value_name = "PASSWORD")]
     pub(crate) password: Option<String>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Reach {
     #[command(flatten)]
     pub(crate) via: Via,
     /// How long the cluster may take to answer, from the command's start on
-    #[arg(long, global = true, value_name = "SECONDS", default_value = "5")]
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: u64,
 }

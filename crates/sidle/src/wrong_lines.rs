@@ -67,6 +67,7 @@ const WRONG: &[(&str, &str)] = &[
     ("bench --via nowhere", "HOST:PORT"),
     ("bench peers", "sidle-lab peers"),
     ("bench page report.json", "--html"),
+    ("bench page r.json --html h --via a:1", "unexpected"),
     ("lab run", "sidle-lab run"),
     ("migrate --to a:1", "--slots"),
     ("migrate --cancel 3 --detach", "cannot be used with"),

@@ -247,6 +247,19 @@ fn bench_says_what_to_do_about_a_server_that_is_not_what_it_takes_it_for() {
     }
 }
 
+#[test]
+fn reads_that_find_no_record_are_told_once_with_the_remedy() {
+    let (node, folder) =
+        (support::Node::start(&support::NodeOptions::default()), tempfile::tempdir().unwrap());
+    let line = ["bench", "--no-load", "--workload", "c", "--records", "1000", "--seconds", "1", "--via"];
+    let ended = sidle(folder.path(), &[&line[..], &[&node.address()]].concat());
+    let (shown, said) = (text(&ended.stdout), text(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(5), "{said}");
+    assert!(shown.contains(" found no record\n"), "{shown}");
+    assert_eq!(said.matches("found no record").count(), 1, "{said}");
+    assert!(said.ends_with(" found no record: load them first (without --no-load)\n"), "{said}");
+}
+
 /// A run of minutes must not find at its end that its figures cannot be written.
 #[test]
 fn files_that_cannot_be_written_are_refused_before_anything_runs() {

@@ -1,5 +1,6 @@
 //! A thread's completed operations: each answer is judged, timed, counted and recorded.
 
+use crate::failures;
 use crate::gap::GapMeter;
 use crate::latencies::AnsweredBy;
 use crate::load::plan::World;
@@ -202,7 +203,7 @@ impl<'a> Collector<'a> {
         self.free.iter().flatten().for_each(|&place| is_free[place as usize] = true);
         for place in (0..self.flights.len()).filter(|&place| !is_free[place]) {
             let flight = self.flights[place];
-            self.failed(self.client_of(place), &flight, "unfinished".to_owned(), Effect::Unknown);
+            self.failed(self.client_of(place), &flight, failures::UNFINISHED.to_owned(), Effect::Unknown);
         }
     }
 
@@ -379,9 +380,9 @@ impl Completions for Collector<'_> {
             Outcome::Reply(reply) => self.answered(client, &flight, reply),
             Outcome::Failed(failure) => {
                 let kind = match failure.reason {
-                    Reason::TimedOut => "timeout",
-                    Reason::ConnectionLost => "connection_lost",
-                    Reason::TooManyTries => "too_many_tries",
+                    Reason::TimedOut => failures::TIMEOUT,
+                    Reason::ConnectionLost => failures::CONNECTION_LOST,
+                    Reason::TooManyTries => failures::TOO_MANY_TRIES,
                 };
                 self.failed(client, &flight, kind.to_owned(), failure.effect);
             }

@@ -89,6 +89,7 @@ pub fn read_back(world: &World<'_>, progress: impl FnMut(u64)) -> std::io::Resul
         }
         std::thread::sleep(READ_BACK_PAUSE);
         totals.errors.clear();
+        totals.troubles.clear();
         let missed = std::mem::take(&mut totals.missed);
         totals.add(&sweep(world, Sweep::of(missed), false, |_| {})?);
     }

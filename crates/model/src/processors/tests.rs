@@ -140,13 +140,16 @@ fn a_sleeper_has_no_claim_on_the_past() {
         now_ns = turn(&mut processors, pool, now_ns, |_| 10_000).expect("it has more").1;
     }
     processors.wake(sleeper, None, now_ns);
-    let (begun_ns, mut slept_ns) = (now_ns, 0);
+    let (begun_ns, mut sleeper_ran_ns) = (now_ns, 0);
     while now_ns < begun_ns + 4 * TICK_NS {
         let (id, end_ns) = turn(&mut processors, pool, now_ns, |_| 10_000).expect("both have more");
-        slept_ns += if id == sleeper { end_ns - now_ns } else { 0 };
+        sleeper_ran_ns += if id == sleeper { end_ns - now_ns } else { 0 };
         now_ns = end_ns;
     }
-    assert!(slept_ns.abs_diff(2 * TICK_NS) <= 10_000, "{slept_ns} ns, though the other has had 5 ticks more");
+    assert!(
+        sleeper_ran_ns.abs_diff(2 * TICK_NS) <= 10_000,
+        "{sleeper_ran_ns} ns, though the other has had 5 ticks more"
+    );
 }
 
 #[test]
