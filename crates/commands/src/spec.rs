@@ -197,6 +197,8 @@ pub enum Split {
     Sum,
     /// The reply is `OK` once every owner has replied so.
     AllOk,
+    /// No owner does anything unless all may; the reply is 1 or 0. It has two owners at most.
+    AllOrNone,
 }
 
 /// The documentation in `COMMAND DOCS`.

@@ -46,6 +46,8 @@ pub enum Flow {
     Flush,
     /// Nothing is written. The command runs again when these positions have arrived, or its patience ends.
     Await(Awaited),
+    /// Nothing is written. The command runs again when a hold of its keys has ended (F8).
+    Held,
     /// Nothing is written. The process ends, and the client sees its connection close.
     Shutdown,
     /// Nothing is written. The control thread has the reply.

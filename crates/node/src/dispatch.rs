@@ -10,7 +10,7 @@ use crate::call::{Awaited, CommandResult, Flow};
 use crate::commands::{NOT_EXECUTED, aborted, commands};
 use crate::execute::Executor;
 use crate::flush::Flush;
-use crate::forward::{Channels, NOT_HERE_ERROR};
+use crate::forward::{Channels, Joints, NOT_HERE_ERROR};
 use crate::half::Half;
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
@@ -48,6 +48,8 @@ pub(crate) enum Attempt {
     Elsewhere,
     /// It waits for other nodes.
     Parked(Ticket),
+    /// It waits for a command that holds one of its keys (F8).
+    AwaitHold,
 }
 
 /// Runs requests on one worker: it decides, executes, and parks commands.
@@ -58,6 +60,8 @@ pub(crate) struct Dispatcher {
     pub(crate) parking: ParkingLot,
     /// Requests to other nodes.
     pub(crate) lines: Channels,
+    /// Commands carried out together with other nodes.
+    pub(crate) joints: Joints,
     #[cfg(any(test, feature = "testing"))]
     pub(crate) hooks: crate::testing::Hooks,
 }
@@ -70,6 +74,7 @@ impl Dispatcher {
             executor,
             parking: ParkingLot::new(ports),
             lines: Channels::default(),
+            joints: Joints::default(),
             #[cfg(any(test, feature = "testing"))]
             hooks: crate::testing::Hooks::default(),
         }
@@ -179,6 +184,9 @@ impl Dispatcher {
         ticket: Ticket,
         out: &mut Vec<u8>,
     ) -> Attempt {
+        if let Some(joint) = self.joints.take(ticket) {
+            return self.resume_joint(now, session, request, joint, out);
+        }
         if let Some(why) = self.parking.take_refusal(ticket) {
             return Attempt::Ran(Err(cannot_wait(session, why)));
         }
@@ -242,6 +250,7 @@ impl Dispatcher {
             }
             Attempt::Elsewhere => unreachable!("it has been forwarded"),
             Attempt::Parked(ticket) => return Err(ticket),
+            Attempt::AwaitHold => return Err(self.lines.park_for_hold(&mut self.parking)),
             Attempt::AwaitActivation(migration) => return Err(self.parking.park_for_activation(migration)),
             Attempt::Pull(missing) => {
                 let asked = missing.iter().map(|missing| (missing.migration, missing.key as u32));
@@ -277,6 +286,9 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Attempt {
         let mut clearance = Clearance::default();
+        if self.executor.is_held(request.keys, request.found.spec.access.is_write()) {
+            return Attempt::AwaitHold;
+        }
         if !self.executor.ranges.owns_everything() && !request.keys.is_empty() {
             match self.clear(now, session, request, out) {
                 Ok(given) => clearance = given,
@@ -415,6 +427,7 @@ impl Dispatcher {
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
             Flow::Flush => self.flush(session, out),
             Flow::Await(awaited) => Err(self.await_arrival(awaited)),
+            Flow::Held => Err(self.lines.park_for_hold(&mut self.parking)),
             Flow::Shutdown => Ok(Outcome::Shutdown),
             Flow::Control(request) => Ok(Outcome::Control(request)),
         }

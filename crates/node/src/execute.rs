@@ -28,6 +28,7 @@ const LARGE_REQUEST_BYTES: usize = 64 << 10;
 
 /// Runs commands on one worker: its part of the store, and what commands borrow.
 pub(crate) struct Executor {
+    pub(crate) index: WorkerIndex,
     pub(crate) store: Arc<Store>,
     /// Where this worker appends.
     pub(crate) head: LogHead,
@@ -42,6 +43,8 @@ pub(crate) struct Executor {
     pub(crate) reply_bytes: usize,
     /// Whether the latest request reached its command.
     pub(crate) has_run: bool,
+    /// Whether the request holds its keys itself (F8).
+    pub(crate) has_hold: bool,
     /// Where expiry continues.
     pub(crate) expires_from: Position,
     /// When a write without memory found nothing expired.
@@ -58,6 +61,7 @@ impl Executor {
     /// The executor of a worker.
     pub(crate) fn new(parts: &NodeParts, index: WorkerIndex, seed: u64) -> Executor {
         Executor {
+            index,
             store: Arc::clone(&parts.store),
             head: parts.store.log_head(),
             ranges: parts.published.table(),
@@ -67,6 +71,7 @@ impl Executor {
             random: Random::new(seed),
             reply_bytes: 0,
             has_run: false,
+            has_hold: false,
             // Workers start apart, so that they do not visit the same slots.
             expires_from: Position::first_of(first_slot(index, parts.shared.workers.len())),
             nothing_expired_at: None,
@@ -100,7 +105,7 @@ impl Executor {
         }
         self.has_run = true;
         // A flush in steps is one call, and so is a command that waits and runs again.
-        if session.route.flush.is_none() && !matches!(result, Ok(Flow::Await(_))) {
+        if session.route.flush.is_none() && !matches!(result, Ok(Flow::Await(_) | Flow::Held)) {
             self.stats.command(found.id).calls.add(1);
         }
         if clearance.marks {
@@ -148,12 +153,18 @@ impl Executor {
         if found.spec.locks_all_slots(keys.len()) {
             return self.call_together(now, session, request, run, out);
         }
+        if keys.len() > 1 {
+            return self.call_reads(now, session, request, run, out);
+        }
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
         let scene = Scene { now: now.wall, stats: &self.stats, shared: &self.shared };
         let (guard, slot);
         let keyspace = match keys {
             [key] if found.spec.access.is_write() => {
                 slot = self.store.lock_slot(key.slot());
+                if self.is_held(keys, true) {
+                    return (Ok(Flow::Held), false);
+                }
                 let (head, ranges) = (&mut self.head, &*self.ranges);
                 NodeKeyspace::Writes(Writes { key: *key, slot: &slot, head, ranges, scene })
             }
@@ -165,6 +176,38 @@ impl Executor {
         let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply };
         let result = run(&mut call);
         (result.map(|()| Flow::Done), call.reply.is_cut())
+    }
+
+    /// Runs a command that only reads several keys: as if in one moment, in which no other command holds one
+    /// of them (F8).
+    fn call_reads(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        run: OverKeys<NodeExecutor>,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let Request { keys, args, .. } = request;
+        let start = out.len();
+        loop {
+            let granted = self.shared.holds.granted();
+            if self.is_held(keys, false) {
+                return (Ok(Flow::Held), false);
+            }
+            let guard = self.store.pin();
+            let scene = Scene { now: now.wall, stats: &self.stats, shared: &self.shared };
+            let keyspace = NodeKeyspace::Reads(Reads { keys, guard: &guard, scene });
+            let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+            let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply };
+            let result = run(&mut call);
+            let is_cut = call.reply.is_cut();
+            // H2
+            if self.shared.holds.granted() == granted {
+                return (result.map(|()| Flow::Done), is_cut);
+            }
+            out.truncate(start);
+        }
     }
 
     /// Runs a command that may write several keys, and publishes its writes in one step.
@@ -181,6 +224,9 @@ impl Executor {
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
         let scene = Scene { now: now.wall, stats: &self.stats, shared: &self.shared };
         let together = Together { slots: SlotGuards::lock(&self.store, &slots_of(keys)), scene };
+        if self.is_held(keys, true) {
+            return (Ok(Flow::Held), false);
+        }
         let arena = bumpalo::Bump::new();
         let overlay = Overlay::new(&together, &arena, keys);
         let keyspace = NodeKeyspace::Together(overlay);
@@ -231,6 +277,12 @@ impl Executor {
         (result, call.reply.is_cut())
     }
 
+    /// Whether another command holds one of these keys (F8); it then waits for the end of a hold.
+    #[inline]
+    pub(crate) fn is_held(&self, keys: &[HashedKey<'_>], is_write: bool) -> bool {
+        self.shared.holds.is_any() && !self.has_hold && self.shared.holds.forbid(keys, is_write, self.index)
+    }
+
     /// M11: marks changes to what is being copied. After the write, and under the same range table.
     #[cold]
     pub(crate) fn mark(&self, keys: &[HashedKey<'_>]) {
@@ -243,7 +295,7 @@ impl Executor {
 }
 
 /// The slots of these keys, in order, each once: what a change of several keys locks.
-fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
+pub(crate) fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
     let mut slots: SmallVec<[Slot; INLINE_KEYS]> = keys.iter().map(|key| key.slot()).collect();
     slots.sort_unstable();
     slots.dedup();

@@ -4,6 +4,7 @@ use crate::clients::Clients;
 use crate::cluster_view::Unreachable;
 use crate::config::Config;
 use crate::current_table::CurrentTable;
+use crate::forward::Holds;
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::peers::Peers;
 use crate::stats::WorkerStats;
@@ -41,6 +42,8 @@ pub struct NodeShared {
     /// The control thread's regular measurements.
     pub gauges: Gauges,
     pub(crate) slow_log: SlowLog,
+    /// Keys of commands that this node carries out together with others.
+    pub(crate) holds: Arc<Holds>,
     pub(crate) spikes: Spikes,
     /// The unreachable members.
     pub unreachable: Unreachable,
@@ -63,6 +66,7 @@ impl NodeShared {
             process,
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),
+            holds: Arc::default(),
             spikes: Spikes::default(),
             unreachable: Unreachable::default(),
             peers: Arc::default(),

@@ -8,7 +8,8 @@
 //! again; [`serve`](Worker::serve) for every connection with input, which may be [foreseen](Worker::foresee)
 //! before; [`poll_notify`](Worker::poll_notify) until `None` before the thread sleeps. A control reply goes
 //! through [`answer`](Worker::answer). Report a connection that closes while it is parked with
-//! [`forget`](Worker::forget). After all of these call [`poll_forward`](Worker::poll_forward) until `None`.
+//! [`forget`](Worker::forget). After all of these call [`poll_forward`](Worker::poll_forward) and
+//! [`poll_wake_worker`](Worker::poll_wake_worker) until `None`.
 //! Report events and bytes of connections to other nodes as they happen.
 //!
 //! Invariants:
@@ -41,6 +42,8 @@ pub struct Worker {
     index: WorkerIndex,
     pub(crate) dispatcher: Dispatcher,
     published: Arc<CurrentTable>,
+    /// The oldest publication in use, as reported.
+    passed: u64,
     /// The requests that `serve` has read ahead; kept for their memory.
     pub(crate) read_ahead: Vec<Args>,
     /// The time in nanoseconds, from any start.
@@ -61,6 +64,7 @@ impl Worker {
             index,
             dispatcher: Dispatcher::new(Executor::new(parts, index, seed), ports),
             published: Arc::clone(&parts.published),
+            passed: 0,
             read_ahead: Vec::new(),
             stopwatch: Box::new(|| 0),
             lap: Lap::default(),
@@ -91,6 +95,8 @@ impl Worker {
     pub fn turn(&mut self) -> bool {
         let changed = self.pass_boundary();
         self.dispatcher.parking.turn();
+        let ended = self.dispatcher.executor.shared.holds.ended();
+        self.dispatcher.lines.holds_ended(ended, &mut self.dispatcher.parking);
         self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
         changed
     }
@@ -123,8 +129,8 @@ impl Worker {
 
     /// Forgets a parked command: its connection is gone.
     pub fn forget(&mut self, ticket: Ticket) {
-        self.dispatcher.parking.forget(ticket);
-        self.dispatcher.lines.forget(ticket);
+        self.dispatcher.leave(ticket);
+        self.pass_tables();
         self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
     }
 
@@ -140,12 +146,16 @@ impl Worker {
             .parking
             .queues(connections)
             .into_iter()
-            .chain(self.dispatcher.lines.queues(connections))
+            .chain(self.dispatcher.lines.queues(connections + self.dispatcher.joints.left_alone()))
     }
 
     /// Pending work by name, with its count: empty when no command waits.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let mut in_hand = self.dispatcher.parking.in_hand();
+        let holds = self.dispatcher.executor.shared.holds.len();
+        if holds > 0 {
+            in_hand.push(("holds of the node", holds));
+        }
         if self.dispatcher.lines.len() > 0 {
             in_hand.push(("commands that wait for other nodes", self.dispatcher.lines.len()));
         }
@@ -174,8 +184,6 @@ impl Worker {
     fn take_table(&mut self, epoch: u64) {
         self.dispatcher.executor.ranges = self.published.table();
         self.dispatcher.executor.seen = epoch;
-        // Only now: from here on nothing on this thread refers to an older table.
-        self.published.pass(self.index, epoch);
         // P3: what commands waited for may have a new owner.
         if !fault!(NewTableWakesNobody) {
             self.dispatcher.parking.wake_everything();
@@ -183,6 +191,29 @@ impl Worker {
                 .lines
                 .table_changed(&self.dispatcher.executor.ranges, &mut self.dispatcher.parking);
         }
+        self.conclude_joints(None);
+    }
+
+    /// Concludes joint commands whose parts have ended; then their tables may be the past.
+    fn conclude_joints(&mut self, now: Option<Now>) {
+        self.dispatcher.conclude_joints(now);
+        self.pass_tables();
+    }
+
+    /// Reports the oldest table that anything on this thread refers to.
+    fn pass_tables(&mut self) {
+        let seen = self.dispatcher.executor.seen;
+        let oldest = self.dispatcher.joints.oldest_table().map_or(seen, |oldest| oldest.min(seen));
+        if oldest != self.passed {
+            self.passed = oldest;
+            self.published.pass(self.index, oldest);
+        }
+    }
+
+    /// The next worker of this node to wake: a command of its waits for a hold, and one has ended.
+    #[inline]
+    pub fn poll_wake_worker(&mut self) -> Option<WorkerIndex> {
+        self.dispatcher.executor.shared.holds.poll_wake()
     }
 
     /// The driver's next action for requests to other nodes.
@@ -199,11 +230,13 @@ impl Worker {
     /// A connection failed or ended.
     pub fn forward_lost(&mut self, now: MonotonicUs, link: ForwardLink) {
         self.dispatcher.lines.lost(now, link, &mut self.dispatcher.parking);
+        self.conclude_joints(None);
     }
 
     /// Bytes arrived over a connection: other nodes' replies.
-    pub fn forward_received(&mut self, now: MonotonicUs, link: ForwardLink, bytes: &[u8]) {
-        self.dispatcher.lines.received(now, link, bytes, &mut self.dispatcher.parking);
+    pub fn forward_received(&mut self, now: Now, link: ForwardLink, bytes: &[u8]) {
+        self.dispatcher.lines.received(now.mono, link, bytes, &mut self.dispatcher.parking);
+        self.conclude_joints(Some(now));
     }
 
     /// Moves some output of a connection to `out`; returns whether there was any.
@@ -214,6 +247,7 @@ impl Worker {
     /// Time has passed: ends requests that waited too long.
     pub fn forward_time(&mut self, now: MonotonicUs) {
         self.dispatcher.lines.pass_time(now, &mut self.dispatcher.parking);
+        self.conclude_joints(None);
     }
 
     /// When [`forward_time`](Self::forward_time) is due without an event.

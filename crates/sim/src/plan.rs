@@ -180,6 +180,7 @@ fn operator(
         return_permille: if random.one_in(2) { 0 } else { random.below(600) },
         hurry_permille: if operators_random.one_in(2) { 0 } else { operators_random.below(600) },
         forgets_permille: 0,
+        splits_groups: false,
         upgrades,
         nodes,
     }

@@ -69,8 +69,9 @@ impl Simulation {
         let sessions: Vec<Session> = (plan.sessions.into_iter().enumerate())
             .map(|(number, setup)| Session::new(number, setup, random.fork()))
             .collect();
-        let operator =
-            Operator::new(sessions.len(), plan.operator, random.fork(), Manners::new(Random::new(!seed)));
+        let manners = Manners::new(Random::new(!seed));
+        let manners = if plan.operator.splits_groups { manners.without_policies() } else { manners };
+        let operator = Operator::new(sessions.len(), plan.operator, random.fork(), manners);
         let reader = SessionSetup {
             awareness: Awareness::Sidle,
             rows: READER_ROWS,

@@ -147,6 +147,8 @@ faults! {
         ForwardedWithoutOwnershipCheck, "forwarded-without-ownership-check", Some(150);
         /// A write whose answer was lost with the connection is sent once more (breaks F2).
         LostWriteIsForwardedAgain, "lost-write-is-forwarded-again", SCRIPTED;
+        /// Nodes carry out their parts of a command without a hold of its keys (breaks F8).
+        PartsWithoutHold, "parts-without-hold", SCRIPTED;
         /// MSET publishes its first key by itself, and others run before it publishes the rest (breaks X1).
         HalfMsetVisible, "half-mset-visible", USUAL;
     }

@@ -57,6 +57,7 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
                 .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
             CommandSpec::over_keys("msetnx", -3, SLOW, msetnx)
                 .keys(KeySpec::pairs(&["OW", "insert"]), Access::ReadWrite)
+                .split(Split::AllOrNone)
                 .docs(
                     "string",
                     "1.0.1",

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) part: Part,
-    /// When its command was forwarded first.
-    pub(super) since: MonotonicUs,
+    /// How long its command waits for the answer.
+    pub(super) until: MonotonicUs,
     /// When it began to wait.
     pub(super) queued_at: MonotonicUs,
     pub(super) bytes: Vec<u8>,
@@ -36,8 +36,8 @@ pub(super) type Endings = Vec<(Part, Ending)>;
 struct Sent {
     /// `None`: its command has given up waiting, though an answer may still come.
     part: Option<Part>,
-    /// When its command was forwarded first.
-    since: MonotonicUs,
+    /// How long its command waits for the answer.
+    until: MonotonicUs,
     sent_at: MonotonicUs,
 }
 
@@ -185,6 +185,11 @@ impl Channel {
         ended.extend(self.unsent.drain(..).map(|request| (request.part, ending.clone())));
     }
 
+    /// How many of the command's requests have not been sent.
+    pub(super) fn unsent_of(&self, ticket: Ticket) -> usize {
+        self.unsent.iter().filter(|request| request.part.ticket == ticket).count()
+    }
+
     /// Nobody waits for this command any more.
     pub(super) fn forget(&mut self, ticket: Ticket) {
         self.unsent.retain(|request| request.part.ticket != ticket);
@@ -201,7 +206,7 @@ impl Channel {
             self.unsent_bytes -= request.bytes.len();
             open.sent.push_back(Sent {
                 part: Some(request.part),
-                since: request.since,
+                until: request.until,
                 sent_at: open.seen_at,
             });
             out.extend_from_slice(&request.bytes);
@@ -307,7 +312,7 @@ impl Open {
     /// Ends requests of commands whose patience is over (F4), and nothing else (F6). An unanswered request
     /// keeps its place, so that the answers behind it still match.
     fn give_up_overdue(&mut self, now: MonotonicUs, ended: &mut Endings) {
-        let is_overdue = |sent: &Sent| now.since(sent.since) >= PATIENCE_US;
+        let is_overdue = |sent: &Sent| now >= sent.until;
         for sent in self.sent.iter_mut().filter(|sent| is_overdue(sent)) {
             ended.extend(sent.part.take().map(|part| (part, Ending::Broken)));
         }
@@ -332,7 +337,7 @@ impl Open {
     fn due_at(&self) -> MonotonicUs {
         let under_way = self.sent.iter().chain(self.aside.values());
         let waiting = under_way.filter(|sent| sent.part.is_some());
-        let overdue = waiting.map(|sent| sent.since.plus_us(PATIENCE_US)).min();
+        let overdue = waiting.map(|sent| sent.until).min();
         let idle_at = (self.under_way() == 0).then(|| self.used_at.plus_us(IDLE_US));
         overdue
             .into_iter()

@@ -39,8 +39,8 @@ type LineKey = (NodeId, bool);
 
 /// A command that is forwarded.
 pub(super) struct Forwarded {
-    /// When it was forwarded first.
-    pub(super) since: MonotonicUs,
+    /// How long it waits for answers.
+    pub(super) until: MonotonicUs,
     /// The version of the protocol that its client speaks.
     pub(super) version: RespVersion,
     /// The count of what its connection holds for it.
@@ -50,6 +50,8 @@ pub(super) struct Forwarded {
     pub(super) other_bytes: usize,
     /// The most bytes of its reply.
     pub(super) most_bytes: usize,
+    /// Whether its end is reported ([`Channels::poll_joint_over`]); otherwise it is woken.
+    pub(super) is_joint: bool,
 }
 
 /// A command that waits for answers.
@@ -66,6 +68,7 @@ struct Waiting {
     most_bytes: usize,
     /// Bytes held for it besides.
     other_bytes: usize,
+    is_joint: bool,
 }
 
 /// A command's answers together are longer than its limit.
@@ -83,6 +86,11 @@ pub(crate) struct Channels {
     looking: VecDeque<(MonotonicUs, Ticket)>,
     /// Commands that wait for a line with room.
     for_room: Vec<Ticket>,
+    /// Commands that wait for the end of a hold (H3), and how many had ended at the last look.
+    for_hold: Vec<Ticket>,
+    holds_ended: u64,
+    /// Joint commands whose requests have all ended.
+    joints_over: VecDeque<Ticket>,
     events: VecDeque<ForwardEvent>,
 }
 
@@ -120,17 +128,20 @@ impl Channels {
         lot: &mut ParkingLot,
     ) -> Ticket {
         let ticket = lot.park_for_another_node();
-        let Forwarded { since, version, collected, reply_bytes, other_bytes, most_bytes } = command;
+        let Forwarded { until, version, collected, reply_bytes, other_bytes, most_bytes, is_joint } = command;
         let most_bytes = most_bytes.saturating_add(requests.len() * ANSWER_FRAME_BYTES);
         let (left, ended) = (requests.len(), Ok(Vec::new()));
-        let waiting = Waiting { left, ended, collected, reply_bytes, most_bytes, other_bytes };
+        let waiting = Waiting { left, ended, collected, reply_bytes, most_bytes, other_bytes, is_joint };
         self.waiting.insert(ticket, waiting);
+        if left == 0 {
+            self.over(ticket, lot);
+        }
         let mut ended = Endings::new();
         for (number, (node, bytes)) in requests.into_iter().enumerate() {
             let key = key(node.id, version);
             let line = self.lines.entry(key).or_insert_with(|| Channel::new(node));
             let part = Part { ticket, number: number as u32 };
-            line.push(Request { part, since, queued_at: now, bytes }, &mut ended);
+            line.push(Request { part, until, queued_at: now, bytes }, &mut ended);
             self.follow(now, key, &mut ended, lot);
             if let Some(link) = self.lines.get(&key).and_then(Channel::open_link) {
                 self.events.push_back(ForwardEvent::Send(link));
@@ -156,6 +167,43 @@ impl Channels {
         }
         self.looking.retain(|(_, looking)| *looking != ticket);
         self.for_room.retain(|waiting| *waiting != ticket);
+        self.for_hold.retain(|waiting| *waiting != ticket);
+    }
+
+    /// Whether something of the command may have reached another node.
+    pub(super) fn has_begun(&self, ticket: Ticket) -> bool {
+        let unsent: usize = self.lines.values().map(|line| line.unsent_of(ticket)).sum();
+        self.waiting.get(&ticket).is_some_and(|waiting| {
+            waiting.left > unsent || waiting.ended.as_ref().is_ok_and(|ended| !ended.is_empty())
+        })
+    }
+
+    /// The next joint command whose requests have all ended.
+    pub(super) fn poll_joint_over(&mut self) -> Option<Ticket> {
+        self.joints_over.pop_front()
+    }
+
+    fn over(&mut self, ticket: Ticket, lot: &mut ParkingLot) {
+        match self.waiting.get(&ticket) {
+            Some(waiting) if waiting.is_joint => self.joints_over.push_back(ticket),
+            _ => lot.wake(ticket),
+        }
+    }
+
+    /// Parks a command until a hold has ended.
+    pub(crate) fn park_for_hold(&mut self, lot: &mut ParkingLot) -> Ticket {
+        let ticket = lot.park_for_a_new_table();
+        self.for_hold.push(ticket);
+        ticket
+    }
+
+    /// So many holds have ended by now.
+    #[inline]
+    pub(crate) fn holds_ended(&mut self, ended: u64, lot: &mut ParkingLot) {
+        if ended != self.holds_ended {
+            self.holds_ended = ended;
+            self.for_hold.drain(..).for_each(|ticket| lot.wake(ticket));
+        }
     }
 
     /// A connection is open. Returns whether it is still needed.
@@ -216,6 +264,7 @@ impl Channels {
         // The lot has woken them.
         self.looking.clear();
         self.for_room.clear();
+        self.for_hold.clear();
         let mut ended = Endings::new();
         let keys: Vec<LineKey> = self.lines.keys().copied().collect();
         for key in keys {
@@ -290,8 +339,8 @@ impl Channels {
                 ended.push((number, ending));
             }
             waiting.left -= 1;
-            if waiting.left == 0 {
-                lot.wake(ticket);
+            if waiting.left == 0 && waiting.ended.is_ok() {
+                self.over(ticket, lot);
             }
             self.count(ticket, 0, answer_bytes, lot);
         }
@@ -314,11 +363,14 @@ impl Channels {
     fn count(&mut self, ticket: Ticket, gone: usize, come: usize, lot: &mut ParkingLot) {
         let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
         waiting.reply_bytes = waiting.reply_bytes + come - gone;
-        if waiting.reply_bytes > waiting.most_bytes {
+        let is_too_long = waiting.reply_bytes > waiting.most_bytes && waiting.ended.is_ok();
+        if is_too_long {
             waiting.ended = Err(TooLong);
-            lot.wake(ticket);
         }
         waiting.collected.set((waiting.reply_bytes + waiting.other_bytes) as u64);
+        if is_too_long {
+            self.over(ticket, lot);
+        }
     }
 
     /// How full the queues are. `connections`: how many the worker has.
@@ -354,7 +406,9 @@ mod tests {
     /// A command that was first forwarded then; its reply may have 1,000 bytes.
     fn command(since: MonotonicUs) -> Forwarded {
         let collected = Arc::default();
-        Forwarded { since, version: RESP2, collected, reply_bytes: 0, other_bytes: 0, most_bytes: 1_000 }
+        let until = since.plus_us(crate::forward::PATIENCE_US);
+        let (reply_bytes, other_bytes, most_bytes, is_joint) = (0, 0, 1_000, false);
+        Forwarded { until, version: RESP2, collected, reply_bytes, other_bytes, most_bytes, is_joint }
     }
 
     /// Channels with one request of so many bytes to node 2, and the connection that it waits for.

@@ -29,11 +29,23 @@
 //!   reply's limit by at most [`ANSWER_FRAME_BYTES`] for each part and one read; then the command ends as one
 //!   whose reply is too long.
 //!
+//! - F8: a command over keys of several nodes is one change. This node holds all of its keys ([`holds`]), has
+//!   the others carry out their parts, then carries out its own ([`joint`]). With two owners the change is made
+//!   when the other one makes its part: nobody sees this node's keys between then and the end. The part runs
+//!   under the range table that the command began with, and no barrier passes before (D4): so a freeze waits
+//!   for it. It goes on when its client has gone.
+//!
+//! Not covered by F8, and reported as [`UNKNOWN`]: the connection breaks before the answer arrives, an owner
+//! runs out of memory after another one has done its part, or takes longer than [`HOLD_US`]. Nor is an opted-in
+//! client that reads two further owners of one slot by itself.
+//!
 //! Ownership: each worker has its own lines, one for each node and protocol version, opened on demand.
 
 mod aside;
 mod channel;
 mod channels;
+mod holds;
+mod joint;
 mod progress;
 mod run;
 mod skip;
@@ -41,6 +53,8 @@ mod skip;
 pub(crate) use aside::{Aside, Asides};
 pub(crate) use channels::Channels;
 pub use channels::ForwardEvent;
+pub(crate) use holds::Holds;
+pub(crate) use joint::Joints;
 pub(crate) use progress::{NOT_HERE_ERROR, Progress};
 pub(crate) use skip::{Skip, Skipped};
 
@@ -52,6 +66,8 @@ pub struct ForwardLink(pub u64);
 pub const PATIENCE_US: u64 = 30_000_000;
 /// The most time that a request waits for a connection to its node.
 pub const REACH_US: u64 = 5_000_000;
+/// The most time that a joint command waits for answers in one round, and so that it holds its keys.
+const HOLD_US: u64 = 5_000_000;
 /// The pause before the requester checks the owner again after a refusal by the supposed one.
 const LOOK_AGAIN_US: u64 = 10_000;
 /// The first pause before another attempt to reach a node, and the longest.

@@ -1,8 +1,8 @@
 //! The progress of a command that other nodes run in whole or part (F3).
 
+use super::holds::Hold;
 use super::{Ending, NOT_HERE, UNKNOWN};
-use sidle_commands::ReplyError;
-use sidle_commands::Split;
+use sidle_commands::{ReplyError, Split};
 use sidle_resp::{ParsedReply, Reply, ReplyLimits, ReplyParser, ReplyWriter};
 use sidle_types::{MonotonicUs, Slot};
 use std::ops::Range;
@@ -54,7 +54,9 @@ pub(crate) struct Progress {
     pub(super) is_whole: bool,
     /// The slot of its first key.
     slot: Slot,
-    is_write: bool,
+    pub(super) is_write: bool,
+    /// What other commands leave alone while nodes carry it out together.
+    pub(super) hold: Option<Hold>,
     keys: Vec<KeyState>,
     /// Each key's result, if the reply has an element for each: its value's place in `bytes`.
     values: Vec<Option<Range<usize>>>,
@@ -71,6 +73,7 @@ impl Progress {
             is_whole: false,
             slot,
             is_write,
+            hold: None,
             keys: vec![KeyState::Todo; keys],
             values: Vec::new(),
             bytes: Vec::new(),
@@ -88,6 +91,25 @@ impl Progress {
         self.keys.contains(&KeyState::Done)
     }
 
+    /// Whether any owner counted a key.
+    pub(super) fn has_any(&self) -> bool {
+        self.sum > 0
+    }
+
+    /// Forgets all results: a read may be done at any time.
+    pub(super) fn start_again(&mut self) {
+        self.keys.fill(KeyState::Todo);
+        self.values.clear();
+        self.bytes.clear();
+        self.sum = 0;
+    }
+
+    /// Ends its hold.
+    pub(super) fn without_hold(mut self: Box<Self>) -> Box<Self> {
+        self.hold = None;
+        self
+    }
+
     /// The bytes of values in the reply so far.
     pub(super) fn reply_bytes(&self) -> usize {
         self.bytes.len()
@@ -99,8 +121,15 @@ impl Progress {
         self.bytes.capacity() + places + self.keys.capacity() * size_of::<KeyState>()
     }
 
+    /// The whole command is on its way.
+    pub(super) fn send_whole(&mut self) {
+        self.is_whole = true;
+        self.keys.fill(KeyState::Out(0));
+    }
+
     /// A part with these keys is on its way.
     pub(super) fn send(&mut self, part: usize, keys: &[usize]) {
+        self.is_whole = false;
         keys.iter().for_each(|&key| self.keys[key] = KeyState::Out(part as u32));
     }
 
@@ -145,7 +174,7 @@ impl Progress {
                     self.bytes.extend_from_slice(item.as_bytes().unwrap_or_default());
                 }
             }
-            (Split::Sum, Reply::Integer(count)) => self.sum += count,
+            (Split::Sum | Split::AllOrNone, Reply::Integer(count)) => self.sum += count,
             (Split::AllOk, Reply::Simple(b"OK")) => {}
             _ => return Err(Failure::Refused(b"ERR the other node answered something else".to_vec())),
         }
@@ -166,6 +195,7 @@ impl Progress {
                 }
             }
             Split::Sum => reply.integer(self.sum),
+            Split::AllOrNone => reply.integer(self.has_any().into()),
             Split::AllOk => reply.ok(),
             Split::Never => unreachable!("a command that is never split has no parts"),
         }

@@ -1,27 +1,26 @@
 //! The dispatcher's handling of commands with keys elsewhere, all or some of them.
 
 use super::channels::Forwarded;
-use super::progress::{Failure, Progress, Settled};
+use super::joint::is_over;
+use super::progress::{Progress, Settled};
 use super::{Ending, PATIENCE_US};
 use crate::call::Flow;
 use crate::dispatch::{Attempt, CROSSSLOT, Dispatcher, NOT_SERVED, redirect_error};
 use crate::now::Now;
 use crate::queue::Ticket;
 use crate::range_table::Redirect;
-use crate::request::{Clearance, Keys, Request};
-use crate::routing::{Verdict, judge};
+use crate::request::Request;
 use crate::session::Session;
 use sidle_cluster::NodeInfo;
-use sidle_commands::ReplyError;
-use sidle_commands::Split;
-use sidle_resp::{ReplyWriter, RequestWriter};
+use sidle_commands::{ReplyError, Split};
+use sidle_resp::RequestWriter;
 use sidle_types::{MonotonicUs, fault};
 use std::sync::Arc;
 
 /// The owners of the keys still to be done, by number.
-struct Places {
-    here: Vec<usize>,
-    elsewhere: Vec<(NodeInfo, Vec<usize>)>,
+pub(super) struct Places {
+    pub(super) here: Vec<usize>,
+    pub(super) elsewhere: Vec<(NodeInfo, Vec<usize>)>,
 }
 
 impl Dispatcher {
@@ -70,16 +69,31 @@ impl Dispatcher {
                 Attempt::Ran(Ok(Flow::Done))
             }
             Settled::Failed(failure) => Attempt::Ran(Err(progress.failed(failure))),
-            Settled::GoOn { .. } if now.mono.since(progress.since) >= PATIENCE_US => {
-                Attempt::Ran(Err(progress.failed(Failure::Unreachable)))
+            Settled::GoOn { was_elsewhere } => {
+                self.again(now, session, request, progress, was_elsewhere, out)
             }
-            // Without a newer map than the last one the answer would be the same.
-            Settled::GoOn { was_elsewhere: true } if progress.sent_under == self.executor.seen => {
-                session.route.forward = Some(progress);
-                Attempt::Parked(self.lines.park_to_look_again(now.mono, &mut self.parking))
-            }
-            Settled::GoOn { .. } => self.go_on(now, session, request, progress, out),
         }
+    }
+
+    /// Continues with the keys that are left.
+    pub(super) fn again(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        progress: Box<Progress>,
+        was_elsewhere: bool,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        if let Some(error) = is_over(now.mono, &progress) {
+            return Attempt::Ran(Err(error));
+        }
+        // Without a newer map than the last one the answer would be the same.
+        if was_elsewhere && progress.sent_under == self.executor.seen {
+            session.route.forward = Some(progress);
+            return Attempt::Parked(self.lines.park_to_look_again(now.mono, &mut self.parking));
+        }
+        self.go_on(now, session, request, progress, out)
     }
 
     /// Forwards a command, or its parts that are elsewhere.
@@ -111,13 +125,13 @@ impl Dispatcher {
             Ok(Places { elsewhere, .. }) if elsewhere.is_empty() && !progress.has_done() => {
                 self.attempt(now, session, request, out)
             }
-            Ok(Places { here, elsewhere }) if elsewhere.is_empty() => {
-                self.run_rest(now, session, request, progress, &here, out)
-            }
-            Ok(places) => {
-                let ticket = self.send_parts(now.mono, session, request, progress, places);
-                Attempt::Parked(ticket)
-            }
+            Ok(mut places) => match (&places.here[..], places.elsewhere.len()) {
+                ([], 1) if !progress.has_done() => {
+                    let (node, _) = places.elsewhere.remove(0);
+                    Attempt::Parked(self.send_whole(now.mono, session, request, progress, node))
+                }
+                _ => self.begin_joint(now, session, request, progress, places, out),
+            },
         }
     }
 
@@ -156,104 +170,47 @@ impl Dispatcher {
             }
         }
         let nodes = usize::from(!places.here.is_empty()) + places.elsewhere.len();
-        match nodes > 1 && spec.split == Split::Never {
-            true => Err(self.cannot_be_split(request)),
-            false => Ok(places),
-        }
+        let most = match spec.split {
+            Split::Never => 1,
+            // The last of them decides, and this node's part is the last.
+            Split::AllOrNone if places.here.is_empty() => 1,
+            Split::AllOrNone => 2,
+            Split::Each | Split::Sum | Split::AllOk => usize::MAX,
+        };
+        if nodes > most { Err(self.cannot_be_split(request)) } else { Ok(places) }
     }
 
-    /// Sends each part to its owner; this node's part comes last, when the others are done.
-    fn send_parts(
+    /// Sends the command as it is to the owner of all of its keys.
+    fn send_whole(
         &mut self,
         now: MonotonicUs,
         session: &mut Session,
         request: Request<'_>,
-        mut progress: Box<Progress>,
-        places: Places,
+        progress: Box<Progress>,
+        node: NodeInfo,
     ) -> Ticket {
-        let Places { here, elsewhere } = places;
+        let mut progress = progress.without_hold();
         let version = session.version;
-        if !elsewhere.iter().all(|(node, _)| self.lines.has_room(node.id, version)) {
+        if !self.lines.has_room(node.id, version) {
             session.route.forward = Some(progress);
             return self.lines.park_for_room(now, &mut self.parking);
         }
         progress.sent_under = self.executor.seen;
-        progress.is_whole = here.is_empty() && elsewhere.len() == 1 && !progress.has_done();
-        let mut requests = Vec::new();
-        for (part, (node, keys)) in elsewhere.into_iter().enumerate() {
-            progress.send(part, &keys);
-            let mut bytes = Vec::new();
-            match progress.is_whole {
-                true => RequestWriter::new(&mut bytes).request(request.args),
-                false => RequestWriter::new(&mut bytes).request(&request.part(&keys)),
-            }
-            requests.push((node, bytes));
-        }
-        self.executor.stats.forwarded.add(requests.len() as u64);
-        let reply_bytes = progress.reply_bytes();
+        progress.send_whole();
+        let mut bytes = Vec::new();
+        RequestWriter::new(&mut bytes).request(request.args);
+        self.executor.stats.forwarded.add(1);
         let command = Forwarded {
-            since: progress.since,
+            until: progress.since.plus_us(PATIENCE_US),
             version,
             collected: Arc::clone(&session.client.collected),
-            reply_bytes,
-            other_bytes: progress.held_bytes() - reply_bytes,
+            reply_bytes: 0,
+            other_bytes: progress.held_bytes(),
             most_bytes: self.executor.reply_bytes,
+            is_joint: false,
         };
         session.route.forward = Some(progress);
-        self.lines.send(now, command, requests, &mut self.parking)
-    }
-
-    /// Runs the rest of a command over these keys, which are here, and answers it.
-    fn run_rest(
-        &mut self,
-        now: Now,
-        session: &mut Session,
-        request: Request<'_>,
-        mut progress: Box<Progress>,
-        here: &[usize],
-        out: &mut Vec<u8>,
-    ) -> Attempt {
-        let spec = request.found.spec;
-        if !here.is_empty() {
-            let needs_old = self.needs_old_values(request);
-            let keys = here.iter().map(|&index| (index, request.keys[index]));
-            let settled = &session.route.settled;
-            let judgement = judge(&self.executor.ranges, &self.executor.store, keys, needs_old, settled);
-            let clearance = Clearance::new(request, judgement.is_tracked, &judgement.unseen);
-            match judgement.verdict {
-                Verdict::Run => {}
-                Verdict::AwaitActivation(migration) => {
-                    session.route.forward = Some(progress);
-                    return Attempt::AwaitActivation(migration);
-                }
-                Verdict::NotHereYet(missing) => {
-                    session.route.forward = Some(progress);
-                    return Attempt::Pull(missing);
-                }
-                Verdict::Redirect(_) | Verdict::CrossSlot => unreachable!("these keys are served here"),
-            }
-            let args = request.part(here);
-            let keys: Keys<'_> = here.iter().map(|&index| request.keys[index]).collect();
-            let part = Request { found: request.found, keys: &keys, args: &args };
-            let mut reply = Vec::new();
-            let (result, is_cut) = self.call(now, session, part, &clearance, &mut reply);
-            if let Err(error) = result {
-                return Attempt::Ran(Err(progress.refused(error)));
-            }
-            if is_cut {
-                return Attempt::ReplyTooLong;
-            }
-            if let Err(failure) = progress.take_in(here, &reply, spec.split) {
-                return Attempt::Ran(Err(progress.failed(failure)));
-            }
-        }
-        let mut reply = ReplyWriter::bounded(out, session.version, self.executor.reply_bytes);
-        progress.write(spec.split, &mut reply);
-        if reply.is_cut() && session.sends_reply() {
-            Attempt::ReplyTooLong
-        } else {
-            Attempt::Ran(Ok(Flow::Done))
-        }
+        self.lines.send(now, command, vec![(node, bytes)], &mut self.parking)
     }
 
     fn cannot_be_split(&self, request: Request<'_>) -> ReplyError {
@@ -263,8 +220,8 @@ impl Dispatcher {
             self.executor.ranges.map().node(self.executor.ranges.node()).expect("this node is a member");
         let to = &own.client_addr;
         ReplyError::owned(format!(
-            "SIDLESPLIT {name} needs all of its keys on one node, and they lie on two, since hash slot {slot} \
-             is split between nodes: move what others own of the slot here (sidle migrate --slots {slot} --to \
+            "SIDLESPLIT {name} cannot be carried out by several nodes, and its keys lie on several, since hash \
+             slot {slot} is split between nodes: move what others own of the slot here (sidle migrate --slots {slot} --to \
              {to}), or name keys of one node only"
         ))
     }

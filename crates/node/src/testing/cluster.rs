@@ -236,7 +236,7 @@ impl TestCluster {
         let migration = match known.purpose {
             Purpose::Lane(migration, _) => migration,
             Purpose::Forward { worker, link, .. } if to == Side::Opener => {
-                self.nodes[node].workers[worker].forward_received(now.mono, link, bytes);
+                self.nodes[node].workers[worker].forward_received(now, link, bytes);
                 return;
             }
             Purpose::Forward { .. } => {

@@ -116,6 +116,10 @@ impl TestNode {
             while worker.poll_notify().is_some() {
                 progress = true;
             }
+            // So do workers.
+            while worker.poll_wake_worker().is_some() {
+                progress = true;
+            }
         }
         progress
     }

@@ -1,7 +1,7 @@
 //! A slot split between nodes, for clients that know whole slots only: the shown owner serves all of it.
 
 use crate::common::*;
-use sidle_node::testing::{ClusterSetup, FORWARDED_BYTES, LATENCY_US};
+use sidle_node::testing::{ClientKey, ClusterSetup, FORWARDED_BYTES, LATENCY_US};
 use sidle_node::{PATIENCE_US, REACH_US, UNKNOWN};
 use sidle_resp::Value;
 
@@ -159,14 +159,134 @@ fn a_pipeline_is_answered_in_order_and_a_reply_that_is_off_stays_off() {
 }
 
 #[test]
-fn what_needs_both_halves_at_once_is_refused_with_the_reason() {
+fn msetnx_over_both_halves_sets_all_or_nothing() {
     let mut split = Split::new();
-    let Value::Error(text) = split.ask(0, "MSETNX $a 1 {tag}none 2 $x 3") else { panic!("it ran") };
-    assert!(text.starts_with("SIDLESPLIT MSETNX needs all of its keys on one node"), "{text}");
+    for present in ["$a", "$x"] {
+        assert_eq!(split.ask(0, "DEL $a $b $x $y"), int(if present == "$a" { 4 } else { 1 }));
+        assert_eq!(split.ask(0, &format!("SET {present} 0")), ok());
+        assert_eq!(split.ask(0, "MSETNX $a 1 $x 2 $y 3"), int(0), "{present} is there");
+        assert_eq!(split.ask(0, "EXISTS $a $b $x $y"), int(1));
+    }
+    assert_eq!(split.ask(0, "DEL $x"), int(1));
+    assert_eq!(split.ask(0, "SET $a 0 PX 1"), ok());
+    split.scene.cluster.run_for(5_000);
+    assert_eq!(split.ask(0, "MSETNX $a 1 $x 2 $y 3"), int(1), "what has expired is absent");
+    assert_eq!(split.ask(0, "MGET $a $x $y"), Value::Array(vec![bulk("1"), bulk("2"), bulk("3")]));
+    assert_eq!(split.in_hand(), []);
+}
+
+/// A command over both halves whose part at the other node has been made, while this node's has not.
+fn half_way(request: &str) -> Split {
+    let mut split = Split::new();
+    // The connection stands.
+    split.ask(0, "GET $x");
+    split.send(request);
+    split.scene.cluster.run_for(LATENCY_US + LATENCY_US / 2);
+    split
+}
+
+/// Sends each request to the first node, half of them to its other worker, and lets them be served.
+fn meanwhile(split: &mut Split, requests: &[&str]) -> Vec<ClientKey> {
+    let clients: Vec<ClientKey> =
+        (0..requests.len()).map(|index| split.scene.cluster.connect(0, index % 2)).collect();
+    for (&client, request) in clients.iter().zip(requests) {
+        let request = split.words(request);
+        split.scene.cluster.send(client, &request);
+    }
+    split.scene.cluster.settle();
+    clients
+}
+
+#[test]
+fn nobody_sees_half_of_an_mset_over_both_halves() {
+    let mut split = half_way("MSET $a new $x new");
+    assert_eq!(split.ask(1, "GET $x"), bulk("new"), "its owner shows it already");
+    let others = ["GET $a", "GET $x", "MGET $a $b", "MGET $a $x", "APPEND $a er", "MSETNX $a 1 $b 1"];
+    let clients = meanwhile(&mut split, &others);
+    for (&client, request) in clients.iter().zip(others) {
+        assert_eq!(split.scene.cluster.client(client).receive(), None, "F8: {request} ran");
+    }
+    let other = meanwhile(&mut split, &["GET $b"])[0];
+    assert_eq!(split.scene.cluster.client(other).receive(), Some(split.old("$b")), "other keys are served");
+    assert_eq!(split.reply(), ok());
+    let (b, new) = (split.old("$b"), bulk("new"));
+    let news = [new.clone(), new.clone(), Value::Array(vec![new.clone(), b])];
+    for (&client, expected) in clients.iter().zip(news) {
+        assert_eq!(split.scene.cluster.reply(client), expected);
+    }
+    // This one came before or behind the APPEND.
+    let Value::Array(seen) = split.scene.cluster.reply(clients[3]) else { panic!("no values") };
+    assert!(seen == [new.clone(), new.clone()] || seen == [bulk("newer"), new], "{seen:?}");
+    assert_eq!(split.scene.cluster.reply(clients[4]), int(5));
+    assert_eq!(split.scene.cluster.reply(clients[5]), int(0));
+    assert_eq!(split.in_hand(), []);
+}
+
+#[test]
+fn nothing_changes_under_an_mget_over_both_halves() {
+    let mut split = half_way("MGET $a $x");
+    let clients = meanwhile(&mut split, &["GET $a", "SET $a new", "MGET $a $b", "DEL $a $b"]);
+    let is_answered =
+        |split: &mut Split, index: usize| split.scene.cluster.client(clients[index]).receive().is_some();
+    assert!(is_answered(&mut split, 0) && is_answered(&mut split, 2), "reads are no harm");
+    assert!(!is_answered(&mut split, 1) && !is_answered(&mut split, 3), "F8");
+    assert_eq!(split.reply(), Value::Array(vec![split.old("$a"), split.old("$x")]));
+    assert_eq!(split.scene.cluster.reply(clients[1]), ok());
+    assert_eq!(split.scene.cluster.reply(clients[3]), int(2));
+    assert_eq!(split.in_hand(), []);
+}
+
+#[test]
+fn a_change_goes_on_when_its_client_leaves_half_way() {
+    let mut split = Split::new();
+    split.ask(0, "GET $x");
+    let client = split.scene.cluster.connect(0, 1);
+    let request = split.words("MSET $a new $x new");
+    split.scene.cluster.send(client, &request);
+    split.scene.cluster.run_for(LATENCY_US + LATENCY_US / 2);
+    split.scene.cluster.disconnect(client);
+    assert_ne!(split.in_hand(), []);
+    assert_eq!(split.ask(0, "MGET $a $x"), Value::Array(vec![bulk("new"), bulk("new")]));
+    assert_eq!(split.in_hand(), []);
+    // Before it was sent it leaves no trace.
+    split.scene.cluster.network.cut_forwarding();
+    split.scene.cluster.network.cut();
+    let client = split.scene.cluster.connect(0, 1);
+    let request = split.words("MSET $a newer $x newer");
+    split.scene.cluster.send(client, &request);
+    split.scene.cluster.run_for(1_000);
+    split.scene.cluster.disconnect(client);
+    assert_eq!(split.in_hand(), []);
+    assert_eq!(split.ask(0, "GET $a"), bulk("new"));
+}
+
+/// D4: the source's part of a change is made before its range freezes.
+#[test]
+fn a_range_freezes_when_what_holds_its_keys_has_ended() {
+    for_every_protocol(|scene| {
+        let mut split = Split::of(scene);
+        split.ask(0, "GET $x");
+        split.scene.cluster.network.hold_forwarded = true;
+        let writer = meanwhile(&mut split, &["MSET $a new $x new"])[0];
+        let id = split.scene.start(&halves_of_the_slot().0, 1);
+        split.scene.cluster.run_for(300_000);
+        split.scene.cluster.network.release();
+        assert_eq!(split.scene.cluster.reply(writer), ok());
+        split.scene.finish(id);
+        assert_eq!(split.ask(1, "MGET $a $x"), Value::Array(vec![bulk("new"), bulk("new")]));
+        assert_eq!(split.in_hand(), []);
+    });
+}
+
+#[test]
+fn what_three_owners_cannot_do_at_once_is_refused_with_the_reason() {
+    let mut split = among_three();
+    let Value::Error(text) = split.ask(0, "MSETNX $a 1 $x 2 $y 3") else { panic!("it ran") };
+    assert!(text.starts_with("SIDLESPLIT MSETNX cannot be carried out by several nodes"), "{text}");
     assert!(text.contains("sidle migrate --slots 8338"), "{text}");
-    assert_eq!(split.ask(0, "MSETNX $x 1 $y 2"), int(0), "all on the other node");
-    assert_eq!(split.ask(0, "DEL $x $y"), int(2));
-    assert_eq!(split.ask(0, "MSETNX $x 1 $y 2"), int(1));
+    assert!(matches!(split.ask(0, "MSETNX $x 1 $y 2"), Value::Error(_)), "the last one decides");
+    assert_eq!(split.ask(0, "DEL $x"), int(1));
+    assert_eq!(split.ask(0, "MSETNX $x 1 {tag}none 2"), int(1));
 }
 
 #[test]
@@ -220,14 +340,20 @@ fn a_slot_is_served_while_its_parts_move() {
     });
 }
 
-#[test]
-fn three_owners_serve_one_command() {
+/// `$y` is the third node's.
+fn among_three() -> Split {
     let scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
     let mut split = Split::of(scene);
     let y = position(&split.above[1]);
     let request = format!("SIDLE.MIGRATE START POSITIONS {y}-{y} TO 127.0.0.1:7003");
     assert!(matches!(split.ask(0, &request), Value::Integer(_)));
     split.scene.cluster.run_for(2_000_000);
+    split
+}
+
+#[test]
+fn three_owners_serve_one_command() {
+    let mut split = among_three();
     assert_eq!(split.ask(0, "MSET $a 1 $x 2 $y 3"), ok());
     assert_eq!(split.ask(2, "GET $y"), bulk("3"), "it is the third node's");
     assert_eq!(split.ask(0, "MGET $y $x $a"), Value::Array(vec![bulk("3"), bulk("2"), bulk("1")]));

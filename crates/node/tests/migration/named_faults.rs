@@ -26,6 +26,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::FlushMarksNothing, flush_while_it_is_copied),
     (Fault::ForwardedWithoutOwnershipCheck, write_that_is_late_for_its_owner),
     (Fault::LostWriteIsForwardedAgain, increment_whose_answer_is_lost),
+    (Fault::PartsWithoutHold, mset_over_both_halves),
     (Fault::HalfMsetVisible, mset_beside_mget),
 ];
 
@@ -234,6 +235,21 @@ fn increment_whose_answer_is_lost() {
     let reply = scene.cluster.reply(client);
     assert!(matches!(&reply, Value::Error(text) if text.starts_with(sidle_node::UNKNOWN)), "F2: {reply:?}");
     assert_eq!(scene.ask(1, &format!("GET {above}")), bulk("11"));
+}
+
+/// A command over both halves of a slot, while another client reads one half after the other.
+fn mset_over_both_halves() {
+    let mut scene = Scene::new();
+    let (below, above, upper) = pair_in_one_slot();
+    let id = scene.start(&upper, 1);
+    scene.finish(id);
+    let client = scene.to[0];
+    assert_eq!(scene.cluster.ask(client, &format!("MSET {below} old {above} old")), ok());
+    scene.cluster.send(client, &format!("MSET {below} new {above} new"));
+    scene.cluster.run_for(LATENCY_US + LATENCY_US / 2);
+    assert_eq!(scene.ask(1, &format!("GET {above}")), bulk("new"));
+    let reader = scene.cluster.connect(0, 1);
+    assert_eq!(scene.cluster.ask(reader, &format!("GET {below}")), bulk("new"), "F8: half of it");
 }
 
 /// One worker serves an MGET between two turns of another one that serves an MSET.

@@ -61,7 +61,7 @@ pub(super) struct Engine {
     round_buffers: Vec<Vec<u8>>,
     pub(super) waits: Waits,
     pub(super) watch: Watch,
-    /// All workers: woken when one of their connections is to end.
+    /// All workers: woken when one of their connections is to end, or may go on.
     workers: Vec<Arc<WorkerLink>>,
     /// How many endings this worker has followed, and how many it has announced to all.
     endings_followed: u64,
@@ -169,6 +169,9 @@ impl Engine {
         while let Some(mover) = self.worker.poll_notify() {
             self.movers[usize::from(mover.0)].wake();
         }
+        while let Some(worker) = self.worker.poll_wake_worker() {
+            self.workers[usize::from(worker.0)].wake();
+        }
         while let Some(event) = self.worker.poll_forward() {
             self.follow_forwarding(event);
         }
@@ -252,7 +255,7 @@ impl Engine {
 
     /// Bytes arrived from another node.
     pub(super) fn link_received(&mut self, link: ForwardLink, bytes: &[u8]) {
-        self.worker.forward_received(self.clock.mono(), link, bytes);
+        self.worker.forward_received(self.now(), link, bytes);
         self.after_serving();
         // They count for the waiting client, whose connection has no turn for that.
         self.keep_clients_small();

@@ -36,6 +36,7 @@ const OPTIONS: &[&str] = &[
 /// Draws how ranges are to be moved.
 pub struct Manners {
     random: Random,
+    policy_permille: u64,
 }
 
 /// How one range is to be moved.
@@ -49,7 +50,12 @@ pub struct Manner {
 impl Manners {
     /// Draws from a separate stream.
     pub fn new(random: Random) -> Manners {
-        Manners { random }
+        Manners { random, policy_permille: POLICY_PERMILLE }
+    }
+
+    /// No range is moved under a policy from its start.
+    pub fn without_policies(self) -> Manners {
+        Manners { policy_permille: 0, ..self }
     }
 
     /// How the next range is to be moved.
@@ -63,7 +69,7 @@ impl Manners {
                 words = format!("{words},{}", OPTIONS[self.random.index(OPTIONS.len())]);
             }
         }
-        if self.random.permille(POLICY_PERMILLE) {
+        if self.random.permille(self.policy_permille) {
             words = format!("{words} {}", self.policy().words().join(" "));
         }
         Manner { protocol, words }
@@ -71,7 +77,7 @@ impl Manners {
 
     /// The wait until a started migration gets another policy, if it does.
     pub fn changes_its_mind(&mut self) -> Option<u64> {
-        self.random.one_in(4).then(|| self.random.magnitude(1, CHANGE_US))
+        (self.policy_permille > 0 && self.random.one_in(4)).then(|| self.random.magnitude(1, CHANGE_US))
     }
 
     /// Some policy.

@@ -4,7 +4,7 @@ use super::manner::Manners;
 use super::wires::{Ended, Wires};
 use crate::network::{Signal, StreamId};
 use crate::process::{client_address, host_of};
-use crate::workload::{TAG, keep_whole};
+use crate::workload::{TAG, inside_a_group, keep_whole};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Class, Config, Destination};
 use sidle_cluster::{TabletMap, Upgraded};
@@ -27,6 +27,9 @@ pub struct OperatorSetup {
     /// How many of a thousand times it forgets a member without tablets, if there is one and faults still
     /// occur: first those whose process is gone.
     pub forgets_permille: u64,
+    /// For scripted plans: it cuts groups' slots, and moves without a policy: a part of a command that waits
+    /// long at another node ends as unknown.
+    pub splits_groups: bool,
     /// When it asks for the cluster's version to be raised.
     pub upgrades: UpgradesSetup,
     /// How many nodes there are.
@@ -303,7 +306,7 @@ impl Operator {
     fn part_of(&mut self, map: &TabletMap) -> (PositionRange, bool) {
         let range = self.owned_range(map);
         let (first, last) = (range.first(), range.last());
-        let middle = keep_whole(Position(last.0 - (last.0 - first.0) / 2));
+        let middle = self.place(Position(last.0 - (last.0 - first.0) / 2));
         if !self.random.permille(self.setup.hurry_permille) || middle <= first {
             return (range, false);
         }
@@ -325,7 +328,8 @@ impl Operator {
             last += 1;
         }
         let (first, last) = (tablets[first].range.first(), tablets[last].range.last());
-        let cut = keep_whole(self.cut());
+        let cut = self.cut();
+        let cut = self.place(cut);
         let is_inside = first < cut && cut <= last;
         let (first, last) = match self.random.below(4) {
             0 if is_inside => (first, Position(cut.0 - 1)),
@@ -333,6 +337,14 @@ impl Operator {
             _ => (first, last),
         };
         PositionRange::new(first, last).expect("in order")
+    }
+
+    /// Where to cut instead: beside groups, or inside one of them.
+    fn place(&mut self, cut: Position) -> Position {
+        match self.setup.splits_groups {
+            true => inside_a_group(&mut self.random),
+            false => keep_whole(cut),
+        }
     }
 
     /// A place to cut at: the middle of the slot that many keys share, one of its ends, any slot's beginning,

@@ -74,7 +74,7 @@ impl ForwardLinks {
                 world.send(id, Side::Opener, frame);
                 worker.forward_connected(now.mono, link);
             }
-            Signal::Bytes(bytes) => worker.forward_received(now.mono, link, bytes),
+            Signal::Bytes(bytes) => worker.forward_received(now, link, bytes),
             Signal::Refused | Signal::Closed => {
                 self.streams.remove(&id);
                 world.close(id, Side::Opener);

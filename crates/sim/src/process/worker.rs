@@ -183,6 +183,10 @@ impl WorkerThread {
         while let Some(mover) = self.worker.poll_notify() {
             world.wake(host, Thread::Mover(usize::from(mover.0)));
         }
+        while let Some(worker) = self.worker.poll_wake_worker() {
+            world.meet("woken after a hold", 1);
+            world.wake(host, Thread::Worker(usize::from(worker.0)));
+        }
         if let Some(call) = call {
             calls.push_back(call);
             world.wake(host, Thread::Control);

@@ -7,8 +7,8 @@
 //! A flush takes the keys one by one, and so does the death of a node that some of them have not reached. An
 //! absent key therefore means nothing while another one has a value; only all of them mean an empty register.
 //!
-//! A command over keys of two nodes is one change at each of them. So each group has its own slot, which the
-//! operator moves as a whole ([`keep_whole`]).
+//! A command over keys of several nodes may end with an unknown effect on some of them. So each group has its
+//! own slot, which the operator moves as a whole ([`keep_whole`]); where nothing goes wrong, it splits them.
 
 use super::asked::{Asked, Order, Purpose};
 use super::{Turn, Workload, registers};
@@ -32,6 +32,11 @@ pub fn keep_whole(cut: Position) -> Position {
         Some(slot) => Position::first_of(slot),
         None => cut,
     }
+}
+
+/// Where to cut a group: at one of its keys.
+pub fn inside_a_group(random: &mut Random) -> Position {
+    Position::of_key(key(random.below(MOST_GROUPS), random.below(KEYS)).as_bytes())
 }
 
 /// Whether it is the name of a group.

@@ -14,7 +14,7 @@ mod timed_operation;
 
 pub use asked::{Asked, Order};
 pub use ended::History;
-pub use groups::{MOST_GROUPS, keep_whole};
+pub use groups::{MOST_GROUPS, inside_a_group, keep_whole};
 pub use timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
 use sidle_testbed::Random;

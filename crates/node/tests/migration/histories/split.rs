@@ -12,7 +12,7 @@ use sidle_types::Fault;
 
 /// The number of clients, and of each one's operations.
 const CLIENTS: u64 = 4;
-const OPERATIONS: u64 = 150;
+const OPERATIONS: u64 = 200;
 
 /// What a client waits for.
 enum UnderWay {
