@@ -72,15 +72,78 @@ fn joined_nodes_redirect_to_the_owner() {
 
 /// Two keys of slot 12182, one in each half, and the upper half, which moves to the second node.
 fn split_slot(cluster: &TestCluster) -> (String, String) {
-    const SLOT: u64 = 12182;
-    let middle = (SLOT << 50) + (1 << 49);
-    let upper = format!("{middle}-{}", ((SLOT + 1) << 50) - 1);
+    let (middle, upper) = upper_half();
     let position = |key: &String| sidle_types::Position::of_key(key.as_bytes()).0;
     let (below, above): (Vec<String>, Vec<String>) =
         (0..20).map(|n| format!("{{foo}}{n}")).partition(|key| position(key) < middle);
-    let id = cluster.start_migration_of("--positions", &upper, 1);
-    assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+    move_positions(cluster, &upper, 1);
     (below[0].clone(), above[0].clone())
+}
+
+/// The middle of slot 12182, and its upper half.
+fn upper_half() -> (u64, String) {
+    const SLOT: u64 = 12182;
+    let middle = (SLOT << 50) + (1 << 49);
+    (middle, format!("{middle}-{}", ((SLOT + 1) << 50) - 1))
+}
+
+fn move_positions(cluster: &TestCluster, range: &str, to: usize) {
+    let id = cluster.start_migration_of("--positions", range, to);
+    assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+}
+
+/// Twenty keys of one slot are written together and read together, while half of the slot moves there and
+/// back.
+#[test]
+fn nobody_sees_half_of_an_mset_while_a_half_of_its_slot_moves() {
+    let cluster = TestCluster::start(2);
+    let (_, upper) = upper_half();
+    let keys: Vec<String> = (0..20).map(|n| format!("{{foo}}{n}")).collect();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let goes_on = || !is_over.load(std::sync::atomic::Ordering::Relaxed);
+    let mset = |client: &mut Client, value: &str| {
+        let pairs = keys.iter().flat_map(|key| [key.as_str(), value]);
+        let words: Vec<&str> = std::iter::once("MSET").chain(pairs).collect();
+        assert_eq!(client.request(&words), ok());
+    };
+    mset(&mut cluster.client(0), "0");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = cluster.client(0);
+            (1_u64..).take_while(|_| goes_on()).for_each(|n| mset(&mut client, &n.to_string()));
+        });
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = cluster.client(0);
+                    let mget: Vec<&str> =
+                        std::iter::once("MGET").chain(keys.iter().map(String::as_str)).collect();
+                    let (mut seen, mut last) = (0, 0);
+                    while goes_on() {
+                        let Value::Array(values) = client.request(&mget) else { panic!("no values") };
+                        assert!(
+                            values.iter().all(|value| *value == values[0]),
+                            "half of an MSET: {values:?}"
+                        );
+                        let text =
+                            String::from_utf8_lossy(values[0].as_bytes().expect("a value")).into_owned();
+                        let value: u64 = text.parse().expect("a number");
+                        assert!(value >= last, "{value} after {last}");
+                        (seen, last) = (seen + 1, value);
+                    }
+                    seen
+                })
+            })
+            .collect();
+        for to in [1, 0, 1] {
+            move_positions(&cluster, &upper, to);
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        let seen: Vec<u64> =
+            readers.into_iter().map(|reader| reader.join().expect("it saw no half")).collect();
+        assert!(seen.iter().all(|&seen| seen > 100), "{seen:?}");
+    });
 }
 
 #[test]

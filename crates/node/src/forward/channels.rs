@@ -178,6 +178,13 @@ impl Channels {
         })
     }
 
+    /// The command goes on without its client, and nothing counts as the client's any more.
+    pub(super) fn leave_alone(&mut self, ticket: Ticket) {
+        if let Some(waiting) = self.waiting.get_mut(&ticket) {
+            waiting.collected = Arc::default();
+        }
+    }
+
     /// The next joint command whose requests have all ended.
     pub(super) fn poll_joint_over(&mut self) -> Option<Ticket> {
         self.joints_over.pop_front()

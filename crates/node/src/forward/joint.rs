@@ -307,7 +307,10 @@ impl Dispatcher {
         self.parking.forget(ticket);
         let joint = self.joints.by_ticket.get_mut(&ticket);
         match joint.filter(|joint| joint.progress.is_write && self.lines.has_begun(ticket)) {
-            Some(joint) => joint.has_client = false,
+            Some(joint) => {
+                joint.has_client = false;
+                self.lines.leave_alone(ticket);
+            }
             None => {
                 self.joints.by_ticket.remove(&ticket);
                 self.lines.forget(ticket);

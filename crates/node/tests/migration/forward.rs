@@ -240,6 +240,8 @@ fn nothing_changes_under_an_mget_over_both_halves() {
 fn a_change_goes_on_when_its_client_leaves_half_way() {
     let mut split = Split::new();
     split.ask(0, "GET $x");
+    let held = |split: &Split| split.scene.cluster.nodes[0].parts.shared.clients.memory_bytes();
+    let before = held(&split);
     let client = split.scene.cluster.connect(0, 1);
     let request = split.words("MSET $a new $x new");
     split.scene.cluster.send(client, &request);
@@ -248,6 +250,7 @@ fn a_change_goes_on_when_its_client_leaves_half_way() {
     assert_ne!(split.in_hand(), []);
     assert_eq!(split.ask(0, "MGET $a $x"), Value::Array(vec![bulk("new"), bulk("new")]));
     assert_eq!(split.in_hand(), []);
+    assert_eq!(held(&split), before, "what nobody holds counts for nobody");
     // Before it was sent it leaves no trace.
     split.scene.cluster.network.cut_forwarding();
     split.scene.cluster.network.cut();

@@ -218,13 +218,22 @@ impl Node {
 
     /// Runs another of the program's commands against this node.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        sidle().args(arguments).args(["--via", &self.client_address]).output().expect("the program runs")
+        self.command(arguments).output().expect("the program runs")
+    }
+
+    /// Unless told otherwise it waits longer than a busy machine takes.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = sidle();
+        command.args(arguments).args(["--via", &self.client_address]);
+        if !arguments.contains(&"--timeout") {
+            command.args(["--timeout", "60"]);
+        }
+        command
     }
 
     /// Starts another of the program's commands against this node, without waiting for it.
     pub fn spawn_command(&self, arguments: &[&str]) -> Child {
-        let mut command = sidle();
-        command.args(arguments).args(["--via", &self.client_address]);
+        let mut command = self.command(arguments);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs")
     }
 

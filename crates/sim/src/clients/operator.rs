@@ -307,7 +307,8 @@ impl Operator {
         let range = self.owned_range(map);
         let (first, last) = (range.first(), range.last());
         let middle = self.place(Position(last.0 - (last.0 - first.0) / 2));
-        if !self.random.permille(self.setup.hurry_permille) || middle <= first {
+        let is_inside = first < middle && middle <= last;
+        if !self.random.permille(self.setup.hurry_permille) || !is_inside {
             return (range, false);
         }
         let parts = [(first, Position(middle.0 - 1)), (middle, last)];
