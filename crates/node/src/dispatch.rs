@@ -517,11 +517,10 @@ fn not_here(session: &Session, verdict: Verdict<'_>) -> Attempt {
         // Another node knows no more about unserved positions.
         Verdict::Redirect(Redirect::NotServed) => Attempt::Refused(NOT_SERVED),
         _ if session.is_forwarded => Attempt::Refused(NOT_HERE_ERROR),
-        Verdict::Redirect(Redirect::Ask(..)) | Verdict::CrossSlot if !session.capa_sidle => {
-            Attempt::Elsewhere
-        }
+        Verdict::CrossSlot => Attempt::Elsewhere,
+        Verdict::Redirect(Redirect::Ask(..)) if !session.capa_sidle => Attempt::Elsewhere,
         Verdict::Redirect(redirect) => Attempt::Refused(redirect_error(redirect)),
-        _ => Attempt::Refused(CROSSSLOT),
+        _ => unreachable!("it may run or wait here"),
     }
 }
 

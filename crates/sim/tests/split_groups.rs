@@ -1,6 +1,7 @@
 //! Keys of one slot that lie on several nodes, in commands over all of them: each is one change, while the parts
 //! move (F8).
 
+use sidle_sim::clients::OtherSetup;
 use sidle_sim::{Plan, Simulation, Story, Summary};
 use sidle_types::Fault;
 
@@ -13,6 +14,8 @@ fn plan(seed: u64) -> Option<Plan> {
         return None;
     }
     plan.workload.groups = 3;
+    // It flushes one node after the other, and so a part of a group.
+    plan.others.retain(|other| !matches!(other, OtherSetup::Surveyor(_)));
     plan.operator.splits_groups = true;
     plan.operator.rest_us = plan.operator.rest_us.min(plan.safety_us / 20);
     plan.hosts.iter_mut().for_each(|host| host.max_bytes_per_s = None);

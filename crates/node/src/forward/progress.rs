@@ -332,8 +332,7 @@ mod tests {
     #[test]
     fn a_whole_command_is_answered_in_the_owners_words() {
         let mut progress = Progress::new(AT, Slot::LAST, true, 1);
-        progress.is_whole = true;
-        progress.send(0, &[0]);
+        progress.send_whole();
         let settled = progress.settle(vec![(0, answer(b"-WRONGTYPE x\r\n"))], Split::Never);
         assert_eq!(settled, Settled::Reply(b"-WRONGTYPE x\r\n".to_vec()));
     }

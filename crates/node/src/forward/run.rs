@@ -118,7 +118,7 @@ impl Dispatcher {
         progress: Box<Progress>,
         out: &mut Vec<u8>,
     ) -> Attempt {
-        match self.places(request, &progress) {
+        match self.places(request, &progress, session.capa_sidle) {
             Err(error) if progress.has_done() => Attempt::Ran(Err(progress.refused(error))),
             Err(error) => Attempt::Refused(error),
             // All of it has arrived here meanwhile.
@@ -136,7 +136,14 @@ impl Dispatcher {
     }
 
     /// The owners of the keys still to be done; an error if there is none to forward to.
-    fn places(&self, request: Request<'_>, progress: &Progress) -> Result<Places, ReplyError> {
+    ///
+    /// An opted-in client knows positions, and this one request of its belongs to the shown owner.
+    fn places(
+        &self,
+        request: Request<'_>,
+        progress: &Progress,
+        is_aware: bool,
+    ) -> Result<Places, ReplyError> {
         let keys = request.keys;
         let spec = request.found.spec;
         // Before any part is sent: a part that ran could not be taken back.
@@ -154,10 +161,10 @@ impl Dispatcher {
             match self.executor.ranges.redirect(position) {
                 Redirect::NotServed => return Err(NOT_SERVED),
                 // F3: starting again at another node would repeat what is done.
-                Redirect::Moved(slot, _) if !progress.has_done() => {
+                Redirect::Moved(slot, shown) if !progress.has_done() => {
                     let is_one_slot = keys.iter().all(|key| key.slot() == slot);
-                    let error = || redirect_error(self.executor.ranges.redirect(position));
-                    return Err(if is_one_slot { error() } else { CROSSSLOT });
+                    let to = if is_aware { Redirect::Ask(slot, shown) } else { Redirect::Moved(slot, shown) };
+                    return Err(if is_one_slot { redirect_error(to) } else { CROSSSLOT });
                 }
                 Redirect::Moved(..) | Redirect::Ask(..) => {}
             }

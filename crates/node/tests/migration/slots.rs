@@ -42,9 +42,11 @@ fn opted_in_clients_are_asked_to_go_to_the_upper_part_of_a_slot() {
         assert_eq!(ask_at(there, "ASKING".to_owned()), ok());
         assert_eq!(ask_at(there, format!("SET {above} old-{above}")), ok());
         assert_eq!(ask_at(there, format!("SET {below} old-{below}")), moved("{tag}", 0));
-        let both = error("CROSSSLOT Keys in request don't hash to the same slot");
-        assert_eq!(ask_at(here, format!("MSET {below} 1 {above} 2")), both);
+        let both = format!("MSET {below} old-{below} {above} old-{above}");
+        assert_eq!(ask_at(there, both.clone()), ask("{tag}", 0), "the shown owner sees to all of it");
+        scene.cluster.send(here, &both);
         scene.finish(id);
+        assert_eq!(scene.cluster.reply(here), ok());
     }
 }
 
