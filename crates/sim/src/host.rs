@@ -59,6 +59,12 @@ impl Host {
         self.process.is_some() && self.setup.speaks != Speaks::THIS_BUILD
     }
 
+    /// Whether its process is a member of the cluster.
+    pub fn is_joined(&self) -> bool {
+        let workers = self.process.iter().flat_map(|process| &process.workers);
+        workers.map(|worker| worker.worker.ranges()).any(|ranges| ranges.is_joined())
+    }
+
     /// Whether its process waits for a write to the disk.
     pub fn is_writing(&self, world: &World) -> bool {
         self.process.as_ref().is_some_and(|process| process.control.is_writing(world))

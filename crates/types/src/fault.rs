@@ -154,7 +154,7 @@ faults! {
     }
     "sidle-cluster": {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).
-        ActBeforeCommit, "act-before-commit", Some(300);
+        ActBeforeCommit, "act-before-commit", Some(500);
         /// A restarted target gets its range before the source is known to have frozen it (breaks M1 and the
         /// coordinator's invariant 4).
         RestartedTargetServesAtOnce, "restarted-target-serves-at-once", Some(800);
