@@ -27,7 +27,7 @@ Sizes are bytes, or a number with a unit: kb, mb and gb are powers of 1024, k, m
 
 SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. What it holds is in memory only, and lost.
 
-Exit status: 0 stopped; 1 could not be started: nothing has changed; 2 wrong
+Exit status: 0 stopped; 1 could not be started: nothing has changed; 2 wrong \
 command line or settings.";
 
 /// Flags of `sidle server`; each overrides the setting of the same name in the file.
