@@ -14,6 +14,7 @@ use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::CpuShares;
 use sidle_bench::report::Report;
 use sidle_bench::terminal::Terminal;
+use sidle_bench::words::counted;
 use sidle_migration::{PROTOCOLS, protocol};
 use sidle_server::check_cpus;
 use sidle_server::config::CpuList;
@@ -211,7 +212,11 @@ pub fn stop_flag(arguments: &DemoArguments) -> Result<Arc<AtomicBool>, Failure> 
 /// A demonstration with processes on this machine.
 fn measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<Report, Failure> {
     let stop = stop_flag(arguments)?;
-    demonstrate(options, &Terminal::new(arguments.quiet), &stop).map_err(|error| match error {
+    let terminal = Terminal::new(arguments.quiet);
+    if arguments.records.is_none() && options.records < RECORDS {
+        terminal.say(&format!("{}: more do not fit into memory", counted(options.records, "record")));
+    }
+    demonstrate(options, &terminal, &stop).map_err(|error| match error {
         DemoError::Interrupted => {
             Failure::new(Status::Detached, "interrupted; the nodes are stopped and their files are gone")
         }

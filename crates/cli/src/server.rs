@@ -227,8 +227,8 @@ fn start_log(config: &Config) {
 /// The form of an address.
 pub fn host_port(text: &str) -> Result<String, String> {
     match split_host_port(text) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err("give HOST:PORT, such as 127.0.0.1:6379".to_owned()),
+        Some((_, 1..)) => Ok(text.to_owned()),
+        _ => Err("give HOST:PORT, such as 127.0.0.1:6379".to_owned()),
     }
 }
 

@@ -2,8 +2,8 @@
 //! `sidle status` shows.
 
 use sidle_cli::exit::Failure;
+use sidle_cli::server::host_port;
 use sidle_cluster::StatusReport;
-use sidle_server::address::split_host_port;
 use sidle_types::words::counted;
 
 /// Digits of a whole id.
@@ -17,7 +17,7 @@ const DIGITS_MIN: usize = 4;
 /// The names that there are.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     let is_id = (DIGITS_MIN..=ID_DIGITS).contains(&text.len()) && is_hexadecimal(text);
-    match is_id || split_host_port(text).is_some() {
+    match is_id || host_port(text).is_ok() {
         true => Ok(text.to_owned()),
         false => Err(format!(
             "give the node's HOST:PORT, or at least {DIGITS_MIN} digits of its id, as `sidle status` shows them"
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn what_can_name_no_node_is_refused_with_what_can() {
         assert!(name("1F3C").is_ok());
-        for text in ["", "1f3", "node-1", "a:", "::1:6379", &"a".repeat(41)] {
+        for text in ["", "1f3", "node-1", "a:", "a:0", "::1:6379", &"a".repeat(41)] {
             assert!(name(text).is_err_and(|told| told.contains("HOST:PORT")), "{text}");
         }
     }

@@ -82,6 +82,8 @@ const WRONG: &[(&str, &str)] = &[
     ("migrate --to nowhere --slots 1", "HOST:PORT"),
     ("migrate --to 1f3 --slots 1", "at least 4 digits"),
     ("status --via nowhere", "HOST:PORT"),
+    ("status --via a:0", "HOST:PORT"),
+    ("server --join a:0", "HOST:PORT"),
     ("forget", "<NODE>"),
     ("forget nowhere", "HOST:PORT"),
     ("check-history", "<FILE>"),
