@@ -111,7 +111,8 @@ pub(crate) struct MigrateArguments {
     #[command(flatten)]
     pub(crate) via: Reach,
     /// The node that takes the range: its client address, its id, or the first digits of that
-    #[arg(long, value_name = "NODE", value_parser = node_name::name, required_unless_present = "cancel", conflicts_with = "cancel")]
+    #[arg(long, value_name = "NODE", value_parser = node_name::name)]
+    #[arg(required_unless_present = "cancel", conflicts_with = "cancel")]
     pub(crate) to: Option<String>,
     /// The slots to move
     #[arg(long, value_name = "A-B", value_parser = range::slots)]
