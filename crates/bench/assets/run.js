@@ -58,11 +58,11 @@
         element("div", { class: "note" }, (isMissing ? reason(figureName) : note) || "\u00a0")));
     };
     const change = (from, to) => known(from) && known(to) && from > 0
-      ? `${to >= from ? "+" : "\u2212"}${digits(Math.abs(to / from - 1) * 100)} % against before` : "";
+      ? `${to >= from ? "+" : "\u2212"}${digits(Math.abs(to / from - 1) * 100)}\u00a0% against before` : "";
     const through = report.throughput;
     if (moved) {
       card("Moved", bytes(report.bytes_moved), known(report.seconds)
-        ? `in ${time(report.seconds * 1e6)}${known(report.mb_per_s) ? `, ${digits(report.mb_per_s)} MB/s` : ""}` : "", "bytes_moved");
+        ? `in ${time(report.seconds * 1e6)}${known(report.mb_per_s) ? `, ${digits(report.mb_per_s)}\u00a0MB/s` : ""}` : "", "bytes_moved");
       card("Throughput before", rate(through.before), "median window of 100 ms", "throughput.before");
       card("Throughput during", rate(through.during), ["mean", change(through.before, through.during)].filter(Boolean).join(", "), "throughput.during");
       card("Worst window during", rate(through.during_worst_window), change(through.before, through.during_worst_window), "throughput.during_worst_window");
@@ -84,6 +84,13 @@
     }
     card("Lost writes", known(report.lost_writes) ? count(report.lost_writes) : missing,
       "every acknowledged write was read back", "lost_writes", report.lost_writes > 0);
+  }
+
+  // Every row of cards is full: the first card takes what the others leave.
+  function arrange() {
+    const box = byId("cards");
+    const columns = getComputedStyle(box).gridTemplateColumns.split(" ").length;
+    box.children[0].style.gridColumn = `span ${columns - (box.children.length - 1) % columns}`;
   }
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -185,8 +192,10 @@
   function tables() {
     const box = byId("tables");
     const table = (title, heads, rows, wide) => {
+      // A figure and its unit stay on one line.
+      const kind = (cell) => heads ? "number" : cell.includes(" ") ? null : "figure";
       const line = (cells, name) => element("tr", {}, ...cells.map((cell, i) =>
-        element(i === 0 || name === "th" ? "th" : "td", i > 0 && heads ? { class: "number" } : {}, cell)));
+        element(i === 0 || name === "th" ? "th" : "td", i > 0 ? { class: kind(cell) } : {}, cell)));
       box.append(element("div", { class: "table" + (wide ? " wide" : "") }, element("h2", {}, title),
         element("table", heads ? {} : { class: "facts" }, heads ? element("thead", {}, line(heads, "th")) : null,
           element("tbody", {}, ...rows.map((row) => line(row, "td"))))));
@@ -217,23 +226,22 @@
     const host = report.machine.disturbance || {};
     table("The machine", null, [
       ["Processors", count(report.machine.cores)],
-      ["Quotas", limits ? Object.entries(limits).map(([name, share]) => `${name} ${digits(share * 100)} %`).join(", ")
+      ["Quotas", limits ? Object.entries(limits).map(([name, share]) => `${name} ${digits(share * 100)}\u00a0%`).join(", ")
         + ": a process that uses its share up stalls for the rest of the period, which shows in the latencies"
         : "none: nodes and clients share the machine"],
       ["Taken by its host", known(host.stolen) ? digits(host.stolen * 100) + "\u00a0% of the processors" : missing],
       ["Stood still", known(host.longest_still_ms) ? "for " + digits(host.longest_still_ms) + "\u00a0ms at most, "
         + digits(host.still_ms) + "\u00a0ms in all" : missing],
-      ["Processor time, source", known(report.cpu_seconds.source) ? digits(report.cpu_seconds.source) + "\u00a0s" : missing],
-      ["Processor time, target", known(report.cpu_seconds.target) ? digits(report.cpu_seconds.target) + "\u00a0s" : missing],
-      ["Processor time, clients", known(report.cpu_seconds.clients) ? digits(report.cpu_seconds.clients) + "\u00a0s" : missing],
+      ...(moved ? ["source", "target", "clients"] : ["clients"]).map((name) => [`Processor time, ${name}`,
+        known(report.cpu_seconds[name]) ? digits(report.cpu_seconds[name]) + "\u00a0s" : missing]),
       ["Seed", String(report.seed)],
     ]);
     const unmeasured = Object.entries(report.unmeasured);
     if (unmeasured.length) table("Not measured", null, unmeasured, true);
   }
 
-  head(); verdict(); cards(); drawCharts(); tables();
+  head(); verdict(); cards(); arrange(); drawCharts(); tables();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
   let resizing = 0;
-  addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(drawCharts, 120); });
+  addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => { arrange(); drawCharts(); }, 120); });
 })();

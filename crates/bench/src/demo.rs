@@ -9,7 +9,7 @@ use crate::control::{Control, PATIENCE_UNDER_LOAD};
 use crate::cpu_lists::CpuLists;
 use crate::failures::explained;
 use crate::figures::explain_absent;
-use crate::limits::{LoadSize, memory_budget_bytes};
+use crate::limits::LoadSize;
 use crate::load::{
     ClientKind, Measured, Pacing, Plan, ProbeGaps, Totals, World, load_records, read_back, run_workload,
 };
@@ -63,7 +63,7 @@ pub struct DemoOptions {
     pub workload: Workload,
     /// How popular the records are.
     pub distribution: Distribution,
-    /// How many records; fewer if they do not fit into the machine's memory.
+    /// How many records.
     pub records: u64,
     /// Bytes of each key.
     pub key_bytes: usize,
@@ -103,76 +103,20 @@ fn moving_half() -> PositionRange {
     PositionRange::of_slots(slot(0), slot(8191)).expect("0 comes before 8191")
 }
 
-/// The fewest records that make a move meaningful.
-const LEAST_RECORDS: u64 = 1000;
-
-/// A node's memory beside its records.
-const NODE_BYTES: u64 = 256 << 20;
-
 impl DemoOptions {
-    /// Memory that a node needs for all records: the log at three quarters full, the index, some room.
-    pub fn node_memory_bytes(&self, records: u64) -> u64 {
-        NODE_BYTES.saturating_add(records.saturating_mul(self.record_bytes()).saturating_mul(3) / 2)
-    }
-
-    /// Bytes of a record in a node, roughly.
-    fn record_bytes(&self) -> u64 {
-        (self.key_bytes as u64).saturating_add(self.value_bytes as u64).saturating_add(64)
-    }
-
-    /// The load's size, with this many records.
-    fn size(&self, records: u64) -> LoadSize {
+    /// The load's size.
+    pub fn size(&self) -> LoadSize {
         LoadSize {
-            records,
+            records: self.records,
             key_bytes: self.key_bytes,
             value_bytes: self.value_bytes,
             underway: u64::from(self.clients) * u64::from(self.outstanding),
         }
     }
-
-    /// Checks the options for modelled machines, which hold `sample` of the records in memory, against
-    /// `budget_bytes`.
-    ///
-    /// # Errors
-    /// What does not fit, and the largest that does.
-    pub fn check_modelled(&self, sample: u64, budget_bytes: u64) -> Result<(), DemoError> {
-        self.size(self.records).check_modelled(sample, budget_bytes).map_err(DemoError::Options)
-    }
-
-    /// As many records as requested, or as fit into `budget_bytes` of memory.
-    ///
-    /// # Errors
-    /// What does not fit even with fewer records, and the largest that does.
-    pub fn records_that_fit(&self, budget_bytes: u64) -> Result<u64, DemoError> {
-        // First the numbers' own bounds, then what fits.
-        self.size(self.records).check(u64::MAX).map_err(DemoError::Options)?;
-        let for_records = (budget_bytes / 2).saturating_sub(NODE_BYTES) / 3 * 2;
-        let records = self.records.min(for_records / self.record_bytes());
-        if records < LEAST_RECORDS.min(self.records) {
-            let beside = 64 + self.key_bytes as u64;
-            let value_fit = (for_records / LEAST_RECORDS).saturating_sub(beside);
-            let why = format!(
-                "{LEAST_RECORDS} records with values of {} bytes do not fit into this machine's memory: at most \
-                 {value_fit} bytes do",
-                self.value_bytes
-            );
-            return Err(DemoError::Options(why));
-        }
-        self.size(records).check(budget_bytes).map_err(DemoError::Options)?;
-        Ok(records)
-    }
 }
 
-/// Runs the demonstration and returns its report.
+/// Runs the demonstration and returns its report. Its size has been checked ([`LoadSize::check_with_nodes`]).
 pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Report, DemoError> {
-    let records = options.records_that_fit(memory_budget_bytes())?;
-    if records < options.records {
-        terminal.say(&format!(
-            "{} instead of {}: more do not fit into memory",
-            counted(records, "record"),
-            count(options.records)
-        ));
-    }
     // Declared first, so dropped last: the groups are removed once the nodes are gone.
     let (mut quotas, no_quotas) = match &options.cpus {
         None => (None, None),
@@ -181,13 +125,13 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
             Err(why) => (None, Some(why)),
         },
     };
-    let nodes = NodePair::start(options, options.node_memory_bytes(records))?;
+    let nodes = NodePair::start(options)?;
     terminal.say(&format!(
         "two nodes: {} (source) and {} (target)",
         nodes.source.address(),
         nodes.target.address()
     ));
-    let world = loaded_world(options, records, &nodes, terminal, stop)?;
+    let world = loaded_world(options, &nodes, terminal, stop)?;
 
     let mut cpu_limits = None;
     if let (Some(quotas), Some(shares)) = (&mut quotas, &options.cpus) {
@@ -219,9 +163,7 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
     }
     drop(quotas);
 
-    let bar = terminal.progress("reading back", records);
-    let back = read_back(&world, |done| bar.set_position(done))?;
-    drop(bar);
+    let back = read_back(&world, terminal.progress("reading back", options.records))?;
     if world.is_stopping() {
         return Err(DemoError::Interrupted);
     }
@@ -231,27 +173,24 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
 /// The load's world, with every record written.
 pub fn loaded_world<'a>(
     options: &DemoOptions,
-    records: u64,
     nodes: &NodePair,
     terminal: &Terminal,
     stop: &'a AtomicBool,
 ) -> Result<World<'a>, DemoError> {
-    let world = World::new(plan(options, records, nodes)?, stop, None);
-    let bar = terminal.progress("loading", records);
-    let loaded = load_records(&world, |done| bar.set_position(done))?;
-    drop(bar);
+    let world = World::new(plan(options, nodes)?, stop, None);
+    let loaded = load_records(&world, terminal.progress("loading", options.records))?;
     check_loaded(&world, &loaded)?;
     Ok(world)
 }
 
-fn plan(options: &DemoOptions, records: u64, nodes: &NodePair) -> Result<Plan, DemoError> {
+fn plan(options: &DemoOptions, nodes: &NodePair) -> Result<Plan, DemoError> {
     let refused = |error: &dyn std::fmt::Display| DemoError::Options(error.to_string());
     Ok(Plan {
         seeds: vec![nodes.source.address().parse().map_err(|error| refused(&error))?],
         password: None,
         client: options.client,
-        records,
-        keys: KeyFormat::new(options.key_bytes, records).map_err(|error| refused(&error))?,
+        records: options.records,
+        keys: KeyFormat::new(options.key_bytes, options.records).map_err(|error| refused(&error))?,
         values: ValueFormat::new(options.value_bytes).map_err(|error| refused(&error))?,
         workload: options.workload.clone(),
         distribution: options.distribution,

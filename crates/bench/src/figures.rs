@@ -13,9 +13,9 @@ const NOT_TOLD: &str = "the system does not tell it";
 
 /// The figures of every run.
 const OF_EVERY_RUN: [Figure; 9] = [
-    ("throughput.before", "throughput (before a move, if there is one)", TOO_SHORT),
-    ("latency_us.before.reads", "latency of reads (before a move, if there is one)", NO_READ),
-    ("latency_us.before.writes", "latency of writes (before a move, if there is one)", NO_WRITE),
+    ("throughput.before", "throughput", TOO_SHORT),
+    ("latency_us.before.reads", "latency of reads", NO_READ),
+    ("latency_us.before.writes", "latency of writes", NO_WRITE),
     ("lost_writes", "lost writes", "nothing was read back"),
     ("extra_bytes.client_side", "extra bytes at the clients", "the clients did not count them"),
     ("cpu_seconds.clients", "processor time of the clients", NOT_TOLD),

@@ -19,6 +19,9 @@ pub const MAX_CLIENTS: u32 = 10_000;
 /// The most threads.
 pub const MAX_THREADS: u32 = 512;
 
+/// The fewest records that make a move meaningful.
+pub const LEAST_MOVED: u64 = 1000;
+
 /// The share of the available memory that a load takes at most.
 const MEMORY_SHARE: f64 = 0.6;
 /// This program's memory for each record: which writes of it were sent and acknowledged.
@@ -28,6 +31,9 @@ const OPERATION_BYTES: u64 = 256;
 /// How many copies of a key and its value are in this program's memory while under way: written, sent,
 /// read, checked.
 const COPIES: u64 = 4;
+
+/// A node's memory beside its records.
+const NODE_BYTES: u64 = 256 << 20;
 
 /// A load by its sizes.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +54,45 @@ pub fn memory_budget_bytes() -> u64 {
 }
 
 impl LoadSize {
+    /// Bytes of a record in a node, roughly.
+    fn record_bytes(&self) -> u64 {
+        (self.key_bytes as u64).saturating_add(self.value_bytes as u64).saturating_add(64)
+    }
+
+    /// Memory that a node needs for all records: the log at three quarters full, the index, some room.
+    pub fn node_memory_bytes(&self) -> u64 {
+        NODE_BYTES.saturating_add(self.records.saturating_mul(self.record_bytes()).saturating_mul(3) / 2)
+    }
+
+    /// The most records that two nodes can hold in `budget_bytes` of memory.
+    pub fn most_records(&self, budget_bytes: u64) -> u64 {
+        memory_for_records(budget_bytes) / self.record_bytes()
+    }
+
+    /// Checks this program's own needs and those of two nodes of this machine, against `budget_bytes` of
+    /// memory.
+    ///
+    /// # Errors
+    /// What does not fit, and the largest that does.
+    pub fn check_with_nodes(&self, budget_bytes: u64) -> Result<(), String> {
+        // First the numbers' own bounds, then what fits.
+        self.check(u64::MAX)?;
+        let fit = self.most_records(budget_bytes);
+        if fit < LEAST_MOVED {
+            let beside = 64 + self.key_bytes as u64;
+            let value_fit = (memory_for_records(budget_bytes) / LEAST_MOVED).saturating_sub(beside);
+            return Err(format!(
+                "{LEAST_MOVED} records with values of {} bytes do not fit into this machine's memory: at most \
+                 {value_fit} bytes do",
+                self.value_bytes
+            ));
+        }
+        if self.records > fit {
+            return Err(too_many(self.records, fit));
+        }
+        self.check(budget_bytes)
+    }
+
     /// Checks a load on modelled machines, with `sample` records in memory, against `budget_bytes` of
     /// it.
     ///
@@ -56,8 +101,7 @@ impl LoadSize {
     pub fn check_modelled(&self, sample: u64, budget_bytes: u64) -> Result<(), String> {
         // The other records take no memory, and operations are under way only in the model.
         LoadSize { underway: 1, ..*self }.check(u64::MAX)?;
-        let record_bytes = (self.key_bytes + self.value_bytes + 64) as u64;
-        let fit = budget_bytes / 2 / record_bytes;
+        let fit = budget_bytes / 2 / self.record_bytes();
         if sample.min(self.records) > fit {
             return Err(format!(
                 "a sample of {sample} records is too large: at most {fit} fit into this machine's memory"
@@ -74,9 +118,7 @@ impl LoadSize {
         let LoadSize { records, key_bytes, value_bytes, underway } = *self;
         let fit = MAX_RECORDS.min(budget_bytes / 2 / LEDGER_BYTES);
         if records > fit {
-            return Err(format!(
-                "{records} records are too many: at most {fit} fit into this machine's memory"
-            ));
+            return Err(too_many(records, fit));
         }
         if key_bytes > MAX_KEY_BYTES {
             return Err(format!("keys of {key_bytes} bytes are too long: at most {MAX_KEY_BYTES}"));
@@ -99,6 +141,15 @@ impl LoadSize {
              most {underway_fit} operations (clients times outstanding), or values of {value_fit} bytes"
         ))
     }
+}
+
+/// The part of the memory that each of two nodes has for records.
+fn memory_for_records(budget_bytes: u64) -> u64 {
+    (budget_bytes / 2).saturating_sub(NODE_BYTES) / 3 * 2
+}
+
+fn too_many(records: u64, fit: u64) -> String {
+    format!("{records} records are too many: at most {fit} fit into this machine's memory")
 }
 
 #[cfg(test)]
@@ -136,6 +187,13 @@ mod tests {
             let error = LoadSize { records: u64::MAX, ..USUAL }.check(budget).unwrap_err();
             let records = number_after(&error, "at most ");
             assert_eq!(LoadSize { records, underway: 1, ..USUAL }.check(budget), Ok(()));
+            if budget > 1 << 29 {
+                let error = LoadSize { records: MAX_RECORDS, ..USUAL }.check_with_nodes(budget).unwrap_err();
+                let records = number_after(&error, "at most ");
+                assert_eq!(LoadSize { records, ..USUAL }.check_with_nodes(budget), Ok(()));
+                let more = LoadSize { records: records + 1, ..USUAL }.check_with_nodes(budget);
+                assert_eq!(more, Err(too_many(records + 1, records)));
+            }
             let large = LoadSize { records: 1000, value_bytes: 512 << 20, underway: 100, ..USUAL };
             let error = large.check(budget).unwrap_err();
             let value_bytes = number_after(&error, "or values of ") as usize;

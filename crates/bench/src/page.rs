@@ -2,6 +2,7 @@
 //! the script, the styles and the JSON are all in the file.
 
 use crate::report::Report;
+use crate::summary;
 use serde::Serialize;
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
@@ -64,9 +65,14 @@ fn fill(template: &str, texts: &[(&str, &str)]) -> String {
 /// Draws the page of one run.
 pub fn page(report: &Report) -> String {
     let licence = include_str!("../assets/uplot/LICENSE");
+    let disturbance = report.machine.disturbance.filter(|disturbance| disturbance.is_much());
+    let warning = disturbance.map(|much| format!("The machine's host {}.", summary::host(&much)));
     let parts = Parts {
         title: "Sidle: a run",
-        main: &fill(include_str!("../assets/run.html"), &[("licence", licence)]),
+        main: &fill(
+            include_str!("../assets/run.html"),
+            &[("warning", &warning.unwrap_or_default()), ("licence", licence)],
+        ),
         styles: &[include_str!("../assets/uplot/uPlot.min.css"), STYLE],
         scripts: &[include_str!("../assets/uplot/uPlot.iife.min.js"), include_str!("../assets/run.js")],
     };
@@ -76,6 +82,21 @@ pub fn page(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Disturbance;
+
+    #[test]
+    fn a_run_that_the_host_disturbed_has_the_summarys_warning() {
+        let mut report = Report::default();
+        assert!(page(&report).contains("<p id=\"warning\"></p>"));
+        let mut disturb = |longest_still_ms| {
+            report.machine.disturbance = Some(Disturbance { longest_still_ms, ..Disturbance::default() });
+            page(&report)
+        };
+        assert!(disturb(Some(7.0)).contains("<p id=\"warning\"></p>"));
+        let warned = "The machine's host let the machine stand still for 51 ms at most: these figures say more of \
+                      it than of the nodes.</p>";
+        assert!(disturb(Some(51.0)).contains(warned));
+    }
 
     #[test]
     fn the_page_is_whole_and_asks_nobody() {

@@ -7,7 +7,7 @@ use crate::load::{ClientKind, HistoryFile, Plan, Totals, World, load_records, ru
 use crate::outcome::{Setting, add_totals, report};
 use crate::report::Report;
 use crate::terminal::Terminal;
-use crate::words::{count, counted, micros, rate};
+use crate::words::{count, counted};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -81,9 +81,7 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
 
     let mut loading = Totals::default();
     if options.load {
-        let bar = terminal.progress("loading", plan.records);
-        loading = load_records(&world, |done| bar.set_position(done))?;
-        drop(bar);
+        loading = load_records(&world, terminal.progress("loading", plan.records))?;
         let (written, records) = (loading.writes, plan.records);
         if world.is_stopping() {
             return Err(SteadyError::Interrupted { written, records });
@@ -96,14 +94,9 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
         report(plan, &Default::default(), Setting::default())
     } else {
         let line = terminal.live();
-        line.set_prefix(plan.workload.name().to_owned());
         let duration_ns = options.duration.as_nanos() as u64;
         let measured = run_workload(&world, None, |tick, _| {
-            line.set_position(tick.elapsed_ns * 1000 / duration_ns);
-            let reads = tick
-                .recent_reads
-                .map_or_else(String::new, |p| format!(", reads p50 {} p99 {}", micros(p.p50), micros(p.p99)));
-            line.set_message(tick.recent_rate.map_or_else(|| "starting".to_owned(), rate) + &reads);
+            line.show(plan.workload.name(), tick.elapsed_ns as f64 / duration_ns as f64, &tick.to_string());
             if tick.elapsed_ns >= duration_ns { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         drop(line);
@@ -124,9 +117,6 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
     };
     add_totals(&mut report, &loading);
     report.cpu_seconds.clients = crate::machine::own_cpu_seconds();
-    for node in ["cpu_seconds.source", "cpu_seconds.target"] {
-        report.say_unmeasured(node, "the servers were not started by this program");
-    }
     explain_absent(&mut report);
     let is_interrupted = world.is_stopping();
     let history = world.history.map_or(Ok(()), HistoryFile::finish);

@@ -43,7 +43,8 @@ fn latency(part: &ByKind) -> String {
     if kinds.is_empty() { NOT_MEASURED.to_owned() } else { kinds.join("; ") }
 }
 
-fn host(disturbance: &Disturbance) -> String {
+/// What the machine's host did, and a warning if that was much.
+pub(crate) fn host(disturbance: &Disturbance) -> String {
     let stolen = disturbance.stolen.map(|share| format!("took {:.1} % of the processors", share * 100.0));
     let still = disturbance.longest_still_ms.map(|ms| match ms > 0.0 {
         true => format!("let the machine stand still for {ms:.0} ms at most"),
@@ -199,10 +200,10 @@ fn what_clients_felt(lines: &mut Lines, report: &Report) {
 fn the_machine(lines: &mut Lines, report: &Report) {
     let cpu = |seconds: Option<f64>| figure(seconds, |s| format!("{s:.2} s"));
     let used = report.cpu_seconds;
-    lines.line(
-        "processor time",
-        format!("source {}, target {}, clients {}", cpu(used.source), cpu(used.target), cpu(used.clients)),
-    );
+    let nodes = report
+        .migration
+        .map_or_else(String::new, |_| format!("source {}, target {}, ", cpu(used.source), cpu(used.target)));
+    lines.line("processor time", format!("{nodes}clients {}", cpu(used.clients)));
     lines.line("machine", machine(&report.machine));
     if let Some(disturbance) = &report.machine.disturbance {
         lines.line("its host", host(disturbance));
@@ -251,6 +252,16 @@ mod tests {
         let text = summary(&report);
         assert!(text.contains("throughput before  41,234/s (the median window of 100 ms)\n"), "{text}");
         assert!(text.contains("           during  50,000/s mean (+21.3 %)\n"), "{text}");
+    }
+
+    #[test]
+    fn a_run_without_a_move_has_no_figures_of_one() {
+        let mut report = Report::default();
+        figures::explain_absent(&mut report);
+        let text = summary(&report);
+        for of_a_move in ["source", "target", "move", "pulls", "both nodes"] {
+            assert!(!text.contains(of_a_move), "{text}");
+        }
     }
 
     #[test]

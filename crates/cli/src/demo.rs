@@ -9,11 +9,12 @@ use crate::own_program;
 use clap::Args;
 use sidle_bench::cpu_lists::CpuLists;
 use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
-use sidle_bench::limits::{MAX_RECORDS, MAX_SECONDS, MAX_THREADS, memory_budget_bytes};
+use sidle_bench::limits::{LEAST_MOVED, MAX_RECORDS, MAX_SECONDS, MAX_THREADS, memory_budget_bytes};
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::CpuShares;
 use sidle_bench::report::Report;
 use sidle_bench::terminal::Terminal;
+use sidle_bench::words::counted;
 use sidle_migration::{PROTOCOLS, protocol};
 use sidle_server::check_cpus;
 use sidle_server::config::CpuList;
@@ -57,9 +58,9 @@ pub struct DemoArguments {
     policy: PolicyWord,
     #[command(flatten)]
     load: LoadArguments,
-    /// How many records; fewer if they do not fit into memory
-    #[arg(long, value_name = "NUMBER", default_value_t = 3_000_000, value_parser = from_to::<u64>(1000, MAX_RECORDS))]
-    records: u64,
+    /// How many records [default: 3000000, or as many as fit into memory]
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u64>(LEAST_MOVED, MAX_RECORDS))]
+    records: Option<u64>,
     /// How long the load lasts before the move, and again after it
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = from_to::<u64>(1, MAX_SECONDS))]
     seconds: u64,
@@ -94,10 +95,15 @@ pub fn protocol_help() -> String {
 }
 
 /// A protocol with its options, known to this program.
-fn protocol_word(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// The protocols that there are, or what is wrong with an option.
+pub fn protocol_word(text: &str) -> Result<String, String> {
     protocol(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
+/// The records unless their number is given, where as many fit.
+const RECORDS: u64 = 3_000_000;
 /// The page's path unless one is given.
 const PAGE: &str = "sidle-demo.html";
 
@@ -116,12 +122,12 @@ impl DemoArguments {
         self.html.as_deref().or(default)
     }
 
-    /// The options of these arguments, with nodes started from this program. What fits into memory is not
-    /// checked yet.
+    /// The options of these arguments, with nodes started from this program. Unless their number is given,
+    /// there are no more records than fit into `budget_bytes`; what else fits is not checked yet.
     ///
     /// # Errors
     /// This program's file has gone; flags that do not go together; missing processors.
-    pub fn options(&self) -> Result<DemoOptions, Failure> {
+    pub fn options(&self, budget_bytes: u64) -> Result<DemoOptions, Failure> {
         let load = &self.load;
         ensure_distinct(Some(&self.json), self.page())?;
         for (node, list) in self.cpu_lists.iter().flat_map(|lists| &lists.0) {
@@ -129,13 +135,13 @@ impl DemoArguments {
             let list: CpuList = list.parse().map_err(|error| refused(&error))?;
             check_cpus(&list).map_err(|error| refused(&error))?;
         }
-        Ok(DemoOptions {
+        let mut options = DemoOptions {
             program: own_program()?,
             protocol: self.protocol.clone(),
             policy: self.policy,
             workload: load.workload(),
             distribution: load.distribution,
-            records: self.records,
+            records: self.records.unwrap_or(RECORDS),
             key_bytes: load.key_bytes,
             value_bytes: load.value_bytes,
             margin: Duration::from_secs(self.seconds),
@@ -151,7 +157,11 @@ impl DemoArguments {
             cpus: self.cpus.clone(),
             cpu_lists: self.cpu_lists.clone(),
             seed: load.seed,
-        })
+        };
+        if self.records.is_none() {
+            options.records = RECORDS.min(options.size().most_records(budget_bytes)).max(LEAST_MOVED);
+        }
+        Ok(options)
     }
 }
 
@@ -160,8 +170,8 @@ impl DemoArguments {
 /// # Errors
 /// What does not fit, and the largest that does.
 pub fn checked(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
-    let options = arguments.options()?;
-    options.records_that_fit(budget_bytes).map_err(Failure::wrong_line)?;
+    let options = arguments.options(budget_bytes)?;
+    options.size().check_with_nodes(budget_bytes).map_err(Failure::wrong_line)?;
     Ok(options)
 }
 
@@ -202,7 +212,11 @@ pub fn stop_flag(arguments: &DemoArguments) -> Result<Arc<AtomicBool>, Failure> 
 /// A demonstration with processes on this machine.
 fn measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<Report, Failure> {
     let stop = stop_flag(arguments)?;
-    demonstrate(options, &Terminal::new(arguments.quiet), &stop).map_err(|error| match error {
+    let terminal = Terminal::new(arguments.quiet);
+    if arguments.records.is_none() && options.records < RECORDS {
+        terminal.say(&format!("{}: more do not fit into memory", counted(options.records, "record")));
+    }
+    demonstrate(options, &terminal, &stop).map_err(|error| match error {
         DemoError::Interrupted => {
             Failure::new(Status::Detached, "interrupted; the nodes are stopped and their files are gone")
         }

@@ -30,31 +30,42 @@ pub fn assert_named_commands_exist(command: &clap::Command) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The columns of the narrowest supported terminal, for examples.
-const EXAMPLE_COLUMNS: usize = 80;
+/// The columns of the narrowest supported terminal.
+const COLUMNS: usize = 80;
 
-/// Checks that the examples in the help of a command and of its subcommands can be pasted as
-/// shown: a terminal of 80 columns breaks none of them, and their explanation is a comment.
+/// Checks that the help of a command and of its subcommands is readable on a terminal of 80 columns. None of
+/// its usage, examples and lists is broken; its paragraphs are broken by the terminal alone. The examples can
+/// be pasted as shown: their explanation is a comment.
 ///
 /// # Panics
-/// One is too long, or is followed by words that are no comment.
-pub fn assert_examples_can_be_pasted(command: &clap::Command) {
+/// A line is too long, a paragraph is broken, or an example is followed by words that are no comment.
+pub fn assert_help_is_readable(command: &clap::Command) {
     fn look(command: &clap::Command, programs: &[&str], found: &mut usize, faults: &mut Vec<String>) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let usage = command.clone().render_usage().to_string();
+        let is_shown_as_it_is = |line: &&str| line.starts_with("  ");
+        let shown = help.lines().filter(is_shown_as_it_is).chain(usage.lines());
+        faults.extend(shown.filter(|line| line.chars().count() > COLUMNS).map(str::to_owned));
         let is_example = |line: &&str| {
             let first = line.split_whitespace().next().unwrap_or_default();
-            line.starts_with("  ") && (programs.contains(&first) || first == "#")
+            is_shown_as_it_is(line) && (programs.contains(&first) || first == "#")
         };
         for line in help.lines().filter(is_example) {
             *found += 1;
-            if line.chars().count() > EXAMPLE_COLUMNS || !is_explained_by_comment(line) {
+            if !is_explained_by_comment(line) {
                 faults.push(line.to_owned());
             }
         }
+        let is_prose = |line: &str| !line.is_empty() && !is_shown_as_it_is(&line);
+        let broken =
+            help.lines().zip(help.lines().skip(1)).filter(|(line, next)| is_prose(line) && is_prose(next));
+        faults.extend(broken.map(|(line, next)| format!("{line} | {next}")));
         command.get_subcommands().for_each(|child| look(child, programs, found, faults));
     }
     let (mut found, mut faults) = (0, Vec::new());
-    look(command, &["sidle", "sidle-lab"], &mut found, &mut faults);
+    let mut command = command.clone();
+    command.build();
+    look(&command, &["sidle", "sidle-lab"], &mut found, &mut faults);
     assert!(found > 10, "{found} examples were found");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -27,7 +27,7 @@ Sizes are bytes, or a number with a unit: kb, mb and gb are powers of 1024, k, m
 
 SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. What it holds is in memory only, and lost.
 
-Exit status: 0 stopped; 1 could not be started: nothing has changed; 2 wrong
+Exit status: 0 stopped; 1 could not be started: nothing has changed; 2 wrong \
 command line or settings.";
 
 /// Flags of `sidle server`; each overrides the setting of the same name in the file.
@@ -227,8 +227,8 @@ fn start_log(config: &Config) {
 /// The form of an address.
 pub fn host_port(text: &str) -> Result<String, String> {
     match split_host_port(text) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err("give HOST:PORT, such as 127.0.0.1:6379".to_owned()),
+        Some((_, 1..)) => Ok(text.to_owned()),
+        _ => Err("give HOST:PORT, such as 127.0.0.1:6379".to_owned()),
     }
 }
 

@@ -120,15 +120,15 @@ pub fn run(options: &PeerOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
         rows: Vec::new(),
     };
     let commands = [("GET", 0.0), ("SET", 100.0)];
-    let bar = terminal.runs((commands.len() * options.depths.len()) as u64);
+    let line = terminal.live();
+    let all = commands.len() * options.depths.len();
     for (command, write_percent) in commands {
         for &depth in &options.depths {
-            bar.set_message(format!("{command} at depth {depth}"));
+            line.show_run(report.rows.len(), all, &format!("{command} at depth {depth}"));
             report.rows.push(compare(options, &mut peers, command, write_percent, depth)?);
-            bar.inc(1);
         }
     }
-    drop(bar);
+    drop(line);
     Ok(report)
 }
 

@@ -192,7 +192,7 @@ impl<'a> Running<'a> {
     /// Makes these runs, until the lab is stopped.
     fn make(&self, missing: &[(&Cell, u32)], outcome: &mut LabOutcome) -> Result<(), FolderError> {
         let (program, settings) = (&self.plan.program, &self.lab.settings);
-        let bar = self.terminal.runs(missing.len() as u64);
+        let line = self.terminal.live();
         // The runs' time divided by the expected time.
         let mut took = Vec::new();
         for (number, &(cell, repeat)) in missing.iter().enumerate() {
@@ -205,11 +205,12 @@ impl<'a> Running<'a> {
             }
             let slowness = mean(&took).unwrap_or(1.0);
             let left_s = slowness * expected_s(self.folder, settings, &missing[number..]);
-            bar.set_message(format!("{} left, run {repeat} of {}", duration(left_s), cell.title()));
+            let run = format!("{} left, run {repeat} of {}", duration(left_s), cell.title());
+            let show = || line.show_run(number, missing.len(), &run);
             let started = Instant::now();
             let this_s = expected_s(self.folder, settings, &missing[number..=number]);
             let limit = patience(settings, cell, slowness.max(1.0) * this_s);
-            let (ended, report) = self.one(cell, repeat, limit, &bar)?;
+            let (ended, report) = self.one(cell, repeat, limit, &show)?;
             outcome.wrong += usize::from(report.is_some_and(|report| !is_proven(&report)));
             match ended {
                 Ended::Stopped => return Ok(()),
@@ -224,7 +225,6 @@ impl<'a> Running<'a> {
                     outcome.failed.push(failed);
                 }
             }
-            bar.inc(1);
             self.terminal.note(&format!(
                 "{} of {}: {}, run {repeat}",
                 number + 1,
@@ -242,7 +242,7 @@ impl<'a> Running<'a> {
         cell: &Cell,
         repeat: u32,
         limit: Duration,
-        bar: &indicatif::ProgressBar,
+        show: &dyn Fn(),
     ) -> Result<(Ended, Option<Box<Report>>), FolderError> {
         let (folder, settings) = (self.folder, &self.lab.settings);
         let name = run_file(cell, repeat);
@@ -250,7 +250,7 @@ impl<'a> Running<'a> {
         // An interrupted run's leftovers are not a report.
         let _ = std::fs::remove_file(&part);
         let arguments = cell.arguments(settings, repeat, &part);
-        let ended = child::run(&self.plan.program, &arguments, limit, self.stop, || bar.tick());
+        let ended = child::run(&self.plan.program, &arguments, limit, self.stop, show);
         if ended == Ended::Stopped {
             let _ = std::fs::remove_file(&part);
             return Ok((ended, None));

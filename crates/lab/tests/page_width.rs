@@ -13,10 +13,20 @@ use std::process::{Command, Stdio};
 /// The width of a telephone's screen, in CSS pixels.
 const WIDTH: u32 = 390;
 
-/// Sends its width, and its contents' width, to the page around it.
+/// Sends its width, and its contents' width, to the page around it; then the figures of its tables of facts
+/// that take more than a line, and the rows of cards that have room left.
 const PROBE: &str = r#"<script>addEventListener("load", () => setTimeout(() => {
   const page = document.documentElement;
-  parent.postMessage(`widths ${page.clientWidth} ${page.scrollWidth}`, "*");
+  const range = document.createRange();
+  const isBroken = (cell) => {
+    range.selectNodeContents(cell);
+    return !/ [a-z]/.test(cell.textContent) && range.getBoundingClientRect().height > 24;
+  };
+  const broken = [...document.querySelectorAll(".facts td")].filter(isBroken).map((cell) => cell.textContent);
+  const cards = document.getElementById("cards");
+  const ends = new Map([...cards?.children ?? []].map((card) => [card.offsetTop, card.offsetLeft + card.offsetWidth]));
+  const ragged = [...ends.values()].filter((end) => end < cards.offsetLeft + cards.offsetWidth - 1);
+  parent.postMessage([`widths ${page.clientWidth} ${page.scrollWidth}`, ...broken, ...ragged].join(", "), "*");
 }, 200));</script>"#;
 
 fn has_browser() -> bool {
@@ -27,7 +37,8 @@ fn has_browser() -> bool {
     is_there
 }
 
-/// Lays a page out in a frame of a telephone's width: a browser's window cannot be that narrow.
+/// Lays a page out in a frame of a telephone's width: a browser's window cannot be that narrow. No figure is
+/// broken, and no card stands alone.
 fn assert_fits(page: &str) {
     if !has_browser() {
         return;
@@ -42,7 +53,7 @@ fn assert_fits(page: &str) {
     let path = folder.path().join("frame.html");
     std::fs::write(&path, frame).unwrap();
     let title = title(&path, folder.path());
-    assert_eq!(title, format!("widths {WIDTH} {WIDTH}"), "of the page, and of what is on it");
+    assert_eq!(title, format!("widths {WIDTH} {WIDTH}"), "of the page, and of what is on it; what is broken");
 }
 
 /// The title that a document has once its scripts have run.
@@ -84,6 +95,7 @@ fn long_figures() -> Report {
         (part.reads, part.writes) = (long, long);
     }
     report.throughput.before = Some(123_456_789.0);
+    (report.double_reads, report.write_pause_ms) = (Some(1 << 48), Some(123.0));
     report.errors.insert("an_error_without_a_place_to_break_it_at_".repeat(3), 1_234_567);
     report.say_unmeasured(&"machine.disturbance.longest_still_ms.".repeat(3), "a reason");
     report

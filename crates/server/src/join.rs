@@ -15,13 +15,14 @@
 
 use crate::address::split_host_port;
 use crate::cluster_secret::{self, SecretFileError, is_loopback};
+use crate::config::{Auto, NetworkConfig};
 use crate::data_dir::SECRET_FILE;
 use crate::door::Door;
 use crate::repeated::Repeated;
 use serde::Deserialize;
 use sidle_cluster::HostPort;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,6 +48,28 @@ const ADDRESSES_MAX: usize = 64;
 const USUAL_BUS_OFFSET: u16 = 10_000;
 /// How much of an error is shown.
 const SHOWN_CHARACTERS: usize = 200;
+
+/// Whether this address of a cluster's node is one at which this node listens itself, as its settings say or
+/// as the name is resolved. A name without an address is nobody's yet.
+pub(crate) fn is_of_this_node(join: &str, network: &NetworkConfig) -> bool {
+    let Some((host, port)) = split_host_port(join).filter(|&(_, port)| port == network.port) else {
+        return false;
+    };
+    let bind: IpAddr = network.bind.parse().expect("the settings were checked");
+    let is_own = |found: SocketAddr| listens_at(bind, found.ip().to_canonical());
+    let is_advertised = matches!(&network.advertise, Auto::Value(advertised) if advertised == host);
+    is_advertised || (host, port).to_socket_addrs().is_ok_and(|mut found| found.any(is_own))
+}
+
+/// Whether a connection to this address reaches what listens at `bind` on the same port of this machine.
+fn listens_at(bind: IpAddr, there: IpAddr) -> bool {
+    // Only an address of this machine can be bound. Nobody's address reaches this machine over loopback.
+    let is_here = || there.is_unspecified() || UdpSocket::bind((there, 0)).is_ok();
+    match bind {
+        bind if bind.is_unspecified() => (bind.is_ipv6() || there.is_ipv4()) && is_here(),
+        bind => bind == there || there.is_unspecified() && bind.is_loopback(),
+    }
+}
 
 /// Where to look for the coordinator.
 #[derive(Debug)]
@@ -302,6 +325,38 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_nodes_own_address_is_known_under_each_of_its_names() {
+        let network = |bind: &str, advertise: &str| {
+            let advertise = if advertise.is_empty() { Auto::Auto } else { Auto::Value(advertise.to_owned()) };
+            NetworkConfig { bind: bind.to_owned(), port: 6379, advertise, ..NetworkConfig::default() }
+        };
+        let is_own = |join: &str, bind: &str| is_of_this_node(join, &network(bind, "node-a.example"));
+        for (join, bind) in [
+            ("127.0.0.1:6379", "127.0.0.1"),
+            ("localhost:6379", "127.0.0.1"),
+            ("[::ffff:127.0.0.1]:6379", "127.0.0.1"),
+            ("0.0.0.0:6379", "127.0.0.1"),
+            ("127.0.0.1:6379", "0.0.0.0"),
+            ("localhost:6379", "0.0.0.0"),
+            ("0.0.0.0:6379", "0.0.0.0"),
+            ("127.0.0.1:6379", "::"),
+            ("node-a.example:6379", "192.0.2.1"),
+        ] {
+            assert!(is_own(join, bind), "{join} at {bind}");
+        }
+        for (join, bind) in [
+            ("127.0.0.1:6380", "127.0.0.1"),
+            ("127.0.0.2:6379", "127.0.0.1"),
+            ("192.0.2.1:6379", "0.0.0.0"),
+            ("127.0.0.1:6379", "192.0.2.1"),
+            ("node-a.example:6380", "127.0.0.1"),
+            ("nobody.invalid:6379", "127.0.0.1"),
+        ] {
+            assert!(!is_own(join, bind), "{join} at {bind}");
+        }
+    }
 
     #[test]
     fn only_a_full_path_names_a_data_directory() {

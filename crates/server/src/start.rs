@@ -16,6 +16,7 @@ use crate::data_dir::{self, DataDir, DataDirError, Identity, random_bytes, rando
 use crate::descriptors::{Plan, TooFewDescriptors};
 use crate::door::Door;
 use crate::exposure::{self, Exposed};
+use crate::join;
 use crate::last_map::LastMap;
 use crate::limits::ClientLimits;
 use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
@@ -75,6 +76,12 @@ pub enum StartError {
          this node another directory with --dir"
     )]
     CoordinatorJoins(String),
+    /// Nobody is at the address to join but this node.
+    #[error(
+        "--join {0} is this node's own address: name another node of the cluster, or start it without --join \
+         (`[node] join`) to found a new cluster"
+    )]
+    JoinsItself(String),
     /// The host to announce is invalid.
     #[error("cannot be reached at '{host}': {why}. Set --advertise to a host name or an address")]
     Advertise {
@@ -103,10 +110,16 @@ pub enum StartError {
 impl StartError {
     /// Whether other settings would help: nothing is wrong with the machine, or with what is kept on it.
     pub const fn is_of_settings(&self) -> bool {
-        use StartError::{Advertise, CoordinatorJoins, Cpus, Exposed, Memory, NoAddress};
+        use StartError::{Advertise, CoordinatorJoins, Cpus, Exposed, JoinsItself, Memory, NoAddress};
         matches!(
             self,
-            Advertise { .. } | CoordinatorJoins(_) | Cpus(_) | Exposed(_) | Memory(_) | NoAddress(_)
+            Advertise { .. }
+                | CoordinatorJoins(_)
+                | Cpus(_)
+                | Exposed(_)
+                | JoinsItself(_)
+                | Memory(_)
+                | NoAddress(_)
         )
     }
 }
@@ -271,7 +284,7 @@ impl Around {
     }
 }
 
-/// Checks that the coordinator's record is in its place, and only there.
+/// Checks that the coordinator's record is in its place, and only there, and that there is a cluster to join.
 fn check_record(config: &Config, data_dir: &DataDir, identity: &Identity) -> Result<(), StartError> {
     let (has_record, joins) = (data_dir.metadata_path().exists(), !config.node.join.is_empty());
     let dir = || config.data_dir().display().to_string();
@@ -280,6 +293,10 @@ fn check_record(config: &Config, data_dir: &DataDir, identity: &Identity) -> Res
     }
     if !has_record && !joins && identity.found_at.is_empty() && identity.cluster.is_some() {
         return Err(StartError::RecordMissing(dir()));
+    }
+    // A member finds its cluster where it was, whatever it is told to join.
+    if identity.found_at.is_empty() && join::is_of_this_node(&config.node.join, &config.network) {
+        return Err(StartError::JoinsItself(config.node.join.clone()));
     }
     Ok(())
 }

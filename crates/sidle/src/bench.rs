@@ -181,13 +181,15 @@ fn explained(error: SteadyError) -> Failure {
         SteadyError::Control(ControlError::Io { address, error }) => {
             Failure::new(Status::Unreachable, hints::unreachable(&address, error))
         }
+        SteadyError::Control(ControlError::Silent { address, seconds }) => {
+            Failure::new(Status::Unreachable, hints::silent(&address, &format!("{seconds} seconds")))
+        }
         SteadyError::Control(ControlError::Refused { address, text }) => {
             Failure::refused(hints::refused(&address, &text))
         }
         SteadyError::Control(ControlError::Unexpected { address, what }) => {
             Failure::new(Status::Unreachable, hints::no_redis(&address, what))
         }
-        SteadyError::Control(_) => Failure::new(Status::Unreachable, error),
         SteadyError::History(_) | SteadyError::Foreign(_) | SteadyError::Load(_) | SteadyError::Io(_) => {
             Failure::refused(error)
         }

@@ -12,11 +12,11 @@ Examples:
   sidle bench --records 1000 --seconds 5 --history run.jsonl
   sidle check-history run.jsonl
 
-All files belong to one run and are judged together. Every key starts absent. Keys with a time to live belong into a
+All files belong to one run and are judged together. Every key starts absent. Keys with a time to live belong into a \
 file of their own, which this checker does not judge.
 
-Exit status: 0 every key is linearizable; 1 a file cannot be read; 2 wrong command line; 5 some key is not linearizable, or was too hard to
-decide.";
+Exit status: 0 every key is linearizable; 1 a file cannot be read; 2 wrong command line; \
+5 some key is not linearizable, or was too hard to decide.";
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckHistoryArguments {

@@ -3,11 +3,12 @@
 use crate::bench::{self, BenchArguments};
 use crate::check_history::{self, CheckHistoryArguments};
 use crate::elsewhere::ElsewhereArguments;
+use crate::node_name;
 use crate::policy_arguments::PolicyArguments;
 use crate::range;
 use crate::via::Reach;
 use clap::{Arg, Args, Parser, Subcommand};
-use sidle_cli::demo::{self, DemoArguments, protocol_help};
+use sidle_cli::demo::{self, DemoArguments, protocol_help, protocol_word};
 use sidle_cli::exit::Failure;
 use sidle_cli::server::{self, ServerArguments};
 use sidle_types::PositionRange;
@@ -18,7 +19,7 @@ Exit status:
   1    refused, could not be started, or a file could not be read or written
   2    the command line, or a setting that it names, is wrong: nothing was begun
   3    a migration failed after it had begun
-  4    the node could not be reached, or the connection broke: what was asked may have happened
+  4    the node was not reached, or the connection broke: the effect is unknown
   5    a check found wrong answers, a lost write, or could not exclude them
   130  interrupted with Ctrl-C; a migration goes on
   141  whoever read the output stopped reading";
@@ -37,7 +38,7 @@ pub(crate) enum Command {
     #[command(after_help = server::EXAMPLES)]
     Server(Box<ServerArguments>),
     /// Move a part of the data to another node, live, and watch it go
-    #[command(after_help = MIGRATE_EXAMPLES)]
+    #[command(override_usage = MIGRATE_USAGE, after_help = MIGRATE_EXAMPLES)]
     #[command(mut_arg("via", global), mut_arg("password", global), mut_arg("timeout", global))]
     Migrate(Box<MigrateArguments>),
     /// Show the nodes, who owns what, and what is moving
@@ -69,6 +70,12 @@ fn global(flag: Arg) -> Arg {
 }
 
 const DEFAULT_PROTOCOL: &str = "fulva";
+const MIGRATE_USAGE: &str = "\
+sidle migrate --to <NODE> --slots <A-B> [OPTIONS]
+       sidle migrate --to <NODE> --positions <0xA-0xB> [OPTIONS]
+       sidle migrate --cancel <ID> [OPTIONS]
+       sidle migrate set <ID> <--rate|--deadline|--slo-p99|--adaptive> [OPTIONS]";
+const SET_USAGE: &str = "sidle migrate set <ID> <--rate|--deadline|--slo-p99|--adaptive> [OPTIONS]";
 const MIGRATE_EXAMPLES: &str = "\
 Examples:
   sidle migrate --to 127.0.0.1:6380 --slots 0-8191
@@ -104,7 +111,8 @@ pub(crate) struct MigrateArguments {
     #[command(flatten)]
     pub(crate) via: Reach,
     /// The node that takes the range: its client address, its id, or the first digits of that
-    #[arg(long, value_name = "HOST:PORT", required_unless_present = "cancel", conflicts_with = "cancel")]
+    #[arg(long, value_name = "NODE", value_parser = node_name::name)]
+    #[arg(required_unless_present = "cancel", conflicts_with = "cancel")]
     pub(crate) to: Option<String>,
     /// The slots to move
     #[arg(long, value_name = "A-B", value_parser = range::slots)]
@@ -115,7 +123,8 @@ pub(crate) struct MigrateArguments {
     /// Cancel this migration instead
     #[arg(long, value_name = "ID")]
     pub(crate) cancel: Option<u64>,
-    #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = DEFAULT_PROTOCOL, conflicts_with = "cancel")]
+    #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = DEFAULT_PROTOCOL)]
+    #[arg(value_parser = protocol_word, conflicts_with = "cancel")]
     pub(crate) protocol: String,
     #[command(flatten)]
     pub(crate) policy: PolicyArguments,
@@ -130,7 +139,7 @@ pub(crate) struct MigrateArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
     /// Change how hard a migration may press on its nodes
-    #[command(after_help = SET_EXAMPLES)]
+    #[command(override_usage = SET_USAGE, after_help = SET_EXAMPLES)]
     Set(SetArguments),
 }
 
@@ -228,7 +237,7 @@ Exit status: 0 forgotten; 1 refused; 2 wrong command line; 4 node not reached, o
 #[derive(Debug, Args)]
 pub(crate) struct ForgetArguments {
     /// The node: its client address, its id, or the first digits of that
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", value_parser = node_name::name)]
     pub(crate) node: String,
     #[command(flatten)]
     pub(crate) via: Reach,

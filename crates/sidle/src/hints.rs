@@ -12,6 +12,15 @@ pub(crate) fn unreachable(address: &str, why: impl std::fmt::Display) -> String 
     )
 }
 
+/// For a server that takes the connection and does not answer. `patience`: how long it had.
+pub(crate) fn silent(address: &str, patience: &str) -> String {
+    format!(
+        "the server at {address} accepted the connection and did not answer in {patience}: its process is stopped or \
+         hangs, or its machine is overloaded. See whether it runs and what its log ends with (a stopped one goes on \
+         with SIGCONT), or name another server with --via HOST:PORT"
+    )
+}
+
 /// For a server that answers with something else than a reply, or with nothing.
 pub(crate) fn no_redis(address: &str, why: impl std::fmt::Display) -> String {
     format!(

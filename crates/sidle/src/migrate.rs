@@ -5,9 +5,9 @@ use crate::hints;
 use crate::node_connection::NodeConnection;
 use crate::node_name;
 use crate::range;
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde_json::json;
 use sidle_bench::control::started_migration;
+use sidle_bench::terminal::{Line, Terminal};
 use sidle_bench::words::{bytes, clock, count, counted, percent};
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::interrupt;
@@ -21,8 +21,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the node may be unreachable before the display gives up. The migration does not.
 const UNREACHABLE_PATIENCE: Duration = Duration::from_secs(15);
-/// The steps of the progress bar: fractions are shown to a hundredth of a per cent.
-const BAR_STEPS: u64 = 10_000;
 
 /// Runs `sidle migrate`.
 pub(crate) fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
@@ -83,7 +81,8 @@ async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Resu
         }
         return Ok(());
     }
-    let display = Display::new(arguments.json);
+    // Nothing without a terminal, or with JSON output.
+    let display = Terminal::new(arguments.json).live();
     let ended = tokio::select! {
         ended = follow(node, arguments, id, &display) => ended,
         _ = interrupt.recv() => Err(Failure::new(
@@ -128,9 +127,10 @@ async fn follow(
     mut node: NodeConnection,
     arguments: &MigrateArguments,
     id: u64,
-    display: &Display,
+    display: &Line,
 ) -> Result<MigrationStatus, Failure> {
     let mut answered_at = Instant::now();
+    let mut shown = (String::new(), 0.0);
     loop {
         node.begin_anew();
         match node.status().await {
@@ -143,10 +143,11 @@ async fn follow(
                 if is_over(&migration.state) {
                     return Ok(migration);
                 }
-                display.show(&migration);
+                shown = (migration.range_text.clone(), migration.fraction);
+                display.show(&shown.0, shown.1, &progress_line(&migration));
             }
             Err(failure) if answered_at.elapsed() < UNREACHABLE_PATIENCE => {
-                display.trouble(&failure.message);
+                display.show(&shown.0, shown.1, &failure.message);
                 if let Ok(again) = NodeConnection::open(&arguments.via).await {
                     node = again;
                 }
@@ -196,30 +197,6 @@ fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// A progress bar on the terminal, until it is dropped; nothing without a terminal, or with JSON output.
-struct Display {
-    bar: ProgressBar,
-}
-
-impl Display {
-    fn new(json: bool) -> Display {
-        let bar = if json { ProgressBar::hidden() } else { ProgressBar::new(BAR_STEPS) };
-        let style =
-            ProgressStyle::with_template("{prefix} [{bar:32}] {wide_msg}").expect("the template is constant");
-        Display { bar: bar.with_style(style.progress_chars("=> ")).with_finish(ProgressFinish::AndClear) }
-    }
-
-    fn show(&self, migration: &MigrationStatus) {
-        self.bar.set_prefix(migration.range_text.clone());
-        self.bar.set_position((migration.fraction * BAR_STEPS as f64) as u64);
-        self.bar.set_message(progress_line(migration));
-    }
-
-    fn trouble(&self, message: &str) {
-        self.bar.set_message(message.to_owned());
-    }
-}
-
 /// The text behind the bar: how much, how fast, how long still.
 fn progress_line(migration: &MigrationStatus) -> String {
     if let Some(why) = &migration.stalled {
@@ -233,7 +210,7 @@ fn progress_line(migration: &MigrationStatus) -> String {
     }
     let left = migration.remaining_us.map_or(String::new(), |us| format!(", {} left", clock(us)));
     format!(
-        "{}  {} of {}  {}/s{left}",
+        "{}, {} of {}, {}/s{left}",
         percent(migration.fraction),
         bytes(migration.bytes_moved as f64),
         bytes(migration.bytes.max(migration.bytes_moved) as f64),

@@ -51,10 +51,10 @@ impl NodeConnection {
         let (host, port) = split_host_port(&via.via).expect("the command line was checked");
         let patience = Duration::from_secs(reach.timeout);
         let until = Instant::now() + patience;
-        let late = format!("no answer in {}", counted(reach.timeout, "second"));
+        let timeout = counted(reach.timeout, "second");
         let stream = timeout_at(until, TcpStream::connect((host, port)))
             .await
-            .map_err(|_| unreachable(&late))?
+            .map_err(|_| unreachable(&format!("no answer in {timeout}")))?
             .map_err(|error| unreachable(&error))?;
         stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
         let mut node = NodeConnection {
@@ -69,14 +69,22 @@ impl NodeConnection {
             hint: LOOKED,
         };
         if let Some(password) = &via.password {
-            let answered = timeout_at(until, node.exchange(&["AUTH", password])).await;
-            node.accepted(answered.map_err(|_| unreachable(&late))??)?;
+            let answer = node.first_exchange(&["AUTH", password]).await?;
+            node.accepted(answer)?;
         }
         // Any answer will do: if this is refused, the next request's refusal is clearer. It is one of
         // the commands that operators' places are for.
-        let answered = timeout_at(until, node.exchange(&["INFO", "cluster"])).await;
-        node.coordinator = coordinator_in(&answered.map_err(|_| unreachable(&late))??);
+        node.coordinator = coordinator_in(&node.first_exchange(&["INFO", "cluster"]).await?);
         Ok(node)
+    }
+
+    /// An exchange before the node has shown that it answers.
+    async fn first_exchange(&mut self, words: &[&str]) -> Result<Value, Failure> {
+        let Ok(answered) = timeout_at(self.until, self.exchange(words)).await else {
+            let silent = hints::silent(&self.address, &counted(self.patience.as_secs(), "second"));
+            return Err(Failure::new(Status::Unreachable, format!("{silent}; --timeout waits longer")));
+        };
+        answered
     }
 
     /// Gives the next request the whole timeout.
@@ -238,6 +246,24 @@ mod tests {
             assert!(lost.message.ends_with(hint), "{}", lost.message);
             server.await.expect("it ends");
         }
+    }
+
+    #[tokio::test]
+    async fn a_node_that_hangs_is_told_from_one_that_is_not_there() {
+        let (listener, via) = listener().await;
+        let password = Some("p".to_owned());
+        for via in [Via { via: via.clone(), password }, Via { via: via.clone(), password: None }] {
+            // The system takes connections for it.
+            let Err(failure) = NodeConnection::open(&Reach { via, timeout: 1 }).await else {
+                panic!("an answer")
+            };
+            assert_eq!(failure.status, Status::Unreachable);
+            let said = "accepted the connection and did not answer in 1 second: its process is stopped";
+            assert!(failure.message.contains(said), "{}", failure.message);
+        }
+        drop(listener);
+        let Err(failure) = NodeConnection::open(&reach(&via, 1)).await else { panic!("a node") };
+        assert!(failure.message.contains("Start a node"), "{}", failure.message);
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 //! `sidle status` shows.
 
 use sidle_cli::exit::Failure;
+use sidle_cli::server::host_port;
 use sidle_cluster::StatusReport;
 use sidle_types::words::counted;
 
@@ -10,10 +11,24 @@ const ID_DIGITS: usize = 40;
 /// The fewest digits of an id that name a node: fewer are more often a slip than a name.
 const DIGITS_MIN: usize = 4;
 
+/// Takes what may name a node.
+///
+/// # Errors
+/// The names that there are.
+pub(crate) fn name(text: &str) -> Result<String, String> {
+    let is_id = (DIGITS_MIN..=ID_DIGITS).contains(&text.len()) && is_hexadecimal(text);
+    match is_id || host_port(text).is_ok() {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "give the node's HOST:PORT, or at least {DIGITS_MIN} digits of its id, as `sidle status` shows them"
+        )),
+    }
+}
+
 /// The coordinator's name for a node. Addresses and whole ids are checked by the coordinator.
 ///
 /// # Errors
-/// No id, or more than one, begins with these digits; or there are too few digits.
+/// No id, or more than one, begins with these digits.
 pub(crate) fn resolve(report: &StatusReport, name: &str) -> Result<String, Failure> {
     if !is_beginning_of_id(name) {
         return Ok(name.to_owned());
@@ -22,7 +37,11 @@ pub(crate) fn resolve(report: &StatusReport, name: &str) -> Result<String, Failu
 }
 
 fn is_beginning_of_id(name: &str) -> bool {
-    (1..ID_DIGITS).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+    name.len() < ID_DIGITS && is_hexadecimal(name)
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The id that begins with these digits.
@@ -30,17 +49,11 @@ fn named(report: &StatusReport, beginning: &str) -> Result<String, String> {
     let ids: Vec<String> = report.nodes.iter().map(|node| node.id.to_string()).collect();
     let found: Vec<&String> =
         ids.iter().filter(|id| id.starts_with(&beginning.to_ascii_lowercase())).collect();
-    let is_short = beginning.len() < DIGITS_MIN;
     match &found[..] {
         [] => Err(format!(
             "no node of this cluster has an id that begins with {beginning}: `sidle status` lists them"
         )),
-        [id] if !is_short => Ok((*id).clone()),
-        [id] => Err(format!(
-            "{beginning} is too short to name a node: give at least {} digits of its id, as in {}",
-            digits_needed(&ids, &found),
-            &id[..digits_needed(&ids, &found)]
-        )),
+        [id] => Ok((*id).clone()),
         several => Err(format!(
             "{} have ids that begin with {beginning}: give at least {} digits",
             counted(several.len(), "node"),
@@ -91,8 +104,6 @@ mod tests {
             ("77aa", "no node of this cluster has an id that begins with 77aa"),
             ("1f3c", "3 nodes have ids that begin with 1f3c: give at least 8 digits"),
             ("1f3c7b", "2 nodes have ids that begin with 1f3c7b: give at least 8 digits"),
-            ("9ab", "9ab is too short to name a node: give at least 4 digits of its id, as in 9abc"),
-            ("1", "3 nodes have ids that begin with 1: give at least 8 digits"),
         ] {
             let refused = named(&report, beginning).unwrap_err();
             assert!(refused.starts_with(told), "{beginning}: {refused}");
@@ -102,9 +113,17 @@ mod tests {
     #[test]
     fn addresses_and_whole_ids_are_not_looked_up() {
         let id = "ab".repeat(20);
-        for name in ["127.0.0.1:6379", "cafe:6379", "[::1]:6379", "node-1", "", &id] {
-            assert!(!is_beginning_of_id(name), "{name}");
+        for text in ["127.0.0.1:6379", "cafe:6379", "[::1]:6379", &id] {
+            assert!(!is_beginning_of_id(text) && name(text).is_ok(), "{text}");
         }
         assert!(is_beginning_of_id("cafe") && is_beginning_of_id("1F3C09AA"));
+    }
+
+    #[test]
+    fn what_can_name_no_node_is_refused_with_what_can() {
+        assert!(name("1F3C").is_ok());
+        for text in ["", "1f3", "node-1", "a:", "a:0", "::1:6379", &"a".repeat(41)] {
+            assert!(name(text).is_err_and(|told| told.contains("HOST:PORT")), "{text}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use sidle_cli::exit::{Failure, Status};
 use sidle_cli::table::{Align, Table};
 use sidle_cluster::{MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet};
 use sidle_types::{MigrationPolicy, NodeId, Speaks};
+use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
 /// How often `--watch` asks.
@@ -47,12 +48,19 @@ async fn watch(arguments: &StatusArguments) -> Result<(), Failure> {
             }
             other => other?,
         };
-        if arguments.json {
-            print!("{text}");
-        } else {
-            print!("{CLEAR}{text}\nEvery second; Ctrl-C ends it.\n");
+        match arguments.json {
+            true => print!("{text}"),
+            false => print!("{}", picture(&text, stdout().is_terminal())),
         }
         tokio::time::sleep(WATCH_INTERVAL).await;
+    }
+}
+
+/// One of many pictures: it takes the place of the one before on a terminal, and follows it elsewhere.
+fn picture(text: &str, is_terminal: bool) -> String {
+    match is_terminal {
+        true => format!("{CLEAR}{text}\nEvery second; Ctrl-C ends it.\n"),
+        false => format!("{text}\n"),
     }
 }
 
@@ -267,6 +275,12 @@ mod tests {
         let names: Vec<String> = report.nodes.iter().map(|node| name(&report, node.id)).collect();
         let expected = ["127.0.0.1:1", "127.0.0.1:2 (bbbbbbbb)", "127.0.0.1:2 (cccccccc)", "127.0.0.1:3"];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn pictures_that_no_terminal_shows_follow_each_other() {
+        assert_eq!(picture("a\nb\n", false), "a\nb\n\n");
+        assert!(picture("a\n", true).starts_with(CLEAR));
     }
 
     #[test]

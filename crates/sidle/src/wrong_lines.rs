@@ -42,6 +42,8 @@ const TOO_LARGE: &[(&str, &str)] = &[
     ("bench --value-bytes 536870912", "or values of 33"),
     ("bench --clients 10000 --outstanding 10000", "at most 11"),
     ("demo --value-bytes 536870912", "at most 2"),
+    ("demo --records 281474976710656", "at most 13836879 fit"),
+    ("demo --records 3000000 --value-bytes 1000000", "at most 2684 fit"),
     ("bench --key-bytes 1", "at least 3 are needed"),
     ("bench --value-bytes 31", "at least 32 are needed"),
 ];
@@ -75,13 +77,19 @@ const WRONG: &[(&str, &str)] = &[
     ("migrate set 3", "--adaptive"),
     ("migrate --rate 5 set 3 --adaptive", "`sidle migrate set 3 --rate 50`"),
     ("migrate --to a:1 --slots 1 set 3 --adaptive", "`sidle migrate set 3 --rate 50`"),
+    ("migrate --to a:1 --slots 1 --protocol teleport", "the protocols are fulva"),
+    ("migrate --to a:1 --slots 1 --protocol fulva,missing=luck", "missing"),
+    ("migrate --to nowhere --slots 1", "HOST:PORT"),
+    ("migrate --to 1f3 --slots 1", "at least 4 digits"),
     ("status --via nowhere", "HOST:PORT"),
+    ("status --via a:0", "HOST:PORT"),
+    ("server --join a:0", "HOST:PORT"),
     ("forget", "<NODE>"),
+    ("forget nowhere", "HOST:PORT"),
     ("check-history", "<FILE>"),
 ];
 
-/// A demonstration can do with fewer records.
-const FITTING: &[&str] = &["server", "demo", "bench", "demo --records 281474976710656"];
+const FITTING: &[&str] = &["server", "demo", "bench", "demo --value-bytes 1000000"];
 
 #[test]
 fn wrong_lines_are_refused_with_what_would_do() {

@@ -256,6 +256,9 @@ fn reads_that_find_no_record_are_told_once_with_the_remedy() {
     let (shown, said) = (text(&ended.stdout), text(&ended.stderr));
     assert_eq!(ended.status.code(), Some(5), "{said}");
     assert!(shown.contains(" found no record\n"), "{shown}");
+    for of_a_move in ["source", "target", "move"] {
+        assert!(!shown.contains(of_a_move), "nothing moved: {shown}");
+    }
     assert_eq!(said.matches("found no record").count(), 1, "{said}");
     assert!(said.ends_with(" found no record: load them first (without --no-load)\n"), "{said}");
 }

@@ -99,8 +99,10 @@ fn a_refused_start_leaves_no_folder() {
         (&["--bind", "0.0.0.0"], 2, "other machines can reach this node"),
         (&["--cluster-secret-file", "missing"], 1, "missing"),
         (&["--bus-port", &taken], 1, &taken),
+        (&["--port", "6379", "--join", "localhost:6379"], 2, "is this node's own address"),
     ] {
-        let line = [&["server", "--port", "0", "--dir", "some/node"], flags].concat();
+        let port: &[&str] = if flags.contains(&"--port") { &[] } else { &["--port", "0"] };
+        let line = [&["server", "--dir", "some/node"], port, flags].concat();
         let output = sidle().args(line).current_dir(folder.path()).output().expect("the program runs");
         assert_eq!(output.status.code(), Some(status), "{flags:?}: {}", error(&output));
         assert!(error(&output).contains(word), "{flags:?}: {}", error(&output));

@@ -22,7 +22,8 @@ pub struct NodePair {
 
 impl NodePair {
     /// Starts both and waits until they form one cluster.
-    pub fn start(options: &DemoOptions, memory_bytes: u64) -> Result<NodePair, DemoError> {
+    pub fn start(options: &DemoOptions) -> Result<NodePair, DemoError> {
+        let memory_bytes = options.size().node_memory_bytes();
         let folder = RunFolder::in_memory("sidle-demo-")?;
         let start = |name: &str, join: Option<&str>| -> Result<NodeProcess, DemoError> {
             let home = folder.path().join(name);

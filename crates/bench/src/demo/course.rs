@@ -4,10 +4,9 @@ use crate::control::{Control, started_migration};
 use crate::demo::{DemoError, DemoOptions, NodePair};
 use crate::load::{LOAD_TICK, ProbeGaps, Tick, Verdict, World};
 use crate::report::{CpuSeconds, Gap, Interval};
-use crate::terminal::Terminal;
+use crate::terminal::{Line, Terminal};
 use crate::timeline::{Part, Timeline, WINDOW_NS};
-use crate::words::{bytes, micros, rate};
-use indicatif::ProgressBar;
+use crate::words::bytes;
 use sidle_types::MigrationId;
 use std::ops::ControlFlow;
 
@@ -60,7 +59,7 @@ pub struct Course<'a> {
     nodes: &'a NodePair,
     control: Control,
     gaps: &'a ProbeGaps,
-    line: ProgressBar,
+    line: Line,
     terminal: &'a Terminal,
     stage: Stage,
     moved: Moved,
@@ -80,7 +79,6 @@ impl<'a> Course<'a> {
         terminal: &'a Terminal,
     ) -> Course<'a> {
         let line = terminal.live();
-        line.set_prefix("before");
         let cpu_before = cpu(nodes);
         let counters = Counters::new(nodes);
         Course {
@@ -140,10 +138,10 @@ impl<'a> Course<'a> {
 
     fn step(&mut self, tick: Tick, timeline: &mut Timeline) -> Result<Verdict, DemoError> {
         let margin_ns = self.options.margin.as_nanos() as u64;
-        let part = |since_ns: u64| (tick.elapsed_ns - since_ns) * 1000 / margin_ns.max(1);
+        let part = |since_ns: u64| (tick.elapsed_ns - since_ns) as f64 / margin_ns.max(1) as f64;
         match self.stage {
             Stage::Before => {
-                self.show(tick, "before", part(0), String::new());
+                self.line.show("before", part(0), &tick.to_string());
                 if tick.elapsed_ns >= margin_ns {
                     let (id, since_ns) = self.start(tick)?;
                     self.follow(tick, timeline, id, since_ns)?;
@@ -151,7 +149,7 @@ impl<'a> Course<'a> {
             }
             Stage::Moving { id, since_ns } => self.follow(tick, timeline, id, since_ns)?,
             Stage::After { since_ns } => {
-                self.show(tick, "after", part(since_ns), String::new());
+                self.line.show("after", part(since_ns), &tick.to_string());
                 if tick.elapsed_ns >= since_ns + margin_ns {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -200,12 +198,8 @@ impl<'a> Course<'a> {
             self.next_counters_ns = elapsed_ns + COUNTERS_NS;
             self.count_extra_bytes(elapsed_ns / WINDOW_NS, timeline);
         }
-        self.show(
-            tick,
-            "moving",
-            (migration.fraction * 1000.0) as u64,
-            format!(", {} moved", bytes(migration.bytes_moved as f64)),
-        );
+        let text = format!("{tick}, {} moved", bytes(migration.bytes_moved as f64));
+        self.line.show("moving", migration.fraction, &text);
         if matches!(migration.state.as_str(), "failed" | "cancelled") {
             let why = migration.why.unwrap_or_else(|| "no reason was given".to_owned());
             return Err(DemoError::Migration(format!("{}: {why}", migration.state)));
@@ -237,16 +231,6 @@ impl<'a> Course<'a> {
             self.moved.seconds
         ));
         self.stage = Stage::After { since_ns: elapsed_ns };
-    }
-
-    fn show(&self, tick: Tick, prefix: &'static str, thousandths: u64, more: String) {
-        self.line.set_prefix(prefix);
-        self.line.set_position(thousandths.min(1000));
-        let speed = tick.recent_rate.map_or_else(|| "starting".to_owned(), rate);
-        let reads = tick
-            .recent_reads
-            .map_or_else(String::new, |p| format!(", reads p50 {} p99 {}", micros(p.p50), micros(p.p99)));
-        self.line.set_message(format!("{speed}{reads}{more}"));
     }
 }
 

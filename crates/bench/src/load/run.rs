@@ -8,6 +8,8 @@ use crate::load::thread::{Task, Thread};
 use crate::machine::raise_own_priority;
 use crate::report::{Disturbance, Gap, Percentiles};
 use crate::timeline::{Part, Piece, Recorder, Timeline, WINDOW_NS, Window};
+use crate::words::{micros, rate};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -36,6 +38,17 @@ pub struct Tick {
     pub recent_rate: Option<f64>,
     /// Latencies of the reads of the last whole window.
     pub recent_reads: Option<Percentiles>,
+}
+
+/// As a line that changes shows it.
+impl fmt::Display for Tick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.recent_rate.map_or_else(|| "starting".to_owned(), rate))?;
+        match self.recent_reads {
+            Some(reads) => write!(f, ", reads p50 {} p99 {}", micros(reads.p50), micros(reads.p99)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A caller's answer to a tick.

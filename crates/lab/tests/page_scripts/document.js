@@ -51,7 +51,7 @@ const context = vm.createContext({
     createElement: (name) => new Element(name),
     createElementNS: (_, name) => new Element(name),
   },
-  getComputedStyle: () => ({ getPropertyValue: () => "black" }),
+  getComputedStyle: () => ({ getPropertyValue: () => "black", gridTemplateColumns: "180px 180px" }),
   matchMedia: () => ({ addEventListener() {} }),
   addEventListener() {},
   assert: require("node:assert/strict"),

@@ -74,8 +74,8 @@ pub(crate) fn measure(
 ) -> Result<Measurement, DemoError> {
     let options = &DemoOptions { margin: MARGIN, ..options.clone() };
     let mut quotas = Quotas::new().ok();
-    let nodes = NodePair::start(options, options.node_memory_bytes(options.records))?;
-    let world = loaded_world(options, options.records, &nodes, terminal, stop)?;
+    let nodes = NodePair::start(options)?;
+    let world = loaded_world(options, &nodes, terminal, stop)?;
     if let Some(quotas) = &mut quotas {
         for (name, node) in [("source", &nodes.source), ("target", &nodes.target)] {
             quotas.limit(name, node.pid(), share).map_err(DemoError::Options)?;

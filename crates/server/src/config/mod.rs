@@ -312,7 +312,8 @@ impl Config {
         if self.limits.arguments == 0 {
             return wrong("arguments", "a request has at least one argument".to_owned());
         }
-        if !self.node.join.is_empty() && crate::address::split_host_port(&self.node.join).is_none() {
+        let is_address = |text: &str| matches!(crate::address::split_host_port(text), Some((_, 1..)));
+        if !self.node.join.is_empty() && !is_address(&self.node.join) {
             return wrong("join", format!("'{}' is not HOST:PORT, such as 10.0.0.1:6379", self.node.join));
         }
         Ok(())

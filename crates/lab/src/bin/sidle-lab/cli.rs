@@ -96,8 +96,8 @@ mod tests {
     }
 
     #[test]
-    fn examples_can_be_pasted() {
-        sidle_cli::named::assert_examples_can_be_pasted(&Cli::command());
+    fn help_is_readable() {
+        sidle_cli::named::assert_help_is_readable(&Cli::command());
     }
 
     #[test]

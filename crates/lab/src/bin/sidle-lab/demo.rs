@@ -43,17 +43,17 @@ pub(crate) struct LabDemoArguments {
 /// # Errors
 /// What does not fit, and the largest that does.
 pub(crate) fn checked(arguments: &LabDemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
+    let is_modelled = arguments.modelled.modelled.is_some();
     let options = DemoOptions {
         tracking: !arguments.without_tracking,
         offloading: !arguments.without_offloading,
-        ..arguments.demo.options()?
+        ..arguments.demo.options(if is_modelled { u64::MAX } else { budget_bytes })?
     };
-    let checked = match &arguments.modelled.modelled {
-        Some(_) => {
-            modelled::check(&options)?;
-            options.check_modelled(arguments.modelled.sample, budget_bytes)
-        }
-        None => options.records_that_fit(budget_bytes).map(|_| ()),
+    let checked = if is_modelled {
+        modelled::check(&options)?;
+        options.size().check_modelled(arguments.modelled.sample, budget_bytes)
+    } else {
+        options.size().check_with_nodes(budget_bytes)
     };
     checked.map_err(Failure::wrong_line)?;
     Ok(options)

@@ -47,9 +47,7 @@ pub(crate) fn run(
     let plan = plan(machines, modelled, options, &terminal, &stop)?;
     let line = terminal.live();
     let report = sidle_model::run(&plan, |Progress { part, at_ns, moved }| {
-        line.set_prefix(part);
-        line.set_position((moved * 1000.0) as u64);
-        line.set_message(format!("{:.1} s of the model's time", at_ns as f64 / 1e9));
+        line.show(part, moved, &format!("{:.1} s of the model's time", at_ns as f64 / 1e9));
         !stop.load(Relaxed)
     });
     drop(line);

@@ -104,7 +104,7 @@ impl ModelArguments {
     fn check(&self, size: LoadSize, budget_bytes: u64) -> Result<(), Failure> {
         let checked = match self.modelled {
             Some(_) => size.check_modelled(self.sample, budget_bytes),
-            None => size.check(budget_bytes),
+            None => size.check_with_nodes(budget_bytes),
         };
         checked.map_err(Failure::wrong_line)
     }

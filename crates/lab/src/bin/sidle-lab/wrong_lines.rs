@@ -50,8 +50,8 @@ const NO_NUMBERS: &[&str] = &[
 const TOO_LARGE: &[(&str, &str)] = &[
     ("peers --records 281474976710656", "at most"),
     ("demo --modelled paper --records 1000000000000 --sample 1000000000000", "at most 22"),
-    ("run --out o --value-bytes 100 536870912", "or values of 33"),
-    ("run --out o --records 281474976710656", "at most 536870912 fit"),
+    ("run --out o --value-bytes 100 536870912", "at most 2"),
+    ("run --out o --records 281474976710656", "at most 13836879 fit"),
     ("run --out o --modelled paper --records 1000000000000 --sample 1000000000000", "at most 22"),
 ];
 
