@@ -423,7 +423,9 @@ impl Bounded for Refusal {
             | Refusal::StillUp { node }
             | Refusal::OwnsTablets { node, .. }
             | Refusal::Coordinates { node } => text("node", node, MAX_TEXT_BYTES),
-            Refusal::SeveralParts { parts, .. } | Refusal::HeldBack { nodes: parts, .. } => {
+            Refusal::SeveralParts { parts, .. }
+            | Refusal::HeldBack { nodes: parts, .. }
+            | Refusal::SpeaksUnknown { nodes: parts, .. } => {
                 entries("parts", parts, MAX_PARTS_NAMED)?;
                 parts.iter().try_for_each(|part| text("parts", part, MAX_TEXT_BYTES))
             }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// What the coordinator knows of the members' health at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+// It travels between two versions: what a later one adds is ignored.
 pub struct Health {
     /// The node whose process runs the coordinator: when the coordinator is silent, so is that node.
     pub coordinator: NodeId,
@@ -43,6 +43,13 @@ impl Health {
 mod tests {
     use super::*;
     use crate::fixtures::node_id;
+
+    #[test]
+    fn what_a_later_coordinator_says_besides_is_ignored() {
+        let health = Health { coordinator: node_id(1), suspected: vec![node_id(2)] };
+        let text = serde_json::to_string(&health).unwrap().replacen('{', r#"{"unheard_of":1,"#, 1);
+        assert_eq!(serde_json::from_str::<Health>(&text).ok(), Some(health));
+    }
 
     #[test]
     fn fingerprint_tells_lists_apart() {

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 /// Everything the coordinator stores. It is committed as a whole, and changes rarely.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+// Another version may have written it. Who keeps it in a file refuses what would be lost with the next
+// commit.
 pub struct Metadata {
     /// The cluster's name.
     pub cluster: ClusterId,
@@ -34,7 +35,7 @@ pub struct Metadata {
 
 /// The process that joined as an incarnation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+// As [`Metadata`].
 pub struct KnownStart {
     /// The node.
     pub node: NodeId,
@@ -42,9 +43,10 @@ pub struct KnownStart {
     pub incarnation: Incarnation,
     /// The number that the process drew.
     pub start: StartNumber,
-    /// What its program speaks.
-    #[serde(default = "Speaks::unsaid", skip_serializing_if = "Speaks::is_unsaid")]
-    pub speaks: Speaks,
+    /// What its program speaks, if that is known. Where the cluster speaks the unsaid version nobody writes
+    /// it, since an earlier coordinator does not read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speaks: Option<Speaks>,
 }
 
 impl Metadata {
@@ -56,17 +58,14 @@ impl Metadata {
         Metadata { cluster, map, waiting, history, next_migration, starts }
     }
 
-    /// Which process joined as this incarnation of the node, if that is known.
-    pub fn start_of(&self, node: NodeId, incarnation: Incarnation) -> Option<StartNumber> {
-        let known = self.starts.iter().find(|known| (known.node, known.incarnation) == (node, incarnation));
-        known.map(|known| known.start)
+    /// The process that joined as this incarnation of the node, if that is known.
+    pub(crate) fn known_start(&self, node: NodeId, incarnation: Incarnation) -> Option<&KnownStart> {
+        self.starts.iter().find(|known| (known.node, known.incarnation) == (node, incarnation))
     }
 
-    /// The versions that a member's program speaks, as reported when it joined.
-    pub fn speaks_of(&self, node: NodeId) -> Speaks {
-        let joined = self.map.node(node).map(|member| member.incarnation);
-        let is_it = |known: &&KnownStart| known.node == node && Some(known.incarnation) == joined;
-        self.starts.iter().find(is_it).map_or(Speaks::UNSAID, |known| known.speaks)
+    /// Which process joined as this incarnation of the node, if that is known.
+    pub fn start_of(&self, node: NodeId, incarnation: Incarnation) -> Option<StartNumber> {
+        self.known_start(node, incarnation).map(|known| known.start)
     }
 
     /// Notes which process joined as an incarnation of a node, and forgets processes of nodes that nothing
@@ -81,6 +80,14 @@ impl Metadata {
         let place = starts.partition_point(|known| known.node < noted.node);
         starts.insert(place, noted);
         self.starts = starts;
+        self.leave_out_unsaid();
+    }
+
+    /// Leaves out what the cluster's version has no field for.
+    pub(crate) fn leave_out_unsaid(&mut self) {
+        if self.map.version().is_unsaid() {
+            self.starts.iter_mut().for_each(|known| known.speaks = None);
+        }
     }
 
     /// The migration with this id, wherever it stands.

@@ -139,6 +139,21 @@ pub enum Refusal {
         #[serde(deserialize_with = "bounds::parts")]
         nodes: Vec<String>,
     },
+    /// The cluster's version is to be raised, and it is not known of all members what they speak.
+    #[error(
+        "the cluster stays at {version}: the coordinator does not know yet what {}: {}. Nodes that are up report \
+         it within seconds: try again then. Start what is down again, or `sidle forget` what is gone for good",
+        counted_speak(*.count), listed(.nodes, *.count)
+    )]
+    SpeaksUnknown {
+        /// The cluster's version.
+        version: ProtocolVersion,
+        /// Of how many it is not known.
+        count: usize,
+        /// The first of them, in order of their ids.
+        #[serde(deserialize_with = "bounds::parts")]
+        nodes: Vec<String>,
+    },
     /// The migration failed before it ran, for lack of memory for instance.
     #[error("migration {migration} failed before it ran: {why}")]
     NotPrepared {
@@ -237,6 +252,11 @@ fn listed(first: &[String], count: usize) -> String {
 /// The count, before "not".
 fn counted_do(number: usize) -> String {
     format!("{} {}", count(number as u64), if number == 1 { "does" } else { "do" })
+}
+
+/// The count of nodes, after "what".
+fn counted_speak(number: usize) -> String {
+    format!("{} of its nodes {}", count(number as u64), if number == 1 { "speaks" } else { "speak" })
 }
 
 #[cfg(test)]

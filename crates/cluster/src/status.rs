@@ -69,9 +69,10 @@ pub struct NodeStatus {
     pub client_addr: HostPort,
     /// Where other nodes reach it.
     pub bus_addr: HostPort,
-    /// The versions that its program speaks, from the lowest to the highest.
-    #[serde(default = "Speaks::unsaid")]
-    pub speaks: Speaks,
+    /// The versions that its program speaks, from the lowest to the highest; `null` until it has joined this
+    /// coordinator, if the record does not name them.
+    #[serde(default)]
+    pub speaks: Option<Speaks>,
     /// Whether the coordinator receives its messages.
     pub state: NodeState,
     /// Microseconds since its last message, or `null` if there was none since the coordinator started.

@@ -12,7 +12,6 @@ use crate::stats::WorkerStats;
 use sidle_commands::{Keyspace, OutOfMemory, Overlay, Underlay, Value, Values};
 use sidle_store::{Entry, Guard, LogHead, SlotGuard, SlotGuards};
 use sidle_types::{HashedKey, WallMs};
-use std::collections::BTreeSet;
 
 /// The key space of a command over keys.
 pub enum NodeKeyspace<'g> {
@@ -123,19 +122,6 @@ impl<'g> Writes<'g> {
 
     fn remove(&mut self) -> Result<(), OutOfMemory> {
         done(self.slot.remove(self.head, self.key, self.ranges.left_by_removal(self.key.position())))
-    }
-}
-
-impl Together<'_> {
-    /// How many of the keys to be changed have expired: nothing else removes or counts them.
-    pub(crate) fn expired<C>(&self, changes: &[(HashedKey<'_>, C)]) -> usize {
-        let now = self.scene.now;
-        let is_expired = |key: HashedKey<'_>| match self.slots.get(key) {
-            Entry::Value(record) => record.is_expired(now),
-            _ => false,
-        };
-        let expired = changes.iter().filter(|(key, _)| is_expired(*key));
-        expired.map(|(key, _)| key.bytes()).collect::<BTreeSet<_>>().len()
     }
 }
 

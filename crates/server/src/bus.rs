@@ -37,9 +37,10 @@ pub(crate) const ROOM_UNIT_BYTES: usize = 1 << 10;
 
 /// The coordinator's address, from a node that does not run it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+// It travels between two versions: what a later one adds is ignored. A message is none: it lacks the field.
 pub(crate) struct Detour {
     /// The coordinator's bus address; `None`: this node does not know it.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) coordinator_at: Option<HostPort>,
 }
 
@@ -172,6 +173,18 @@ mod tests {
             Poll::Ready(value) => Some(value),
             Poll::Pending => None,
         }
+    }
+
+    #[test]
+    fn a_detour_of_a_later_program_is_read_and_a_message_is_none() {
+        let detour = |json: &[u8]| match understand(json) {
+            Ok(Said::Detour(detour)) => Some(detour.coordinator_at.map(|at| at.to_string())),
+            _ => None,
+        };
+        let known = br#"{"coordinator_at":"h:7","unheard_of":1}"#;
+        assert_eq!(detour(known), Some(Some("h:7".to_owned())));
+        assert_eq!(detour(br#"{"coordinator_at":null}"#), Some(None));
+        assert_eq!(detour(br#"{"to_node":{}}"#), None);
     }
 
     fn under_way(body_bytes: usize) -> FrameReader {

@@ -72,6 +72,7 @@ pub enum DataDirError {
 
 /// The node's identity, kept across restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// Operators edit it, so an unknown word in it is refused, as in a file of configuration.
 #[serde(deny_unknown_fields)]
 pub(crate) struct Identity {
     /// The node's name for all its incarnations.

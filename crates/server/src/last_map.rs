@@ -26,7 +26,7 @@ const FORMAT: u32 = 1;
 
 /// What the file holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+// Another version may have written it: what a later one adds is ignored, unless its format is another.
 pub(crate) struct LastMap {
     format: u32,
     node: NodeId,
@@ -84,7 +84,7 @@ impl LastMap {
         ensure(*node == identity.node, format!("it is of node {node}"))?;
         ensure(Some(*cluster) == identity.cluster, format!("it is of cluster {cluster}"))?;
         ensure(*starts < identity.starts, format!("it is of incarnation {starts}, which has not been yet"))?;
-        Speaks::THIS_BUILD.why_not(map.version()).map_or(Ok(()), Err)?;
+        Speaks::THIS_BUILD.check(map.version())?;
         ensure(map.node(*node).is_some(), "this node is no member by it".to_owned())
     }
 }
@@ -216,6 +216,15 @@ mod tests {
         assert!(unread.is_err_and(|why| why.contains("speaks version 5")), "in a version that is not spoken");
         let foreign = last(&identity(9, 4)).map;
         assert!(LastMap { map: foreign, ..good }.check(&identity(1, 5)).is_err(), "no member");
+    }
+
+    #[test]
+    fn what_a_later_program_writes_besides_is_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(folder.path()).unwrap();
+        let text = serde_json::to_string(&last(&identity(1, 1))).unwrap();
+        std::fs::write(dir.last_map_path(), text.replacen('{', r#"{"unheard_of":1,"#, 1)).unwrap();
+        assert_eq!(LastMap::load(&dir, &identity(1, 2)), Some(last(&identity(1, 1))));
     }
 
     #[test]

@@ -147,8 +147,12 @@ fn state(report: &StatusReport, node: &NodeStatus) -> String {
 }
 
 /// The versions in a few characters.
-fn spoken(Speaks { lowest, highest }: Speaks) -> String {
-    if lowest == highest { lowest.0.to_string() } else { format!("{} to {}", lowest.0, highest.0) }
+fn spoken(speaks: Option<Speaks>) -> String {
+    match speaks {
+        None => "?".to_owned(),
+        Some(Speaks { lowest, highest }) if lowest == highest => lowest.0.to_string(),
+        Some(Speaks { lowest, highest }) => format!("{} to {}", lowest.0, highest.0),
+    }
 }
 
 fn tablets(report: &StatusReport) -> String {

@@ -1,10 +1,10 @@
 //! Records that arrive in pieces: assembled in their final memory, so that a large record takes it once.
 
 use crate::address::Address;
-use crate::batch::RecordBatch;
+use crate::batch::{BatchError, RecordBatch};
 use crate::config::OutOfMemory;
 use crate::log::{Log, LogHead};
-use crate::record::Record;
+use crate::record::{CHECKED_FROM, Record};
 use crate::replay::{ReplayError, Replayed};
 use crate::store::Store;
 use sidle_types::{HashedKey, PositionRange};
@@ -18,14 +18,19 @@ pub struct Assembly {
     run: u64,
     total: usize,
     arrived: usize,
+    /// CRC32C of the bytes from [`CHECKED_FROM`] to `summed`, of a single record. Taken as they arrive: all
+    /// of a large record at once takes long.
+    crc: u32,
+    summed: usize,
     is_kept: bool,
 }
 
 impl Assembly {
     /// Takes memory for so many bytes.
     pub fn begin(store: &Store, total: usize) -> Result<Assembly, OutOfMemory> {
-        let run = store.data.log.begin_run(total)?;
-        Ok(Assembly { log: Arc::clone(&store.data.log), run, total, arrived: 0, is_kept: false })
+        let log = Arc::clone(&store.data.log);
+        let run = log.begin_run(total)?;
+        Ok(Assembly { log, run, total, arrived: 0, crc: 0, summed: CHECKED_FROM, is_kept: false })
     }
 
     /// Appends the next bytes.
@@ -34,8 +39,15 @@ impl Assembly {
     /// On more bytes than announced.
     pub fn append(&mut self, piece: &[u8]) {
         assert!(piece.len() <= self.total - self.arrived, "more bytes than were announced");
-        self.log.write_parts(self.run + self.arrived as u64, &[piece]);
+        self.log.append_to_run(self.run, self.arrived, piece);
         self.arrived += piece.len();
+        let bytes = self.log.written(self.run, self.arrived);
+        let only = Record::shape_of_beginning(bytes, self.total);
+        let end = only.map_or(0, |shape| shape.content_bytes().min(self.arrived));
+        if self.summed < end {
+            self.crc = crc32c::crc32c_append(self.crc, &bytes[self.summed..end]);
+            self.summed = end;
+        }
     }
 
     /// How many bytes have arrived.
@@ -66,9 +78,14 @@ impl Assembly {
         within: PositionRange,
     ) -> Result<Replayed, ReplayError> {
         assert!(Arc::ptr_eq(&self.log, &store.data.log), "it was assembled for another store");
-        let batch = RecordBatch::parse(self.bytes())?;
-        let only = batch.iter().next().filter(|_| batch.len() == 1);
-        let Some(record) = only else { return store.replay(head, &batch, within) };
+        if Record::shape_of_beginning(self.bytes(), self.total).is_none() {
+            return store.replay(head, &RecordBatch::parse(self.bytes())?, within);
+        }
+        let checked = Record::check_summed(self.bytes(), self.crc);
+        let record = checked.map_err(|error| BatchError::Record { at: 0, error })?;
+        if record.is_tombstone() {
+            return Err(BatchError::Tombstone { at: 0 }.into());
+        }
         let key = record.hashed_key();
         if !within.contains(key.position()) {
             return Err(ReplayError::OutsideRange(key.position()));

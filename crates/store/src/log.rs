@@ -302,18 +302,30 @@ impl Log {
     /// Takes a run for so many bytes, with addresses to grow to `room`, like [`allocate`](Self::allocate);
     /// returns its offset.
     fn allocate_run(&self, bytes: u64, room: u64) -> Result<u64, OutOfMemory> {
+        let run = self.take_run(bytes, room)?;
+        self.back_run(run, 0, bytes);
+        Ok(run)
+    }
+
+    /// The same, without the pages, which count as taken.
+    fn take_run(&self, bytes: u64, room: u64) -> Result<u64, OutOfMemory> {
         let allocate = || self.segments.allocate_run(bytes, room, |number| self.chill_segment(number));
         let run = allocate().or_else(|| {
             self.collect();
             allocate()
         });
-        let Some(run) = run else {
+        if run.is_none() {
             self.segments.want(self.segments.run_bytes(bytes));
-            return Err(OutOfMemory);
-        };
-        // SAFETY: the caller owns the run. One call costs less than a fault for each of its pages.
-        unsafe { self.region.populate(run, self.segments.run_bytes(bytes) as usize) }
-        Ok(run)
+        }
+        run.ok_or(OutOfMemory)
+    }
+
+    /// Backs the pages that begin between these bytes of a run: one call costs less than a fault for each.
+    /// The caller owns the run, and has written nothing from `from` on.
+    fn back_run(&self, run: u64, from: u64, end: u64) {
+        let [from, end] = [from, end].map(|at| self.segments.run_bytes(at));
+        // SAFETY: the caller owns these pages, and nothing is written to them yet.
+        unsafe { self.region.populate(run + from, (end - from) as usize) }
     }
 }
 
@@ -352,10 +364,17 @@ impl Log {
 
     /// Takes a run for bytes that arrive in pieces.
     pub(crate) fn begin_run(&self, bytes: usize) -> Result<u64, OutOfMemory> {
-        let run = self.allocate_run(bytes as u64, bytes as u64)?;
+        let run = self.take_run(bytes as u64, bytes as u64)?;
         #[cfg(feature = "testing")]
         self.begun().push(run);
         Ok(run)
+    }
+
+    /// Writes the next bytes of such a run behind those that have arrived. Only the pages for them are
+    /// backed: to back all of a long run at once takes long.
+    pub(crate) fn append_to_run(&self, run: u64, arrived: usize, piece: &[u8]) {
+        self.back_run(run, arrived as u64, (arrived + piece.len()) as u64);
+        self.write_parts(run + arrived as u64, &[piece]);
     }
 
     /// Its bytes have arrived: it is about to become a record's, or free, and then may begin anew.

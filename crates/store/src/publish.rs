@@ -58,24 +58,27 @@ impl<'s> SlotGuards<'s> {
 
     /// Makes all changes in one step, several for one key in order; none of them without memory for all. Only
     /// here are related words published together, so that no reader sees half of a change. Readers wait from
-    /// the publication until the locks are released, not while values are copied.
+    /// the publication until the locks are released, not while values are copied. Returns how many values it
+    /// ended whose deadline was before `now`: nobody else counts them.
     ///
     /// # Panics
     /// When a key's slot is not locked here.
     pub fn publish<'p>(
         &self,
         head: &mut LogHead,
+        now: WallMs,
         changes: impl Iterator<Item = (HashedKey<'p>, Change<'p>)>,
-    ) -> Result<(), OutOfMemory> {
+    ) -> Result<usize, OutOfMemory> {
         let mut steps: Vec<Step<'_, 'p>> = Vec::with_capacity(changes.size_hint().0);
         steps.extend(changes.map(|(key, change)| Step::new(self.slot(key.slot()), key, change)));
         prepare(&steps, head)?;
         head.hold_back();
         steps.iter_mut().for_each(|step| step.append(head));
         self.guards.iter().for_each(|guard| guard.table().lock.make_exclusive());
-        steps.iter().for_each(|step| step.publish(head));
+        let ended = steps.iter().filter_map(|step| step.publish(head));
+        let expired = ended.filter(|&deadline| deadline < now).count();
         head.all_published();
-        Ok(())
+        Ok(expired)
     }
 }
 
@@ -144,19 +147,24 @@ impl<'g, 'p> Step<'g, 'p> {
         }
     }
 
-    /// Makes the record the key's entry, or removes the entry.
-    fn publish(&self, head: &mut LogHead) {
+    /// Makes the record the key's entry, or removes the entry. Returns the deadline of the value that it
+    /// ends.
+    fn publish(&self, head: &mut LogHead) -> Option<WallMs> {
         match (self.written, self.change) {
             (Some((version, address)), _) => {
                 let is_new = self.drafted(version, |draft| self.slot.publish(self.key, draft, address));
                 if is_new {
                     head.made_entry(self.key.position());
                 }
+                self.slot.take_replaced_deadline()
             }
             // Nothing is left, or a tombstone of an existing entry.
             (None, Change::Remove(leave)) => {
-                let removed = self.slot.remove(head, self.key, leave);
+                let found = self.slot.find(self.key);
+                let deadline = found.and_then(|(_, word)| self.slot.deadline_of(word));
+                let removed = self.slot.remove_found(head, self.key, leave, found);
                 removed.expect("this removal takes no memory that may be missing");
+                deadline
             }
             (None, Change::Put(..)) => unreachable!("a value has a record"),
         }

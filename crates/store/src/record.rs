@@ -45,6 +45,8 @@ const VALUE_RESERVED: u32 = 1 << 30;
 const IS_OUTSIDE: u32 = 1 << 31;
 /// The kind's bit in the word of the version.
 const KIND_SHIFT: u32 = 56;
+/// The first byte that the checksum covers: all but itself.
+pub(crate) const CHECKED_FROM: usize = 4;
 /// The kind's byte.
 const KIND_AT: usize = 19;
 
@@ -126,7 +128,7 @@ impl Shape {
 
     /// Bytes up to the end of the value, or of its replacement.
     #[inline]
-    fn content_bytes(self) -> usize {
+    pub(crate) fn content_bytes(self) -> usize {
         self.key_end() + if self.is_outside() { OUTSIDE_BYTES } else { self.value as usize }
     }
 
@@ -219,7 +221,7 @@ impl<'a> Draft<'a> {
             at += part.len();
         }
         bytes[content..].fill(0);
-        let crc = crc32c::crc32c(&bytes[4..content]);
+        let crc = crc32c::crc32c(&bytes[CHECKED_FROM..content]);
         bytes[0..4].copy_from_slice(&crc.to_le_bytes());
     }
 }
@@ -327,13 +329,38 @@ impl<'r> Record<'r> {
 
     /// The key of the only record in `total` bytes, once these first ones hold it; unchecked.
     pub(crate) fn key_of_beginning(bytes: &'r [u8], total: usize) -> Option<&'r [u8]> {
+        let shape = Record::shape_of_beginning(bytes, total)?;
+        bytes.get(shape.key_start()..shape.key_end())
+    }
+
+    /// The shape of the only record in `total` bytes, once these first ones hold its header; unchecked.
+    pub(crate) fn shape_of_beginning(bytes: &[u8], total: usize) -> Option<Shape> {
         let shape = (bytes.len() >= HEADER_BYTES).then(|| Shape::read(bytes))?;
-        let is_whole = !shape.is_outside() && shape.total_bytes() == total;
-        bytes.get(shape.key_start()..shape.key_end()).filter(|_| is_whole)
+        (!shape.is_outside() && shape.total_bytes() == total).then_some(shape)
     }
 
     /// The record at the start of `bytes`, checked in full.
     pub(crate) fn check(bytes: &'r [u8]) -> Result<Record<'r>, RecordError> {
+        let shape = Record::check_form(bytes)?;
+        Record::check_sum(bytes, shape, crc32c::crc32c(&bytes[CHECKED_FROM..shape.content_bytes()]))
+    }
+
+    /// As [`check`](Self::check), where the checksum of its content was taken before.
+    pub(crate) fn check_summed(bytes: &'r [u8], crc: u32) -> Result<Record<'r>, RecordError> {
+        Record::check_sum(bytes, Record::check_form(bytes)?, crc)
+    }
+
+    #[inline]
+    fn check_sum(bytes: &'r [u8], shape: Shape, crc: u32) -> Result<Record<'r>, RecordError> {
+        match crc == u32_at(bytes, 0) {
+            true => Ok(Record::of_shape(&bytes[..shape.total_bytes()], shape, &[])),
+            false => Err(RecordError::Checksum),
+        }
+    }
+
+    /// Checks all but the checksum.
+    #[inline]
+    fn check_form(bytes: &[u8]) -> Result<Shape, RecordError> {
         if bytes.len() < HEADER_BYTES {
             return Err(RecordError::Truncated);
         }
@@ -357,13 +384,10 @@ impl<'r> Record<'r> {
         if bytes.len() < total {
             return Err(RecordError::Truncated);
         }
-        if bytes[content..total].iter().any(|&byte| byte != 0) {
-            return Err(RecordError::Malformed);
+        match bytes[content..total].iter().all(|&byte| byte == 0) {
+            true => Ok(shape),
+            false => Err(RecordError::Malformed),
         }
-        if crc32c::crc32c(&bytes[4..content]) != u32_at(bytes, 0) {
-            return Err(RecordError::Checksum);
-        }
-        Ok(Record::of_shape(&bytes[..total], shape, &[]))
     }
 
     /// The key.
@@ -448,7 +472,7 @@ impl<'r> Record<'r> {
         let mut head = vec![0; shape.key_end()];
         let (version, expires_at) = (self.version(), self.expires_at());
         write_head(shape, RecordKind::Value, self.key(), version, expires_at, &mut head);
-        let crc = crc32c::crc32c(&head[4..]);
+        let crc = crc32c::crc32c(&head[CHECKED_FROM..]);
         let crc = crc32c::crc32c_combine(crc, self.value_crc(), self.outside.len());
         head[..4].copy_from_slice(&crc.to_le_bytes());
         let padding = [0; ALIGNMENT];

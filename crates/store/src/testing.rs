@@ -250,6 +250,7 @@ impl Side {
         let used = self.store.memory().log_used;
         let published = locked.publish(
             &mut self.head,
+            WallMs(0),
             changes.iter().map(|(key, value)| {
                 let change = match value {
                     Some(value) => Change::Put(value, None),
@@ -274,7 +275,7 @@ impl Side {
             }
         }
         (0..300).try_for_each(|i| self.read(first.wrapping_add(i)))?;
-        published
+        published.map(drop)
     }
 
     fn remove(&mut self, number: u16, leave: Leave) -> Result<(), OutOfMemory> {

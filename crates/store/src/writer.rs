@@ -119,6 +119,23 @@ impl<'s> SlotGuard<'s> {
     pub fn remove(&self, head: &mut LogHead, key: HashedKey<'_>, leave: Leave) -> Result<bool, OutOfMemory> {
         self.check(head, key);
         let found = self.find(key);
+        self.remove_found(head, key, leave, found)
+    }
+
+    /// The deadline of an entry's value, if it has one.
+    pub(crate) fn deadline_of(&self, word: Word<'_>) -> Option<WallMs> {
+        if word.kind().has_deadline { self.record(word).expires_at() } else { None }
+    }
+
+    /// As [`remove`](Self::remove), of the entry that was found for the key.
+    #[inline]
+    pub(crate) fn remove_found(
+        &self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        leave: Leave,
+        found: Option<(Place<'_>, Word<'_>)>,
+    ) -> Result<bool, OutOfMemory> {
         match (leave, found) {
             (Leave::Nothing, None) => {}
             (Leave::Nothing, Some((place, word))) => {

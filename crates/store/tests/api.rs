@@ -249,7 +249,7 @@ fn several_keys_are_written_read_and_removed_together() {
     let keys = [HashedKey::new(b"a"), HashedKey::new(b"b"), HashedKey::new(b"{a}c")];
     let slots = slots_of(&keys);
     let put = keys.iter().map(|key| (*key, Change::Put(key.bytes(), None)));
-    SlotGuards::lock(&store, &slots).publish(&mut head, put).unwrap();
+    SlotGuards::lock(&store, &slots).publish(&mut head, WallMs(0), put).unwrap();
     assert_eq!(value(&store, b"{a}c").unwrap(), b"{a}c");
     assert_eq!(store.at_one_moment(|| store.len()), 3);
     {
@@ -270,11 +270,39 @@ fn several_keys_are_written_read_and_removed_together() {
         (keys[2], Change::Remove(Leave::Nothing)),
         (keys[2], Change::Put(b"after", Some(WallMs(1 << 50)))),
     ];
-    locked.publish(&mut head, changes.into_iter()).unwrap();
+    locked.publish(&mut head, WallMs(0), changes.into_iter()).unwrap();
     drop(locked);
     assert_eq!(value(&store, b"{a}c").unwrap(), b"after");
     assert_eq!(store.at_one_moment(|| store.len()), 1);
     assert!(store.pin().get(keys[0]).value().is_none());
+}
+
+#[test]
+fn what_had_expired_when_several_keys_were_written_is_counted_once() {
+    const NOW: WallMs = WallMs(1_000);
+    let names: [&[u8]; 6] = [b"replaced", b"removed", b"hidden", b"lives", b"endless", b"new"];
+    let keys = names.map(HashedKey::new);
+    let deadlines = [Some(WallMs(999)), Some(WallMs(999)), Some(WallMs(999)), Some(NOW), None];
+    let store = store();
+    let mut head = store.log_head();
+    for (key, deadline) in keys.into_iter().zip(deadlines) {
+        store.lock_slot(key.slot()).put(&mut head, key, &[b"v"], deadline).unwrap();
+    }
+    let changes = [
+        Change::Put(b"w", None),
+        Change::Remove(Leave::Nothing),
+        Change::Remove(Leave::Tombstone),
+        Change::Put(b"w", None),
+        Change::Put(b"w", None),
+        Change::Put(b"w", None),
+    ];
+    let mut publish = || {
+        let changes = keys.into_iter().zip(changes);
+        let twice = changes.clone().chain(changes);
+        SlotGuards::lock(&store, &slots_of(&keys)).publish(&mut head, NOW, twice).unwrap()
+    };
+    assert_eq!(publish(), 3, "each of these three keys");
+    assert_eq!(publish(), 0, "nothing has a deadline any more");
 }
 
 /// A table that shrinks under a walk may have returned entries in the present bucket: they are not returned

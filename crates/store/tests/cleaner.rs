@@ -4,7 +4,7 @@
 
 use sidle_store::{Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, SlotGuards, Store, StoreConfig};
 use sidle_testbed::Random;
-use sidle_types::{HashedKey, Position, PositionRange, Slot, Version};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MIB: u64 = 1 << 20;
@@ -409,7 +409,7 @@ fn put_all(store: &Store, head: &mut LogHead, pairs: &[(String, Vec<u8>)]) -> Re
     let changes = pairs
         .iter()
         .map(|(key, value)| (HashedKey::new(key.as_bytes()), Change::Put(value.as_slice(), None)));
-    SlotGuards::lock(store, &slots).publish(head, changes)
+    SlotGuards::lock(store, &slots).publish(head, WallMs(0), changes).map(drop)
 }
 
 /// Wherever memory ends: in an open segment, at the next one, at a large value, between small ones.

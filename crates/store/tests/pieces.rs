@@ -202,3 +202,30 @@ fn what_does_not_hold_together_is_not_inserted() {
     assert_eq!(used(), before, "all memory is freed");
     target.check_accounting().unwrap();
 }
+
+/// The checksum is carried on piece by piece, wherever the pieces end: in the header, the key, the padding.
+#[test]
+fn a_damaged_byte_is_found_wherever_the_pieces_end() {
+    let (source, mut source_head) = store(16 << 20);
+    put(&source, &mut source_head, b"key", &value(70), Some(WallMs(77)));
+    let key = HashedKey::new(b"key");
+    for most in [1, 3, 8, 19, 20, 21, 64, 1_000] {
+        let (image, cut) = pieces(&source, key.position(), most);
+        let whole = cut.concat();
+        for at in 0..image.bytes {
+            let (target, mut head) = store(4 << 20);
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            let cut = damaged.chunks(most).map(<[u8]>::to_vec).collect();
+            let result = put_together(&target, &(image, cut)).replay(&target, &mut head, PositionRange::ALL);
+            assert!(
+                matches!(result, Err(ReplayError::Corrupt(_))),
+                "byte {at} of pieces of {most}: {result:?}"
+            );
+            assert_eq!(target.len(), 0);
+        }
+        let (target, mut head) = store(4 << 20);
+        let whole = put_together(&target, &(image, cut));
+        assert!(whole.replay(&target, &mut head, PositionRange::ALL).is_ok(), "pieces of {most}");
+    }
+}

@@ -50,7 +50,7 @@ impl std::fmt::Display for ProtocolVersion {
 
 /// The versions that a program speaks: from the lowest to the highest, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+// It travels between two versions: what a later one adds is ignored.
 pub struct Speaks {
     /// The lowest.
     pub lowest: ProtocolVersion,
@@ -85,11 +85,11 @@ impl Speaks {
         (self.lowest..=self.highest).contains(&version)
     }
 
-    /// Why a program that speaks these cannot take part where `version` is spoken, and what to do; `None`
-    /// where it can.
-    pub fn why_not(self, version: ProtocolVersion) -> Option<String> {
+    /// Whether a program that speaks these can take part where `version` is spoken. The error names both, and
+    /// what to do.
+    pub fn check(self, version: ProtocolVersion) -> Result<(), String> {
         if self.includes(version) {
-            return None;
+            return Ok(());
         }
         let what = match version > self.highest {
             true => format!("start the node with a newer program, one that speaks {version}"),
@@ -98,7 +98,7 @@ impl Speaks {
                  one that speaks it too, `sidle upgrade` raises the cluster's version"
             ),
         };
-        Some(format!("the cluster speaks {version} between its nodes, and this program {self}: {what}"))
+        Err(format!("the cluster speaks {version} between its nodes, and this program {self}: {what}"))
     }
 }
 
@@ -129,13 +129,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_later_program_says_besides_is_ignored() {
+        let read = serde_json::from_str::<Speaks>(r#"{"lowest":4,"highest":5,"unheard_of":1}"#);
+        assert_eq!(read.ok(), Some(speaks(4, 5)));
+    }
+
+    #[test]
     fn a_refusal_names_both_versions_and_which_program_to_start() {
-        let why = |of: Speaks, version| of.why_not(ProtocolVersion(version));
-        assert_eq!(why(speaks(3, 4), 3), None);
-        let too_old = why(speaks(3, 3), 4).expect("it is not spoken");
+        let check = |of: Speaks, version| of.check(ProtocolVersion(version));
+        assert_eq!(check(speaks(3, 4), 3), Ok(()));
+        let too_old = check(speaks(3, 3), 4).expect_err("it is not spoken");
         assert!(too_old.contains("speaks version 4") && too_old.contains("version 3 only"), "{too_old}");
         assert!(too_old.contains("a newer program"), "{too_old}");
-        let too_new = why(speaks(5, 6), 4).expect("it is not spoken");
+        let too_new = check(speaks(5, 6), 4).expect_err("it is not spoken");
         assert!(too_new.contains("versions 5 to 6") && too_new.contains("an older program"), "{too_new}");
         assert!(too_new.contains("`sidle upgrade`"), "{too_new}");
     }

@@ -231,7 +231,7 @@ impl<X, I> NodeAgent<X, I> {
         self.heard_at = Some(now);
         match message.body {
             CoordinatorSays::Welcome { cluster, map } => {
-                if self.cluster.is_none_or(|own| own == cluster) && self.speaks_of(&map) {
+                if self.cluster.is_none_or(|own| own == cluster) && self.accepts(&map) {
                     self.welcome(now, cluster, map);
                 }
             }
@@ -257,7 +257,7 @@ impl<X, I> NodeAgent<X, I> {
                 health.into_iter().for_each(|health| self.health.heard(health));
             }
             CoordinatorSays::MapUpdate { map } => {
-                if self.joined && self.speaks_of(&map) {
+                if self.joined && self.accepts(&map) {
                     self.adopt(now, map);
                 }
             }
@@ -278,11 +278,9 @@ impl<X, I> NodeAgent<X, I> {
 
     /// Whether the program speaks the version of the map's cluster. If not, the map is refused: its
     /// coordinator should not have let the node in.
-    fn speaks_of(&mut self, map: &TabletMap) -> bool {
-        let why = self.speaks.why_not(map.version());
-        let is_spoken = why.is_none();
-        why.into_iter().for_each(|why| self.out.event(AgentEvent::JoinRefused(why)));
-        is_spoken
+    fn accepts(&mut self, map: &TabletMap) -> bool {
+        let spoken = self.speaks.check(map.version());
+        spoken.map_err(|why| self.out.event(AgentEvent::JoinRefused(why))).is_ok()
     }
 
     fn welcome(&mut self, now: MonotonicUs, cluster: ClusterId, map: Arc<TabletMap>) {

@@ -59,10 +59,13 @@ impl<M: MetaStore> Coordinator<M> {
         let is_new = known.is_none_or(|known| known.incarnation < incarnation)
             || self.members.get(node).is_some_and(|member| member.heard_at.is_none());
         let Process { start, speaks } = process;
-        let noted = start.map(|start| KnownStart { node, incarnation, start, speaks });
+        let noted = start.map(|start| KnownStart { node, incarnation, start, speaks: Some(speaks) });
         if known == Some(&info) {
-            // It has been a member since before such numbers were drawn.
-            if let Some(noted) = noted.filter(|_| self.data.start_of(node, incarnation).is_none()) {
+            // It has been a member since before such numbers were drawn, or what it speaks was written down.
+            let lacks_speaks =
+                |known: &KnownStart| known.speaks.is_none() && !self.data.map.version().is_unsaid();
+            let is_news = self.data.known_start(node, incarnation).is_none_or(lacks_speaks);
+            if let Some(noted) = noted.filter(|_| is_news) {
                 let mut next = self.data.clone();
                 next.note_start(noted);
                 if self.commit(now, next).is_err() {
@@ -84,6 +87,7 @@ impl<M: MetaStore> Coordinator<M> {
             gone.into_iter().for_each(|gone| self.forgotten(gone));
             self.members.by_id.insert(node, Member::default());
         }
+        self.members.by_id.entry(node).and_modify(|member| member.speaks = Some(speaks));
         if is_new {
             self.out.event(CoordinatorEvent::NodeJoined { node, incarnation, restarted });
         }
@@ -161,7 +165,7 @@ impl Judge<'_> {
                  coordinator, or start it with an empty data directory"
             )));
         }
-        if let Some(why) = process.speaks.why_not(self.data.map.version()) {
+        if let Err(why) = process.speaks.check(self.data.map.version()) {
             return Some(Obstacle::Refused(why));
         }
         if let Some(obstacle) = self.earlier_life_obstacle(info, process.start) {

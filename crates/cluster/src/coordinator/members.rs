@@ -22,6 +22,8 @@ pub(super) struct Member {
     pub(super) load: NodeLoad,
     /// What is wrong with its data directory.
     pub(super) trouble: Option<String>,
+    /// What its program speaks, if the record or a join has named it.
+    pub(super) speaks: Option<Speaks>,
     /// The epoch that it claimed to use and no map has had yet; reported once.
     pub(super) claimed_epoch: Option<MapEpoch>,
     pub(super) map_sent: Option<(MapEpoch, MonotonicUs)>,
@@ -45,6 +47,8 @@ pub(super) struct Process {
 pub(super) struct Members {
     /// The node whose process the coordinator runs in.
     pub(super) seat: NodeId,
+    /// What the coordinator's own program speaks.
+    pub(super) seat_speaks: Speaks,
     pub(super) opened_at: MonotonicUs,
     /// No silence counts before this: the coordinator itself stood still, and could not receive.
     pub(super) listens_from: MonotonicUs,
@@ -52,10 +56,14 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// The members of the map, none of which has sent anything yet.
-    pub(super) fn new(now: MonotonicUs, seat: NodeId, map: &TabletMap) -> Members {
-        let by_id = map.nodes().iter().map(|node| (node.id, Member::default())).collect();
-        Members { seat, opened_at: now, listens_from: now, by_id }
+    /// The recorded members, none of which has sent anything yet.
+    pub(super) fn new(now: MonotonicUs, seat: NodeId, seat_speaks: Speaks, data: &Metadata) -> Members {
+        let recorded = |node: &NodeInfo| {
+            let speaks = data.known_start(node.id, node.incarnation).and_then(|known| known.speaks);
+            (node.id, Member { speaks, ..Member::default() })
+        };
+        let by_id = data.map.nodes().iter().map(recorded).collect();
+        Members { seat, seat_speaks, opened_at: now, listens_from: now, by_id }
     }
 
     pub(super) fn get(&self, node: NodeId) -> Option<&Member> {
@@ -72,6 +80,12 @@ impl Members {
         member.heard_at = Some(now);
         member.disconnected = false;
         std::mem::take(&mut member.suspected)
+    }
+
+    /// What a member's program speaks. Not known of a member that joined an earlier coordinator in the unsaid
+    /// version: it is asked to join again.
+    pub(super) fn speaks_of(&self, node: NodeId) -> Option<Speaks> {
+        self.get(node).and_then(|member| member.speaks)
     }
 
     /// The health of the members, as the nodes receive it.

@@ -105,20 +105,22 @@ impl<M: MetaStore> Coordinator<M> {
         read_protocol: ReadProtocol,
     ) -> Result<Coordinator<M>, MetaError> {
         let (seat, speaks) = (founding.first.id, founding.speaks);
-        let data = match meta.load()? {
+        let mut data = match meta.load()? {
             Some(data) => data,
             None => {
                 let NodeInfo { id: node, incarnation, .. } = founding.first;
                 let map = TabletMap::founded_by(founding.first).in_version(speaks.highest);
                 let mut data = Metadata::new(founding.cluster, map);
-                data.note_start(KnownStart { node, incarnation, start: founding.start, speaks });
+                let (start, speaks) = (founding.start, Some(speaks));
+                data.note_start(KnownStart { node, incarnation, start, speaks });
                 meta.commit(&data)?;
                 data
             }
         };
         data.check()?;
         upgrade::check_spoken(&data, speaks)?;
-        let members = Members::new(now, seat, &data.map);
+        let members = Members::new(now, seat, speaks, &data);
+        data.leave_out_unsaid();
         let attempts = data.unfinished().map(|record| (record.id, Attempt::new(now, record))).collect();
         Ok(Coordinator {
             meta,
@@ -331,6 +333,10 @@ impl<M: MetaStore> Coordinator<M> {
         let health = Some(self.members.health()).filter(|health| health.fingerprint() != heartbeat.health);
         let heard = CoordinatorSays::Heard { map_epoch: present, health };
         self.out.send(&self.data.map, node, heard);
+        if self.members.speaks_of(node).is_none() {
+            // An upgrade needs to know. Its join, the same as before, reports it.
+            self.out.send(&self.data.map, node, CoordinatorSays::JoinAgain);
+        }
     }
 
     /// Sends a node a migration's end; `None`: it is no longer remembered.

@@ -45,7 +45,7 @@ impl Reporter<'_> {
             incarnation: node.incarnation,
             client_addr: node.client_addr.clone(),
             bus_addr: node.bus_addr.clone(),
-            speaks: self.data.speaks_of(id),
+            speaks: self.members.speaks_of(id),
             state: self.members.state_of(now, id),
             silent_us: member.and_then(|member| member.heard_at).map(|at| now.since(at)),
             map_epoch: member.map_or(MapEpoch(0), |member| member.map_epoch),

@@ -176,7 +176,7 @@ impl<M: MetaStore> Coordinator<M> {
     /// Raises the cluster's version to the highest that all members speak.
     fn upgrade(&mut self, now: MonotonicUs) -> Reply {
         let before = self.data.map.version();
-        let next = match upgrade::raised(&self.data) {
+        let next = match upgrade::raised(&self.data, &self.members) {
             Ok(Some(next)) => next,
             Ok(None) => return Reply::Upgraded(Upgraded { before, version: before }),
             Err(refusal) => return Reply::Refused(refusal),

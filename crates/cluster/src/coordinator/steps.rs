@@ -212,7 +212,7 @@ impl Steps<'_> {
 
     /// Whether the migration's protocol copies the range before it changes its owner.
     pub(super) fn copies_before_freeze(&self, record: &MigrationRecord) -> bool {
-        (self.read_protocol)(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze)
+        copies_before_freeze(self.read_protocol, record)
     }
 
     /// What is lost if a running migration transfers nothing more.
@@ -256,6 +256,10 @@ fn asked(record: &MigrationRecord) -> (&'static str, NodeId) {
     if record.partitions.is_empty() { ("source", record.source) } else { ("target", record.target) }
 }
 
+fn copies_before_freeze(read_protocol: ReadProtocol, record: &MigrationRecord) -> bool {
+    read_protocol(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze)
+}
+
 /// What to ask source or target next for a preparation, if that is due.
 pub(super) fn questions(
     now: MonotonicUs,
@@ -282,7 +286,7 @@ pub(super) fn questions(
             };
             questions.push((record.source, question));
         } else {
-            if read_protocol(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze) {
+            if copies_before_freeze(read_protocol, record) {
                 let question = CoordinatorSays::Track { record: Box::new(record.clone()) };
                 questions.push((record.source, question));
             }

@@ -1,7 +1,9 @@
 use super::*;
-use sidle_cluster::{ClusterId, MigrationRecord, MigrationState, TabletMap};
+use sidle_cluster::{
+    ClusterId, Incarnation, KnownStart, MigrationRecord, MigrationState, StartNumber, TabletMap,
+};
 use sidle_testbed::fixtures::{node_info, running};
-use sidle_types::{MigrationId, PositionRange, ProtocolVersion};
+use sidle_types::{MigrationId, PositionRange, ProtocolVersion, Speaks};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,8 +11,10 @@ use tempfile::TempDir;
 
 fn metadata(next: u64) -> Metadata {
     let new = Metadata::new(ClusterId::from_bits(9), TabletMap::founded_by(node_info(7)));
+    let (node, speaks) = (node_info(7).id, Some(Speaks::THIS_BUILD));
+    let starts = vec![KnownStart { node, incarnation: Incarnation(1), start: StartNumber(8), speaks }];
     let history = (0..next).filter(|id| id.is_multiple_of(5)).map(|id| Arc::new(ended(id))).collect();
-    Metadata { next_migration: MigrationId(next), history, ..new }
+    Metadata { next_migration: MigrationId(next), history, starts, ..new }
 }
 
 fn ended(id: u64) -> MigrationRecord {
@@ -182,10 +186,16 @@ fn other_versions_are_refused_by_their_names() {
 
 /// A file of [`metadata`] in whose body this was put in place of that.
 fn with_body(what: &str, instead: &str) -> Vec<u8> {
+    with_changes(&[(what, instead)])
+}
+
+fn with_changes(changes: &[(&str, &str)]) -> Vec<u8> {
     let whole = String::from_utf8(encode(Some(&metadata(6)))).unwrap();
-    let body = whole.split_once('\n').unwrap().1;
-    assert!(body.contains(what), "{body}");
-    let body = body.replace(what, instead);
+    let mut body = whole.split_once('\n').unwrap().1.to_owned();
+    for (what, instead) in changes {
+        assert!(body.contains(what), "{body}");
+        body = body.replace(what, instead);
+    }
     let checked = format!("{}\n{body}", body.len());
     format!("sidle-coordinator 1 {:08x} {checked}", crc32c::crc32c(checked.as_bytes())).into_bytes()
 }
@@ -201,15 +211,44 @@ fn the_record_of_a_cluster_that_speaks_another_version_is_refused() {
     assert_refused(&later, "is the record of a cluster that speaks version 5, which this version of sidle");
     assert_refused(&later, "Start the version that wrote it");
     assert_refused(&with_body(r#","version":4"#, r#","version":2"#), "that speaks version 2");
-    // In no version that is spoken here does anybody write that.
-    assert_refused(&with_body(r#""client_addr""#, r#""unheard_of":1,"client_addr""#), "writes more into it");
+}
+
+/// In no version that is spoken here does anybody write that. The next commit would lose it.
+#[test]
+fn what_is_not_known_here_is_refused_wherever_it_stands_and_is_not_called_damaged() {
+    for (what, instead) in [
+        (r#""client_addr""#, r#""unheard_of":1,"client_addr""#),
+        (r#""cluster""#, r#""unheard_of":1,"cluster""#),
+        (r#""start":8"#, r#""start":8,"unheard_of":1"#),
+        (r#""lowest":3"#, r#""lowest":3,"unheard_of":1"#),
+    ] {
+        let content = with_body(what, instead);
+        assert_refused(&content, "is of a program that writes more into it, which this version of sidle");
+        assert_refused(&content, "Start the version that wrote it");
+    }
+}
+
+#[test]
+fn every_version_that_is_spoken_here_is_read_and_no_other() {
+    let Speaks { lowest, highest } = Speaks::THIS_BUILD;
+    for version in lowest.0 - 1..=highest.0 + 1 {
+        let named = format!(r#","version":{version}"#);
+        // Who speaks the unsaid version does not name it.
+        let named = if ProtocolVersion(version).is_unsaid() { "" } else { &named };
+        let read = decode(&with_body(r#","version":4"#, named));
+        let read = read.map(|metadata| metadata.map(|metadata| metadata.map.version()));
+        match Speaks::THIS_BUILD.includes(ProtocolVersion(version)) {
+            true => assert_eq!(read, Ok(Some(ProtocolVersion(version)))),
+            false => assert!(matches!(read, Err(Unreadable::OtherVersion(_))), "{version}: {read:?}"),
+        }
+    }
 }
 
 /// It was written before any version was.
 #[test]
 fn the_record_of_a_cluster_that_names_no_version_is_read_and_written_as_it_was() {
     let (_folder, path) = place();
-    let content = with_body(r#","version":4"#, "");
+    let content = with_changes(&[(r#","version":4"#, ""), (r#","speaks":{"lowest":3,"highest":4}"#, "")]);
     fs::write(&path, &content).unwrap();
     let found = loaded(&path).expect("it is there");
     assert_eq!(found.map.version(), ProtocolVersion::PREVIOUS);

@@ -384,9 +384,7 @@ impl NodeControl {
 
 /// What the machines of a migration are made from, or why they cannot be made.
 fn spec(record: &MigrationRecord, tuning: Tuning, speaks: Speaks) -> Result<MigrationSpec, String> {
-    if let Some(why) = speaks.why_not(record.version) {
-        return Err(why);
-    }
+    speaks.check(record.version)?;
     let protocol = sidle_migration::protocol(&record.protocol).map_err(|error| error.to_string())?;
     let spec = MigrationSpec {
         id: record.id,

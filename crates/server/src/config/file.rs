@@ -322,6 +322,36 @@ mod tests {
         }
     }
 
+    /// The first numbers in the words for what is allowed, if it is a range of whole numbers.
+    fn range_in(allowed: &str) -> Option<(u64, u64)> {
+        let (least, rest) = allowed.strip_prefix("a whole number from ")?.split_once(" to ")?;
+        let most = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        Some((least.parse().ok()?, most.parse().ok()?))
+    }
+
+    /// A refusal names the values that would do: up to both ends of the range, and none beyond.
+    #[test]
+    fn the_ranges_that_are_named_are_those_that_are_taken() {
+        let mut ranges = 0;
+        for Known { section, settings } in KNOWN {
+            for (key, (least, most)) in
+                settings.iter().filter_map(|(key, allowed)| Some((key, range_in(allowed)?)))
+            {
+                // By itself it would lie above the port.
+                let beside = if *key == "port" { "bus_port = 7\n" } else { "" };
+                let is_taken = |value: i128| {
+                    let text = format!("[{section}]\n{beside}{key} = {value}\n");
+                    parse(&text, "sidle.toml").and_then(|config| config.validate()).is_ok()
+                };
+                let (least, most) = (i128::from(least), i128::from(most));
+                let taken = [least - 1, least, most, most + 1].map(is_taken);
+                assert_eq!(taken, [false, true, true, false], "{section}.{key}: from {least} to {most}");
+                ranges += 1;
+            }
+        }
+        assert_eq!(ranges, 6);
+    }
+
     #[test]
     fn a_setting_is_found_again() {
         assert_eq!(line_of_setting("[node]\n\nworkers = 0\n", "workers"), Some(3));

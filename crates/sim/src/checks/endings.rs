@@ -5,8 +5,10 @@ use crate::clients::Told;
 use crate::disk::Disk;
 use crate::host::Host;
 use crate::process::{Process, Seat, host_of};
-use sidle_cluster::{HISTORY, Metadata, MigrationRecord, MigrationState, MigrationStatus, NodeState};
-use sidle_types::MigrationId;
+use sidle_cluster::{
+    HISTORY, Metadata, MigrationRecord, MigrationState, MigrationStatus, NodeState, TabletMap,
+};
+use sidle_types::{MigrationId, TabletEpoch};
 use std::collections::BTreeMap;
 
 /// The commits so far.
@@ -14,6 +16,8 @@ use std::collections::BTreeMap;
 pub(super) struct Endings {
     /// Every migration as last committed.
     records: BTreeMap<MigrationId, MigrationRecord>,
+    /// How many gave their range back.
+    given_back: u64,
 }
 
 impl Endings {
@@ -25,11 +29,13 @@ impl Endings {
         for record in data.all_migrations() {
             let before = self.records.insert(record.id, record.clone());
             let is_new_end = record.state.is_over() && before.as_ref() != Some(record);
-            if let Some(before) = before {
-                follows(&before, record)?;
+            if let Some(before) = &before {
+                follows(before, record)?;
             }
             if is_new_end {
-                ends_well(hosts, data, record)?;
+                let is_back = is_given_back(before.as_ref(), record, &data.map);
+                ends_well(hosts, data, record, is_back)?;
+                self.given_back += u64::from(is_back);
             }
         }
         for record in self.records.values().filter(|record| data.migration(record.id).is_none()) {
@@ -41,6 +47,11 @@ impl Endings {
             }
         }
         Ok(())
+    }
+
+    /// How many migrations gave their range back to its source.
+    pub(super) fn given_back(&self) -> u64 {
+        self.given_back
     }
 
     /// Nothing is under way any more.
@@ -116,8 +127,27 @@ fn follows(before: &MigrationRecord, now: &MigrationRecord) -> Result<(), Violat
     Ok(())
 }
 
+/// Whether a migration that is over had run, and its range went back to its source. `before`: as it was
+/// committed before, if that was seen. The range has a later epoch than the migration's own only where that
+/// was in use: until its end nothing else changes the range.
+fn is_given_back(before: Option<&MigrationRecord>, record: &MigrationRecord, map: &TabletMap) -> bool {
+    let ran_before = before.is_some_and(|before| before.state == MigrationState::Running);
+    let is_counted = record.epoch > TabletEpoch(0);
+    !record.ran() && is_counted && (ran_before || is_later(map, record))
+}
+
+/// Whether all of the range has later epochs than the migration's.
+fn is_later(map: &TabletMap, record: &MigrationRecord) -> bool {
+    map.tablets_in(record.range).iter().all(|tablet| tablet.epoch > record.epoch)
+}
+
 /// Whether an end agrees with its state and its reason. `data`: right after it, or a little later.
-fn ends_well(hosts: &[Host], data: &Metadata, record: &MigrationRecord) -> Result<(), Violation> {
+fn ends_well(
+    hosts: &[Host],
+    data: &Metadata,
+    record: &MigrationRecord,
+    is_back: bool,
+) -> Result<(), Violation> {
     let ran = record.ran();
     let newest = data.map.tablets_in(record.range).iter().map(|tablet| tablet.epoch).max();
     // A later owner of the range has a later epoch.
@@ -126,10 +156,11 @@ fn ends_well(hosts: &[Host], data: &Metadata, record: &MigrationRecord) -> Resul
         return Err(wrong(record, "ran, and its target does not own the range"));
     }
     let says = |what: &str| record.state.why().is_some_and(|why| why.contains(what));
-    let is_back = says("the range is the source's as before and nothing is lost");
-    let is_later = data.map.tablets_in(record.range).iter().all(|tablet| tablet.epoch > record.epoch);
-    if is_back && (ran || !is_later) {
+    if is_back && !is_later(&data.map, record) {
         return Err(wrong(record, "gave the range back, and the map says otherwise"));
+    }
+    if is_back != says("the range is the source's as before and nothing is lost") {
+        return Err(wrong(record, "does not say whether the range went back"));
     }
     let lives =
         |node, incarnation: sidle_cluster::Incarnation| hosts[host_of(node).0].incarnations == incarnation.0;
@@ -193,4 +224,33 @@ fn tells(status: &MigrationStatus, record: &MigrationRecord) -> bool {
         && (!is_done || status.fraction == 1.0)
         && status.stalled.is_none()
         && status.records_moved == record.counters.records_moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidle_testbed::fixtures::{map, range, running};
+    use sidle_types::MapEpoch;
+
+    #[test]
+    fn a_range_is_given_back_where_its_epoch_was_in_use_and_the_migration_did_not_run() {
+        let ran = running(1, range(0, 99), 1, 2, 5);
+        let failed = MigrationState::Failed { why: "in words of no matter".to_owned() };
+        let over = MigrationRecord { state: failed, map_epoch: MapEpoch(0), ..ran.clone() };
+        let preparing = MigrationRecord { state: MigrationState::Preparing, ..over.clone() };
+        let uncounted = MigrationRecord { epoch: TabletEpoch(0), ..over.clone() };
+        let at = |epoch| map(9, 2, &[(0, 1, epoch), (100, 1, 1)], Vec::new());
+        for (before, now, epoch, is_back) in [
+            (Some(&ran), &over, 6, true),
+            (None, &over, 6, true),
+            (Some(&preparing), &over, 6, true),
+            // The map is wrong, and that is found.
+            (Some(&ran), &over, 4, true),
+            (Some(&preparing), &over, 4, false),
+            (Some(&preparing), &uncounted, 1, false),
+            (Some(&ran), &MigrationRecord { map_epoch: MapEpoch(5), ..over.clone() }, 6, false),
+        ] {
+            assert_eq!(is_given_back(before, now, &at(epoch)), is_back, "{before:?} {now:?} {epoch}");
+        }
+    }
 }

@@ -113,6 +113,11 @@ impl Checks {
         Checks { is_fair, ..Checks::default() }
     }
 
+    /// How many migrations gave their range back to its source.
+    pub fn given_back(&self) -> u64 {
+        self.endings.given_back()
+    }
+
     /// A command that was parked at this machine has been woken. `since`: when it was parked, or later, when
     /// commands there last had to wait for their keys' turns. `link_us`: how long a migration's message may
     /// wait for its link.
