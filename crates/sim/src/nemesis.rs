@@ -153,7 +153,8 @@ impl Nemesis {
         world.heal();
         for host in hosts.iter_mut() {
             host.wake_up(world);
-            // As the refusal advised, or will: a cluster that knows no process of it may speak a later version.
+            // As the refusal advised, or will: a cluster that knows no process of it may speak a later
+            // version.
             if host.is_older_copy || host.is_old() && !host.is_joined() {
                 host.end_life(true, world);
                 assert!(host.begin_life(world), "nothing is wrong any more");

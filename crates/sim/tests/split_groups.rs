@@ -1,5 +1,5 @@
-//! Keys of one slot that lie on several nodes, in commands over all of them: each is one change, while the parts
-//! move (F8).
+//! Keys of one slot that lie on several nodes, in commands over all of them: each is one change, while the
+//! parts move (F8).
 
 use sidle_sim::clients::OtherSetup;
 use sidle_sim::{Plan, Simulation, Story, Summary};

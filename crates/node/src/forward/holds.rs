@@ -6,9 +6,9 @@
 //! Invariants:
 //! - H1: holds that conflict are granted in the order of their requests, all keys of one at once. So no two
 //!   wait for each other, and none is passed over for ever.
-//! - H2: a hold is granted under the locks of its slots. A write checks for holds under the same lock, so that
-//!   none is published between the grant and its end. A read of one key checks before it looks: what it finds
-//!   was there at the grant, or is there after the end. A read of several keys checks on both sides.
+//! - H2: a hold is granted under the locks of its slots. A write checks for holds under the same lock, so
+//!   that none is published between the grant and its end. A read of one key checks before it looks: what it
+//!   finds was there at the grant, or is there after the end. A read of several keys checks on both sides.
 //! - H3: a worker that found a hold in its way is woken when any has ended.
 
 use crate::queue::WorkerIndex;
@@ -106,7 +106,8 @@ impl Holds {
         forbids
     }
 
-    /// Requests a hold of these keys; `None` if there are too many, and the worker is woken when one has ended.
+    /// Requests a hold of these keys; `None` if there are too many, and the worker is woken when one has
+    /// ended.
     pub(crate) fn request(
         self: &Arc<Self>,
         keys: &[HashedKey<'_>],

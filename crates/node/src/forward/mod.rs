@@ -30,14 +30,14 @@
 //!   whose reply is too long.
 //!
 //! - F8: a command over keys of several nodes is one change. This node holds all of its keys ([`holds`]), has
-//!   the others carry out their parts, then carries out its own ([`joint`]). With two owners the change is made
-//!   when the other one makes its part: nobody sees this node's keys between then and the end. The part runs
-//!   under the range table that the command began with, and no barrier passes before (D4): so a freeze waits
-//!   for it. It goes on when its client has gone.
+//!   the others carry out their parts, then carries out its own ([`round`]). With two owners the change is
+//!   made when the other one makes its part: nobody sees this node's keys between then and the end. The part
+//!   runs under the range table that the command began with, and no barrier passes before (D4): so a freeze
+//!   waits for it. It goes on when its client has gone.
 //!
 //! Not covered by F8, and reported as [`UNKNOWN`]: the connection breaks before the answer arrives, an owner
-//! runs out of memory after another one has done its part, or takes longer than [`HOLD_US`]. Nor is an opted-in
-//! client that reads two further owners of one slot by itself.
+//! runs out of memory after another one has done its part, or takes longer than [`HOLD_US`]. Nor is an
+//! opted-in client that reads two further owners of one slot by itself.
 //!
 //! Ownership: each worker has its own lines, one for each node and protocol version, opened on demand.
 
@@ -47,6 +47,7 @@ mod channels;
 mod holds;
 mod joint;
 mod progress;
+mod round;
 mod run;
 mod skip;
 

@@ -1,7 +1,7 @@
 //! The progress of a command that other nodes run in whole or part (F3).
 
 use super::holds::Hold;
-use super::{Ending, NOT_HERE, UNKNOWN};
+use super::{Ending, NOT_HERE, PATIENCE_US, UNKNOWN};
 use sidle_commands::{ReplyError, Split};
 use sidle_resp::{ParsedReply, Reply, ReplyLimits, ReplyParser, ReplyWriter};
 use sidle_types::{MonotonicUs, Slot};
@@ -102,6 +102,11 @@ impl Progress {
         self.values.clear();
         self.bytes.clear();
         self.sum = 0;
+    }
+
+    /// The error of a command whose time is over.
+    pub(super) fn overdue(&self, now: MonotonicUs) -> Option<ReplyError> {
+        (now.since(self.since) >= PATIENCE_US).then(|| self.failed(Failure::Unreachable))
     }
 
     /// Ends its hold.

@@ -1,7 +1,6 @@
 //! The dispatcher's handling of commands with keys elsewhere, all or some of them.
 
 use super::channels::Forwarded;
-use super::joint::is_over;
 use super::progress::{Progress, Settled};
 use super::{Ending, PATIENCE_US};
 use crate::call::Flow;
@@ -85,7 +84,7 @@ impl Dispatcher {
         was_elsewhere: bool,
         out: &mut Vec<u8>,
     ) -> Attempt {
-        if let Some(error) = is_over(now.mono, &progress) {
+        if let Some(error) = progress.overdue(now.mono) {
             return Attempt::Ran(Err(error));
         }
         // Without a newer map than the last one the answer would be the same.

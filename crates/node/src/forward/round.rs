@@ -1,0 +1,275 @@
+//! The dispatcher's handling of joint commands: a round of parts at other nodes, then this node's own.
+
+use super::channels::Forwarded;
+use super::joint::{Ended, Joint};
+use super::progress::{Progress, Settled};
+use super::run::Places;
+use super::{Ending, HOLD_US, PATIENCE_US};
+use crate::call::Flow;
+use crate::dispatch::{Attempt, Dispatcher};
+use crate::execute::slots_of;
+use crate::now::Now;
+use crate::queue::Ticket;
+use crate::request::{Clearance, Request, keys_of};
+use crate::routing::{Asked, Verdict, judge};
+use crate::session::Session;
+use sidle_commands::{ReplyError, Split};
+use sidle_resp::{ReplyWriter, RequestWriter};
+use sidle_store::{Entry, SlotGuards};
+use sidle_types::{HashedKey, WallMs, fault};
+use std::sync::Arc;
+
+impl Dispatcher {
+    /// Begins a joint command, or a further round of one: holds all of its keys, then requests the parts that
+    /// are elsewhere. This node's part comes last.
+    pub(super) fn begin_joint(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        mut progress: Box<Progress>,
+        places: Places,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        let own: Vec<_> = places.here.iter().map(|&index| request.keys[index]).collect();
+        let needs_old = self.needs_old_values(request);
+        let keys = places.here.iter().copied().zip(own.iter().copied());
+        let settled = &session.route.settled;
+        match judge(&self.executor.ranges, &self.executor.store, keys, needs_old, settled).verdict {
+            Verdict::Run => {}
+            Verdict::AwaitActivation(migration) => {
+                session.route.forward = Some(progress.without_hold());
+                return Attempt::AwaitActivation(migration);
+            }
+            Verdict::NotHereYet(missing) => {
+                session.route.forward = Some(progress.without_hold());
+                return Attempt::Pull(missing);
+            }
+            Verdict::Redirect(_) | Verdict::CrossSlot => unreachable!("these keys are served here"),
+        }
+        if !places.elsewhere.iter().all(|(node, _)| self.lines.has_room(node.id, session.version)) {
+            session.route.forward = Some(progress.without_hold());
+            return Attempt::Parked(self.lines.park_for_room(now.mono, &mut self.parking));
+        }
+        if !fault!(PartsWithoutHold) && !self.hold(request.keys, &own, &mut progress) {
+            session.route.forward = Some(progress);
+            return Attempt::AwaitHold;
+        }
+        // None of its keys changes any more.
+        if request.found.spec.split == Split::AllOrNone && own.iter().any(|&key| self.is_present(now, key)) {
+            ReplyWriter::new(out, session.version).integer(0);
+            return Attempt::Ran(Ok(Flow::Done));
+        }
+        let ticket = self.send_parts(now, session, request, progress, places);
+        self.conclude_joints(Some(now));
+        Attempt::Parked(ticket)
+    }
+
+    /// Requests the parts that are elsewhere.
+    fn send_parts(
+        &mut self,
+        now: Now,
+        session: &Session,
+        request: Request<'_>,
+        mut progress: Box<Progress>,
+        places: Places,
+    ) -> Ticket {
+        let Places { here, elsewhere } = places;
+        progress.sent_under = self.executor.seen;
+        let mut requests = Vec::new();
+        for (part, (node, keys)) in elsewhere.into_iter().enumerate() {
+            progress.send(part, &keys);
+            let mut bytes = Vec::new();
+            RequestWriter::new(&mut bytes).request(&request.part(&keys));
+            requests.push((node, bytes));
+        }
+        self.executor.stats.forwarded.add(requests.len() as u64);
+        let joint = Joint {
+            ranges: Arc::clone(&self.executor.ranges),
+            seen: self.executor.seen,
+            found: request.found,
+            version: session.version,
+            words: request.part(&here).iter().map(|&word| word.into()).collect(),
+            settled: among(&here, &session.route.settled),
+            here,
+            has_client: true,
+            ended: None,
+            progress,
+        };
+        let reply_bytes = joint.progress.reply_bytes();
+        let command = Forwarded {
+            until: joint.progress.since.plus_us(PATIENCE_US).min(now.mono.plus_us(HOLD_US)),
+            version: session.version,
+            collected: Arc::clone(&session.client.collected),
+            reply_bytes,
+            other_bytes: joint.progress.held_bytes() - reply_bytes + joint.words_bytes(),
+            most_bytes: self.executor.reply_bytes,
+            is_joint: true,
+        };
+        let ticket = self.lines.send(now.mono, command, requests, &mut self.parking);
+        self.joints.by_ticket.insert(ticket, joint);
+        ticket
+    }
+
+    /// Holds the command's keys; otherwise it waits for the end of another hold.
+    fn hold(&mut self, keys: &[HashedKey<'_>], own: &[HashedKey<'_>], progress: &mut Progress) -> bool {
+        let (holds, index) = (&self.executor.shared.holds, self.executor.index);
+        if progress.hold.is_none() {
+            progress.hold = holds.request(keys, progress.is_write, index);
+        }
+        let Some(hold) = &progress.hold else { return false };
+        // H2
+        let _slots = SlotGuards::lock(&self.executor.store, &slots_of(own));
+        hold.grant(index)
+    }
+
+    fn is_present(&self, now: Now, key: HashedKey<'_>) -> bool {
+        match self.executor.store.pin().get(key) {
+            Entry::Value(record) => !record.is_expired(now.wall),
+            Entry::Tombstone(_) | Entry::Absent => false,
+        }
+    }
+
+    /// Concludes joint commands whose parts at other nodes have all ended. `now`: only answers lead to this
+    /// node's part.
+    pub(crate) fn conclude_joints(&mut self, now: Option<Now>) {
+        while let Some(ticket) = self.lines.poll_joint_over() {
+            // One whose answers were too long is over twice.
+            let is_open = self.joints.by_ticket.get(&ticket).is_some_and(|joint| joint.ended.is_none());
+            let joint = if is_open { self.joints.by_ticket.remove(&ticket) } else { None };
+            let Some(mut joint) = joint else { continue };
+            let ended = match self.lines.take_endings(ticket) {
+                Ok(endings) => self.end_of_round(now, &mut joint, endings),
+                Err(_) => Ended::ReplyTooLong,
+            };
+            let goes_on = matches!(ended, Ended::Again { .. });
+            if !goes_on || !joint.progress.is_write || !joint.progress.has_done() {
+                joint.progress.hold = None;
+            }
+            joint.ended = Some(ended);
+            if joint.has_client {
+                self.joints.by_ticket.insert(ticket, joint);
+                self.parking.wake(ticket);
+            }
+        }
+    }
+
+    fn end_of_round(&mut self, now: Option<Now>, joint: &mut Joint, endings: Vec<(u32, Ending)>) -> Ended {
+        let split = joint.found.spec.split;
+        match joint.progress.settle(endings, split) {
+            Settled::Reply(_) => unreachable!("a joint command has no whole at another node"),
+            Settled::Failed(failure) => Ended::Failed(joint.progress.failed(failure)),
+            Settled::GoOn { was_elsewhere } if joint.progress.todo().ne(joint.here.iter().copied()) => {
+                if !joint.progress.is_write {
+                    joint.progress.start_again();
+                }
+                Ended::Again { was_elsewhere }
+            }
+            // A part was refused its condition.
+            Settled::GoOn { .. } if split == Split::AllOrNone && !joint.progress.has_any() => {
+                joint.reply(self.executor.reply_bytes)
+            }
+            Settled::GoOn { .. } => {
+                let now = now.expect("the last of other nodes' parts was answered just now");
+                match self.run_own_part(now, joint) {
+                    Ok(()) => joint.reply(self.executor.reply_bytes),
+                    Err(Some(error)) => Ended::Failed(error),
+                    Err(None) => Ended::ReplyTooLong,
+                }
+            }
+        }
+    }
+
+    /// Runs this node's part; `None` if its reply is too long.
+    fn run_own_part(&mut self, now: Now, joint: &mut Joint) -> Result<(), Option<ReplyError>> {
+        if joint.here.is_empty() {
+            return Ok(());
+        }
+        let words: Vec<&[u8]> = joint.words.iter().map(|word| &word[..]).collect();
+        let keys = keys_of(joint.found, &words);
+        let part = Request { found: joint.found, keys: &keys, args: &words };
+        let needs_old = self.needs_old_values(part);
+        // D4, and the barrier waits for it: see `Joints::oldest_table`.
+        let current = std::mem::replace(&mut self.executor.ranges, Arc::clone(&joint.ranges));
+        let clearance = {
+            let keys = keys.iter().copied().enumerate();
+            let judgement = judge(&joint.ranges, &self.executor.store, keys, needs_old, &joint.settled);
+            assert!(matches!(judgement.verdict, Verdict::Run), "D3: what was here when it began has gone");
+            Clearance::new(part, judgement.is_tracked, &judgement.unseen)
+        };
+        let mut session = self.joints.session.take().unwrap_or_else(|| {
+            let client = self.executor.shared.clients.unlisted(String::new(), WallMs(0));
+            Box::new(Session::forwarded(client, joint.version))
+        });
+        session.version = joint.version;
+        let mut reply = Vec::new();
+        self.executor.has_hold = joint.progress.hold.is_some();
+        let (result, is_cut) = self.call(now, &mut session, part, &clearance, &mut reply);
+        self.executor.has_hold = false;
+        self.executor.has_run = false;
+        self.executor.ranges = current;
+        self.joints.session = Some(session);
+        if let Err(error) = result {
+            return Err(Some(joint.progress.refused(error)));
+        }
+        if is_cut {
+            return Err(None);
+        }
+        let taken = joint.progress.take_in(&joint.here, &reply, joint.found.spec.split);
+        taken.map_err(|failure| Some(joint.progress.failed(failure)))
+    }
+
+    /// Continues a joint command for its client, after its parts have ended.
+    #[cold]
+    pub(crate) fn resume_joint(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        joint: Joint,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        session.client.collected.set(0);
+        let has_reader = session.sends_reply();
+        // Its time counts for the command.
+        self.executor.has_run = true;
+        match joint.ended.expect("it is woken when it has ended") {
+            Ended::Reply(reply) => {
+                out.extend_from_slice(&reply);
+                Attempt::Ran(Ok(Flow::Done))
+            }
+            Ended::Failed(error) => Attempt::Ran(Err(error)),
+            Ended::ReplyTooLong if has_reader => Attempt::ReplyTooLong,
+            Ended::ReplyTooLong => Attempt::Ran(Ok(Flow::Done)),
+            Ended::Again { was_elsewhere } => {
+                self.executor.has_run = false;
+                self.again(now, session, request, joint.progress, was_elsewhere, out)
+            }
+        }
+    }
+
+    /// A command's client has gone. What may have begun elsewhere goes on, so that nobody sees half of it.
+    pub(crate) fn leave(&mut self, ticket: Ticket) {
+        self.parking.forget(ticket);
+        let joint = self.joints.by_ticket.get_mut(&ticket);
+        match joint.filter(|joint| joint.progress.is_write && self.lines.has_begun(ticket)) {
+            Some(joint) => {
+                joint.has_client = false;
+                self.lines.leave_alone(ticket);
+            }
+            None => {
+                self.joints.by_ticket.remove(&ticket);
+                self.lines.forget(ticket);
+            }
+        }
+    }
+}
+
+/// Of what an import has answered for, what belongs to these keys, by their place among them.
+fn among(keys: &[usize], settled: &Asked) -> Asked {
+    let place = |&(migration, key): &(_, u32)| {
+        let place = keys.iter().position(|&index| index == key as usize)?;
+        Some((migration, place as u32))
+    };
+    settled.iter().filter_map(place).collect()
+}
