@@ -4,10 +4,12 @@ use crate::exit::{Failure, Status};
 use crate::numbers::{auto_or_from_to, from_to};
 use clap::Args;
 use rustix::process::{Signal, getpid, kill_process};
+use sidle_server::StartError;
 use sidle_server::address::split_host_port;
 use sidle_server::config::{Auto, Config, ConfigError, CpuList, EXAMPLE, LogLevel, SECRET_VARIABLE, Size};
 use std::io;
 use std::path::PathBuf;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
 /// Overrides the log's level and filter.
@@ -142,11 +144,13 @@ pub fn run(arguments: ServerArguments) -> Result<(), Failure> {
     }
     let config_file = arguments.config.clone();
     let config = settings(arguments)?;
-    start_log(&config);
-    sidle_server::run(&config, config_file.as_deref()).map_err(|error| {
+    let failure = |error: StartError| {
         let status = if error.is_of_settings() { Status::WrongLine } else { Status::Refused };
         Failure::new(status, format!("{error:#}"))
-    })
+    };
+    sidle_server::keep_to_processors(&config).map_err(failure)?;
+    let _log = start_log(&config);
+    sidle_server::run(&config, config_file.as_deref()).map_err(failure)
 }
 
 /// From here on the end of the standard input stops the node as SIGTERM does.
@@ -209,16 +213,26 @@ fn merged(arguments: ServerArguments) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-fn start_log(config: &Config) {
+/// The most lines of the log that wait for whoever reads it; more are left out.
+const LOG_LINES: usize = 8_192;
+
+/// Starts the log; what still waits is written when the result is dropped.
+///
+/// A thread of its own writes it. No thread that serves may wait for a slow disk, a terminal that is held or a
+/// pipe that nobody reads.
+fn start_log(config: &Config) -> WorkerGuard {
     let filter =
         EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(config.log.level.name()));
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let (writer, guard) =
+        NonBlockingBuilder::default().buffered_lines_limit(LOG_LINES).finish(std::io::stderr());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_target(false)
         .with_ansi(colours)
         .init();
+    guard
 }
 
 /// Takes the address of a node.

@@ -35,4 +35,4 @@ pub use descriptors::TooFewDescriptors;
 pub use exposure::Exposed;
 pub use listener::ListenError;
 pub use memory::MemoryError;
-pub use start::{StartError, run};
+pub use start::{StartError, keep_to_processors, run};

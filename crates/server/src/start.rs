@@ -124,13 +124,18 @@ impl StartError {
     }
 }
 
-/// Runs a node until it is asked to stop. `config_file`: the settings' source, for INFO.
-pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError> {
-    let clock = Clock::start();
-    // First of all: threads inherit the processors of the thread that starts them.
+/// Keeps the calling thread to the processors that the node may use. Call it before anything else: threads
+/// inherit them from the one that starts them.
+pub fn keep_to_processors(config: &Config) -> Result<(), StartError> {
     if let Auto::Value(list) = &config.node.cpu_list {
         cpus::run_on(list)?;
     }
+    Ok(())
+}
+
+/// Runs a node until it is asked to stop. `config_file`: the settings' source, for INFO.
+pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError> {
+    let clock = Clock::start();
     let Ground { identity, data_dir, last_map, founds, sockets, info, door, parts } =
         Ground::prepare(config, config_file, clock)?;
     let (calls, call_queue) = mpsc::unbounded_channel();

@@ -5,9 +5,13 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 /// How much lower the cleaner's priority is than the workers', in the scheduler's nice levels.
 const NICENESS: i32 = 10;
+
+/// How long a node that ends at once waits for its log.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Starts a thread of the node. A panic on it is a broken invariant, and ends the process: without one
 /// of its threads a node would hang its clients, and look like a healthy one.
@@ -36,6 +40,8 @@ pub(crate) fn start_task(name: impl Into<Cow<'static, str>>, body: impl Future<O
 
 fn end_node(broken: &str) -> ! {
     tracing::error!("{broken} broke; the node ends");
+    // The log has a thread of its own.
+    std::thread::sleep(LAST_WORDS);
     std::process::abort();
 }
 

@@ -5,8 +5,10 @@
 mod support;
 
 use sidle_resp::Value;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Output, Stdio};
+use std::time::Duration;
 use support::{Node, NodeOptions, allowed_cpus, last_cpu, sidle};
 
 fn run(arguments: &[&str]) -> Output {
@@ -140,6 +142,43 @@ fn stops_with_its_standard_input() {
     let mut rest = String::new();
     log.read_to_string(&mut rest).unwrap();
     assert!(node.wait().unwrap().success() && rest.contains("stopped"), "{rest}");
+}
+
+/// What reads the log may stand still: a pager, a terminal that is held, a disk.
+#[test]
+fn a_node_serves_though_nobody_reads_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    // It stops with this process, whatever happens.
+    let mut node = sidle()
+        .args(["server", "--port", "0", "--bus-port", "0", "--stop-with-stdin", "--max-memory", "64mb"])
+        .args(["--log-level", "debug", "--dir"])
+        .arg(folder.path())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(node.stderr.take().unwrap());
+    let mut line = String::new();
+    let mut address = String::new();
+    while !line.contains("the node is ready") {
+        line.clear();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0, "it ended");
+        if let Some((_, rest)) = line.split_once("clients at ") {
+            address = rest.split(',').next().unwrap().to_owned();
+        }
+    }
+    // Each leaves a line: together several times what a pipe holds.
+    for number in 0..3_000 {
+        let mut stranger = TcpStream::connect(&address).unwrap();
+        stranger.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stranger.write_all(b"*x\r\n").unwrap();
+        let answer = stranger.read_to_end(&mut Vec::new());
+        assert!(answer.is_ok(), "the node stands still at the line {number} of its log: {answer:?}");
+    }
+    drop(node.stdin.take());
+    let mut rest = String::new();
+    log.read_to_string(&mut rest).unwrap();
+    assert!(node.wait().unwrap().success() && rest.contains("it broke the protocol"), "{rest}");
 }
 
 #[test]
