@@ -24,7 +24,7 @@ const KINDS: [(&str, &str, &str); 6] = [
     ("OOM", "refused for want of memory (OOM)", "fewer --records or smaller --value-bytes fit"),
 ];
 
-const BUSY: &str = "the machine, or a node, is busy with something else: try again with fewer --records or --clients, or when it \
+const BUSY: &str = "`sidle status` shows whether a node is down. If none is, the machine or a node is busy: try again with fewer --records or --clients, or when it \
                     is idle";
 
 /// How many operations ended in which error: `137 without an answer in time, 2 answered with LOADING`.

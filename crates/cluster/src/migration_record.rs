@@ -83,7 +83,8 @@ pub struct MigrationCounters {
     pub records_moved: u64,
     /// Bytes of the records that have arrived.
     pub bytes_moved: u64,
-    /// Microseconds that it ran, a copy made before included, while the present coordinator process watched.
+    /// Microseconds that it ran, a copy made before included; 0 if an earlier process of the coordinator saw
+    /// its start.
     pub elapsed_us: u64,
 }
 

@@ -285,10 +285,51 @@ impl Dispatcher {
         request: Request<'_>,
         out: &mut Vec<u8>,
     ) -> Attempt {
-        let mut clearance = Clearance::default();
-        if self.executor.is_held(request.keys, request.found.spec.access.is_write()) {
+        if self.executor.holds.is_any() | session.route.place.is_some() {
+            return self.attempt_beside_holds(now, session, request, out);
+        }
+        self.attempt_freely(now, session, request, out)
+    }
+
+    /// The same while there are holds. What finds one in its way takes its place in their order, and holds its
+    /// own keys while it runs: so none of either kind is passed over for ever (H1).
+    #[cold]
+    fn attempt_beside_holds(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        let (keys, is_write) = (request.keys, request.found.spec.access.is_write());
+        let place = session.route.place.take();
+        let has_way = match &place {
+            Some(place) => self.executor.grant(place, keys),
+            None => !self.executor.is_held(keys, is_write),
+        };
+        if !has_way {
+            let (holds, worker) = (&self.executor.holds, self.executor.index);
+            session.route.place = place.or_else(|| holds.request(keys, is_write, worker));
             return Attempt::AwaitHold;
         }
+        self.executor.has_hold = place.is_some();
+        let attempt = self.attempt_freely(now, session, request, out);
+        self.executor.has_hold = false;
+        if let Attempt::Elsewhere = attempt {
+            session.route.place = place;
+        }
+        attempt
+    }
+
+    #[inline]
+    fn attempt_freely(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        let mut clearance = Clearance::default();
         if !self.executor.ranges.owns_everything() && !request.keys.is_empty() {
             match self.clear(now, session, request, out) {
                 Ok(given) => clearance = given,

@@ -4,6 +4,7 @@
 //! memory is freed if needed, the call is counted, and changes to what is being copied are marked (M11).
 
 use crate::call::{Call, CommandResult, Flow};
+use crate::forward::{Hold, Holds};
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
 use crate::now::Now;
 use crate::queue::WorkerIndex;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 
 /// A write with more bytes gets room made first: it may take more memory at once than the cleaner keeps
 /// ready.
-const LARGE_REQUEST_BYTES: usize = 64 << 10;
+pub(crate) const LARGE_REQUEST_BYTES: usize = 64 << 10;
 
 /// Runs commands on one worker: its part of the store, and what commands borrow.
 pub(crate) struct Executor {
@@ -37,6 +38,8 @@ pub(crate) struct Executor {
     /// Its publication's number.
     pub(crate) seen: u64,
     pub(crate) shared: Arc<NodeShared>,
+    /// Keys of commands that this node carries out together with others.
+    pub(crate) holds: Arc<Holds>,
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) random: Random,
     /// The longest reply.
@@ -67,6 +70,7 @@ impl Executor {
             ranges: parts.published.table(),
             seen: 0,
             shared: Arc::clone(&parts.shared),
+            holds: Arc::clone(&parts.shared.holds),
             stats: Arc::clone(&parts.shared.workers[usize::from(index.0)]),
             random: Random::new(seed),
             reply_bytes: 0,
@@ -191,7 +195,7 @@ impl Executor {
         let Request { keys, args, .. } = request;
         let start = out.len();
         loop {
-            let granted = self.shared.holds.granted();
+            let granted = self.holds.granted();
             if self.is_held(keys, false) {
                 return (Ok(Flow::Held), false);
             }
@@ -203,7 +207,7 @@ impl Executor {
             let result = run(&mut call);
             let is_cut = call.reply.is_cut();
             // H2
-            if self.shared.holds.granted() == granted {
+            if self.holds.granted() == granted {
                 return (result.map(|()| Flow::Done), is_cut);
             }
             out.truncate(start);
@@ -281,7 +285,13 @@ impl Executor {
     /// Whether another command holds one of these keys (F8); it then waits for the end of a hold.
     #[inline]
     pub(crate) fn is_held(&self, keys: &[HashedKey<'_>], is_write: bool) -> bool {
-        self.shared.holds.is_any() && !self.has_hold && self.shared.holds.forbid(keys, is_write, self.index)
+        self.holds.is_any() && !self.has_hold && self.holds.forbid(keys, is_write, self.index)
+    }
+
+    /// Grants a hold of these keys, unless an earlier one conflicts (H2).
+    pub(crate) fn grant(&self, hold: &Hold, keys: &[HashedKey<'_>]) -> bool {
+        let _slots = SlotGuards::lock(&self.store, &slots_of(keys));
+        hold.grant(self.index)
     }
 
     /// M11: marks changes to what is being copied. After the write, and under the same range table.
@@ -296,7 +306,7 @@ impl Executor {
 }
 
 /// The slots of these keys, in order, each once: what a change of several keys locks.
-pub(crate) fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
+fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
     let mut slots: SmallVec<[Slot; INLINE_KEYS]> = keys.iter().map(|key| key.slot()).collect();
     slots.sort_unstable();
     slots.dedup();

@@ -1,5 +1,5 @@
 use crate::flush::Flush;
-use crate::forward::Progress;
+use crate::forward::{Hold, Progress};
 use crate::progress_reports::ProgressReports;
 use crate::queue::Ticket;
 use crate::routing::Asked;
@@ -25,6 +25,8 @@ pub(crate) struct RouteState {
     pub(crate) flush: Option<Flush>,
     /// The time of its steps so far.
     pub(crate) spent_ns: u64,
+    /// The place in the order of holds of a command that one is in the way of (H1).
+    pub(crate) place: Option<Hold>,
     /// The progress of a command that other nodes run in whole or part.
     pub(crate) forward: Option<Box<Progress>>,
 }

@@ -4,7 +4,7 @@ use crate::clients::Clients;
 use crate::cluster_view::Unreachable;
 use crate::config::Config;
 use crate::current_table::CurrentTable;
-use crate::forward::Holds;
+use crate::forward::{Holds, Suspects};
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::peers::Peers;
 use crate::stats::WorkerStats;
@@ -44,6 +44,8 @@ pub struct NodeShared {
     pub(crate) slow_log: SlowLog,
     /// Keys of commands that this node carries out together with others.
     pub(crate) holds: Arc<Holds>,
+    /// The nodes that they do not wait for.
+    pub(crate) suspects: Suspects,
     pub(crate) spikes: Spikes,
     /// The unreachable members.
     pub unreachable: Unreachable,
@@ -67,6 +69,7 @@ impl NodeShared {
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),
             holds: Arc::default(),
+            suspects: Suspects::default(),
             spikes: Spikes::default(),
             unreachable: Unreachable::default(),
             peers: Arc::default(),

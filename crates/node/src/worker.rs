@@ -95,7 +95,7 @@ impl Worker {
     pub fn turn(&mut self) -> bool {
         let changed = self.pass_boundary();
         self.dispatcher.parking.turn();
-        let ended = self.dispatcher.executor.shared.holds.ended();
+        let ended = self.dispatcher.executor.holds.ended();
         self.dispatcher.lines.holds_ended(ended, &mut self.dispatcher.parking);
         self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
         changed
@@ -152,7 +152,7 @@ impl Worker {
     /// Pending work by name, with its count: empty when no command waits.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let mut in_hand = self.dispatcher.parking.in_hand();
-        let holds = self.dispatcher.executor.shared.holds.len();
+        let holds = self.dispatcher.executor.holds.len();
         if holds > 0 {
             in_hand.push(("holds of the node", holds));
         }
@@ -213,7 +213,7 @@ impl Worker {
     /// The next worker of this node to wake: a command of its waits for a hold, and one has ended.
     #[inline]
     pub fn poll_wake_worker(&mut self) -> Option<WorkerIndex> {
-        self.dispatcher.executor.shared.holds.poll_wake()
+        self.dispatcher.executor.holds.poll_wake()
     }
 
     /// The driver's next action for requests to other nodes.
@@ -224,19 +224,30 @@ impl Worker {
 
     /// A requested connection is open; its handshake is complete. Returns whether it is still needed.
     pub fn forward_connected(&mut self, now: MonotonicUs, link: ForwardLink) -> bool {
+        self.clear_suspicion(link);
         self.dispatcher.lines.connected(now, link)
     }
 
     /// A connection failed or ended.
-    pub fn forward_lost(&mut self, now: MonotonicUs, link: ForwardLink) {
-        self.dispatcher.lines.lost(now, link, &mut self.dispatcher.parking);
-        self.conclude_joints(None);
+    pub fn forward_lost(&mut self, now: Now, link: ForwardLink) {
+        self.dispatcher.lines.lost(now.mono, link, &mut self.dispatcher.parking);
+        self.conclude_joints(Some(now));
     }
 
     /// Bytes arrived over a connection: other nodes' replies.
     pub fn forward_received(&mut self, now: Now, link: ForwardLink, bytes: &[u8]) {
+        self.clear_suspicion(link);
         self.dispatcher.lines.received(now.mono, link, bytes, &mut self.dispatcher.parking);
         self.conclude_joints(Some(now));
+    }
+
+    fn clear_suspicion(&self, link: ForwardLink) {
+        let suspects = &self.dispatcher.executor.shared.suspects;
+        if suspects.is_any()
+            && let Some(node) = self.dispatcher.lines.node_of(link)
+        {
+            suspects.clear(node);
+        }
     }
 
     /// Moves some output of a connection to `out`; returns whether there was any.
@@ -245,9 +256,9 @@ impl Worker {
     }
 
     /// Time has passed: ends requests that waited too long.
-    pub fn forward_time(&mut self, now: MonotonicUs) {
-        self.dispatcher.lines.pass_time(now, &mut self.dispatcher.parking);
-        self.conclude_joints(None);
+    pub fn forward_time(&mut self, now: Now) {
+        self.dispatcher.lines.pass_time(now.mono, &mut self.dispatcher.parking);
+        self.conclude_joints(Some(now));
     }
 
     /// When [`forward_time`](Self::forward_time) is due without an event.

@@ -49,6 +49,14 @@ pub enum DataDirError {
         .0.display()
     )]
     IdentityMissing(PathBuf),
+    /// The map of a cluster lies there, and the identity of its member does not.
+    #[error(
+        "{} is missing: it is the identity of a member of the cluster whose map, {LAST_MAP_FILE}, lies beside it. Put \
+         it back, or start the node with --join HOST:PORT to be a new member. To start a new cluster, start the node \
+         with an empty data directory",
+        .0.display()
+    )]
+    MemberIdentityMissing(PathBuf),
     /// It was changed while the node runs.
     #[error("{} {what}", path.display())]
     Disturbed {
@@ -142,6 +150,15 @@ impl DataDir {
             return Err(DataDirError::IdentityMissing(identity));
         }
         Ok(dir)
+    }
+
+    /// Refuses to found a cluster in what is left of a member's directory: clients of its cluster would come here.
+    pub(crate) fn check_for_a_founder(&self) -> Result<(), DataDirError> {
+        let identity = self.path.join(IDENTITY_FILE);
+        match self.last_map_path().exists() && !identity.exists() {
+            true => Err(DataDirError::MemberIdentityMissing(identity)),
+            false => Ok(()),
+        }
     }
 
     /// The node has started: its new folders stay. A start that is refused before removes
@@ -357,6 +374,20 @@ mod tests {
         fs::write(folder.path().join(METADATA_FILE), "a record").unwrap();
         fs::write(folder.path().join(IDENTITY_FILE), "its node's").unwrap();
         DataDir::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn what_is_left_of_a_members_directory_founds_no_cluster() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(folder.path()).unwrap();
+        dir.check_for_a_founder().unwrap();
+        fs::write(dir.last_map_path(), "{}").unwrap();
+        let refused = dir.check_for_a_founder();
+        assert!(
+            matches!(&refused, Err(DataDirError::MemberIdentityMissing(path)) if path.ends_with(IDENTITY_FILE))
+        );
+        dir.begin_life().unwrap();
+        dir.check_for_a_founder().unwrap();
     }
 
     #[test]

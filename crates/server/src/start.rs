@@ -209,6 +209,9 @@ impl Ground {
         let data_dir = Arc::new(DataDir::open(&config.data_dir())?);
         let given_secret = cluster_secret::given(config)?;
         exposure::check(config, given_secret.is_some() || cluster_secret::kept(&data_dir)?.is_some())?;
+        if config.node.join.is_empty() {
+            data_dir.check_for_a_founder()?;
+        }
         let identity = data_dir.begin_life()?;
         let last_map = LastMap::load(&data_dir, &identity);
         check_record(config, &data_dir, &identity)?;

@@ -177,13 +177,11 @@ fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
     match migration.state.as_str() {
         "done" if json => Ok(()),
         "done" => {
-            let seconds = (migration.elapsed_us.max(1)) as f64 / 1e6;
             println!(
-                "Migration {id} is done: {range_text}, {}, {} in {} ({}/s).",
+                "Migration {id} is done: {range_text}, {}, {}{}.",
                 counted(migration.records_moved, "key"),
                 bytes(migration.bytes_moved as f64),
-                clock(migration.elapsed_us),
-                bytes(migration.bytes_moved as f64 / seconds),
+                time_taken(migration),
             );
             Ok(())
         }
@@ -194,6 +192,14 @@ fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
             let status = if migration.epoch.0 == 0 { Status::Refused } else { Status::FailedInTheMiddle };
             Err(Failure::new(status, format!("migration {id} of {range_text} failed: {why}")))
         }
+    }
+}
+
+/// How long it took, and its mean rate, if that is known.
+fn time_taken(migration: &MigrationStatus) -> String {
+    match migration.elapsed_us {
+        0 => "; its coordinator restarted meanwhile, so how long it took is not known".to_owned(),
+        us => format!(" in {} ({}/s)", clock(us), bytes(migration.bytes_moved as f64 * 1e6 / us as f64)),
     }
 }
 

@@ -47,6 +47,8 @@ pub(super) struct Attempt {
     pub(super) is_withheld: bool,
     /// Since when records move, to this coordinator's knowledge: since it runs, or is copied before.
     pub(super) moves_since: Option<MonotonicUs>,
+    /// Whether it ran before this coordinator did: how long, and what had moved by then, is not known.
+    is_joined_late: bool,
     rate: Rate,
 }
 
@@ -73,6 +75,7 @@ impl Attempt {
             broken: None,
             is_withheld: false,
             moves_since: record.ran().then_some(now),
+            is_joined_late: record.ran(),
             rate: Rate { window_since: now, bytes_at_start: bytes_moved, bytes_per_second: 0 },
         }
     }
@@ -175,6 +178,9 @@ impl Attempt {
             }
         }
         let rate = &mut self.rate;
+        if self.is_joined_late && rate.bytes_at_start == 0 {
+            (rate.window_since, rate.bytes_at_start) = (now, self.progress.bytes_moved);
+        }
         let elapsed_us = now.since(rate.window_since);
         if elapsed_us >= RATE_WINDOW_US || rate.bytes_per_second == 0 && elapsed_us >= FIRST_RATE_AFTER_US {
             let bytes = self.progress.bytes_moved.saturating_sub(rate.bytes_at_start);
@@ -196,7 +202,7 @@ impl Attempt {
         MigrationCounters {
             records_moved: self.progress.records_moved,
             bytes_moved: self.progress.bytes_moved,
-            elapsed_us: self.moves_since.map_or(0, |since| now.since(since)),
+            elapsed_us: self.moves_since.filter(|_| !self.is_joined_late).map_or(0, |since| now.since(since)),
             ..record.counters
         }
     }

@@ -314,10 +314,10 @@ impl Open {
     fn give_up_overdue(&mut self, now: MonotonicUs, ended: &mut Endings) {
         let is_overdue = |sent: &Sent| now >= sent.until;
         for sent in self.sent.iter_mut().filter(|sent| is_overdue(sent)) {
-            ended.extend(sent.part.take().map(|part| (part, Ending::Broken)));
+            ended.extend(sent.part.take().map(|part| (part, Ending::Silent)));
         }
         let aside = self.aside.extract_if(.., |_, sent| is_overdue(sent));
-        ended.extend(aside.filter_map(|(_, sent)| sent.part).map(|part| (part, Ending::Broken)));
+        ended.extend(aside.filter_map(|(_, sent)| sent.part).map(|part| (part, Ending::Silent)));
     }
 
     /// Whether the other node has left a request unanswered for long, in silence. It answers at once, even if

@@ -170,6 +170,11 @@ impl Channels {
         self.for_hold.retain(|waiting| *waiting != ticket);
     }
 
+    /// The node that a connection leads to.
+    pub(crate) fn node_of(&self, link: ForwardLink) -> Option<NodeId> {
+        self.links.get(&link).map(|key| key.0)
+    }
+
     /// Whether something of the command may have reached another node.
     pub(super) fn has_begun(&self, ticket: Ticket) -> bool {
         let unsent: usize = self.lines.values().map(|line| line.unsent_of(ticket)).sum();

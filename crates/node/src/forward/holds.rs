@@ -90,6 +90,7 @@ impl Holds {
     }
 
     /// Whether a granted hold forbids this access. The worker is then woken when a hold has ended.
+    #[cold]
     pub(crate) fn forbid(&self, keys: &[HashedKey<'_>], is_write: bool, worker: WorkerIndex) -> bool {
         let filter = self.filter.load(Ordering::Acquire);
         if keys.iter().all(|key| filter & bit(key.position()) == 0) {

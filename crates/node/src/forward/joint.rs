@@ -8,6 +8,7 @@ use crate::session::Session;
 use crate::table::Found;
 use sidle_commands::ReplyError;
 use sidle_resp::{ReplyWriter, RespVersion};
+use sidle_types::NodeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(crate) struct Joint {
     pub(super) words: Vec<Box<[u8]>>,
     /// Those of its keys that an import has answered for.
     pub(super) settled: Asked,
+    /// The other nodes, by their part's number.
+    pub(super) nodes: Vec<NodeId>,
     /// Whether its client is still there.
     pub(super) has_client: bool,
     pub(super) ended: Option<Ended>,

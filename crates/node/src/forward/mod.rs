@@ -50,14 +50,16 @@ mod progress;
 mod round;
 mod run;
 mod skip;
+mod suspects;
 
 pub(crate) use aside::{Aside, Asides};
 pub(crate) use channels::Channels;
 pub use channels::ForwardEvent;
-pub(crate) use holds::Holds;
+pub(crate) use holds::{Hold, Holds};
 pub(crate) use joint::Joints;
 pub(crate) use progress::{NOT_HERE_ERROR, Progress};
 pub(crate) use skip::{Skip, Skipped};
+pub(crate) use suspects::Suspects;
 
 /// A worker's connection to another node for forwarded requests, by number; never reused by the same worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,4 +106,6 @@ pub(crate) enum Ending {
     MapChanged,
     /// It was sent, and the connection ended before the answer came.
     Broken,
+    /// It was sent, and no answer came in time.
+    Silent,
 }

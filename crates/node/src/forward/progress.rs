@@ -153,8 +153,8 @@ impl Progress {
                 Ending::MapChanged => {}
                 Ending::Unreachable => failure = failure.or(Some(Failure::Unreachable)),
                 // F2: a read is repeated.
-                Ending::Broken if !self.is_write => {}
-                Ending::Broken => failure = Some(Failure::Broken),
+                Ending::Broken | Ending::Silent if !self.is_write => {}
+                Ending::Broken | Ending::Silent => failure = Some(Failure::Broken),
             }
         }
         match failure {

@@ -2,20 +2,21 @@
 
 use super::channels::Forwarded;
 use super::joint::{Ended, Joint};
-use super::progress::{Progress, Settled};
+use super::progress::{Failure, Progress, Settled};
 use super::run::Places;
 use super::{Ending, HOLD_US, PATIENCE_US};
 use crate::call::Flow;
 use crate::dispatch::{Attempt, Dispatcher};
-use crate::execute::slots_of;
+use crate::execute::LARGE_REQUEST_BYTES;
 use crate::now::Now;
 use crate::queue::Ticket;
 use crate::request::{Clearance, Request, keys_of};
 use crate::routing::{Asked, Verdict, judge};
 use crate::session::Session;
+use crate::table::CommandFlags;
 use sidle_commands::{ReplyError, Split};
 use sidle_resp::{ReplyWriter, RequestWriter};
-use sidle_store::{Entry, SlotGuards};
+use sidle_store::Entry;
 use sidle_types::{HashedKey, WallMs, fault};
 use std::sync::Arc;
 
@@ -55,12 +56,21 @@ impl Dispatcher {
             session.route.forward = Some(progress);
             return Attempt::AwaitHold;
         }
+        let nodes = places.elsewhere.iter().map(|(node, _)| node.id);
+        let patience = nodes.map(|node| self.executor.shared.suspects.patience_us(node, now.mono));
+        let Some(patience_us) = patience.min().unwrap_or(Some(HOLD_US)) else {
+            return Attempt::Ran(Err(progress.failed(Failure::Unreachable)));
+        };
+        // Before any other part is made: without memory for this one the command would be done in part.
+        if !self.has_room_for(now, request, &places.here) {
+            return Attempt::Ran(Err(progress.refused(ReplyError::OutOfMemory)));
+        }
         // None of its keys changes any more.
         if request.found.spec.split == Split::AllOrNone && own.iter().any(|&key| self.is_present(now, key)) {
             ReplyWriter::new(out, session.version).integer(0);
             return Attempt::Ran(Ok(Flow::Done));
         }
-        let ticket = self.send_parts(now, session, request, progress, places);
+        let ticket = self.send_parts(now, session, request, progress, places, patience_us);
         self.conclude_joints(Some(now));
         Attempt::Parked(ticket)
     }
@@ -73,9 +83,11 @@ impl Dispatcher {
         request: Request<'_>,
         mut progress: Box<Progress>,
         places: Places,
+        patience_us: u64,
     ) -> Ticket {
         let Places { here, elsewhere } = places;
         progress.sent_under = self.executor.seen;
+        let nodes = elsewhere.iter().map(|(node, _)| node.id).collect();
         let mut requests = Vec::new();
         for (part, (node, keys)) in elsewhere.into_iter().enumerate() {
             progress.send(part, &keys);
@@ -92,13 +104,14 @@ impl Dispatcher {
             words: request.part(&here).iter().map(|&word| word.into()).collect(),
             settled: among(&here, &session.route.settled),
             here,
+            nodes,
             has_client: true,
             ended: None,
             progress,
         };
         let reply_bytes = joint.progress.reply_bytes();
         let command = Forwarded {
-            until: joint.progress.since.plus_us(PATIENCE_US).min(now.mono.plus_us(HOLD_US)),
+            until: joint.progress.since.plus_us(PATIENCE_US).min(now.mono.plus_us(patience_us)),
             version: session.version,
             collected: Arc::clone(&session.client.collected),
             reply_bytes,
@@ -113,14 +126,21 @@ impl Dispatcher {
 
     /// Holds the command's keys; otherwise it waits for the end of another hold.
     fn hold(&mut self, keys: &[HashedKey<'_>], own: &[HashedKey<'_>], progress: &mut Progress) -> bool {
-        let (holds, index) = (&self.executor.shared.holds, self.executor.index);
+        let (holds, index) = (&self.executor.holds, self.executor.index);
         if progress.hold.is_none() {
             progress.hold = holds.request(keys, progress.is_write, index);
         }
-        let Some(hold) = &progress.hold else { return false };
-        // H2
-        let _slots = SlotGuards::lock(&self.executor.store, &slots_of(own));
-        hold.grant(index)
+        progress.hold.as_ref().is_some_and(|hold| self.executor.grant(hold, own))
+    }
+
+    /// Whether there is memory for this node's part, if it takes any.
+    fn has_room_for(&mut self, now: Now, request: Request<'_>, here: &[usize]) -> bool {
+        if !request.found.spec.flags.contains(CommandFlags::DENYOOM) || here.is_empty() {
+            return true;
+        }
+        let bytes = request.part(here).iter().map(|word| word.len()).sum();
+        let is_ample = bytes < LARGE_REQUEST_BYTES && !self.executor.store.is_short();
+        is_ample || self.executor.store.has_room(bytes) || self.executor.expire_for(now.wall, bytes)
     }
 
     fn is_present(&self, now: Now, key: HashedKey<'_>) -> bool {
@@ -130,8 +150,8 @@ impl Dispatcher {
         }
     }
 
-    /// Concludes joint commands whose parts at other nodes have all ended. `now`: only answers lead to this
-    /// node's part.
+    /// Concludes joint commands whose parts at other nodes have all ended. `now`: a new range table alone leads
+    /// to no part of this node's.
     pub(crate) fn conclude_joints(&mut self, now: Option<Now>) {
         while let Some(ticket) = self.lines.poll_joint_over() {
             // One whose answers were too long is over twice.
@@ -155,6 +175,11 @@ impl Dispatcher {
     }
 
     fn end_of_round(&mut self, now: Option<Now>, joint: &mut Joint, endings: Vec<(u32, Ending)>) -> Ended {
+        for (part, ending) in &endings {
+            if let (Ending::Silent | Ending::Unreachable, Some(now)) = (ending, now) {
+                self.executor.shared.suspects.add(joint.nodes[*part as usize], now.mono);
+            }
+        }
         let split = joint.found.spec.split;
         match joint.progress.settle(endings, split) {
             Settled::Reply(_) => unreachable!("a joint command has no whole at another node"),

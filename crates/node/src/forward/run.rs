@@ -105,7 +105,8 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Attempt {
         let (keys, is_write) = (request.keys, request.found.spec.access.is_write());
-        let progress = Box::new(Progress::new(now.mono, keys[0].slot(), is_write, keys.len()));
+        let mut progress = Box::new(Progress::new(now.mono, keys[0].slot(), is_write, keys.len()));
+        progress.hold = session.route.place.take();
         self.go_on(now, session, request, progress, out)
     }
 

@@ -186,7 +186,7 @@ impl TestCluster {
                         self.mover(node, migration).connect_failed(now.mono, migration, lane);
                     }
                     Purpose::Forward { worker, link, .. } => {
-                        self.nodes[node].workers[worker].forward_lost(now.mono, link);
+                        self.nodes[node].workers[worker].forward_lost(now, link);
                     }
                 }
             }
@@ -198,7 +198,7 @@ impl TestCluster {
                         self.mover(node, migration).closed(now.mono, Link(connection));
                     }
                     Purpose::Forward { worker, link, .. } if to == Side::Opener => {
-                        self.nodes[node].workers[worker].forward_lost(now.mono, link);
+                        self.nodes[node].workers[worker].forward_lost(now, link);
                     }
                     Purpose::Forward { .. } => {
                         if let Some((worker, client)) = self.nodes[node].forwarded.remove(&connection) {

@@ -132,7 +132,7 @@ impl TestNode {
                 continue;
             }
             if worker.forward_timeout().is_some_and(|due| due <= now.mono) {
-                worker.forward_time(now.mono);
+                worker.forward_time(now);
                 progress = true;
             }
             while let Some(event) = worker.poll_forward() {

@@ -236,6 +236,65 @@ fn nothing_changes_under_an_mget_over_both_halves() {
     assert_eq!(split.in_hand(), []);
 }
 
+/// H1: a command of its own node's keys is not passed over for ever.
+#[test]
+fn who_waits_for_a_hold_goes_before_those_that_come_later() {
+    let mut split = half_way("MGET $a $x");
+    let writer = meanwhile(&mut split, &["SET $a new"])[0];
+    let reader = meanwhile(&mut split, &["MGET $a $x"])[0];
+    assert_eq!(split.reply(), Value::Array(vec![split.old("$a"), split.old("$x")]));
+    split.scene.cluster.settle();
+    assert_eq!(split.scene.cluster.client(writer).receive(), Some(ok()), "H1: a later reader overtook it");
+    assert_eq!(split.scene.cluster.reply(reader), Value::Array(vec![bulk("new"), split.old("$x")]));
+    assert_eq!(split.in_hand(), []);
+}
+
+#[test]
+fn commands_do_not_wait_in_turn_for_a_node_that_is_silent() {
+    let mut split = Split::new();
+    split.ask(0, "GET $x");
+    split.scene.cluster.network.hold_forwarded = true;
+    let began_us = split.scene.cluster.now().mono.0;
+    let requests = ["MSET $a 1 $x 1", "MSET $a 2 $x 2", "MGET $a $x", "SET $a 3", "MSET $a 4 $x 4", "GET $a"];
+    let clients = meanwhile(&mut split, &requests);
+    let replies: Vec<Value> = clients.iter().map(|&client| split.scene.cluster.reply(client)).collect();
+    let took_us = split.scene.cluster.now().mono.0 - began_us;
+    assert!(took_us < REACH_US + 1_000_000, "they waited for {took_us} us");
+    assert!(
+        is_unknown(&replies[0]) && replies[1..3].iter().all(is_down) && is_down(&replies[4]),
+        "{replies:?}"
+    );
+    assert_eq!((&replies[3], &replies[5]), (&ok(), &bulk("3")));
+    let client = meanwhile(&mut split, &["MSET $a 5 $x 5"])[0];
+    let reply = split.scene.cluster.client(client).receive();
+    assert!(reply.as_ref().is_some_and(is_down), "at once: {reply:?}");
+    split.scene.cluster.network.release();
+    split.scene.cluster.run_for(1_000_000);
+    assert_eq!(split.ask(0, "MSET $a 6 $x 6"), ok(), "it has answered");
+    assert_eq!(split.ask(0, "MGET $a $x"), Value::Array(vec![bulk("6"), bulk("6")]));
+    assert_eq!(split.in_hand(), []);
+}
+
+#[test]
+fn nothing_is_begun_elsewhere_without_memory_for_the_own_part() {
+    let memory_bytes = vec![8 << 20, 64 << 20, 64 << 20];
+    let mut split = Split::of(Scene::of(ClusterSetup { memory_bytes, ..ClusterSetup::default() }));
+    let filler = "f".repeat(100_000);
+    let is_full = |reply: &Value| matches!(reply, Value::Error(text) if text.starts_with("OOM "));
+    assert!((0..200).any(|n| is_full(&split.ask(0, &format!("SET filler{n} {filler}")))), "it is never full");
+    let large = "v".repeat(500_000);
+    assert_eq!(split.ask(0, "DEL $a $x"), int(2));
+    for name in ["MSETNX", "MSET"] {
+        let reply = split.ask(0, &format!("{name} $a {large} $x 1"));
+        assert!(is_full(&reply), "{name}: {reply:?}");
+        assert_eq!(
+            split.ask(0, "MGET $a $x $y"),
+            Value::Array(vec![Value::Null, Value::Null, split.old("$y")])
+        );
+    }
+    assert_eq!(split.in_hand(), []);
+}
+
 #[test]
 fn a_change_goes_on_when_its_client_leaves_half_way() {
     let mut split = Split::new();

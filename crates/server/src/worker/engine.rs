@@ -140,7 +140,7 @@ impl Engine {
         self.watch.tick(&self.shared.clients, now, self.clock.wall(now), idle_seconds);
         self.keep_clients_small();
         self.announce_endings();
-        self.worker.forward_time(now);
+        self.worker.forward_time(self.now());
         self.after_serving();
         self.expiry.tick();
     }
@@ -249,7 +249,7 @@ impl Engine {
     /// A connection to another node has ended, or could not be opened.
     pub(super) fn link_lost(&mut self, link: ForwardLink) {
         self.links.remove(&link);
-        self.worker.forward_lost(self.clock.mono(), link);
+        self.worker.forward_lost(self.now(), link);
         self.after_serving();
     }
 

@@ -78,7 +78,7 @@ impl ForwardLinks {
             Signal::Refused | Signal::Closed => {
                 self.streams.remove(&id);
                 world.close(id, Side::Opener);
-                worker.forward_lost(now.mono, link);
+                worker.forward_lost(now, link);
             }
         }
         true

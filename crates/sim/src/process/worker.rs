@@ -162,7 +162,7 @@ impl WorkerThread {
             self.worker.expire(now, EXPIRE_SAMPLE);
             world.meet("ticks", 1);
         }
-        self.worker.forward_time(now.mono);
+        self.worker.forward_time(now);
         world.turn_at(self.me(site.host), self.next_tick_us);
         if self.step(site, calls, now, world) {
             world.wake(site.host, self.thread());
