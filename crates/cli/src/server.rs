@@ -218,8 +218,8 @@ const LOG_LINES: usize = 8_192;
 
 /// Starts the log; what still waits is written when the result is dropped.
 ///
-/// A thread of its own writes it. No thread that serves may wait for a slow disk, a terminal that is held or a
-/// pipe that nobody reads.
+/// A thread of its own writes it. No thread that serves may wait for a slow disk, a terminal that is held or
+/// a pipe that nobody reads.
 fn start_log(config: &Config) -> WorkerGuard {
     let filter =
         EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(config.log.level.name()));

@@ -291,8 +291,8 @@ impl Dispatcher {
         self.attempt_freely(now, session, request, out)
     }
 
-    /// The same while there are holds. What finds one in its way takes its place in their order, and holds its
-    /// own keys while it runs: so none of either kind is passed over for ever (H1).
+    /// The same while there are holds. What finds one in its way takes its place in their order, and holds
+    /// its own keys while it runs: so none of either kind is passed over for ever (H1).
     #[cold]
     fn attempt_beside_holds(
         &mut self,

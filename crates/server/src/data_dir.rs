@@ -152,7 +152,8 @@ impl DataDir {
         Ok(dir)
     }
 
-    /// Refuses to found a cluster in what is left of a member's directory: clients of its cluster would come here.
+    /// Refuses to found a cluster in what is left of a member's directory: clients of its cluster would come
+    /// here.
     pub(crate) fn check_for_a_founder(&self) -> Result<(), DataDirError> {
         let identity = self.path.join(IDENTITY_FILE);
         match self.last_map_path().exists() && !identity.exists() {

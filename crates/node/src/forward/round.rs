@@ -150,8 +150,8 @@ impl Dispatcher {
         }
     }
 
-    /// Concludes joint commands whose parts at other nodes have all ended. `now`: a new range table alone leads
-    /// to no part of this node's.
+    /// Concludes joint commands whose parts at other nodes have all ended. `now`: a new range table alone
+    /// leads to no part of this node's.
     pub(crate) fn conclude_joints(&mut self, now: Option<Now>) {
         while let Some(ticket) = self.lines.poll_joint_over() {
             // One whose answers were too long is over twice.
