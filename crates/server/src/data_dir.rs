@@ -384,9 +384,7 @@ mod tests {
         dir.check_for_a_founder().unwrap();
         fs::write(dir.last_map_path(), "{}").unwrap();
         let refused = dir.check_for_a_founder();
-        assert!(
-            matches!(&refused, Err(DataDirError::MemberIdentityMissing(path)) if path.ends_with(IDENTITY_FILE))
-        );
+        assert!(matches!(refused, Err(DataDirError::MemberIdentityMissing(_))), "{refused:?}");
         dir.begin_life().unwrap();
         dir.check_for_a_founder().unwrap();
     }
