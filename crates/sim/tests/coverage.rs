@@ -5,9 +5,9 @@ use sidle_sim::{Story, run, run_and_record};
 use sidle_types::Fault;
 use std::collections::BTreeMap;
 
-const SEEDS: u64 = 120;
+const SEEDS: u64 = 240;
 
-/// The situations that simulations exist for, and in how many of the seeds they occur at least.
+/// The situations that simulations exist for, and in how many of 120 seeds they occur at least.
 const MET: &[(&str, u64)] = &[
     ("answered", 120),
     ("timed", 100),
@@ -28,7 +28,6 @@ const MET: &[(&str, u64)] = &[
     ("source-driven", 40),
     ("stop-and-copy", 50),
     ("policies changed", 36),
-    ("failed", 4),
     ("parked", 80),
     ("priority pulls", 70),
     ("pieces", 20),
@@ -42,12 +41,8 @@ const MET: &[(&str, u64)] = &[
     ("moved", 50),
     ("asked", 12),
     ("forwarded", 20),
-    // Only while a part of a split slot moves to the node that is forwarded to.
-    ("stepped aside", 1),
     ("empty", 8),
     ("timeouts", 50),
-    ("out of memory", 4),
-    ("stalls", 4),
     ("sent away", 16),
     ("scanned keys", 30),
     ("flushes", 6),
@@ -55,8 +50,18 @@ const MET: &[(&str, u64)] = &[
     ("registers of others at a flush", 12),
     ("packets over slow links", 20),
     ("held back", 10),
+];
+
+/// Rare ones, and in how many of all seeds they occur at least. Each change of the stories moves their number
+/// by its root, so that half as many seeds would tell nothing.
+const RARE: &[(&str, u64)] = &[
+    ("failed", 8),
+    ("out of memory", 5),
+    ("stalls", 3),
+    // Only while a part of a split slot moves to the node that is forwarded to.
+    ("stepped aside", 2),
     // Of clusters of several builds, one in eight.
-    ("versions raised", 5),
+    ("versions raised", 8),
 ];
 
 #[test]
@@ -69,8 +74,10 @@ fn seeds_meet_what_they_are_there_for() {
             *met.entry(what).or_default() += u64::from(times > 0);
         }
     }
-    let rare: Vec<_> =
-        MET.iter().filter(|(what, least)| met.get(what).copied().unwrap_or(0) < *least).collect();
+    let usual = MET.iter().map(|&(what, least)| (what, least * SEEDS / 120));
+    let rare: Vec<_> = (usual.chain(RARE.iter().copied()))
+        .filter(|(what, least)| met.get(what).copied().unwrap_or(0) < *least)
+        .collect();
     assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
 }
 
