@@ -197,6 +197,7 @@ impl Dispatcher {
         }
         match session.route.forward.take() {
             Some(progress) => self.resume_forwarding(now, session, request, progress, ticket, out),
+            None if session.route.place.is_some() => self.attempt_beside_holds(now, session, request, out),
             None => {
                 if fault!(ParkedCommandRunsTwice) {
                     self.attempt(now, session, request, &mut Vec::new());
@@ -277,7 +278,7 @@ impl Dispatcher {
     }
 
     /// Decides about the command, and runs it if it may run.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn attempt(
         &mut self,
         now: Now,
@@ -285,7 +286,7 @@ impl Dispatcher {
         request: Request<'_>,
         out: &mut Vec<u8>,
     ) -> Attempt {
-        if self.executor.holds.is_any() | session.route.place.is_some() {
+        if self.executor.holds.is_any() {
             return self.attempt_beside_holds(now, session, request, out);
         }
         self.attempt_freely(now, session, request, out)
@@ -321,7 +322,8 @@ impl Dispatcher {
         attempt
     }
 
-    #[inline]
+    // Called, it would cost every command the copy of its outcome.
+    #[inline(always)]
     fn attempt_freely(
         &mut self,
         now: Now,
