@@ -189,6 +189,7 @@ fn migration_moves_half_of_the_keys_and_every_key_is_found() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{output:?}");
     assert!(text.contains("Migration 1 is done: slots 0-8191"), "{text}");
+    assert!(text.contains(" in ") && text.ends_with("/s).\n"), "how long it took is known: {text}");
     let at_source = check(&mut cluster.client(0), KEYS);
     let at_target = check(&mut cluster.client(1), KEYS);
     assert_eq!(at_source + at_target, KEYS);

@@ -47,9 +47,10 @@ pub(super) struct Attempt {
     pub(super) is_withheld: bool,
     /// Since when records move, to this coordinator's knowledge: since it runs, or is copied before.
     pub(super) moves_since: Option<MonotonicUs>,
-    /// Whether it ran before this coordinator did: how long, and what had moved by then, is not known.
+    /// Whether it may have moved before this coordinator ran: how long, and how much, is not known.
     is_joined_late: bool,
-    rate: Rate,
+    /// Since the first report, if it was taken over.
+    rate: Option<Rate>,
 }
 
 /// The recent rate of a migration.
@@ -58,6 +59,13 @@ struct Rate {
     window_since: MonotonicUs,
     bytes_at_start: u64,
     bytes_per_second: u64,
+}
+
+impl Rate {
+    /// Nothing is known yet of what comes behind these bytes.
+    const fn from(now: MonotonicUs, bytes_at_start: u64) -> Rate {
+        Rate { window_since: now, bytes_at_start, bytes_per_second: 0 }
+    }
 }
 
 impl Attempt {
@@ -75,8 +83,18 @@ impl Attempt {
             broken: None,
             is_withheld: false,
             moves_since: record.ran().then_some(now),
-            is_joined_late: record.ran(),
-            rate: Rate { window_since: now, bytes_at_start: bytes_moved, bytes_per_second: 0 },
+            is_joined_late: false,
+            rate: Some(Rate::from(now, bytes_moved)),
+        }
+    }
+
+    /// The same for a migration that an earlier process of the coordinator left. Once it has been counted,
+    /// some of it may have moved.
+    pub(super) fn taken_over(now: MonotonicUs, record: &MigrationRecord) -> Attempt {
+        let attempt = Attempt::new(now, record);
+        match record.partitions.is_empty() {
+            true => attempt,
+            false => Attempt { is_joined_late: true, rate: None, ..attempt },
         }
     }
 
@@ -138,6 +156,7 @@ impl Attempt {
 
     /// Enters the migration's next step with the progress known so far, if it was copied before.
     pub(super) fn go_on(&mut self, before: Attempt) {
+        self.is_joined_late = before.is_joined_late;
         if before.moves_since.is_some() {
             (self.moves_since, self.progress, self.rate) = (before.moves_since, before.progress, before.rate);
         }
@@ -177,10 +196,7 @@ impl Attempt {
                 };
             }
         }
-        let rate = &mut self.rate;
-        if self.is_joined_late && rate.bytes_at_start == 0 {
-            (rate.window_since, rate.bytes_at_start) = (now, self.progress.bytes_moved);
-        }
+        let rate = self.rate.get_or_insert(Rate::from(now, self.progress.bytes_moved));
         let elapsed_us = now.since(rate.window_since);
         if elapsed_us >= RATE_WINDOW_US || rate.bytes_per_second == 0 && elapsed_us >= FIRST_RATE_AFTER_US {
             let bytes = self.progress.bytes_moved.saturating_sub(rate.bytes_at_start);
@@ -193,8 +209,8 @@ impl Attempt {
     }
 
     /// The recent rate in bytes per second.
-    pub(super) const fn bytes_per_second(&self) -> u64 {
-        self.rate.bytes_per_second
+    pub(super) fn bytes_per_second(&self) -> u64 {
+        self.rate.as_ref().map_or(0, |rate| rate.bytes_per_second)
     }
 
     /// The record's counters, brought up to date.

@@ -121,7 +121,8 @@ impl<M: MetaStore> Coordinator<M> {
         upgrade::check_spoken(&data, speaks)?;
         let members = Members::new(now, seat, speaks, &data);
         data.leave_out_unsaid();
-        let attempts = data.unfinished().map(|record| (record.id, Attempt::new(now, record))).collect();
+        let attempts =
+            data.unfinished().map(|record| (record.id, Attempt::taken_over(now, record))).collect();
         Ok(Coordinator {
             meta,
             data,

@@ -1,7 +1,7 @@
 //! A fault at every step of a migration: whatever dies, and whenever, the migration ends in a defined state,
 //! ownership is never doubled, and no read is stale (the world checks the latter two at every step).
 
-use crate::world::{BAD, GOOD, World, assert_defined, chunks, node_id};
+use crate::world::{AHEAD, BAD, GOOD, World, assert_defined, chunks, node_id};
 use sidle_cluster::{CommitFailure, NodeState};
 use sidle_testbed::Quality;
 
@@ -251,4 +251,26 @@ fn a_machine_that_stood_still_suspects_nobody() {
     world.kill_node(3);
     world.run_for(3_000_000);
     assert_eq!(world.status().nodes.iter().filter(|node| node.state == NodeState::Failed).count(), 1);
+}
+
+/// A coordinator that did not see a migration begin makes up neither how long it has run, nor how fast: what
+/// had moved before did not move under its eyes.
+#[test]
+fn a_new_coordinator_does_not_know_how_long_a_migration_has_run() {
+    for protocol in ["fulva", AHEAD] {
+        let mut world = started(protocol, 1, GOOD);
+        world.node(2).copy_steps = 100;
+        let moves = |world: &World| if protocol == AHEAD { world.is_counted(1) } else { world.runs(1) };
+        assert!(world.run_until(10_000_000, moves));
+        world.run_for(2_000);
+        world.kill_coordinator();
+        world.run_for(20_000);
+        world.start_coordinator();
+        world.settle();
+        let status = world.migration(1).unwrap();
+        assert_eq!((status.state.as_str(), status.elapsed_us), ("done", 0), "{protocol}");
+        world.ask(3, World::start_by(protocol, chunks(RANGE.0, RANGE.1), 1));
+        world.settle();
+        assert_ne!(world.migration(2).unwrap().elapsed_us, 0, "{protocol}: it has seen all of this one");
+    }
 }
