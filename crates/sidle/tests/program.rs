@@ -7,7 +7,8 @@ mod support;
 use sidle_resp::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Output, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Output, Stdio};
 use std::time::Duration;
 use support::{Node, NodeOptions, allowed_cpus, last_cpu, sidle};
 
@@ -112,73 +113,69 @@ fn a_refused_start_leaves_no_folder() {
     }
 }
 
+/// A node that stops with its standard input, and so with this process, and whose log the test reads.
+struct Watched {
+    node: Child,
+    log: BufReader<ChildStderr>,
+    address: String,
+}
+
+impl Watched {
+    /// Started in this folder, and ready.
+    fn start(folder: &Path, flags: &[&str]) -> Watched {
+        let mut node = sidle()
+            .args(["server", "--port", "0", "--bus-port", "0", "--max-memory", "64mb", "--stop-with-stdin"])
+            .args(flags)
+            .arg("--dir")
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(node.stderr.take().unwrap());
+        let (mut line, mut address) = (String::new(), String::new());
+        while !line.contains("the node is ready") {
+            line.clear();
+            assert_ne!(log.read_line(&mut line).unwrap(), 0, "the node ends while its input is open");
+            if let Some((_, rest)) = line.split_once("clients at ") {
+                address = rest.split(',').next().unwrap().to_owned();
+            }
+        }
+        Watched { node, log, address }
+    }
+
+    /// Stops it; the rest of its log.
+    fn stop(mut self) -> String {
+        drop(self.node.stdin.take());
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).unwrap();
+        assert!(self.node.wait().unwrap().success(), "{rest}");
+        rest
+    }
+}
+
 #[test]
 fn stops_with_its_standard_input() {
     let folder = tempfile::tempdir().unwrap();
-    let mut node = sidle()
-        .args([
-            "server",
-            "--port",
-            "0",
-            "--bus-port",
-            "0",
-            "--max-memory",
-            "64mb",
-            "--stop-with-stdin",
-            "--dir",
-        ])
-        .arg(folder.path())
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut log = BufReader::new(node.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("the node is ready") {
-        line.clear();
-        assert_ne!(log.read_line(&mut line).unwrap(), 0, "the node ends while its input is open");
-    }
-    drop(node.stdin.take());
-    let mut rest = String::new();
-    log.read_to_string(&mut rest).unwrap();
-    assert!(node.wait().unwrap().success() && rest.contains("stopped"), "{rest}");
+    let rest = Watched::start(folder.path(), &[]).stop();
+    assert!(rest.contains("stopped"), "{rest}");
 }
 
 /// What reads the log may stand still: a pager, a terminal that is held, a disk.
 #[test]
 fn a_node_serves_though_nobody_reads_its_log() {
     let folder = tempfile::tempdir().unwrap();
-    // It stops with this process, whatever happens.
-    let mut node = sidle()
-        .args(["server", "--port", "0", "--bus-port", "0", "--stop-with-stdin", "--max-memory", "64mb"])
-        .args(["--log-level", "debug", "--dir"])
-        .arg(folder.path())
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut log = BufReader::new(node.stderr.take().unwrap());
-    let mut line = String::new();
-    let mut address = String::new();
-    while !line.contains("the node is ready") {
-        line.clear();
-        assert_ne!(log.read_line(&mut line).unwrap(), 0, "it ended");
-        if let Some((_, rest)) = line.split_once("clients at ") {
-            address = rest.split(',').next().unwrap().to_owned();
-        }
-    }
+    let node = Watched::start(folder.path(), &["--log-level", "debug"]);
     // Each leaves a line: together several times what a pipe holds.
     for number in 0..3_000 {
-        let mut stranger = TcpStream::connect(&address).unwrap();
+        let mut stranger = TcpStream::connect(&node.address).unwrap();
         stranger.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stranger.write_all(b"*x\r\n").unwrap();
         let answer = stranger.read_to_end(&mut Vec::new());
         assert!(answer.is_ok(), "the node stands still at the line {number} of its log: {answer:?}");
     }
-    drop(node.stdin.take());
-    let mut rest = String::new();
-    log.read_to_string(&mut rest).unwrap();
-    assert!(node.wait().unwrap().success() && rest.contains("it broke the protocol"), "{rest}");
+    let rest = node.stop();
+    assert!(rest.contains("it broke the protocol"), "{rest}");
 }
 
 #[test]
