@@ -203,6 +203,9 @@ impl Worker {
     /// Reports the oldest table that anything on this thread refers to.
     fn pass_tables(&mut self) {
         let seen = self.dispatcher.executor.seen;
+        if self.passed == seen {
+            return;
+        }
         let oldest = self.dispatcher.joints.oldest_table().map_or(seen, |oldest| oldest.min(seen));
         if oldest != self.passed {
             self.passed = oldest;

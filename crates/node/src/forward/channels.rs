@@ -351,10 +351,11 @@ impl Channels {
                 ended.push((number, ending));
             }
             waiting.left -= 1;
-            if waiting.left == 0 && waiting.ended.is_ok() {
+            self.count(ticket, 0, answer_bytes, lot);
+            // One whose answers are too long is over already.
+            if self.waiting.get(&ticket).is_some_and(|waiting| waiting.left == 0 && waiting.ended.is_ok()) {
                 self.over(ticket, lot);
             }
-            self.count(ticket, 0, answer_bytes, lot);
         }
     }
 

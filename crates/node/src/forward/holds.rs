@@ -97,10 +97,10 @@ impl Holds {
             return false;
         }
         let mut list = self.list();
-        let held = list.entries.iter().filter(|entry| entry.is_granted && (entry.is_write || is_write));
+        let mut held = list.entries.iter().filter(|entry| entry.is_granted && (entry.is_write || is_write));
         let is_held =
             |key: &HashedKey<'_>, entry: &Entry| entry.positions.binary_search(&key.position()).is_ok();
-        let forbids = held.into_iter().any(|entry| keys.iter().any(|key| is_held(key, entry)));
+        let forbids = held.any(|entry| keys.iter().any(|key| is_held(key, entry)));
         if forbids {
             list.waiting.insert(worker);
         }

@@ -56,6 +56,7 @@ impl Dispatcher {
             session.route.forward = Some(progress);
             return Attempt::AwaitHold;
         }
+        // The least of all: that is `None` if one of them is not to be asked.
         let nodes = places.elsewhere.iter().map(|(node, _)| node.id);
         let patience = nodes.map(|node| self.executor.shared.suspects.patience_us(node, now.mono));
         let Some(patience_us) = patience.min().unwrap_or(Some(HOLD_US)) else {
@@ -154,10 +155,7 @@ impl Dispatcher {
     /// leads to no part of this node's.
     pub(crate) fn conclude_joints(&mut self, now: Option<Now>) {
         while let Some(ticket) = self.lines.poll_joint_over() {
-            // One whose answers were too long is over twice.
-            let is_open = self.joints.by_ticket.get(&ticket).is_some_and(|joint| joint.ended.is_none());
-            let joint = if is_open { self.joints.by_ticket.remove(&ticket) } else { None };
-            let Some(mut joint) = joint else { continue };
+            let Some(mut joint) = self.joints.take(ticket) else { continue };
             let ended = match self.lines.take_endings(ticket) {
                 Ok(endings) => self.end_of_round(now, &mut joint, endings),
                 Err(_) => Ended::ReplyTooLong,

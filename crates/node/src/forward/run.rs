@@ -123,6 +123,8 @@ impl Dispatcher {
             Err(error) => Attempt::Refused(error),
             // All of it has arrived here meanwhile.
             Ok(Places { elsewhere, .. }) if elsewhere.is_empty() && !progress.has_done() => {
+                // Its own hold would be in its way.
+                drop(progress);
                 self.attempt(now, session, request, out)
             }
             Ok(mut places) => match (&places.here[..], places.elsewhere.len()) {
