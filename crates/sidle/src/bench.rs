@@ -38,8 +38,8 @@ Examples:
 Every value that is read is checked: a wrong, torn, stale or missing one is counted and makes the command fail. \
 The throughput is that of the median window of 100 ms.
 
-Exit status: 0 done; 1 refused, or a file could not be written; 2 wrong command line; 4 no server was reached; \
-5 a wrong value was read, or reads found no record; 130 interrupted.";
+Exit status: 0 done; 1 refused, or a file could not be written; 2 wrong command line; 4 no server was reached, or \
+hardly a request answered; 5 a wrong value was read, or reads found no record; 130 interrupted.";
 
 const PAGE_EXAMPLES: &str = "\
 Exit status: 0 drawn; 1 the report cannot be read, or the page not be written; 2 wrong command line.";
@@ -150,28 +150,26 @@ fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
         true => Err(Failure::new(Status::Detached, "interrupted: the figures are of what ran until then")),
         false => Ok(()),
     };
-    first_of([concluded, history.map_err(Failure::refused), whole, answered(arguments, &report)])
+    first_of([concluded, history.map_err(Failure::refused), whole, answered(arguments.load_only, &report)])
 }
 
-/// A load without a single answer is no measurement, nor is one whose reads find no record.
-fn answered(arguments: &BenchArguments, report: &Report) -> Result<(), Failure> {
+/// A load that was hardly answered is no measurement, nor is one whose reads find no record.
+fn answered(is_load_only: bool, report: &Report) -> Result<(), Failure> {
     if let Some(&absent) = report.errors.get(failures::ABSENT) {
         let what =
             format!("{} found no record: {}", counted(absent, "read"), failures::advice(&report.errors));
         return Err(Failure::new(Status::WrongAnswers, what));
     }
     let latency = &report.latency_us.before;
-    let is_silent = !arguments.load_only
-        && !report.errors.is_empty()
-        && latency.reads.is_none()
-        && latency.writes.is_none();
-    match is_silent {
-        false => Ok(()),
-        true => {
-            let what = "no request was answered: `sidle status` shows which nodes are down";
-            Err(Failure::new(Status::Unreachable, what))
-        }
+    let has_none = latency.reads.is_none() && latency.writes.is_none();
+    // The median window: in most of the time there was no answer.
+    let is_silent = has_none || report.throughput.before == Some(0.0);
+    if is_load_only || report.errors.is_empty() || !is_silent {
+        return Ok(());
     }
+    let how_many = if has_none { "no request was" } else { "hardly a request was" };
+    let what = format!("{how_many} answered: `sidle status` shows which nodes are down");
+    Err(Failure::new(Status::Unreachable, what))
 }
 
 /// Why there was no load, and the remedy.
@@ -263,6 +261,19 @@ fn report_in(text: &str) -> Result<Report, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_that_was_hardly_answered_is_no_measurement() {
+        let mut report = Report::default();
+        assert!(answered(false, &report).is_ok());
+        report.errors.insert(failures::UNFINISHED.to_owned(), 64);
+        for (rate, is_fine) in [(None, false), (Some(0.0), false), (Some(10.0), true)] {
+            report.throughput.before = rate;
+            report.latency_us.before.reads = rate.map(|_| Default::default());
+            assert_eq!(answered(false, &report).is_ok(), is_fine, "{rate:?}");
+            assert!(answered(true, &report).is_ok());
+        }
+    }
 
     #[test]
     fn a_file_that_is_no_report_is_refused_with_what_it_is() {

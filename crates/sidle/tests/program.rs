@@ -131,14 +131,18 @@ impl Watched {
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap();
-        let mut log = BufReader::new(node.stderr.take().unwrap());
+            .expect("the program starts");
+        let mut log = BufReader::new(node.stderr.take().expect("it is piped"));
         let (mut line, mut address) = (String::new(), String::new());
         while !line.contains("the node is ready") {
             line.clear();
-            assert_ne!(log.read_line(&mut line).unwrap(), 0, "the node ends while its input is open");
+            assert_ne!(
+                log.read_line(&mut line).expect("it is text"),
+                0,
+                "the node ends while its input is open"
+            );
             if let Some((_, rest)) = line.split_once("clients at ") {
-                address = rest.split(',').next().unwrap().to_owned();
+                address = rest.split(',').next().unwrap_or(rest).to_owned();
             }
         }
         Watched { node, log, address }
@@ -148,8 +152,8 @@ impl Watched {
     fn stop(mut self) -> String {
         drop(self.node.stdin.take());
         let mut rest = String::new();
-        self.log.read_to_string(&mut rest).unwrap();
-        assert!(self.node.wait().unwrap().success(), "{rest}");
+        self.log.read_to_string(&mut rest).expect("it is text");
+        assert!(self.node.wait().is_ok_and(|status| status.success()), "{rest}");
         rest
     }
 }
