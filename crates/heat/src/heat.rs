@@ -3,6 +3,7 @@
 use crate::access::{Access, Usage};
 use crate::session::Session;
 use crate::slots::{SlotCounters, hottest};
+use crate::space_saving::TRACKED;
 use crate::summary::Summary;
 use sidle_types::{Position, PositionRange, Slot, WallMs};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +16,7 @@ pub const MOST_SECONDS: usize = 60;
 const LISTED: usize = 128;
 const DETAILED: usize = 5;
 /// How many of them older windows list.
-const LISTED_LATER: usize = 32;
+const LISTED_LATER: usize = 24;
 
 /// One second of a node.
 #[derive(Debug, Default)]
@@ -98,6 +99,7 @@ impl Heat {
         windows.second = windows.second.max(second);
         let open = &mut windows.open;
         open.keys = Summary::merged([&open.keys, keys]);
+        open.keys.shorten(TRACKED);
         open.us = open.us.max(us);
         open.parts += 1;
         if open.parts >= self.workers {
@@ -193,5 +195,123 @@ impl Windows {
             older.slots.truncate(LISTED_LATER);
             older.slots.shrink_to_fit();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::Hot;
+    use crate::worker::WorkerHeat;
+    use sidle_types::{MonotonicUs, SLOT_COUNT};
+
+    fn read(key: &[u8]) -> Access<'_> {
+        let usage =
+            Usage { operations: 1, bytes_in: 30, bytes_out: 100, nanoseconds: 500, ..Usage::default() };
+        Access { position: Position::of_key(key), key, usage }
+    }
+
+    fn tick(heat: &Heat, workers: &mut [WorkerHeat], ms: u64) {
+        workers.iter_mut().for_each(|worker| worker.tick(heat, MonotonicUs(ms * 1000), 0));
+    }
+
+    /// The hottest keys with their counts.
+    fn keys(heat: &Heat, seconds: usize) -> Vec<(String, u64)> {
+        let recent = heat.recent(seconds);
+        let named = |hot: &Hot| (String::from_utf8_lossy(hot.key.bytes()).into_owned(), hot.at_least());
+        recent.keys.hottest().iter().map(named).collect()
+    }
+
+    #[test]
+    fn a_second_is_shown_once_all_workers_have_ended_it_or_the_next_is_over() {
+        let heat = Heat::new(2);
+        let mut workers = [WorkerHeat::default(), WorkerHeat::default()];
+        tick(&heat, &mut workers, 10_400);
+        (0..3).for_each(|_| workers[0].record(&heat, WallMs(0), read(b"a")));
+        (0..2).for_each(|_| workers[1].record(&heat, WallMs(0), read(b"a")));
+        workers[1].record(&heat, WallMs(0), read(b"b"));
+        tick(&heat, &mut workers, 10_900);
+        tick(&heat, &mut workers[..1], 11_030);
+        assert_eq!(keys(&heat, 60), []);
+        tick(&heat, &mut workers[1..], 11_080);
+        assert_eq!(keys(&heat, 60), [("a".into(), 5), ("b".into(), 1)]);
+        assert_eq!(heat.recent(60).us, 680_000);
+        // The second worker stalls.
+        workers[0].record(&heat, WallMs(0), read(b"c"));
+        tick(&heat, &mut workers[..1], 12_000);
+        assert_eq!(keys(&heat, 1), [("a".into(), 5), ("b".into(), 1)]);
+        tick(&heat, &mut workers[..1], 13_000);
+        assert_eq!(keys(&heat, 1), [("c".into(), 1)]);
+        assert_eq!(keys(&heat, 2).len(), 3);
+    }
+
+    #[test]
+    fn seconds_pass_and_old_ones_go() {
+        let heat = Heat::new(1);
+        let mut worker = [WorkerHeat::default()];
+        tick(&heat, &mut worker, 0);
+        for second in 1..=100 {
+            let key = second.to_string();
+            worker[0].record(&heat, WallMs(0), read(key.as_bytes()));
+            tick(&heat, &mut worker, second * 1000);
+        }
+        let recent = heat.recent(usize::MAX);
+        assert_eq!((recent.keys.hottest().len(), recent.us), (60, 60_000_000));
+        assert_eq!(recent.total().operations, 60);
+        assert_eq!(recent.slots.len(), 60);
+        assert!(keys(&heat, 60).iter().all(|(key, _)| key.parse::<u64>().expect("a number") > 40));
+        // A second in which nothing happens counts for the rate.
+        tick(&heat, &mut worker, 101_000);
+        assert_eq!((keys(&heat, 1), heat.recent(1).us), (vec![], 1_000_000));
+    }
+
+    #[test]
+    fn the_hottest_of_a_range_are_rated() {
+        let heat = Heat::new(1);
+        let mut worker = [WorkerHeat::default()];
+        tick(&heat, &mut worker, 0);
+        for _ in 0..2 {
+            for key in 0..300_u64 {
+                (0..key).for_each(|_| worker[0].record(&heat, WallMs(0), read(&key.to_le_bytes())));
+            }
+            let second = heat.recent(9).us / 1_000_000 + 1;
+            tick(&heat, &mut worker, second * 1000);
+        }
+        let half = PositionRange::of_slots(Slot::new(0).unwrap(), Slot::new(8191).unwrap()).unwrap();
+        let hottest = heat.hottest_in(half, 10, 2);
+        let inside = |key: &u64| half.contains(Position::of_key(&key.to_le_bytes()));
+        let expected: Vec<(Position, u64)> = (0..300)
+            .rev()
+            .filter(inside)
+            .take(10)
+            .map(|key| (Position::of_key(&key.to_le_bytes()), key))
+            .collect();
+        let found: Vec<(Position, u64)> = hottest.iter().map(|hot| (hot.position, hot.per_second)).collect();
+        assert_eq!(found, expected);
+        assert!(hottest.iter().all(|hot| hot.writes_per_second == 0));
+        assert_eq!(heat.hottest_in(half, 0, 2), []);
+    }
+
+    /// S3, and the figures in the crate's description.
+    #[test]
+    fn memory_is_bounded_as_described() {
+        let heat = Heat::new(1);
+        let mut worker = [WorkerHeat::default()];
+        tick(&heat, &mut worker, 0);
+        for second in 1..=70_u64 {
+            for key in 0..2_000_u64 {
+                worker[0].record(&heat, WallMs(0), read(&(second * 1_000_000 + key).to_le_bytes()));
+            }
+            tick(&heat, &mut worker, second * 1000);
+        }
+        let windows = heat.windows();
+        let bytes = |window: &Window| {
+            size_of_val(window.keys.hottest()) + size_of_val(&window.slots[..]) + size_of::<Window>()
+        };
+        let all: usize = windows.closed.iter().map(bytes).sum();
+        assert!(all <= 310 << 10, "{all}");
+        assert!(worker[0].bytes() <= 38 << 10, "{}", worker[0].bytes());
+        assert!(heat.slots().bytes() <= 704 << 10, "{}", heat.slots().bytes());
+        assert_eq!(usize::from(SLOT_COUNT) * 44, heat.slots().bytes());
     }
 }

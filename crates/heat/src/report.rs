@@ -152,7 +152,9 @@ impl ClusterHeat {
         let parts: Vec<_> = reports.iter().map(HeatReport::summary).collect();
         // All of it, the most at one node, that node.
         let mut found: BTreeMap<Slot, (u64, u64, NodeId)> = BTreeMap::new();
-        for (report, slot) in reports.iter().flat_map(|report| report.slots.iter().map(move |slot| (report, slot))) {
+        for (report, slot) in
+            reports.iter().flat_map(|report| report.slots.iter().map(move |slot| (report, slot)))
+        {
             let (all, most, node) = found.entry(slot.slot).or_insert((0, 0, report.node));
             *all += slot.operations;
             if slot.operations > *most {

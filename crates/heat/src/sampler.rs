@@ -95,7 +95,12 @@ mod tests {
     use super::*;
 
     /// Samples of this many requests, in batches of `batch`, and what they stand for.
-    fn run(sampler: &mut Sampler, requests: usize, batch: usize, random: &mut impl FnMut() -> u64) -> [u64; 2] {
+    fn run(
+        sampler: &mut Sampler,
+        requests: usize,
+        batch: usize,
+        random: &mut impl FnMut() -> u64,
+    ) -> [u64; 2] {
         let (mut samples, mut stand_for) = (0, 0);
         for _ in 0..requests / batch {
             let drawn = sampler.plan(batch, &mut *random);

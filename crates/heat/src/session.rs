@@ -27,6 +27,8 @@ pub struct SessionOptions {
     pub ratio: u64,
     /// Only keys of these slots, runs in ascending order; empty: of all.
     pub slots: Vec<(Slot, Slot)>,
+    /// The process's processor time when it began, in the program and in the system, in microseconds.
+    pub processor_us: [u64; 2],
 }
 
 /// One tracking session.

@@ -69,6 +69,12 @@ impl SlotCounters {
         }
     }
 
+    /// The memory that they take.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.get().map_or(0, |tables| size_of_val(&*tables.totals) + size_of_val(&*tables.recent))
+    }
+
     /// Starts again from 0. An addition at the same moment may survive.
     pub fn reset(&self) {
         for counters in self.0.get().into_iter().flat_map(|tables| &tables.totals) {

@@ -92,6 +92,12 @@ impl SpaceSaving {
         self.total
     }
 
+    /// The memory that it takes beside itself.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>() + self.heap.capacity() * size_of::<Counted>()
+    }
+
     /// What it knows, to be kept and merged.
     pub fn summary(&self) -> Summary {
         let hot = |entry: &Entry| Hot {

@@ -64,6 +64,12 @@ impl WorkerHeat {
         heat.track(now, access);
     }
 
+    /// The memory that it takes.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<WorkerHeat>() + self.keys.bytes() + self.noted.capacity() * size_of::<Noted>()
+    }
+
     /// Call it a few times a second: hands the window over once its second has ended. `draw`: random bits.
     pub fn tick(&mut self, heat: &Heat, now: MonotonicUs, draw: u64) {
         let began = *self.began.get_or_insert(now);

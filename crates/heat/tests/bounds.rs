@@ -35,8 +35,7 @@ impl Counted {
 
 /// S1, and the order.
 fn check(summary: &Summary, truth: &BTreeMap<Position, u64>) {
-    let listed: BTreeMap<Position, &Hot> =
-        summary.hottest().iter().map(|hot| (hot.position, hot)).collect();
+    let listed: BTreeMap<Position, &Hot> = summary.hottest().iter().map(|hot| (hot.position, hot)).collect();
     assert_eq!(listed.len(), summary.hottest().len(), "each position once");
     for (position, &count) in truth {
         match listed.get(position) {
@@ -103,8 +102,7 @@ fn merged_and_shortened_summaries_keep_their_bounds() {
         check(&merged, &truth);
         // In any order, and in steps.
         parts.reverse();
-        let stepwise =
-            parts.iter().fold(Summary::default(), |sum, part| Summary::merged([&sum, part]));
+        let stepwise = parts.iter().fold(Summary::default(), |sum, part| Summary::merged([&sum, part]));
         assert_eq!(stepwise, merged);
         merged.shorten(40);
         assert!(merged.hottest().len() <= 40);

@@ -100,6 +100,7 @@ fn failed(name: &[u8], why: &str) -> ReplyError {
 fn resetstat(call: &mut Call<'_>) -> CommandResult {
     call.shared.workers.iter().for_each(|worker| worker.reset());
     call.shared.clients.totals.reset();
+    call.shared.heat.slots().reset();
     call.reply.ok();
     Ok(Flow::Done)
 }
