@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How many windows are kept, and so the longest time that can be asked for, in seconds.
 pub const MOST_SECONDS: usize = 60;
 /// How many positions, and slots, the windows of the last [`DETAILED`] seconds list.
-const LISTED: usize = 128;
+const LISTED: usize = TRACKED;
 const DETAILED: usize = 5;
 /// How many of them older windows list.
 const LISTED_LATER: usize = 24;
@@ -99,7 +99,7 @@ impl Heat {
         windows.second = windows.second.max(second);
         let open = &mut windows.open;
         open.keys = Summary::merged([&open.keys, keys]);
-        open.keys.shorten(TRACKED);
+        open.keys.shorten(LISTED);
         open.us = open.us.max(us);
         open.parts += 1;
         if open.parts >= self.workers {
@@ -186,7 +186,6 @@ impl Windows {
     /// S3: of older windows less is kept.
     fn close(&mut self, slots: &SlotCounters) {
         let mut window = std::mem::take(&mut self.open);
-        window.keys.shorten(LISTED);
         window.slots = slots.end_second(LISTED);
         self.closed.push_front(window);
         self.closed.truncate(MOST_SECONDS);
@@ -310,7 +309,7 @@ mod tests {
         };
         let all: usize = windows.closed.iter().map(bytes).sum();
         assert!(all <= 310 << 10, "{all}");
-        assert!(worker[0].bytes() <= 38 << 10, "{}", worker[0].bytes());
+        assert!(worker[0].bytes() <= 20 << 10, "{}", worker[0].bytes());
         assert!(heat.slots().bytes() <= 704 << 10, "{}", heat.slots().bytes());
         assert_eq!(usize::from(SLOT_COUNT) * 44, heat.slots().bytes());
     }

@@ -15,8 +15,8 @@
 //! Realises: Metwally, Agrawal and El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
 //! Streams" (2005), with weights; merged as in Agarwal et al., "Mergeable Summaries" (2012).
 //!
-//! Memory: 38 KiB for each worker. A node, however many workers it has: 704 KiB for the slots once a key was
-//! accessed, and at most 310 KiB for its windows; 76 KiB more while HOTKEYS keeps a result.
+//! Memory: 20 KiB for each worker. A node, however many workers it has: 704 KiB for the slots once a key was
+//! accessed, and at most 310 KiB for its windows; 40 KiB more while HOTKEYS keeps a result.
 //!
 //! Ownership: a worker owns its [`WorkerHeat`]. [`Heat`] is shared by all threads of a node.
 

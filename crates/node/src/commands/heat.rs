@@ -162,9 +162,8 @@ fn options(call: &Call<'_>, metrics: Metrics, mut rest: &[&[u8]]) -> Result<Sess
             b"slots" if options.slots.is_empty() => {
                 let error = "ERR SLOTS count must be between 1 and 16384";
                 let count = number(value, 1, i64::from(SLOT_COUNT), error)? as usize;
-                let slots = more
-                    .get(..count)
-                    .ok_or(ReplyError::text("ERR not enough slot numbers provided"))?;
+                let slots =
+                    more.get(..count).ok_or(ReplyError::text("ERR not enough slot numbers provided"))?;
                 options.slots = chosen_slots(call, slots)?;
                 rest = &more[count..];
             }
@@ -214,7 +213,11 @@ fn stop(call: &mut Call<'_>) -> CommandResult {
         }
         _ => false,
     });
-    if has_stopped { call.reply.ok() } else { call.reply.null() }
+    if has_stopped {
+        call.reply.ok()
+    } else {
+        call.reply.null()
+    }
     Ok(Flow::Done)
 }
 
@@ -236,7 +239,8 @@ fn reset(call: &mut Call<'_>) -> CommandResult {
 /// One map in an array, so that the replies of several nodes can be joined.
 fn get(call: &mut Call<'_>) -> CommandResult {
     let now = call.now;
-    let view = call.shared.heat.with_session(now, |session| session.as_ref().map(|session| session.view(now)));
+    let view =
+        call.shared.heat.with_session(now, |session| session.as_ref().map(|session| session.view(now)));
     let Some(view) = view else {
         call.reply.null();
         return Ok(Flow::Done);
@@ -311,16 +315,8 @@ fn fields(call: &Call<'_>, view: &SessionView) -> Vec<(&'static str, Field)> {
         (true, "net-bytes-all-commands-all-slots", Field::Number(view.all.bytes())),
         (true, "collection-start-time-unix-ms", Field::Number(view.began.0)),
         (true, "collection-duration-ms", Field::Number(view.duration_ms)),
-        (
-            metrics.cpu,
-            "total-cpu-time-user-ms",
-            Field::Number(user_us.saturating_sub(before[0]) / 1000),
-        ),
-        (
-            metrics.cpu,
-            "total-cpu-time-sys-ms",
-            Field::Number(system_us.saturating_sub(before[1]) / 1000),
-        ),
+        (metrics.cpu, "total-cpu-time-user-ms", Field::Number(user_us.saturating_sub(before[0]) / 1000)),
+        (metrics.cpu, "total-cpu-time-sys-ms", Field::Number(system_us.saturating_sub(before[1]) / 1000)),
         (metrics.net, "total-net-bytes", Field::Number(sampled(view.chosen.bytes()))),
         (metrics.cpu, "by-cpu-time-us", hottest(&view.by_nanoseconds, 1000)),
         (metrics.net, "by-net-bytes", hottest(&view.by_bytes, 1)),

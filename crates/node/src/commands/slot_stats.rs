@@ -74,11 +74,8 @@ pub(super) fn slot_stats(call: &mut Call<'_>) -> CommandResult {
         ordered(call, rest[0], &rest[1..])?
     } else {
         let word = call.args[1];
-        let parts: [&[u8]; 3] = [
-            b"ERR unknown subcommand or wrong number of arguments for '",
-            word,
-            b"'. Try CLUSTER HELP.",
-        ];
+        let parts: [&[u8]; 3] =
+            [b"ERR unknown subcommand or wrong number of arguments for '", word, b"'. Try CLUSTER HELP."];
         return Err(ReplyError::owned(parts.concat()));
     };
     call.reply.array(slots.len());
@@ -107,10 +104,8 @@ fn in_range(call: &Call<'_>, first: &[u8], last: &[u8]) -> Result<Vec<OwnedSlot>
 
 fn ordered(call: &Call<'_>, metric: &[u8], filters: &[&[u8]]) -> Result<Vec<OwnedSlot>, ReplyError> {
     let named = |(name, _): &&(&str, Metric)| metric.eq_ignore_ascii_case(name.as_bytes());
-    let (_, metric) = METRICS
-        .iter()
-        .find(named)
-        .ok_or(ReplyError::text("ERR Unrecognized sort metric for ORDERBY."))?;
+    let (_, metric) =
+        METRICS.iter().find(named).ok_or(ReplyError::text("ERR Unrecognized sort metric for ORDERBY."))?;
     let (mut limit, mut is_ascending) = (None, None);
     let mut words = filters.iter();
     while let Some(word) = words.next() {
