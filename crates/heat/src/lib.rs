@@ -12,8 +12,7 @@
 //! - S3: nothing grows with the number of keys, nor with time.
 //! - S4: a request takes no lock, except a sampled one while HOTKEYS tracks.
 //!
-//! Realises: Metwally, Agrawal and El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
-//! Streams" (2005), with weights; merged as in Agarwal et al., "Mergeable Summaries" (2012).
+//! Realises: Space-Saving 3, with weights; Mergeable 3 (`docs/papers.md`).
 //!
 //! Memory: 20 KiB for each worker. A node, however many workers it has: 704 KiB for the slots once a key was
 //! accessed, and at most 310 KiB for its windows; 40 KiB more while HOTKEYS keeps a result.
