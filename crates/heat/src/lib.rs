@@ -34,7 +34,7 @@ pub use heat::{Heat, HotPosition, MOST_SECONDS, Recent};
 pub use report::{ClusterHeat, HeatReport, KeyReport, NamedKey, SlotReport};
 pub use sampler::{SAMPLES_A_WINDOW, SPARSEST, Sampler};
 pub use session::{Metrics, Session, SessionOptions, SessionView};
-pub use slots::{SlotCounters, SlotUsage};
+pub use slots::SlotCounters;
 pub use space_saving::{SpaceSaving, TRACKED};
 pub use summary::{Hot, Summary};
 pub use worker::{Noted, WorkerHeat};

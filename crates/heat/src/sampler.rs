@@ -86,7 +86,7 @@ impl Sampler {
 
     /// A gap of `1..=2n - 1`.
     fn gap(&self, random: u64) -> u32 {
-        1 + ((random >> 32) * u64::from(2 * self.one_in - 1) >> 32) as u32
+        1 + (((random >> 32) * u64::from(2 * self.one_in - 1)) >> 32) as u32
     }
 }
 

@@ -8,9 +8,6 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// What the accesses to one slot took.
-pub type SlotUsage = Usage;
-
 #[derive(Debug, Default)]
 struct Counters {
     reads: AtomicU64,
@@ -56,8 +53,8 @@ impl SlotCounters {
     }
 
     /// A slot's sums since the last reset.
-    pub fn of(&self, slot: Slot) -> SlotUsage {
-        let Some(tables) = self.0.get() else { return SlotUsage::default() };
+    pub fn of(&self, slot: Slot) -> Usage {
+        let Some(tables) = self.0.get() else { return Usage::default() };
         let counters = &tables.totals[slot.index()];
         let writes = counters.writes.load(Relaxed);
         Usage {

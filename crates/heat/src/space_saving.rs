@@ -8,8 +8,9 @@ use crate::access::{KeyText, Usage};
 use crate::summary::{Hot, Summary};
 use sidle_types::Position;
 
-/// How many positions a table tracks. Of accesses that are Zipf-distributed (0.99 over 100,000 keys) the least
-/// entry grows to 0.65 % of all, below the tenth key's 0.80 %: so the ten hottest keys stay, once noticed.
+/// How many positions a table tracks. Of accesses that are Zipf-distributed (0.99 over 100,000 keys) the
+/// least entry grows to 0.65 % of all, below the tenth key's 0.80 %: so the ten hottest keys stay, once
+/// noticed.
 pub const TRACKED: usize = 128;
 
 /// Chains of entries by hash.

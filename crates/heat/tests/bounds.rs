@@ -25,7 +25,7 @@ impl Counted {
         for _ in 0..length {
             let key = random.magnitude(1, keys);
             // Many share a chain.
-            let position = Position(key << random.between(0, 1) * 8);
+            let position = Position(key << (8 * random.between(0, 1)));
             let amount = [1, 1, 64, random.below(1000)][random.index(4)];
             counted.add(position, amount);
         }

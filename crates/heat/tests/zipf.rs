@@ -2,9 +2,9 @@
 //!
 //! How many requests it takes: a key with share `p` of `n` requests is in about `n p / 64` samples, each an
 //! independent draw, so its estimated share has a relative standard deviation of `sqrt(63 / (n p))` at most
-//! (even gaps vary less than independent draws). The tenth key's share is
-//! `10^-0.99 / zeta(100,000, 0.99) = 0.80 %`. For 10 % to be five deviations, `n p >= 63 * 50^2 = 157,500`, so
-//! `n >= 19.7` million. Four workers with 2.5 million requests a second have that in two seconds.
+//! (even gaps vary less than independent draws). The tenth key's share is `10^-0.99 / zeta(100,000, 0.99) =
+//! 0.80 %`. For 10 % to be five deviations, `n p >= 63 * 50^2 = 157,500`, so `n >= 19.7` million. Four
+//! workers with 2.5 million requests a second have that in two seconds.
 
 use sidle_heat::{Access, Heat, Usage, WorkerHeat};
 use sidle_types::{MonotonicUs, Position, WallMs};

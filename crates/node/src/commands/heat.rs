@@ -85,8 +85,8 @@ fn processor_us(call: &Call<'_>) -> [u64; 2] {
     [Gauges::read(&gauges.cpu_user_us), Gauges::read(&gauges.cpu_system_us)]
 }
 
-/// `HOTKEYS START METRICS <count> [CPU] [NET] [COUNT <k>] [DURATION <seconds>] [SAMPLE <ratio>] [SLOTS <count>
-/// <slot> ...]`.
+/// `HOTKEYS START METRICS <count> [CPU] [NET] [COUNT <k>] [DURATION <seconds>] [SAMPLE <ratio>] [SLOTS
+/// <count> <slot> ...]`.
 fn start(call: &mut Call<'_>) -> CommandResult {
     let is_active = |session: &mut Option<Session>| session.as_ref().is_some_and(Session::is_active);
     if call.shared.heat.with_session(call.now, is_active) {
