@@ -239,9 +239,14 @@ mod tests {
         workers[0].record(&heat, WallMs(0), read(b"c"));
         tick(&heat, &mut workers[..1], 12_000);
         assert_eq!(keys(&heat, 1), [("a".into(), 5), ("b".into(), 1)]);
+        workers[0].record(&heat, WallMs(0), read(b"d"));
         tick(&heat, &mut workers[..1], 13_000);
         assert_eq!(keys(&heat, 1), [("c".into(), 1)]);
         assert_eq!(keys(&heat, 2).len(), 3);
+        // It comes back, and takes part in the second that is open.
+        workers[1].record(&heat, WallMs(0), read(b"d"));
+        tick(&heat, &mut workers[1..], 13_500);
+        assert_eq!(keys(&heat, 1), [("d".into(), 2)]);
     }
 
     #[test]
