@@ -16,6 +16,7 @@ const LAYERS: [&[&str]; 10] = [
         "sidle-history",
         "sidle-workload",
         "sidle-pacing",
+        "sidle-heat",
     ],
     &["sidle-migration", "sidle-cluster", "sidle-commands"],
     &["sidle-testbed"],

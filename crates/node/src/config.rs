@@ -35,6 +35,7 @@ const PARAMETERS: &[Parameter] = &[
     settled("client-query-buffer-limit", "1073741824"),
     settled("cluster-enabled", "yes"),
     settled("cluster-require-full-coverage", "no"),
+    settled("cluster-slot-stats-enabled", "yes"),
     settled("databases", "1"),
     settled("dir", ""),
     settled("io-threads", "1"),

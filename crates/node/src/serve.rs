@@ -16,6 +16,7 @@ use crate::session::Session;
 use crate::table::{CommandFlags, Found};
 use crate::worker::Worker;
 use sidle_commands::ReplyError;
+use sidle_heat::{Access, Noted, Usage};
 use sidle_resp::{Args, Parsed, ProtocolError, ReplyWriter, RequestParser, Slices, likely_key};
 use sidle_types::HashedKey;
 use smallvec::SmallVec;
@@ -287,6 +288,7 @@ impl Worker {
         if batch.len() > 1 {
             self.prefetch(&batch);
         }
+        let sampled = self.heat.plan(batch.len(), || self.dispatcher.executor.random.next());
         for (index, (ahead, place)) in batch.iter().zip(places).enumerate() {
             // Large replies are sent before more of them are made.
             if out.len() >= full_at && index > 0 {
@@ -314,6 +316,9 @@ impl Worker {
                 session.route.spent_ns = self.lap.elapsed(self.reading_ns());
             } else {
                 let moved_bytes = (place.end - place.start) + out.len().saturating_sub(before);
+                if sampled >> index & 1 != 0 && has_run {
+                    self.heat.note(index, place.end - place.start, out.len().saturating_sub(before));
+                }
                 let kind = ahead.command().map(|found| found.id);
                 if self.lap.take_in(kind, moved_bytes, has_run) || !is_light {
                     self.end_lap(now, session, &batch);
@@ -341,6 +346,9 @@ impl Worker {
         }
         let lap = self.lap;
         let spent = self.lap.end(self.reading_ns());
+        if self.heat.has_noted() {
+            self.count_sampled(now, batch, lap, spent);
+        }
         let thresholds = self.dispatcher.executor.shared.config.thresholds();
         match lap.only_kind() {
             Some(kind) if spent.each_ns == spent.heaviest_ns => {
@@ -359,6 +367,29 @@ impl Worker {
         for place in lap.places().filter(|&place| lap.has_run(place)) {
             if let Some(found) = batch[place].command() {
                 self.dispatcher.executor.stats.command(found.id).took(spent.of(place, lap), 1, tracks);
+            }
+        }
+    }
+
+    /// Counts what a lap's sampled commands touched, for as many commands as each stands for. What a command
+    /// took is divided evenly among its keys.
+    #[cold]
+    fn count_sampled(&mut self, now: Now, batch: &[Ahead<'_>], lap: Lap, spent: Spent) {
+        let heat = &self.dispatcher.executor.shared.heat;
+        while let Some(Noted { place, bytes_in, bytes_out, weight }) = self.heat.take_noted() {
+            let Ahead { found: Ok(found), keys, .. } = &batch[place] else { continue };
+            let each = |amount: u64| amount / keys.len().max(1) as u64;
+            let usage = Usage {
+                operations: 1,
+                writes: u64::from(found.spec.access.is_write()),
+                bytes_in: each(bytes_in as u64),
+                bytes_out: each(bytes_out as u64),
+                nanoseconds: each(spent.of(place, lap)),
+            };
+            let usage = usage.times(u64::from(weight));
+            for key in keys {
+                let access = Access { position: key.position(), key: key.bytes(), usage };
+                self.heat.record(heat, now.wall, access);
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::peers::Peers;
 use crate::stats::WorkerStats;
 use sidle_commands::CommandId;
+use sidle_heat::Heat;
 use sidle_migration::ImporterCounters;
 use sidle_store::Store;
 use sidle_types::{NodeId, WallMs};
@@ -37,6 +38,8 @@ pub struct NodeShared {
     pub clients: Arc<Clients>,
     /// Each worker's counters.
     pub workers: Vec<Arc<WorkerStats>>,
+    /// Which keys and slots are hot.
+    pub heat: Heat,
     /// Constant while the process runs.
     pub process: ProcessFacts,
     /// The control thread's regular measurements.
@@ -65,6 +68,7 @@ impl NodeShared {
             config,
             clients: Arc::default(),
             workers: (0..workers).map(|_| Arc::new(WorkerStats::new(commands))).collect(),
+            heat: Heat::new(workers),
             process,
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),

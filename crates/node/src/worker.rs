@@ -32,6 +32,7 @@ use crate::queue::{MoverIndex, Ticket, WorkerIndex, WorkerPort};
 use crate::range_table::RangeTable;
 use crate::session::Session;
 use crate::shared::{NodeParts, NodeShared, ProcessFacts};
+use sidle_heat::WorkerHeat;
 use sidle_resp::{Args, ReplyWriter};
 use sidle_store::ExpirySweep;
 use sidle_types::{Fill, KeyHash, MonotonicUs, Slot, fault};
@@ -49,6 +50,7 @@ pub struct Worker {
     /// The time in nanoseconds, from any start.
     stopwatch: Box<dyn Fn() -> u64 + Send>,
     pub(crate) lap: Lap,
+    pub(crate) heat: WorkerHeat,
     /// Keys of foreseen requests, whose slots are being loaded.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
 }
@@ -68,6 +70,7 @@ impl Worker {
             read_ahead: Vec::new(),
             stopwatch: Box::new(|| 0),
             lap: Lap::default(),
+            heat: WorkerHeat::default(),
             foreseen: Vec::new(),
         }
     }
@@ -106,6 +109,12 @@ impl Worker {
     pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySweep {
         self.pass_boundary();
         self.dispatcher.executor.expire(now.wall, budget)
+    }
+
+    /// Call it a few times a second: what was counted of the keys and slots goes to the node once a second.
+    pub fn hand_over_heat(&mut self, now: MonotonicUs) {
+        let Executor { shared, random, .. } = &mut self.dispatcher.executor;
+        self.heat.tick(&shared.heat, now, random.next());
     }
 
     /// Runs one request, name first, and appends its reply to `out`.

@@ -44,6 +44,9 @@ pub(crate) enum Command {
     /// Show the nodes, who owns what, and what is moving
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArguments),
+    /// Show the hottest keys and slots of all nodes, every second
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArguments),
     /// Remove a node from the cluster that is down and owns nothing
     #[command(after_help = FORGET_EXAMPLES)]
     Forget(ForgetArguments),
@@ -219,6 +222,39 @@ pub(crate) struct StatusArguments {
     #[arg(long)]
     pub(crate) all: bool,
     /// Print everything as the node's own JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  sidle top
+  sidle top --via 10.0.0.1:6379 --once --seconds 60
+  sidle top --once --json | jq '.keys[0]'
+
+All figures are estimates from samples; a quiet node samples every request. The node is the one that served most \
+of the requests for the key or slot. SHARE is of all accesses to keys in the cluster: a command with several keys \
+counts for each. A node that cannot be reached is named, and left out. What the JSON's fields mean: \
+docs/operations.md, \"Hot keys and slots\".
+
+Exit status: 0 shown, or ended with Ctrl-C; 1 refused; 2 wrong command line; 4 node not reached.";
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    #[command(flatten)]
+    pub(crate) via: Reach,
+    /// Show it once and leave
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// How many of the last seconds to look at
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub(crate) seconds: u64,
+    /// How many keys, and how many slots, to show
+    #[arg(long, value_name = "COUNT", default_value = "10")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub(crate) count: u64,
+    /// Print one JSON object each time
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -4,6 +4,7 @@ use crate::cli::Cli;
 use clap::CommandFactory;
 use serde_json::{Value as Json, json};
 use sidle_cluster::StatusReport;
+use sidle_heat::HeatReport;
 use std::collections::BTreeSet;
 
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
@@ -59,13 +60,33 @@ fn fields(value: &Json, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
+/// The heat of the status's node, with every field filled.
+fn heat() -> HeatReport {
+    serde_json::from_value(json!({
+        "node": "a".repeat(40), "window_us": 1, "operations": 1, "writes": 1, "bytes_in": 1, "bytes_out": 1,
+        "cpu_us": 1, "unlisted_at_most": 1,
+        "keys": [{
+            "key": "k", "is_cut": false, "position": "0x0000000000000000", "slot": 1, "operations": 1,
+            "operations_at_most": 1, "writes": 1, "bytes_in": 1, "bytes_out": 1, "cpu_us": 1
+        }],
+        "slots": [{ "slot": 1, "operations": 1 }]
+    }))
+    .expect("a report")
+}
+
 #[test]
-fn the_fields_of_the_status_are_those_that_are_documented() {
-    let mut there = BTreeSet::new();
-    fields(&serde_json::to_value(report()).expect("a status is plain data"), "", &mut there);
-    let (_, section) = OPERATIONS.split_once("### The status as JSON\n").expect("the section");
-    let section = section.split("\n#").next().expect("its text");
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
-    let documented: BTreeSet<String> = rows.map(|(field, _)| field.to_owned()).collect();
-    assert_eq!(documented, there);
+fn the_fields_of_json_are_those_that_are_documented() {
+    for (heading, value) in [
+        ("### The status as JSON", serde_json::to_value(report()).expect("plain data")),
+        ("### Hot keys and slots as JSON", crate::top::documented(&report(), heat())),
+        ("### A node's heat as JSON", serde_json::to_value(heat()).expect("plain data")),
+    ] {
+        let mut there = BTreeSet::new();
+        fields(&value, "", &mut there);
+        let (_, section) = OPERATIONS.split_once(&format!("{heading}\n")).expect(heading);
+        let section = section.split("\n#").next().expect("its text");
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+        let documented: BTreeSet<String> = rows.map(|(field, _)| field.to_owned()).collect();
+        assert_eq!(documented, there, "{heading}");
+    }
 }

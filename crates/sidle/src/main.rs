@@ -17,8 +17,10 @@ mod node_name;
 mod policy_arguments;
 mod range;
 mod status;
+mod top;
 mod upgrade;
 mod via;
+mod watch;
 #[cfg(test)]
 mod wrong_lines;
 
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         cli::Command::Server(arguments) => server::run(*arguments),
         cli::Command::Migrate(arguments) => reached(&arguments.via.via, migrate::run(&arguments)),
         cli::Command::Status(arguments) => reached(&arguments.via.via, status::run(&arguments)),
+        cli::Command::Top(arguments) => reached(&arguments.via.via, top::run(&arguments)),
         cli::Command::Forget(arguments) => reached(&arguments.via.via, forget::run(&arguments)),
         cli::Command::Upgrade(arguments) => reached(&arguments.via.via, upgrade::run(&arguments)),
         cli::Command::Demo(arguments) => demo::run(&arguments),

@@ -4,6 +4,7 @@ use crate::hints;
 use crate::via::Reach;
 use sidle_cli::exit::{Failure, Status};
 use sidle_cluster::StatusReport;
+use sidle_heat::HeatReport;
 use sidle_node::UNKNOWN;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use sidle_server::address::split_host_port;
@@ -32,9 +33,10 @@ pub(crate) struct NodeConnection {
     hint: &'static str,
 }
 
-/// The request that changes nothing.
-const LOOK: &str = "SIDLE.STATUS";
-/// The remedy if it is not answered.
+/// The requests that change nothing.
+const STATUS: &str = "SIDLE.STATUS";
+const HEAT: &str = "SIDLE.HEAT";
+/// The remedy if one is not answered.
 const LOOKED: &str = "Ask again, or ask another node with --via HOST:PORT";
 /// The same for all others.
 const CHANGED: &str = "It may have taken effect: `sidle status` shows it once the node answers, and another node's \
@@ -94,7 +96,7 @@ impl NodeConnection {
 
     /// Sends a request and waits for its reply; an error reply is a refusal.
     pub(crate) async fn request(&mut self, words: &[&str]) -> Result<Value, Failure> {
-        self.hint = if words[0] == LOOK { LOOKED } else { CHANGED };
+        self.hint = if [STATUS, HEAT].contains(&words[0]) { LOOKED } else { CHANGED };
         match timeout_at(self.until, self.exchange(words)).await {
             Ok(reply) => self.accepted(reply?),
             Err(_) => Err(self.silent()),
@@ -153,12 +155,22 @@ impl NodeConnection {
             .map_err(|error| self.broken(format!("its status cannot be read: {error}")))
     }
 
+    /// Requests the node's own heat in the last seconds.
+    pub(crate) async fn heat(&mut self, seconds: u64) -> Result<HeatReport, Failure> {
+        let text = self.text(&[HEAT, &seconds.to_string()], "heat").await?;
+        serde_json::from_str(&text).map_err(|error| self.broken(format!("its heat cannot be read: {error}")))
+    }
+
     /// Requests the status of the cluster, as the node's own JSON.
     pub(crate) async fn status_text(&mut self) -> Result<String, Failure> {
-        let reply = self.request(&[LOOK]).await?;
-        let bytes =
-            reply.as_bytes().ok_or_else(|| self.broken("its status is not a text: is it a Sidle node?"))?;
-        Ok(String::from_utf8_lossy(bytes).into_owned())
+        self.text(&[STATUS], "status").await
+    }
+
+    /// A reply that is a text, called `what`.
+    async fn text(&mut self, words: &[&str], what: &str) -> Result<String, Failure> {
+        let reply = self.request(words).await?;
+        let text = reply.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        text.ok_or_else(|| self.broken(format!("its {what} is not a text: is it a Sidle node?")))
     }
 
     async fn exchange(&mut self, words: &[&str]) -> Result<Value, Failure> {
@@ -237,7 +249,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_to_do_about_a_lost_node_goes_by_what_it_was_asked() {
-        for (request, hint) in [(LOOK, LOOKED), ("SIDLE.FORGET", CHANGED)] {
+        for (request, hint) in [(STATUS, LOOKED), (HEAT, LOOKED), ("SIDLE.FORGET", CHANGED)] {
             let (listener, via) = listener().await;
             let server = tokio::spawn(answers(listener, vec![b"+OK\r\n"], true));
             let mut node = NodeConnection::open(&reach(&via, 60)).await.expect("it answers once");
@@ -272,7 +284,7 @@ mod tests {
         let server = tokio::spawn(answers(listener, vec![INFO], false));
         let begun = Instant::now();
         let mut node = NodeConnection::open(&reach(&via, 1)).await.expect("it answers once");
-        for request in [LOOK, "SIDLE.FORGET"] {
+        for request in [STATUS, "SIDLE.FORGET"] {
             let silent = node.request(&[request]).await.expect_err("nobody answers");
             assert_eq!(silent.status, Status::Unreachable);
             let named = "the coordinator, which runs on the node at 127.0.0.1:7: if that node is down, start it again";

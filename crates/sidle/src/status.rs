@@ -1,67 +1,28 @@
 //! `sidle status`: nodes, tablets and migrations as tables.
 
 use crate::cli::StatusArguments;
-use crate::hints;
 use crate::node_connection::NodeConnection;
+use crate::watch::watch;
 use sidle_bench::words::{bytes, clock, count, counted, percent, stored_bytes};
-use sidle_cli::exit::{Failure, Status};
+use sidle_cli::exit::Failure;
 use sidle_cli::table::{Align, Table};
 use sidle_cluster::{MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet};
 use sidle_types::{MigrationPolicy, NodeId, Speaks};
-use std::io::{IsTerminal, stdout};
-use std::time::Duration;
 
-/// How often `--watch` asks.
-const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// How many ended migrations are shown by default: the last ones.
 const ENDED_SHOWN: usize = 5;
-/// Clears the screen and moves to its upper left corner.
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Runs `sidle status`.
 pub(crate) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
     sidle_cli::runtime()?.block_on(async {
         if arguments.watch {
-            tokio::select! {
-                shown = watch(arguments) => shown,
-                _ = tokio::signal::ctrl_c() => Ok(()),
-            }
+            watch(&arguments.via, arguments.json, async |node| shown(node, arguments).await).await
         } else {
             let mut node = NodeConnection::open(&arguments.via).await?;
             print!("{}", shown(&mut node, arguments).await?);
             Ok(())
         }
     })
-}
-
-/// Shows the status every second. A node that is unreachable for a while does not end it.
-async fn watch(arguments: &StatusArguments) -> Result<(), Failure> {
-    let mut node = NodeConnection::open(&arguments.via).await?;
-    loop {
-        node.begin_anew();
-        let text = match shown(&mut node, arguments).await {
-            Err(failure) if failure.status == Status::Unreachable => {
-                if let Ok(again) = NodeConnection::open(&arguments.via).await {
-                    node = again;
-                }
-                format!("{}\n", hints::reaching(&failure.message, &arguments.via.via))
-            }
-            other => other?,
-        };
-        match arguments.json {
-            true => print!("{text}"),
-            false => print!("{}", picture(&text, stdout().is_terminal())),
-        }
-        tokio::time::sleep(WATCH_INTERVAL).await;
-    }
-}
-
-/// One of many pictures: it takes the place of the one before on a terminal, and follows it elsewhere.
-fn picture(text: &str, is_terminal: bool) -> String {
-    match is_terminal {
-        true => format!("{CLEAR}{text}\nEvery second; Ctrl-C ends it.\n"),
-        false => format!("{text}\n"),
-    }
 }
 
 async fn shown(node: &mut NodeConnection, arguments: &StatusArguments) -> Result<String, Failure> {
@@ -279,12 +240,6 @@ mod tests {
         let names: Vec<String> = report.nodes.iter().map(|node| name(&report, node.id)).collect();
         let expected = ["127.0.0.1:1", "127.0.0.1:2 (bbbbbbbb)", "127.0.0.1:2 (cccccccc)", "127.0.0.1:3"];
         assert_eq!(names, expected);
-    }
-
-    #[test]
-    fn pictures_that_no_terminal_shows_follow_each_other() {
-        assert_eq!(picture("a\nb\n", false), "a\nb\n\n");
-        assert!(picture("a\n", true).starts_with(CLEAR));
     }
 
     #[test]

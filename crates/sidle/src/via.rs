@@ -9,7 +9,7 @@ pub(crate) const DEFAULT_VIA: &str = "127.0.0.1:6379";
 pub(crate) const PASSWORD_VARIABLE: &str = "SIDLE_PASSWORD";
 
 /// How to reach the cluster.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Via {
     /// Any node of the cluster
     #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_VIA, value_parser = host_port)]
@@ -20,7 +20,7 @@ pub(crate) struct Via {
 }
 
 /// How to reach the cluster, and for how long to wait.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Reach {
     #[command(flatten)]
     pub(crate) via: Via,

@@ -11,6 +11,9 @@ const NUMBERS: &[NumberFlag] = &[
     ("migrate --to a:1 --slots 1", "timeout", Some("3600")),
     ("migrate set 1 --rate 1", "timeout", Some("3600")),
     ("status", "timeout", Some("3600")),
+    ("top", "timeout", Some("3600")),
+    ("top", "seconds", Some("60")),
+    ("top", "count", Some("64")),
     ("forget a:1", "timeout", Some("3600")),
     ("upgrade", "timeout", Some("3600")),
     ("migrate --to a:1 --slots 1", "rate", Some("megabytes")),
@@ -118,6 +121,7 @@ fn check(line: &[&str]) -> Result<(), Failure> {
         | Command::Forget(_)
         | Command::Upgrade(_)
         | Command::Status(_)
+        | Command::Top(_)
         | Command::CheckHistory(_) => Ok(()),
     }
 }

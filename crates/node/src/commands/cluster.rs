@@ -3,6 +3,7 @@
 //! Every slot is shown with one owner, that of its first position. Migrations are never shown: clients follow
 //! MOVED and ASK, and markers of moving slots only confuse their tools.
 
+use super::slot_stats::slot_stats;
 use crate::call::{Call, CommandResult, Flow};
 use crate::cluster_view::{ClusterView, Health, SlotCounts};
 use crate::peers::ShownLink;
@@ -105,6 +106,14 @@ const CLUSTER: &[CommandSpec] = &[
             "Returns the key names in a hash slot.",
         )
         .tips(VARIES),
+    CommandSpec::new("cluster|slot-stats", -4, HELP, slot_stats)
+        .docs(
+            "cluster",
+            "8.2.0",
+            "O(N) where N is the total number of slots based on arguments. O(N*log(N)) with ORDERBY subcommand.",
+            "Return an array of slot usage statistics for slots assigned to the current node.",
+        )
+        .tips(&["nondeterministic_output", "request_policy:all_shards"]),
     CommandSpec::new("cluster|replicas", 3, LOOKS, replicas)
         .docs(
             "cluster",
@@ -473,6 +482,10 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "    <id> <ip:port@bus-port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
             "SHARDS",
             "    Return information about slot range mappings and the nodes associated with them.",
+            "SLOT-STATS SLOTSRANGE <first> <last>",
+            "    Return keys, memory, processor time and bytes of the slots of a range.",
+            "SLOT-STATS ORDERBY <metric> [LIMIT <count>] [ASC|DESC]",
+            "    Return the same, of the slots with the most (or the least) of a metric first.",
             "SLOTS",
             "    Return information about slots range mappings. Each range is made of:",
             "    start, end, master and replicas IP addresses, ports and ids",

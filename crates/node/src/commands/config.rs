@@ -35,7 +35,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "server",
         "2.0.0",
         "O(1)",
-        "Resets the counters that INFO shows.",
+        "Resets the counters that INFO and CLUSTER SLOT-STATS show.",
     ),
     CommandSpec::new("config|help", 2, HELP, help).docs("server", "5.0.0", "O(1)", "Lists the subcommands."),
 ];
@@ -100,6 +100,7 @@ fn failed(name: &[u8], why: &str) -> ReplyError {
 fn resetstat(call: &mut Call<'_>) -> CommandResult {
     call.shared.workers.iter().for_each(|worker| worker.reset());
     call.shared.clients.totals.reset();
+    call.shared.heat.slots().reset();
     call.reply.ok();
     Ok(Flow::Done)
 }
@@ -112,7 +113,7 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "GET <pattern> ...",
             "    Return the parameters whose names match, with their values.",
             "RESETSTAT",
-            "    Reset the counters that INFO shows.",
+            "    Reset the counters that INFO and CLUSTER SLOT-STATS show.",
             "SET <parameter> <value> ...",
             "    Change parameters, all or none.",
         ],

@@ -9,11 +9,13 @@ mod client_kill;
 mod cluster;
 mod config;
 mod connection;
+mod heat;
 mod info;
 mod introspect;
 mod observe;
 mod server;
 mod sidle;
+mod slot_stats;
 mod transaction;
 mod walk;
 
@@ -30,6 +32,7 @@ const GROUPS: &[&[CommandSpec]] = &[
     server::COMMANDS,
     transaction::COMMANDS,
     observe::COMMANDS,
+    heat::COMMANDS,
     cluster::COMMANDS,
     sidle::COMMANDS,
 ];

@@ -141,6 +141,7 @@ impl Engine {
         self.keep_clients_small();
         self.announce_endings();
         self.worker.forward_time(self.now());
+        self.worker.hand_over_heat(now);
         self.after_serving();
         self.expiry.tick();
     }

@@ -194,6 +194,51 @@ fn cluster_and_clients_are_shown_in_redis_s_forms() {
     assert_eq!(common(&redis_order, &sidle_fields), common(&sidle_order, &redis_fields));
 }
 
+/// Redis knows CLUSTER SLOT-STATS since 8.2.
+#[test]
+fn slot_stats_are_shown_in_redis_s_form() {
+    let Some(redis_cluster) = RedisCluster::start() else { return };
+    let cluster = TestCluster::start(1);
+    let (mut redis, mut sidle) = (redis_cluster.client(), cluster.client(0));
+    if let Value::Error(why) = redis.request(&["CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "0"]) {
+        eprintln!("skipped: this redis-server is older than CLUSTER SLOT-STATS: {why}");
+        return;
+    }
+    redis.request(&["CONFIG", "SET", "cluster-slot-stats-enabled", "yes"]);
+    for request in [
+        "SLOTSRANGE 0 3",
+        "ORDERBY key-count LIMIT 2",
+        "ORDERBY cpu-usec ASC LIMIT 2",
+        "ORDERBY network-bytes-in DESC LIMIT 2",
+        "ORDERBY network-bytes-out LIMIT 2",
+        "SLOTSRANGE 3",
+        "SLOTSRANGE 3 2",
+        "SLOTSRANGE x 2",
+        "ORDERBY keys",
+        "ORDERBY key-count LIMIT 0",
+        "ORDERBY key-count ASC ASC",
+        "ORDERBY key-count UP",
+    ] {
+        let words: Vec<&str> = ["CLUSTER", "SLOT-STATS"].into_iter().chain(request.split(' ')).collect();
+        let replies = [&mut redis, &mut sidle].map(|client| without_memory(client.request(&words)));
+        match replies {
+            [Value::Array(theirs), Value::Array(ours)] => {
+                assert_eq!(shape(&Value::Array(theirs)), shape(&Value::Array(ours)), "{request}");
+            }
+            [theirs, ours] => assert_eq!(theirs, ours, "{request}"),
+        }
+    }
+}
+
+/// The same without `memory-bytes`, which Redis shows since 8.4.
+fn without_memory(value: Value) -> Value {
+    let Value::Array(mut elements) = value else { return value };
+    if let Some(at) = elements.iter().position(|element| element.as_bytes() == Some(b"memory-bytes")) {
+        elements.drain(at..at + 2);
+    }
+    Value::Array(elements.into_iter().map(without_memory).collect())
+}
+
 /// And the figures of messages and connections are measured.
 #[test]
 fn messages_and_links_between_nodes_are_counted() {
