@@ -139,7 +139,10 @@ impl Core {
         if let Some(id) = operation.migration {
             let verdict = operation.read.as_mut().map(|read| read.target_answered(TargetAnswer::Known));
             debug_assert!(verdict.is_none_or(|verdict| verdict == Verdict::TakeTarget));
-            if let Some(tracking) = self.trackings.by_id(id) {
+            // Of a range that is given bit by bit the source may have answered: it keeps the key.
+            if self.routes.at(operation.position).is_none_or(|route| route.node == from)
+                && let Some(tracking) = self.trackings.by_id(id)
+            {
                 tracking.seen_at_target(operation.position);
             }
         }
@@ -178,6 +181,16 @@ impl Core {
                 };
                 let to = to.and_then(|address| self.links.node_at(&address));
                 self.operations[place].redirect = to.map(|node| (node, is_ask));
+                self.again(now, place, true, done);
+                false
+            }
+            ErrorMeaning::Given(id) => {
+                self.counters.given += 1;
+                let position = self.operations[place].position;
+                match self.trackings.by_id(id) {
+                    Some(tracking) => tracking.seen_at_target(position),
+                    None => self.refresh.want(Some(from)),
+                }
                 self.again(now, place, true, done);
                 false
             }

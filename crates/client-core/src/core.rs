@@ -200,7 +200,12 @@ impl Core {
         let id = tracking.id;
         let from = self.routes.migration(migration);
         // If the source answers no reads, knowing what is at the target is useless.
-        operation.migration = from.source_answers.then_some(id);
+        operation.migration = (from.source_answers || from.source_keeps).then_some(id);
+        if from.source_keeps {
+            // What is believed may be wrong: then the source names the owner, or the target takes the key.
+            let is_kept = self.config.tracking && !tracking.is_at_target(operation.position);
+            return self.send(now, place, if is_kept { from.source } else { target }, Role::Answer);
+        }
         if operation.class != Class::Get || !from.source_answers {
             self.send(now, place, target, Role::Answer);
         } else if self.config.tracking && tracking.is_at_target(operation.position) {

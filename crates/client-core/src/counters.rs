@@ -19,6 +19,8 @@ pub struct Counters {
     pub retries: u64,
     /// MOVED and ASK among the answers.
     pub redirects: u64,
+    /// Answers of a source that it has given the key.
+    pub given: u64,
     /// Operations that timed out.
     pub timeouts: u64,
     /// Progress reports received.

@@ -1,6 +1,7 @@
 //! A client's reaction to an error reply.
 
 use sidle_cluster::HostPort;
+use sidle_types::MigrationId;
 
 /// The meaning of an error reply for the operation.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(crate) enum ErrorMeaning {
     NotNow,
     /// The key is moving to the node: retry after so many microseconds. The request had no effect.
     Retry(u32),
+    /// The key was given to the target of this migration: ask there. The request had no effect.
+    Given(MigrationId),
     /// The source of a double read: the migration is over.
     SidleDone,
     /// The source of a double read: not frozen for that migration.
@@ -45,6 +48,10 @@ impl ErrorMeaning {
                 Some(after_us) => ErrorMeaning::Retry(after_us),
                 None => ErrorMeaning::NotNow,
             },
+            Some(b"SIDLEGIVEN") => match words.next().and_then(parse_number) {
+                Some(id) => ErrorMeaning::Given(MigrationId(id)),
+                None => ErrorMeaning::NotNow,
+            },
             Some(b"SIDLEDONE") => ErrorMeaning::SidleDone,
             Some(b"SIDLENOTFROZEN") => ErrorMeaning::SidleNotFrozen,
             _ => ErrorMeaning::Final,
@@ -52,7 +59,7 @@ impl ErrorMeaning {
     }
 }
 
-fn parse_number(word: &[u8]) -> Option<u32> {
+fn parse_number<N: std::str::FromStr>(word: &[u8]) -> Option<N> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
@@ -88,6 +95,8 @@ mod tests {
             ("LOADING Redis is loading the dataset in memory", ErrorMeaning::NotNow),
             ("SIDLERETRY 40 the key is on its way", ErrorMeaning::Retry(40)),
             ("SIDLERETRY soon", ErrorMeaning::NotNow),
+            ("SIDLEGIVEN 7 this node has given the key", ErrorMeaning::Given(MigrationId(7))),
+            ("SIDLEGIVEN", ErrorMeaning::NotNow),
             ("SIDLEDONE migration 7 is over, ask the owner", ErrorMeaning::SidleDone),
             ("SIDLENOTFROZEN migration 7", ErrorMeaning::SidleNotFrozen),
             ("WRONGTYPE Operation against a key", ErrorMeaning::Final),

@@ -20,6 +20,8 @@ pub(crate) struct MigrationRoute {
     pub(crate) source: NodeIndex,
     /// Whether the source answers reads of frozen positions.
     pub(crate) source_answers: bool,
+    /// Whether the source owns and serves what it has not given yet.
+    pub(crate) source_keeps: bool,
 }
 
 impl Route {
@@ -64,6 +66,7 @@ impl Routes {
             .map(|record| MigrationRoute {
                 source: index(record.source),
                 source_answers: record.frozen_reads,
+                source_keeps: record.kept_by_source,
             })
             .collect();
         Routes { firsts, routes, migrations }
@@ -107,8 +110,14 @@ mod tests {
             assert_eq!((route.node, route.migration()), (node, migration), "{position}");
             assert_eq!(map.owner_of(Position(position)), node_id(node as u8));
         }
-        assert_eq!(routes.migration(0), MigrationRoute { source: 1, source_answers: true });
-        assert_eq!(routes.migration(1), MigrationRoute { source: 2, source_answers: false });
+        assert_eq!(
+            routes.migration(0),
+            MigrationRoute { source: 1, source_answers: true, source_keeps: false }
+        );
+        assert_eq!(
+            routes.migration(1),
+            MigrationRoute { source: 2, source_answers: false, source_keeps: false }
+        );
         assert_eq!(Routes::default().at(Position(5)), None);
     }
 }

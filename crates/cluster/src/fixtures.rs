@@ -40,6 +40,7 @@ pub fn running(id: u64, range: PositionRange, source: u8, target: u8, epoch: u64
         id: MigrationId(id),
         protocol: "fulva".to_owned(),
         frozen_reads: true,
+        kept_by_source: false,
         policy: MigrationPolicy::default(),
         range,
         source: node_id(source),

@@ -108,6 +108,9 @@ pub struct MigrationRecord {
     pub protocol: String,
     /// Whether the source answers clients' reads of what it froze.
     pub frozen_reads: bool,
+    /// Whether the source owns and serves what it has not given yet, while the migration runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept_by_source: bool,
     /// What moves.
     pub range: PositionRange,
     /// How hard it may press on the two nodes.

@@ -9,6 +9,8 @@ pub struct ProtocolOutline {
     pub frozen_reads: bool,
     /// Whether the range is copied before it changes its owner, while the migration is prepared.
     pub copies_before_freeze: bool,
+    /// Whether the source serves what it has not given yet, while the migration runs.
+    pub gives_by_cuts: bool,
 }
 
 /// Reads a protocol's name with its options. The error names what is wrong with it, and the valid choices.

@@ -118,7 +118,9 @@ impl TabletMap {
             true => json(self),
             false => {
                 let mut map = self.clone().in_version(version);
-                map.migrations.iter_mut().for_each(|record| record.version = version);
+                for record in &mut map.migrations {
+                    (record.version, record.kept_by_source) = (version, false);
+                }
                 json(&map)
             }
         };

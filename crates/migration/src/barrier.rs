@@ -15,8 +15,8 @@
 //! grew, take the current table, *then* [`RangeBarrier::pass`] with the number read before.
 
 use sidle_types::fault;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counts publications, and which of them each worker has seen.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct RangeBarrier {
 #[derive(Debug)]
 struct Shared {
     published: AtomicU64,
+    /// Held while a publication gets its number: several threads may publish.
+    publishing: Mutex<()>,
     /// By worker: the newest publication whose table it uses.
     seen: Box<[Seen]>,
 }
@@ -40,12 +42,22 @@ impl RangeBarrier {
     /// A barrier for this many workers, each of which has seen the (empty) publication 0.
     pub fn new(workers: usize) -> RangeBarrier {
         let seen = (0..workers).map(|_| Seen(AtomicU64::new(0))).collect();
-        RangeBarrier { shared: Arc::new(Shared { published: AtomicU64::new(0), seen }) }
+        RangeBarrier {
+            shared: Arc::new(Shared { published: AtomicU64::new(0), publishing: Mutex::new(()), seen }),
+        }
     }
 
     /// Announces a range table that has been stored where workers find it.
     #[must_use]
     pub fn publish(&self) -> BarrierTicket {
+        self.publish_with(|_| ())
+    }
+
+    /// As [`publish`](Self::publish), for what has to know its publication's number before anyone sees it.
+    #[must_use]
+    pub fn publish_with(&self, write: impl FnOnce(u64)) -> BarrierTicket {
+        let _publishing = self.shared.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        write(self.published() + 1);
         let epoch = self.shared.published.fetch_add(1, Ordering::AcqRel) + 1;
         BarrierTicket { shared: Arc::clone(&self.shared), epoch }
     }

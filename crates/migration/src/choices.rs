@@ -40,6 +40,21 @@ pub enum Copies {
     /// While the source serves them and marks changes. Then the changes, in rounds; the last round after the
     /// freeze (M11). Until the freeze a cancel or a failure changes nothing.
     BeforeFreeze(Rounds),
+    /// While the source serves them and marks changes, a window after the other. What is copied is given by a
+    /// cut, with what has changed meanwhile; the source serves the rest on, and the target takes what is
+    /// requested of it.
+    BeforeCuts(Cuts),
+}
+
+/// How a range is given bit by bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cuts {
+    /// The least time from one cut to the next, in microseconds, unless a command waits for a key.
+    pub period_us: u32,
+    /// The most positions that one cut gives out of turn.
+    pub keys: usize,
+    /// About how many bytes are copied ahead of what is given.
+    pub bytes: u32,
 }
 
 /// When a protocol that copies first freezes the range.
@@ -58,6 +73,8 @@ pub enum Serves {
     AtActivation,
     /// When everything has arrived.
     WhenAllIsHere,
+    /// What it was given, from the commit on.
+    WhatItWasGiven,
 }
 
 /// What the source does with reads of the frozen range.

@@ -44,6 +44,9 @@ pub enum TargetInput<'b> {
     Policy(MigrationPolicy),
     /// `Done` is committed, and every worker uses a range table in which this import is an ordinary tablet.
     Over(BarrierPassed),
+    /// Of a range that is given bit by bit: nothing more is given. The copies that are not this node's are
+    /// discarded.
+    GivenUp,
 }
 
 /// An output of a target machine for its driver.
@@ -99,6 +102,8 @@ pub enum SourceInput<'b> {
     Tracked(BarrierPassed),
     /// Every worker uses a range table in which the range is exported (M2).
     Frozen(BarrierPassed),
+    /// Every worker uses the step that [`SourceEvent::Step`] asked for (M20).
+    Stepped(BarrierPassed),
     /// The target opened this lane's connection; its `Hello` follows as a message.
     Connected(Lane),
     /// The connection is closed.
@@ -115,6 +120,9 @@ pub enum SourceInput<'b> {
     DoneCommitted,
     /// Every worker uses a range table from after `Done` (M8): memory may be freed.
     Over(BarrierPassed),
+    /// Of a range that is given bit by bit: the target is gone, and the range is this node's again. What was
+    /// given is lost; its outdated records are discarded.
+    TakenBack,
 }
 
 /// An output of a source machine for its driver.
@@ -124,6 +132,10 @@ pub enum SourceEvent {
     Close(Lane, Breach),
     /// The target serves.
     Activated,
+    /// A step is to be published to the workers, by the barrier of steps:
+    /// [`Exporter::publish_step`](crate::Exporter::publish_step) with its number before anyone sees it; then
+    /// [`SourceInput::Stepped`].
+    Step,
     /// The range's memory is freed; the machine may be dropped.
     Ended,
 }

@@ -14,9 +14,10 @@
 //! Ownership: [`ExportView`] is shared with every worker; [`ExportWriter`], of which there is one, belongs to
 //! the source machine.
 
+use crate::cuts::{Ahead, GivenView, PositionsGiven, Windows};
 use crate::marks::Marks;
-use crate::{Copies, MigrationSpec, SourceReads};
-use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+use crate::{Copies, Cuts, MigrationSpec, SourceReads};
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, fault};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -41,8 +42,10 @@ pub struct ExportView {
     range: PositionRange,
     target: NodeId,
     answers_reads: bool,
-    /// The changes, of a range that is copied before its freeze.
+    /// The changes, of a range that is copied before it is given.
     marks: Option<Marks>,
+    /// What was given, of a range that is given bit by bit.
+    given: Option<GivenView>,
     phase: AtomicU8,
     /// Whether the target is known to count the range's keys.
     handed_over: AtomicBool,
@@ -51,13 +54,15 @@ pub struct ExportView {
 impl ExportView {
     /// The view of a migration that has not begun, and the one handle that may change it.
     pub fn new(spec: &MigrationSpec) -> (Arc<ExportView>, ExportWriter) {
+        let given = |cuts: Cuts| GivenView::new(&spec.partitions, &Windows::new(spec, u64::from(cuts.bytes)));
         let view = Arc::new(ExportView {
             id: spec.id,
             epoch: spec.epoch,
             range: spec.range,
             target: spec.target,
             answers_reads: spec.protocol.source_reads == SourceReads::AnswersFrozen,
-            marks: matches!(spec.protocol.copies, Copies::BeforeFreeze(_)).then(Marks::new),
+            marks: (spec.protocol.copies != Copies::AfterFreeze).then(Marks::new),
+            given: spec.cuts().map(given),
             phase: AtomicU8::new(ExportPhase::Pending as u8),
             handed_over: AtomicBool::new(false),
         });
@@ -91,7 +96,39 @@ impl ExportView {
 
     /// Whether a worker that owns the range must mark its changes there.
     pub fn is_tracked(&self) -> bool {
-        self.marks.is_some()
+        self.marks.is_some() && self.given.is_none()
+    }
+
+    /// Whether the range is given bit by bit.
+    pub fn is_by_cuts(&self) -> bool {
+        self.given.is_some()
+    }
+
+    /// Whether this node still owns a position of the range that is given bit by bit, for a worker at this
+    /// step (M20).
+    #[inline]
+    pub fn keeps(&self, position: Position, step: u64) -> bool {
+        self.given
+            .as_ref()
+            .is_some_and(|given| !given.is_given(position, step) || fault!(SourceServesWhatItGave))
+    }
+
+    /// Marks a change by a worker at this step, at a position that this node keeps (M22). Call it after the
+    /// write, within the same command.
+    pub fn mark_kept(&self, position: Position, step: u64) {
+        if let (Some(marks), Some(given)) = (&self.marks, &self.given)
+            && given.is_marked(position, step)
+        {
+            marks.mark(position);
+        }
+    }
+
+    /// How many records this node still counts, of so many in the range.
+    pub fn kept_records(&self, in_range: u64) -> u64 {
+        match &self.given {
+            Some(given) => in_range.saturating_sub(given.records()),
+            None => in_range,
+        }
     }
 
     /// Marks a change by a worker at the position. Call it after the write, within the same command (M11).
@@ -144,7 +181,7 @@ impl ExportWriter {
 
     /// Every worker marks its changes.
     pub fn track(&mut self) {
-        assert!(self.view.is_tracked(), "M11: nothing is marked here");
+        assert!(self.view.marks.is_some(), "M11: nothing is marked here");
         assert_eq!(self.view.phase(), ExportPhase::Pending, "M11: tracking begins once, before the freeze");
         self.view.phase.store(ExportPhase::Tracking as u8, Ordering::Release);
     }
@@ -154,12 +191,32 @@ impl ExportWriter {
         self.view.marks.as_ref().map_or_else(Vec::new, Marks::take)
     }
 
+    /// The set of positions that are given out of turn.
+    pub(crate) fn out_of_turn(&self) -> &PositionsGiven {
+        &self.by_cuts().out_of_turn
+    }
+
+    /// Writes the next step: see [`GivenView::write_step`].
+    pub(crate) fn write_step(&mut self, number: u64, given: &Ahead, marked: &Ahead) {
+        self.by_cuts().write_step(number, given, marked);
+    }
+
+    /// So many more records are at positions given.
+    pub(crate) fn gave_records(&mut self, records: u64) {
+        self.by_cuts().add_records(records);
+    }
+
+    fn by_cuts(&self) -> &GivenView {
+        self.view.given.as_ref().expect("the range is given bit by bit")
+    }
+
     /// No worker serves the range any more.
     pub fn freeze(&mut self) {
         let phase = self.view.phase();
         assert!(phase < ExportPhase::Frozen, "M2: an export is frozen once");
         // Changes from before tracking began are in no round.
-        assert_eq!(phase == ExportPhase::Tracking, self.view.is_tracked(), "M11: frozen, and never tracked");
+        let was_tracked = phase == ExportPhase::Tracking;
+        assert_eq!(was_tracked, self.view.marks.is_some(), "M11: frozen, and never tracked");
         self.view.phase.store(ExportPhase::Frozen as u8, Ordering::Release);
     }
 

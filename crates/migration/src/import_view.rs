@@ -3,7 +3,8 @@
 //! Purpose: a worker decides per command, without a lock, whether it may acknowledge (M3) and whether the
 //! store's answer for a key is final.
 //!
-//! Invariants: M3 (nothing is acknowledged while [`ImportPhase::Waiting`]), M6 (removals leave a tombstone,
+//! Invariants: M3 (nothing is acknowledged while [`ImportPhase::Waiting`]), M23 (of a range given bit by bit,
+//! nothing is acknowledged at a position that was not given), M6 (removals leave a tombstone,
 //! see [`ImportView::left_by_removal`]), M7 (progress never passes a record that is not readable, and never
 //! moves back).
 //!
@@ -21,6 +22,7 @@
 //! Ownership: [`ImportView`] is shared with every worker; [`ImportWriter`], of which there is one, belongs to
 //! the target machine.
 
+use crate::cuts::{Ahead, PositionsGiven};
 use crate::{Copies, MigrationSpec, OnMissing};
 use sidle_store::Leave;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, fault};
@@ -36,6 +38,8 @@ pub enum ImportPhase {
     /// The source owns the range and serves it; its records arrive ahead (M11). This node's workers ignore
     /// the range before the commit, and park requests after it.
     Copying,
+    /// The range is given bit by bit: this node serves what it was given, the source the rest.
+    Taking,
     /// The source is frozen and records are arriving. The protocol serves nothing before all have arrived:
     /// requests are parked.
     Filling,
@@ -48,7 +52,10 @@ pub enum ImportPhase {
 impl ImportPhase {
     /// Whether arriving records may enter the store.
     pub const fn takes_records(self) -> bool {
-        matches!(self, ImportPhase::Copying | ImportPhase::Filling | ImportPhase::Serving)
+        matches!(
+            self,
+            ImportPhase::Copying | ImportPhase::Taking | ImportPhase::Filling | ImportPhase::Serving
+        )
     }
 }
 
@@ -60,6 +67,8 @@ pub struct ImportView {
     range: PositionRange,
     source: NodeId,
     copied_ahead: bool,
+    /// Positions given out of turn, of a range that is given bit by bit.
+    out_of_turn: Option<PositionsGiven>,
     missing: OnMissing,
     sample_one_in: Option<u32>,
     pulls_out_of_turn: bool,
@@ -78,6 +87,8 @@ struct Counts {
     met: AtomicU64,
     /// How many came in bulk, whether new here or not.
     passed: AtomicU64,
+    /// Of a range that is given bit by bit: records here that are not this node's yet.
+    inert: AtomicU64,
 }
 
 /// Of one partition: `next` is its first position that is not here, and counts until `all`.
@@ -100,6 +111,7 @@ impl ImportView {
         let first = match spec.protocol.copies {
             Copies::AfterFreeze => ImportPhase::Waiting,
             Copies::BeforeFreeze(_) => ImportPhase::Copying,
+            Copies::BeforeCuts(_) => ImportPhase::Taking,
         };
         let view = Arc::new(ImportView {
             id: spec.id,
@@ -107,6 +119,7 @@ impl ImportView {
             range: spec.range,
             source: spec.source,
             copied_ahead: first == ImportPhase::Copying,
+            out_of_turn: (first == ImportPhase::Taking).then(PositionsGiven::default),
             missing: spec.protocol.missing,
             sample_one_in: spec.protocol.sampling.map(|sampling| sampling.one_in),
             pulls_out_of_turn: spec.protocol.priority.in_flight > 0,
@@ -149,8 +162,9 @@ impl ImportView {
         match self.phase.load(Ordering::Acquire) {
             0 => ImportPhase::Waiting,
             1 => ImportPhase::Copying,
-            2 => ImportPhase::Filling,
-            3 => ImportPhase::Serving,
+            2 => ImportPhase::Taking,
+            3 => ImportPhase::Filling,
+            4 => ImportPhase::Serving,
             _ => ImportPhase::Complete,
         }
     }
@@ -158,12 +172,13 @@ impl ImportView {
     /// Whether this node may acknowledge requests for the range (M3).
     #[inline]
     pub fn activated(&self) -> bool {
-        self.phase() >= ImportPhase::Serving
+        matches!(self.phase(), ImportPhase::Taking | ImportPhase::Serving | ImportPhase::Complete)
     }
 
     /// Whether everything that the source has at this position is here, so that the store's next answer is
     /// final. For a copy made before the freeze this means nothing until the import is
-    /// [activated](Self::activated).
+    /// [activated](Self::activated). Of a range that is given bit by bit: whether this node owns the position
+    /// (M23).
     ///
     /// Call this *before* looking into the store: see the module's header. A position outside the range is a
     /// caller's bug.
@@ -175,7 +190,26 @@ impl ImportView {
         assert!(self.range.contains(position), "{position} is outside the import of {}", self.range);
         let index = self.partitions.partition_point(|partition| partition.last() < position);
         let progress = &self.progress[index];
-        progress.all.load(Ordering::Acquire) || progress.next.load(Ordering::Acquire) > position.0
+        progress.all.load(Ordering::Acquire)
+            || progress.next.load(Ordering::Acquire) > position.0
+            || self.out_of_turn.as_ref().is_some_and(|given| given.since(position).is_some())
+    }
+
+    /// Whether the range is given bit by bit: what is in the store at a position that was not given means
+    /// nothing (M23), and no command runs there.
+    #[inline]
+    pub fn is_by_cuts(&self) -> bool {
+        self.out_of_turn.is_some()
+    }
+
+    /// Whether a position may be given out of turn beside others: there is a bound on how many are.
+    pub(crate) fn takes_out_of_turn(&self, position: Position, others: usize) -> bool {
+        self.out_of_turn.as_ref().is_some_and(|given| given.takes(position, others))
+    }
+
+    /// How many records of the range are in the store and not this node's.
+    pub fn inert_records(&self) -> u64 {
+        self.counts.inert.load(Ordering::Relaxed)
     }
 
     /// Whether everything that the source has in these positions of the range is here, and this node may
@@ -195,7 +229,7 @@ impl ImportView {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let frozen = load(&self.counts.frozen);
         match self.phase() {
-            ImportPhase::Waiting | ImportPhase::Copying | ImportPhase::Complete => 0,
+            ImportPhase::Waiting | ImportPhase::Copying | ImportPhase::Taking | ImportPhase::Complete => 0,
             // Nothing is served, so nothing changes; the records here may be stale.
             ImportPhase::Filling => frozen,
             ImportPhase::Serving => {
@@ -243,14 +277,17 @@ impl ImportView {
         match self.phase() {
             ImportPhase::Filling => true,
             ImportPhase::Serving => !self.pulls_out_of_turn,
-            ImportPhase::Waiting | ImportPhase::Copying | ImportPhase::Complete => false,
+            ImportPhase::Waiting | ImportPhase::Copying | ImportPhase::Taking | ImportPhase::Complete => {
+                false
+            }
         }
     }
 
     /// What a removal in the range leaves behind while this view is in the range table (M6).
     #[inline]
     pub fn left_by_removal(&self) -> Leave {
-        if fault!(NoTombstones) { Leave::Nothing } else { Leave::Tombstone }
+        // M24 keeps copies out of what was given.
+        if fault!(NoTombstones) || self.is_by_cuts() { Leave::Nothing } else { Leave::Tombstone }
     }
 }
 
@@ -279,6 +316,31 @@ impl ImportWriter {
     /// Counts this many more of the source's records that came in bulk.
     pub fn passed(&mut self, records: u64) {
         self.view.counts.passed.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// This node owns these positions, which are readable: by partition everything before a cursor, and
+    /// single positions out of turn (M21, M23).
+    pub(crate) fn own(&mut self, cursors: &Ahead, out_of_turn: &[Position]) {
+        assert_eq!(self.view.phase(), ImportPhase::Taking, "M23: positions are given bit by bit");
+        let given = self.view.out_of_turn.as_ref().expect("it is given bit by bit");
+        // Here every step counts: ownership only grows, so a worker needs none to be of one mind.
+        out_of_turn.iter().for_each(|&position| given.insert(position, 0));
+        for (index, &next) in cursors.iter().enumerate() {
+            let before = self.view.progress().nth(index).expect("a cursor for each partition");
+            if next != before {
+                self.advance(index, next);
+            }
+        }
+    }
+
+    /// The set of positions given out of turn.
+    pub(crate) fn out_of_turn(&self) -> Option<&PositionsGiven> {
+        self.view.out_of_turn.as_ref()
+    }
+
+    /// Sets how many records are in the store and not this node's.
+    pub(crate) fn set_inert(&mut self, records: u64) {
+        self.view.counts.inert.store(records, Ordering::Relaxed);
     }
 
     /// The source is frozen: the target serves from now on (M3).
@@ -334,7 +396,8 @@ impl ImportWriter {
     pub fn complete(&mut self) {
         let phase = self.view.phase();
         assert!(phase.takes_records(), "an import is completed once, after activation");
-        assert!(self.view.source_is_frozen(), "M3, M11: complete before the source is frozen");
+        let has_all = phase == ImportPhase::Taking && self.view.progress().all(|next| next.is_none());
+        assert!(has_all || self.view.source_is_frozen(), "M3, M11: complete before the source is frozen");
         for progress in &self.view.progress {
             progress.all.store(true, Ordering::Release);
         }

@@ -26,9 +26,25 @@
 //! - M11 Of a copy made before the freeze: every change at the source since tracking began arrives in a
 //!   round, and the target serves only when a round packed after the freeze left nothing to be sent.
 //! - M12 Joined pieces are of one version of the records at their position.
+//!
+//! Of a range that is given bit by bit, by cuts:
+//! - M20 While some worker of the source keeps a position, the target does not own it.
+//! - M21 What is given, and what is owned, only grows.
+//! - M22 A cut is packed behind its barrier. It carries everything that changed since it was copied, and all
+//!   that is at the positions that were taken.
+//! - M23 The target acts on a position only if it owns it. Other records that it has there are inert.
+//! - M24 A copy never enters a position that the target owns. (So M5 and M6 have nothing to do here.)
+//! - M25 A cut names only what the target has copied; cuts are applied once, and in order.
+//! - M26 What clients know only saves trips.
+//! - M27 Redirects go from the source to the target. The target never sends back; it takes.
+//! - M28 A window is copied behind the barrier from which every worker marks its changes there.
+//! - M29 The keys of one command have one owner under one step, or the command goes to the target, which
+//!   takes the others.
 
 mod barrier;
 mod choices;
+mod clearing;
+mod cuts;
 mod event;
 mod export_view;
 mod exporter;
@@ -43,7 +59,7 @@ pub mod tuning;
 
 pub use barrier::{BarrierPassed, BarrierTicket, RangeBarrier};
 pub use choices::{
-    Copies, OnMissing, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves, SourceReads,
+    Copies, Cuts, OnMissing, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves, SourceReads,
 };
 pub use event::{Breach, Failure, SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter, WaiterRefusal};
 pub use export_view::{ExportPhase, ExportView, ExportWriter};
@@ -51,7 +67,7 @@ pub use exporter::{Exporter, ExporterCounters};
 pub use import_view::{ImportPhase, ImportView, ImportWriter};
 pub use importer::{Importer, ImporterCounters, Replay};
 pub use protocols::{
-    FULVA, PROTOCOLS, ProtocolError, ROCKSTEADY, SOURCE_DRIVEN, STOP_AND_COPY, ZEPHYR, protocol,
+    FULVA, HANDOFF, PROTOCOLS, ProtocolError, ROCKSTEADY, SOURCE_DRIVEN, STOP_AND_COPY, ZEPHYR, protocol,
 };
 pub use sidle_pacing::{Load, Pace};
 pub use spec::{MigrationSpec, PARTITIONS_MAX, SpecError};

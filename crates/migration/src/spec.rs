@@ -1,6 +1,6 @@
 //! One migration's specification: its range, source, target, partitions and protocol.
 
-use crate::{Copies, ProtocolChoices, Tuning};
+use crate::{Copies, Cuts, ProtocolChoices, Tuning};
 use sidle_pacing::{Governor, Limits};
 use sidle_types::{
     MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
@@ -58,6 +58,9 @@ pub enum SpecError {
     /// Large records would never arrive.
     #[error("a piece of a large record has at least one byte, not 0: correct `piece_bytes`")]
     NoPieceBytes,
+    /// The frames of cuts are not in this version.
+    #[error("the cluster speaks {0}, in which no range is given bit by bit: raise it with `sidle upgrade`")]
+    NoCuts(ProtocolVersion),
 }
 
 impl MigrationSpec {
@@ -69,6 +72,14 @@ impl MigrationSpec {
     /// Whether the range is copied before its freeze.
     pub(crate) fn copies_ahead(&self) -> bool {
         matches!(self.protocol.copies, Copies::BeforeFreeze(_))
+    }
+
+    /// How the range is given bit by bit, if it is.
+    pub(crate) fn cuts(&self) -> Option<Cuts> {
+        match self.protocol.copies {
+            Copies::BeforeCuts(cuts) => Some(cuts),
+            Copies::AfterFreeze | Copies::BeforeFreeze(_) => None,
+        }
     }
 
     /// Limits bulk work at one of the ends.
@@ -93,6 +104,9 @@ impl MigrationSpec {
         }
         if self.tuning.piece_bytes == 0 {
             return Err(SpecError::NoPieceBytes);
+        }
+        if self.cuts().is_some() && !self.version.has_cuts() {
+            return Err(SpecError::NoCuts(self.version));
         }
         let mut expected = Some(self.range.first());
         for (index, partition) in self.partitions.iter().enumerate() {

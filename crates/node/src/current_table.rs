@@ -20,12 +20,15 @@ use std::sync::Arc;
 pub struct CurrentTable {
     table: ArcSwap<RangeTable>,
     barrier: RangeBarrier,
+    /// Steps of exports that are given bit by bit: apart from tables, which joint commands hold up.
+    steps: RangeBarrier,
 }
 
 impl CurrentTable {
     /// Starts with the table that workers are created with.
     pub fn new(workers: u16, first: Arc<RangeTable>) -> CurrentTable {
-        CurrentTable { table: ArcSwap::new(first), barrier: RangeBarrier::new(usize::from(workers)) }
+        let barrier = || RangeBarrier::new(usize::from(workers));
+        CurrentTable { table: ArcSwap::new(first), barrier: barrier(), steps: barrier() }
     }
 
     /// Publishes a table. Notify every worker; the ticket passes when the last of them took it.
@@ -33,6 +36,23 @@ impl CurrentTable {
         // The table first: a worker that sees the barrier's new epoch must find this table or a newer one.
         self.table.store(table);
         self.barrier.publish()
+    }
+
+    /// Publishes a step of an export, which `write` makes visible from its number on. Any mover may. Notify
+    /// every worker; the ticket passes when the last of them uses it.
+    pub fn publish_step(&self, write: impl FnOnce(u64)) -> BarrierTicket {
+        self.steps.publish_with(write)
+    }
+
+    /// The number of the latest step.
+    #[inline]
+    pub(crate) fn step(&self) -> u64 {
+        self.steps.published()
+    }
+
+    /// Notes that a worker uses this step.
+    pub(crate) fn pass_step(&self, worker: WorkerIndex, step: u64) {
+        self.steps.pass(usize::from(worker.0), step);
     }
 
     /// The number of the latest publication.

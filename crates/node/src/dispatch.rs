@@ -16,7 +16,7 @@ use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::ParkingLot;
 use crate::queue::{Ticket, ToMover, WorkerPort};
-use crate::range_table::Redirect;
+use crate::range_table::{RangeTable, Redirect, Role};
 use crate::request::{Clearance, Request, keys_of};
 use crate::routing::{INLINE_KEYS, Missing, Verdict, judge};
 use crate::session::Session;
@@ -379,7 +379,8 @@ impl Dispatcher {
         let needs_old = self.needs_old_values(request);
         let settled = &session.route.settled;
         let all = keys.iter().copied().enumerate();
-        let mut judgement = judge(&self.executor.ranges, &self.executor.store, all, needs_old, settled);
+        let mut judgement =
+            judge(&self.executor.ranges, &self.executor.store, self.executor.step, all, needs_old, settled);
         if session.is_forwarded && fault!(ForwardedWithoutOwnershipCheck) {
             judgement.verdict = Verdict::Run;
         }
@@ -391,6 +392,13 @@ impl Dispatcher {
         };
         match judgement.verdict {
             Verdict::Run => report(),
+            Verdict::Redirect(_)
+                if is_aware
+                    && session.reads_version.has_cuts()
+                    && let Some(id) = given_of(&self.executor.ranges, keys) =>
+            {
+                return Err(Attempt::Refused(given_error(id)));
+            }
             Verdict::Redirect(_) | Verdict::CrossSlot => return Err(not_here(session, judgement.verdict)),
             Verdict::AwaitActivation(migration) => return Err(Attempt::AwaitActivation(migration)),
             Verdict::NotHereYet(missing) => {
@@ -478,14 +486,14 @@ impl Dispatcher {
 
     /// Runs one step of the session's flush; `Err` when more are left.
     fn flush(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Result<Outcome, Ticket> {
-        let Executor { ranges, store, .. } = &self.executor;
         let begun = session.route.flush.take();
-        if begun.is_none() && !Flush::may_begin(ranges) {
+        if begun.is_none() && !Flush::may_begin(&self.executor.ranges) {
             self.write_error(session, NOT_SERVED, out);
             return Ok(Outcome::Done);
         }
         let mut flush = begun.unwrap_or_default();
-        if let Some(ticket) = flush.step(ranges, store, &mut self.parking) {
+        let Executor { ranges, store, head, step, .. } = &mut self.executor;
+        if let Some(ticket) = flush.step(ranges, (store, head), *step, &mut self.parking) {
             session.route.flush = Some(flush);
             return Err(ticket);
         }
@@ -551,6 +559,22 @@ impl Dispatcher {
         self.executor.stats.count_error(error.code());
         ReplyWriter::new(out, session.version).error_bytes(&error.line());
     }
+}
+
+/// The migration that gives one of these keys bit by bit, and in which the target takes the others of its
+/// range too.
+#[cold]
+fn given_of(ranges: &RangeTable, keys: &[HashedKey<'_>]) -> Option<MigrationId> {
+    keys.iter().find_map(|key| match &ranges.entry_at(key.position()).role {
+        Role::Exporting(view) if view.is_by_cuts() => Some(view.id()),
+        _ => None,
+    })
+}
+
+/// The answer to an opted-in client whose key was given: it remembers that, and asks the target.
+#[cold]
+fn given_error(migration: MigrationId) -> ReplyError {
+    ReplyError::owned(format!("SIDLEGIVEN {migration} this node has given the key to the migration's target"))
 }
 
 /// The outcome of a command with keys elsewhere.

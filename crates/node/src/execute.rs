@@ -37,6 +37,8 @@ pub(crate) struct Executor {
     pub(crate) ranges: Arc<RangeTable>,
     /// Its publication's number.
     pub(crate) seen: u64,
+    /// The step in use of exports that are given bit by bit.
+    pub(crate) step: u64,
     pub(crate) shared: Arc<NodeShared>,
     /// Keys of commands that this node carries out together with others.
     pub(crate) holds: Arc<Holds>,
@@ -69,6 +71,7 @@ impl Executor {
             head: parts.store.log_head(),
             ranges: parts.published.table(),
             seen: 0,
+            step: 0,
             shared: Arc::clone(&parts.shared),
             holds: Arc::clone(&parts.shared.holds),
             stats: Arc::clone(&parts.shared.workers[usize::from(index.0)]),
@@ -298,9 +301,7 @@ impl Executor {
     #[cold]
     pub(crate) fn mark(&self, keys: &[HashedKey<'_>]) {
         for key in keys {
-            if let Some(view) = &self.ranges.entry_at(key.position()).tracked {
-                view.mark(key.position());
-            }
+            self.ranges.entry_at(key.position()).mark(key.position(), self.step);
         }
     }
 }

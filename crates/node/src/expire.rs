@@ -55,6 +55,7 @@ impl ExpiryEffort {
 /// What a worker may remove, and what it notes of it.
 struct ByRole<'w> {
     ranges: &'w RangeTable,
+    step: u64,
     stats: &'w WorkerStats,
 }
 
@@ -66,16 +67,18 @@ impl Expiring for ByRole<'_> {
             Role::Importing(view) if view.activated() && fault!(ExpiryLeavesNoTombstone) => {
                 Some(Leave::Nothing)
             }
+            Role::Importing(view) if view.is_by_cuts() => {
+                view.has_arrived(position).then(|| view.left_by_removal())
+            }
             Role::Importing(view) if view.activated() => Some(view.left_by_removal()),
+            Role::Exporting(view) if view.keeps(position, self.step) => Some(Leave::Nothing),
             _ => None,
         }
     }
 
     fn removed(&mut self, position: Position) {
         self.stats.expired.add(1);
-        if let Some(view) = &self.ranges.entry_at(position).tracked {
-            view.mark(position);
-        }
+        self.ranges.entry_at(position).mark(position, self.step);
     }
 }
 
@@ -83,7 +86,7 @@ impl Executor {
     /// Visits about `budget` values with a deadline, from where the last call ended, and removes expired
     /// ones. Ends at the last position; the next call begins at the first.
     pub(crate) fn expire(&mut self, now: WallMs, budget: usize) -> ExpirySweep {
-        let mut by_role = ByRole { ranges: &self.ranges, stats: &self.stats };
+        let mut by_role = ByRole { ranges: &self.ranges, step: self.step, stats: &self.stats };
         let sweep = self.store.expire(&mut self.head, self.expires_from, now, budget, &mut by_role);
         self.expires_from = sweep.next.unwrap_or(Position::FIRST);
         sweep
@@ -98,7 +101,7 @@ impl Executor {
         }
         let mut barren = 0;
         for _ in 0..STEPS_FOR_A_WRITE {
-            let mut by_role = ByRole { ranges: &self.ranges, stats: &self.stats };
+            let mut by_role = ByRole { ranges: &self.ranges, step: self.step, stats: &self.stats };
             let segment = self.store.expire_segment(&mut self.head, now, &mut by_role);
             let removed = match segment {
                 Some(sweep) => sweep.removed,

@@ -7,14 +7,16 @@
 //!   that arrived in between would outlive the flush.
 //! - What is being copied is cleared as well, and marked: the target clears it too (M11).
 //! - While the node owns a range without its data (R3), it refuses: another node may still serve it.
-//! - Frozen copies (exports) belong to another node and stay: their owner is still receiving them.
+//! - Frozen copies (exports) belong to another node and stay: their owner is still receiving them. What this
+//!   node keeps of a range that it gives bit by bit is cleared, and marked (M22).
 
 use crate::parking::ParkingLot;
 use crate::position_set::PositionSet;
 use crate::queue::{Ticket, ToMover};
-use crate::range_table::{RangeTable, Role};
-use sidle_store::Store;
-use sidle_types::{MigrationId, PositionRange, fault};
+use crate::range_table::{RangeEntry, RangeTable, Role};
+use sidle_migration::ExportView;
+use sidle_store::{Leave, LogHead, Store};
+use sidle_types::{MigrationId, Position, PositionRange, fault};
 
 /// How many records are cleared in one turn: well under a millisecond of work.
 const FLUSH_SLICE_RECORDS: usize = 2048;
@@ -35,11 +37,13 @@ impl Flush {
         !ranges.entries().iter().any(|entry| matches!(entry.role, Role::Lost))
     }
 
-    /// Runs one step; returns the ticket to resume with if more is left.
+    /// Runs one step, by a worker at this step of what it gives bit by bit; returns the ticket to resume with
+    /// if more is left.
     pub(crate) fn step(
         &mut self,
         ranges: &RangeTable,
-        store: &Store,
+        (store, head): (&Store, &mut LogHead),
+        step: u64,
         parking: &mut ParkingLot,
     ) -> Option<Ticket> {
         if let Some((ticket, asked)) = self.asked.take() {
@@ -54,7 +58,7 @@ impl Flush {
         if let Some(ticket) = self.flush_imports(ranges, parking) {
             return Some(ticket);
         }
-        self.clear_slice(ranges, store).then(|| parking.park_for_a_turn())
+        self.clear_slice(ranges, (store, head), step).then(|| parking.park_for_a_turn())
     }
 
     /// Has the movers flush the imports; returns what to wait for, if any. An import that touches flushed
@@ -80,20 +84,51 @@ impl Flush {
         Some(ticket)
     }
 
-    /// Clears a slice of what this node owns whole and has not cleared; whether there was any.
-    fn clear_slice(&mut self, ranges: &RangeTable, store: &Store) -> bool {
-        let mut owned = ranges.entries().iter().filter(|entry| matches!(entry.role, Role::Owned));
-        let next = owned.find_map(|entry| Some((self.done.first_gap(entry.range)?, &entry.tracked)));
-        let Some((gap, tracked)) = next else { return false };
+    /// Clears a slice of what this node owns whole, or keeps, and has not cleared; whether there was any.
+    fn clear_slice(&mut self, ranges: &RangeTable, (store, head): (&Store, &mut LogHead), step: u64) -> bool {
+        let is_here = |entry: &&RangeEntry| match &entry.role {
+            Role::Owned => true,
+            Role::Exporting(view) => view.is_by_cuts(),
+            Role::Importing(_) | Role::Elsewhere | Role::Lost => false,
+        };
+        let mut here = ranges.entries().iter().filter(is_here);
+        let Some((gap, entry)) = here.find_map(|entry| Some((self.done.first_gap(entry.range)?, entry)))
+        else {
+            return false;
+        };
         // One slice a turn, even if it reached the range's end early.
-        let next = store.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS);
+        let next = match &entry.role {
+            Role::Exporting(view) => clear_kept(store, head, view, step, gap),
+            _ => store.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS),
+        };
         let last = next.and_then(|next| next.previous()).unwrap_or(gap.last());
         let cleared = PositionRange::new(gap.first(), last).expect("a slice makes progress");
-        if let Some(view) = tracked.as_ref().filter(|_| !fault!(FlushMarksNothing)) {
+        if let Some(view) = entry.tracked.as_ref().filter(|_| !fault!(FlushMarksNothing)) {
             // M11: after the clearing, under the same range table.
             view.mark_range(cleared);
         }
         self.done.add(cleared);
         true
     }
+}
+
+/// Removes a slice of what this node keeps of a range that it gives bit by bit, for a worker at this step;
+/// returns where to continue.
+fn clear_kept(
+    store: &Store,
+    head: &mut LogHead,
+    view: &ExportView,
+    step: u64,
+    gap: PositionRange,
+) -> Option<Position> {
+    store.visit(gap.first(), gap.last(), FLUSH_SLICE_RECORDS, &mut |record| {
+        let key = record.hashed_key();
+        if !view.keeps(key.position(), step) {
+            return;
+        }
+        let slot = store.lock_slot(key.slot());
+        slot.remove(head, key, Leave::Nothing).expect("what leaves nothing takes no memory");
+        drop(slot);
+        view.mark_kept(key.position(), step);
+    })
 }

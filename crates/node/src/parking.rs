@@ -87,6 +87,11 @@ impl ParkingLot {
         Some(MoverIndex(mover as u16))
     }
 
+    /// The migration's mover is to be woken.
+    pub(crate) fn notify(&mut self, migration: MigrationId) {
+        self.notify |= 1 << self.mover_of(migration).0;
+    }
+
     /// Parks a command until the import may be served.
     pub(crate) fn park_for_activation(&mut self, migration: MigrationId) -> Ticket {
         self.park(vec![(migration, 0)], true)

@@ -71,6 +71,18 @@ pub struct RangeEntry {
     pub tracked: Option<Arc<ExportView>>,
 }
 
+impl RangeEntry {
+    /// Notes a change by a worker at this step, within the command that made it, if it is being copied (M11,
+    /// M22).
+    pub(crate) fn mark(&self, position: Position, step: u64) {
+        match (&self.tracked, &self.role) {
+            (Some(view), _) => view.mark(position),
+            (None, Role::Exporting(view)) => view.mark_kept(position, step),
+            (None, _) => {}
+        }
+    }
+}
+
 /// Where to send a request instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redirect<'t> {
@@ -251,6 +263,7 @@ impl RangeTable {
     pub fn is_served(&self, position: Position) -> bool {
         match &self.entry_at(position).role {
             Role::Owned => true,
+            Role::Importing(view) if view.is_by_cuts() => view.has_arrived(position),
             Role::Importing(view) => view.activated(),
             Role::Exporting(_) | Role::Elsewhere | Role::Lost => false,
         }
@@ -277,12 +290,12 @@ impl RangeTable {
         let count = |entry: &RangeEntry| match &entry.role {
             Role::Owned => store.len_in(entry.range),
             Role::Importing(view) => {
-                let awaited =
-                    if entry.range.contains(view.range().first()) { view.missing_keys() } else { 0 };
+                let is_first = entry.range.contains(view.range().first());
+                let awaited = if is_first { view.missing_keys() } else { 0 };
                 let here = if view.activated() { store.len_in(entry.range) } else { 0 };
-                here + awaited
+                (here + awaited).saturating_sub(if is_first { view.inert_records() } else { 0 })
             }
-            Role::Exporting(view) if !view.is_handed_over() => store.len_in(entry.range),
+            Role::Exporting(view) if !view.is_handed_over() => view.kept_records(store.len_in(entry.range)),
             Role::Exporting(_) | Role::Elsewhere | Role::Lost => 0,
         };
         self.entries.iter().map(count).sum()
@@ -395,7 +408,9 @@ fn role(
     imports: &[Arc<ImportView>],
     exports: &[Arc<ExportView>],
 ) -> Role {
-    if owner != node {
+    // What was given is still to be cleared, where the range came back.
+    let is_by_cuts = |view: &&Arc<ExportView>| view.is_by_cuts() && view.range().covers(range);
+    if owner != node || exports.iter().any(|view| is_by_cuts(&view)) {
         return match exports.iter().find(|view| view.range().covers(range)) {
             Some(view) => Role::Exporting(Arc::clone(view)),
             None => Role::Elsewhere,

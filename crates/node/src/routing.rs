@@ -69,12 +69,14 @@ pub(crate) struct Judgement<'t> {
     pub(crate) is_tracked: bool,
 }
 
-/// Decides on a command with these keys, each with its number among all of the command's. `needs_old`: it has
-/// to know their values. `settled`: keys that their import has answered for (D5).
+/// Decides on a command with these keys, each with its number among all of the command's. `step`: the
+/// worker's. `needs_old`: it has to know their values. `settled`: keys that their import has answered for
+/// (D5).
 #[inline]
 pub(crate) fn judge<'t, 'k>(
     ranges: &'t RangeTable,
     store: &Store,
+    step: u64,
     keys: impl Iterator<Item = (usize, HashedKey<'k>)>,
     needs_old: bool,
     settled: &Asked,
@@ -82,6 +84,7 @@ pub(crate) fn judge<'t, 'k>(
     let mut import = None;
     let mut is_tracked = false;
     let mut is_any_here = false;
+    let mut kept_from = None;
     let mut inactive = None;
     let mut elsewhere: Option<(NodeId, Redirect<'t>)> = None;
     let (mut missing, mut unseen) = (SmallVec::new(), SmallVec::new());
@@ -93,16 +96,26 @@ pub(crate) fn judge<'t, 'k>(
                 is_tracked |= entry.tracked.is_some();
             }
             Role::Exporting(_) if fault!(SourceServesAfterFreeze) => is_any_here = true,
+            Role::Exporting(view) if view.keeps(key.position(), step) => {
+                kept_from = Some(entry.owner);
+                is_tracked = true;
+            }
             Role::Importing(view) => {
                 is_any_here = true;
                 import = Some(view);
                 if !view.activated() && !fault!(TargetServesBeforeActivate) {
                     inactive = Some(view.id());
+                } else if view.is_by_cuts() {
+                    if !view.has_arrived(key.position()) {
+                        missing.push(Missing { migration: view.id(), key: index });
+                    }
                 } else if !settled.contains(&(view.id(), index as u32)) && !is_settled(view, store, key) {
                     let lacking = if needs_old { &mut missing } else { &mut unseen };
                     lacking.push(Missing { migration: view.id(), key: index });
                 }
             }
+            // It came back, and what was given is cleared first.
+            Role::Exporting(view) if entry.owner == ranges.node() => inactive = Some(view.id()),
             Role::Exporting(_) | Role::Elsewhere | Role::Lost => match &elsewhere {
                 None => elsewhere = Some((entry.owner, ranges.redirect(key.position()))),
                 Some((owner, _)) if *owner == entry.owner => {}
@@ -115,6 +128,8 @@ pub(crate) fn judge<'t, 'k>(
     }
     let verdict = match (elsewhere, inactive) {
         (Some(_), _) if is_any_here => Verdict::CrossSlot,
+        // M29: the target takes the rest.
+        (Some((owner, _)), _) if kept_from.is_some_and(|kept_from| kept_from != owner) => Verdict::CrossSlot,
         (Some((_, redirect)), _) => Verdict::Redirect(redirect),
         (None, Some(migration)) => Verdict::AwaitActivation(migration),
         (None, None) if missing.is_empty() => Verdict::Run,

@@ -176,17 +176,36 @@ impl Worker {
         &self.dispatcher.executor.ranges
     }
 
+    /// The step in use of exports that are given bit by bit.
+    pub fn exports_step(&self) -> u64 {
+        self.dispatcher.executor.step
+    }
+
     /// W1: the only place where the snapshot changes.
     #[inline]
     pub(crate) fn pass_boundary(&mut self) -> bool {
         self.dispatcher.executor.reply_bytes =
             usize::try_from(self.dispatcher.executor.shared.config.output_bytes()).unwrap_or(usize::MAX);
+        let step = self.published.step();
+        if step != self.dispatcher.executor.step {
+            self.take_step(step);
+        }
         let epoch = self.published.epoch();
         if epoch == self.dispatcher.executor.seen {
             return false;
         }
         self.take_table(epoch);
         true
+    }
+
+    /// What is given at this step is not this node's from here on (M20). The movers wait for that.
+    #[cold]
+    fn take_step(&mut self, step: u64) {
+        let Dispatcher { executor, parking, .. } = &mut self.dispatcher;
+        executor.step = step;
+        self.published.pass_step(self.index, step);
+        let by_cuts = executor.ranges.exports().filter(|view| view.is_by_cuts());
+        by_cuts.for_each(|view| parking.notify(view.id()));
     }
 
     #[cold]

@@ -48,6 +48,17 @@ impl Store {
         batch: &RecordBatch<'_>,
         within: PositionRange,
     ) -> Result<Replayed, ReplayError> {
+        self.replay_where(head, batch, within, |_| true)
+    }
+
+    /// As [`replay`](Self::replay), with the records at these positions only. The others are not counted.
+    pub fn replay_where(
+        &self,
+        head: &mut LogHead,
+        batch: &RecordBatch<'_>,
+        within: PositionRange,
+        enters: impl Fn(Position) -> bool,
+    ) -> Result<Replayed, ReplayError> {
         assert!(head.belongs_to(&self.data.log), "the head belongs to another store");
         let mut incoming = std::mem::take(&mut head.replay);
         incoming.clear();
@@ -62,7 +73,7 @@ impl Store {
         }
         let result = match outside {
             Some(position) => Err(ReplayError::OutsideRange(position)),
-            None => self.replay_hashed(head, batch, &incoming),
+            None => self.replay_hashed(head, batch, &incoming, enters),
         };
         head.replay = incoming;
         result
@@ -73,6 +84,7 @@ impl Store {
         head: &mut LogHead,
         batch: &RecordBatch<'_>,
         incoming: &[Incoming],
+        enters: impl Fn(Position) -> bool,
     ) -> Result<Replayed, ReplayError> {
         let mut replayed = Replayed::default();
         let mut locked: Option<(SlotGuard<'_>, usize)> = None;
@@ -96,6 +108,9 @@ impl Store {
             }
             let (guard, held) = locked.as_mut().expect("just locked");
             *held += 1;
+            if !enters(Position::new(slot, hash)) {
+                continue;
+            }
             if guard.find_hashed(hash, record.key()).is_some() {
                 replayed.present += 1;
                 continue;

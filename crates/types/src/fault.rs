@@ -107,6 +107,26 @@ faults! {
         /// A piece is taken for the next one of what is in hand, though it is of another version (breaks
         /// M12).
         PiecesOfTwoVersions, "pieces-of-two-versions", Some(300);
+        /// A cut is packed before every worker uses its step (breaks M22).
+        CutPackedBeforeBarrier, "cut-packed-before-barrier", Some(300);
+        /// A cut carries nothing that changed since it was copied (breaks M22).
+        CutIgnoresMarks, "cut-ignores-marks", USUAL;
+        /// A copy that arrives late enters a position that was given (breaks M24).
+        LateCopyWins, "late-copy-wins", Some(300);
+        /// A window is copied before every worker marks its changes there (breaks M28).
+        CopyBeforeMarks, "copy-before-marks", Some(300);
+        /// The target serves a position as soon as it has requested it (breaks M20 and M23).
+        TargetServesAtRequest, "target-serves-at-request", USUAL;
+        /// The source goes on serving what it has given (breaks M20).
+        SourceServesWhatItGave, "source-serves-what-it-gave", USUAL;
+        /// A cut names what the target has not copied (breaks M25).
+        CutNamesWhatIsNotCopied, "cut-names-what-is-not-copied", USUAL;
+        /// A position is given out of turn without its records (breaks M22).
+        TakenWithoutRecord, "taken-without-record", USUAL;
+        /// Copying a window forgets what was marked there meanwhile (breaks M28).
+        CopyClearsMarks, "copy-clears-marks", Some(300);
+        /// A reply to a cut that was applied is applied again (breaks M25).
+        CutAppliedTwice, "cut-applied-twice", Some(300);
     }
     "sidle-node": {
         /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's

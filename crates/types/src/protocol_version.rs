@@ -30,6 +30,11 @@ impl ProtocolVersion {
         self.0 >= 4
     }
 
+    /// Whether a range may be given bit by bit.
+    pub const fn has_cuts(self) -> bool {
+        self.0 >= 4
+    }
+
     /// Whether it is left out where it is written. Whoever spoke it knows no such field.
     pub const fn is_unsaid(&self) -> bool {
         self.0 == Self::UNSAID.0

@@ -55,11 +55,13 @@ pub enum Kind {
     Probe = 17,
     ProbeReply = 18,
     Forward = 19,
+    CutPull = 20,
+    CutReply = 21,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 19] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Hello,
         Kind::HelloAck,
         Kind::Refuse,
@@ -79,6 +81,8 @@ impl Kind {
         Kind::Probe,
         Kind::ProbeReply,
         Kind::Forward,
+        Kind::CutPull,
+        Kind::CutReply,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {
@@ -107,6 +111,8 @@ impl Kind {
             Kind::Probe => "Probe",
             Kind::ProbeReply => "ProbeReply",
             Kind::Forward => "Forward",
+            Kind::CutPull => "CutPull",
+            Kind::CutReply => "CutReply",
         }
     }
 
@@ -122,7 +128,8 @@ impl Kind {
             | Kind::SampPullReply
             | Kind::PriorityPull
             | Kind::PriorityPullReply
-            | Kind::ChangedPullReply => BODY_BYTES_MAX,
+            | Kind::ChangedPullReply
+            | Kind::CutReply => BODY_BYTES_MAX,
             _ => REQUEST_BODY_BYTES_MAX,
         }
     }
@@ -160,6 +167,7 @@ impl FrameFilter {
             Kind::SampPull,
             Kind::PriorityPull,
             Kind::ChangedPull,
+            Kind::CutPull,
             Kind::Probe,
             Kind::Refuse,
             Kind::Ping,
@@ -177,6 +185,7 @@ impl FrameFilter {
             Kind::SampPullReply,
             Kind::PriorityPullReply,
             Kind::ChangedPullReply,
+            Kind::CutReply,
             Kind::ProbeReply,
             Kind::Ping,
             Kind::Pong,

@@ -43,6 +43,16 @@ layouts! {
         scope: ScopeLayout, sequence: U64, remaining: U64, round: U32, count: U32,
         is_frozen: u8, zero: [u8; 7],
     }
+    /// Followed by as many cursors (U64) as there are `partitions`, and the positions to be taken. Bit `i` of
+    /// `complete`: all of partition `i` is here, and its cursor means nothing.
+    CutPullLayout {
+        scope: ScopeLayout, sequence: U64, complete: U64, cut: U32, max_bytes: U32,
+        partitions: u8, discards: u8, zero: [u8; 6],
+    }
+    /// Followed by the ranges, each a `ChangedRangeLayout`, and the records.
+    CutReplyLayout {
+        scope: ScopeLayout, sequence: U64, highest_version: U64, remaining: U64, cut: U32, count: U32,
+    }
     ChangedRangeLayout { first: U64, last: U64 }
     ProbeReplyLayout { scope: ScopeLayout, sequence: U64, found: U64 }
     PingLayout { nonce: U64 }

@@ -16,6 +16,8 @@
 //!
 //! The crate has no sockets and no state beyond [`FrameReader`]'s buffer.
 
+mod cut;
+mod cut_parse;
 mod encode;
 mod error;
 mod frame;
@@ -25,7 +27,9 @@ mod lists;
 mod message;
 mod piece;
 mod reader;
+mod scope;
 
+pub use cut::{Cursors, CutPull, CutReply, CutState};
 pub use encode::{PriorityPullReplyStart, PullReplyStart, RoundState, SampPullReplyStart};
 pub use error::WireError;
 pub use frame::{
@@ -34,7 +38,8 @@ pub use frame::{
 pub use lists::{AbsentKeys, ChangedRanges, Keys, Positions};
 pub use message::{
     Activate, ChangedPull, ChangedPullReply, Forward, Hello, Lane, Message, PriorityPull, PriorityPullReply,
-    Probe, ProbeReply, Pull, PullReply, Refusal, RefusalCode, SampPull, SampPullReply, Scope,
+    Probe, ProbeReply, Pull, PullReply, Refusal, RefusalCode, SampPull, SampPullReply,
 };
 pub use piece::Piece;
 pub use reader::FrameReader;
+pub use scope::Scope;

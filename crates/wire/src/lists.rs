@@ -7,7 +7,7 @@ use sidle_types::{Position, PositionRange};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The positions of a sampled pull, or of a probe.
+/// The positions of a sampled pull, of a probe, or taken by a cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<'b>(&'b [U64]);
 
@@ -40,14 +40,18 @@ impl<'b> Positions<'b> {
     }
 }
 
-/// The ranges of a reply to a pull of changes: in order, apart from each other.
+/// The ranges of a reply to a pull of changes or of a cut: in order, apart from each other.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangedRanges<'b>(&'b [ChangedRangeLayout]);
 
 impl<'b> ChangedRanges<'b> {
-    /// Takes `count` ranges from the front of `bytes`; returns the rest, too.
-    pub(crate) fn parse(count: u32, bytes: &'b [u8]) -> Result<(ChangedRanges<'b>, &'b [u8]), WireError> {
-        let malformed = |reason| WireError::Malformed { kind: "ChangedPullReply", reason };
+    /// Takes `count` ranges from the front of `bytes`; returns the rest, too. `kind`: the message's name.
+    pub(crate) fn parse(
+        kind: &'static str,
+        count: u32,
+        bytes: &'b [u8],
+    ) -> Result<(ChangedRanges<'b>, &'b [u8]), WireError> {
+        let malformed = |reason| WireError::Malformed { kind, reason };
         let count = count as usize;
         if count > CHANGED_RANGES_MAX {
             return Err(malformed("too many ranges"));
@@ -79,6 +83,16 @@ impl<'b> ChangedRanges<'b> {
             PositionRange::new(Position(range.first.get()), Position(range.last.get()))
                 .expect("checked when it was parsed")
         })
+    }
+}
+
+impl ChangedRangeLayout {
+    /// Appends ranges in the form that [`ChangedRanges::parse`] reads.
+    pub(crate) fn write(ranges: &[PositionRange], out: &mut Vec<u8>) {
+        for range in ranges {
+            let (first, last) = (range.first().0.into(), range.last().0.into());
+            out.extend_from_slice(ChangedRangeLayout { first, last }.as_bytes());
+        }
     }
 }
 

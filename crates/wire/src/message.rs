@@ -6,28 +6,10 @@ use crate::layout::{
     RefuseLayout, SampPullLayout, ScopeLayout,
 };
 use crate::limits::REFUSAL_TEXT_BYTES_MAX;
-use crate::{AbsentKeys, ChangedRanges, Frame, Keys, Kind, Piece, Positions, WireError};
-use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch, Version};
+use crate::scope::Scope;
+use crate::{AbsentKeys, ChangedRanges, CutPull, CutReply, Frame, Keys, Kind, Piece, Positions, WireError};
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
-
-/// A message's migration, the ownership epoch of its range, and its version (M9). Both ends of a migration
-/// write in the version that the coordinator recorded for it. The version is in the frame's header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Scope {
-    /// The migration.
-    pub migration: MigrationId,
-    /// The epoch at which the target owns the range.
-    pub epoch: TabletEpoch,
-    /// The version that its messages are in.
-    pub version: ProtocolVersion,
-}
-
-impl std::fmt::Display for Scope {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Scope { migration, epoch, version } = self;
-        write!(f, "this is migration {migration} at epoch {}, in {version}", epoch.0)
-    }
-}
 
 /// A message's connection: one of a migration's two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -296,6 +278,10 @@ pub enum Message<'b> {
     ChangedPull(ChangedPull),
     /// See [`ChangedPullReply`].
     ChangedPullReply(ChangedPullReply<'b>),
+    /// See [`CutPull`].
+    CutPull(CutPull<'b>),
+    /// See [`CutReply`].
+    CutReply(CutReply<'b>),
     /// See [`Probe`].
     Probe(Probe<'b>),
     /// See [`ProbeReply`].
@@ -327,10 +313,7 @@ impl<'b> Message<'b> {
             Kind::Refuse => Message::Refuse(body.refusal()?),
             Kind::Activate => {
                 let fixed = body.whole::<ActivateLayout>()?;
-                let highest_version = Version(fixed.highest_version.get());
-                if highest_version > Version::FROM_PEER_MAX {
-                    return Err(body.malformed("the version leaves no room for others"));
-                }
+                let highest_version = body.version(fixed.highest_version.get())?;
                 let records = fixed.records.get();
                 Message::Activate(Activate { scope: body.scope(fixed.scope), highest_version, records })
             }
@@ -359,6 +342,8 @@ impl<'b> Message<'b> {
                 Message::ChangedPull(ChangedPull { scope, sequence, max_bytes: fixed.max_bytes.get(), piece })
             }
             Kind::ChangedPullReply => Message::ChangedPullReply(body.changed_pull_reply()?),
+            Kind::CutPull => Message::CutPull(body.cut_pull()?),
+            Kind::CutReply => Message::CutReply(body.cut_reply()?),
             Kind::Probe => {
                 let (fixed, rest) = body.split::<SampPullLayout>()?;
                 let (scope, sequence) = (body.scope(fixed.scope), fixed.sequence.get());
@@ -396,6 +381,8 @@ impl<'b> Message<'b> {
             | Message::PriorityPullReply(PriorityPullReply { scope, .. })
             | Message::ChangedPull(ChangedPull { scope, .. })
             | Message::ChangedPullReply(ChangedPullReply { scope, .. })
+            | Message::CutPull(CutPull { scope, .. })
+            | Message::CutReply(CutReply { scope, .. })
             | Message::Probe(Probe { scope, .. })
             | Message::ProbeReply(ProbeReply { scope, .. }) => Some(scope),
             Message::Forward(_) | Message::Control(_) | Message::Ping(_) | Message::Pong(_) => None,
@@ -404,14 +391,14 @@ impl<'b> Message<'b> {
 }
 
 /// A body to parse.
-struct Body<'b>(Frame<'b>);
+pub(crate) struct Body<'b>(Frame<'b>);
 
 impl<'b> Body<'b> {
-    fn malformed(&self, reason: &'static str) -> WireError {
+    pub(crate) fn malformed(&self, reason: &'static str) -> WireError {
         WireError::Malformed { kind: self.0.kind.name(), reason }
     }
 
-    fn checked<T>(&self, read: Result<T, &'static str>) -> Result<T, WireError> {
+    pub(crate) fn checked<T>(&self, read: Result<T, &'static str>) -> Result<T, WireError> {
         read.map_err(|reason| self.malformed(reason))
     }
 
@@ -427,7 +414,7 @@ impl<'b> Body<'b> {
     }
 
     /// The fixed part, the piece after it (none in a version without pieces), and the rest.
-    fn split_piece<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+    pub(crate) fn split_piece<T: FromBytes + KnownLayout + Immutable + Unaligned>(
         &self,
     ) -> Result<(&'b T, PieceLayout, &'b [u8]), WireError> {
         let (fixed, rest) = self.split::<T>()?;
@@ -452,7 +439,14 @@ impl<'b> Body<'b> {
         if rest.is_empty() { Ok(()) } else { Err(self.malformed("longer than its fixed part")) }
     }
 
-    fn scope(&self, layout: ScopeLayout) -> Scope {
+    /// A version after which others may still come.
+    pub(crate) fn version(&self, version: u64) -> Result<Version, WireError> {
+        let version = Version(version);
+        let leaves_room = version <= Version::FROM_PEER_MAX;
+        leaves_room.then_some(version).ok_or_else(|| self.malformed("the version leaves no room for others"))
+    }
+
+    pub(crate) fn scope(&self, layout: ScopeLayout) -> Scope {
         let ScopeLayout { migration, epoch } = layout;
         let (migration, epoch) = (MigrationId(migration.get()), TabletEpoch(epoch.get()));
         Scope { migration, epoch, version: self.0.version }
@@ -552,7 +546,7 @@ impl<'b> Body<'b> {
 
     fn changed_pull_reply(&self) -> Result<ChangedPullReply<'b>, WireError> {
         let (fixed, piece, rest) = self.split_piece::<ChangedPullReplyLayout>()?;
-        let (ranges, batch) = ChangedRanges::parse(fixed.count.get(), rest)?;
+        let (ranges, batch) = ChangedRanges::parse(self.0.kind.name(), fixed.count.get(), rest)?;
         let is_frozen = match fixed.is_frozen {
             0 => false,
             1 => true,

@@ -7,10 +7,10 @@ use sidle_types::{
     MigrationId, NodeId, Position, PositionRange, ProtocolVersion, Speaks, TabletEpoch, Version,
 };
 use sidle_wire::{
-    AbsentKeys, Activate, CONTROL_VERSION, ChangedPull, Forward, Frame, FrameFilter, FrameReader,
-    HEADER_BYTES, Hello, Kind, Lane, Message, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply,
-    Pull, PullReplyStart, Refusal, RefusalCode, RoundState, SampPull, SampPullReplyStart, Scope, WireError,
-    begin_frame, end_frame, limits,
+    AbsentKeys, Activate, CONTROL_VERSION, ChangedPull, CutPull, CutReply, CutState, Forward, Frame,
+    FrameFilter, FrameReader, HEADER_BYTES, Hello, Kind, Lane, Message, Piece, PriorityPull,
+    PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode, RoundState,
+    SampPull, SampPullReplyStart, Scope, WireError, begin_frame, end_frame, limits,
 };
 
 const VERSION: ProtocolVersion = ProtocolVersion::CURRENT;
@@ -66,6 +66,22 @@ enum Owned {
     },
     Probe(u64, Vec<u64>),
     ProbeReply(u64, u64),
+    CutPull {
+        sequence: u64,
+        cut: u32,
+        discards: bool,
+        cursors: Vec<Option<u64>>,
+        piece: Option<Piece>,
+        taken: Vec<u64>,
+    },
+    CutReply {
+        cut: u32,
+        highest_version: u64,
+        remaining: u64,
+        ranges: Vec<PositionRange>,
+        piece: Option<Piece>,
+        batch: Vec<u8>,
+    },
     Forward([u8; 20], bool),
     Control(Vec<u8>),
     Ping(u64),
@@ -128,6 +144,16 @@ impl Owned {
                 let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
                 Probe::write(scope, *sequence, &positions, out);
             }
+            Owned::CutPull { sequence, cut, discards, cursors, piece, taken } => {
+                let cursors: Vec<_> = cursors.iter().map(|next| next.map(Position)).collect();
+                let taken: Vec<_> = taken.iter().copied().map(Position).collect();
+                CutPull::write(scope, (*sequence, *cut), 77, *discards, &cursors, *piece, &taken, out);
+            }
+            Owned::CutReply { cut, highest_version, remaining, ranges, piece, batch } => {
+                let highest_version = Version(*highest_version);
+                let state = CutState { sequence: 1, cut: *cut, highest_version, remaining: *remaining };
+                CutReply::write(scope, state, ranges, *piece, batch, out).unwrap();
+            }
             Owned::ProbeReply(sequence, found) => {
                 ProbeReply { scope, sequence: *sequence, found: *found }.write(out);
             }
@@ -148,6 +174,8 @@ impl Owned {
             | Owned::PriorityPull(_, _, piece)
             | Owned::PriorityPullReply { piece, .. }
             | Owned::ChangedPull { piece, .. }
+            | Owned::CutPull { piece, .. }
+            | Owned::CutReply { piece, .. }
             | Owned::ChangedPullReply { piece, .. } => *piece = None,
             _ => {}
         }
@@ -179,6 +207,22 @@ impl Owned {
             Message::Probe(probe) => {
                 Owned::Probe(probe.sequence, probe.positions.iter().map(|position| position.0).collect())
             }
+            Message::CutPull(pull) => Owned::CutPull {
+                sequence: pull.sequence,
+                cut: pull.cut,
+                discards: pull.discards,
+                cursors: pull.cursors.iter().map(|next| next.map(|next| next.0)).collect(),
+                piece: pull.piece,
+                taken: pull.taken.iter().map(|position| position.0).collect(),
+            },
+            Message::CutReply(reply) => Owned::CutReply {
+                cut: reply.cut,
+                highest_version: reply.highest_version.0,
+                remaining: reply.remaining,
+                ranges: reply.ranges.iter().collect(),
+                piece: reply.piece,
+                batch: reply.batch.to_vec(),
+            },
             Message::ProbeReply(reply) => Owned::ProbeReply(reply.sequence, reply.found),
             Message::SampPullReply(reply) => Owned::SampPullReply(reply.sequence, reply.batch.to_vec()),
             Message::PriorityPull(pull) => {
@@ -273,7 +317,7 @@ fn pull_reply() -> impl Strategy<Value = Owned> {
 /// A reply that holds a piece.
 fn piece_reply() -> impl Strategy<Value = Owned> {
     let batch = prop::collection::vec(any::<u8>(), 1..=300);
-    let parts = (0..u64::MAX, any::<u8>(), any::<u64>(), 0..3, batch);
+    let parts = (0..u64::MAX, any::<u8>(), any::<u64>(), 0..4, batch);
     parts.prop_flat_map(|(at, partition, sequence, kind, batch)| {
         let (position, next) = (Position(at), Position(at + 1));
         piece_at(position, batch.len()).prop_map(move |piece| {
@@ -284,6 +328,10 @@ fn piece_reply() -> impl Strategy<Value = Owned> {
                     Owned::PullReply { partition, sequence, range, more: true, piece, batch }
                 }
                 1 => Owned::PriorityPullReply { sequence, answered: 0, absent: vec![], piece, batch },
+                2 => {
+                    let (ranges, remaining) = (vec![PositionRange::only(position)], sequence);
+                    Owned::CutReply { cut: 1, highest_version: 5, remaining, ranges, piece, batch }
+                }
                 _ => {
                     let ranges = vec![PositionRange::only(position)];
                     let (round, remaining, is_frozen) = (1, sequence, partition > 9);
@@ -324,8 +372,32 @@ fn changed_reply() -> impl Strategy<Value = Owned> {
     )
 }
 
+fn cut_pull() -> impl Strategy<Value = Owned> {
+    let cursors = prop::collection::vec(prop::option::of(any::<u64>()), 0..=64);
+    let taken = prop::collection::vec(any::<u64>(), 0..=50);
+    (any::<u64>(), any::<u32>(), any::<bool>(), cursors, in_hand(Position(9)), taken).prop_map(
+        |(sequence, cut, discards, cursors, piece, taken)| Owned::CutPull {
+            sequence,
+            cut,
+            discards,
+            cursors,
+            piece,
+            taken,
+        },
+    )
+}
+
+fn cut_reply() -> impl Strategy<Value = Owned> {
+    (any::<u32>(), 0..=Version::FROM_PEER_MAX.0, changed_reply()).prop_map(|(cut, highest_version, like)| {
+        let Owned::ChangedPullReply { remaining, ranges, piece, batch, .. } = like else { unreachable!() };
+        Owned::CutReply { cut, highest_version, remaining, ranges, piece, batch }
+    })
+}
+
 fn message() -> impl Strategy<Value = Owned> {
     prop_oneof![
+        cut_pull(),
+        cut_reply(),
         (any::<[u8; 20]>(), lane()).prop_map(|(node, lane)| Owned::Hello(node, lane)),
         Just(Owned::HelloAck),
         (code(), "\\PC{0,40}").prop_map(|(code, text)| Owned::Refuse(code, text)),

@@ -35,6 +35,8 @@ pub enum SourceStage {
     GivenAway,
     /// The driver's: behind the barrier of that table it is frozen.
     Exported,
+    /// The driver's: the range came back, and what was given of it is cleared.
+    TakenBack,
     /// The driver's: it is over, and its memory is freed.
     Over,
 }

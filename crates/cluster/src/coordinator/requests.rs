@@ -97,6 +97,14 @@ impl<M: MetaStore> Coordinator<M> {
     ) -> Result<Option<Reply>, Refusal> {
         let Manner { protocol, policy } = manner;
         let outline = (self.read_protocol)(&protocol).map_err(|why| Refusal::Protocol { why })?;
+        let version = self.data.map.version();
+        if outline.gives_by_cuts && !version.has_cuts() {
+            let why = format!(
+                "the cluster speaks {version}, in which no range is given bit by bit: raise it with `sidle upgrade`, or \
+                 choose another protocol"
+            );
+            return Err(Refusal::Protocol { why });
+        }
         let (range, source, target) = self.judge(now).check_start(range, target)?;
         let mut next = self.data.clone();
         let id = next.next_migration;
@@ -105,6 +113,7 @@ impl<M: MetaStore> Coordinator<M> {
             id,
             protocol,
             frozen_reads: outline.frozen_reads,
+            kept_by_source: outline.gives_by_cuts,
             policy,
             range,
             source,

@@ -65,7 +65,19 @@ impl Steps<'_> {
         if let Some(why) = self.why_given_back(record, attempt) {
             return Some(Step::GiveBack(why));
         }
-        let why = if incarnation_of(self.data, *target) != record.target_incarnation {
+        let is_target_back = incarnation_of(self.data, *target) != record.target_incarnation;
+        if is_target_back && record.kept_by_source {
+            return Some(Step::GiveBack(format!(
+                "the target {} restarted: what it had been given of {} is lost, about {} of {}; the source {} \
+                 serves the rest as before",
+                shown(self.data, *target),
+                record.range,
+                count(attempt.progress.records_moved),
+                counted(record.counters.records, "record"),
+                shown(self.data, *source),
+            )));
+        }
+        let why = if is_target_back {
             format!(
                 "the target {} restarted: it owns {}, empty, and what the range held is lost (about {})",
                 shown(self.data, *target),
@@ -105,7 +117,7 @@ impl Steps<'_> {
     /// workers use a map in which the migration runs.
     fn source_has_frozen(&self, record: &MigrationRecord, attempt: &Attempt) -> bool {
         let published = self.members.get(record.source).map_or(MapEpoch(0), |member| member.map_epoch);
-        attempt.progress.activated || published >= record.map_epoch
+        attempt.progress.activated || published >= record.map_epoch && !record.kept_by_source
     }
 
     fn step_of_queued(&self, now: MonotonicUs, index: usize, record: &MigrationRecord) -> Option<Step> {
@@ -196,7 +208,10 @@ impl Steps<'_> {
             (Step::Begin | Step::Counted(_) | Step::Run, None) => unreachable!("it waits"),
             (Step::GiveBack(why), _) => {
                 let is_whole = attempt.is_some_and(|attempt| attempt.is_withheld);
-                assert!(is_whole || fault!(GivenBackThoughSent), "M1: the source may have frozen the range");
+                let record = self.data.migration(id);
+                let is_kept = record.is_some_and(|record| record.kept_by_source);
+                let is_known = is_whole || is_kept || fault!(GivenBackThoughSent);
+                assert!(is_known, "M1: the source may have frozen the range");
                 next.give_back(id);
                 next.end(id, MigrationState::Failed { why }, None);
             }

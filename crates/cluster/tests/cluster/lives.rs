@@ -36,6 +36,7 @@ fn record(source: u8, target: u8) -> MigrationRecord {
         id: ID,
         protocol: "fulva".to_owned(),
         frozen_reads: true,
+        kept_by_source: false,
         range: PositionRange::ALL,
         policy: MigrationPolicy::default(),
         source: node_id(source),

@@ -25,15 +25,17 @@
 
 mod activation;
 mod changes;
+mod cuts;
 mod parts;
 mod pieces;
 mod recent_replies;
 mod release;
 mod serve;
 
-use crate::{ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};
+use crate::{BarrierPassed, ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};
 use activation::Activation;
 use changes::Changes;
+use cuts::Cuts;
 use parts::SourceParts;
 use release::Release;
 use serve::Requests;
@@ -64,7 +66,13 @@ pub struct Exporter {
     activation: Activation,
     requests: Requests,
     changes: Changes,
+    /// Of a range that is given bit by bit.
+    cuts: Option<Cuts>,
     release: Release,
+    /// Of a range that is given bit by bit: the publication of the table that exports it.
+    exported_at: u64,
+    /// Of a range that is given bit by bit: since when it is this node's again.
+    taken_back_at: Option<MonotonicUs>,
 }
 
 impl Exporter {
@@ -73,6 +81,7 @@ impl Exporter {
         spec.check().expect("specs are checked where they enter the node");
         assert_eq!(writer.view().id(), spec.id, "M9: the view belongs to another migration");
         Exporter {
+            cuts: spec.cuts().map(|cuts| Cuts::new(cuts, &spec)),
             parts: SourceParts::new(now, spec, writer),
             greeted: [false; Lane::ALL.len()],
             owes_ack: [false; Lane::ALL.len()],
@@ -80,6 +89,8 @@ impl Exporter {
             requests: Requests::default(),
             changes: Changes::default(),
             release: Release::NotDone,
+            exported_at: 0,
+            taken_back_at: None,
         }
     }
 
@@ -107,7 +118,13 @@ impl Exporter {
     pub fn handle(&mut self, now: MonotonicUs, store: &Store, input: SourceInput<'_>) {
         match input {
             SourceInput::Tracked(_) => self.parts.writer.track(),
+            // Workers serve what is not given, and mark their changes there.
+            SourceInput::Frozen(passed) if self.cuts.is_some() => {
+                self.exported_at = passed.epoch();
+                self.parts.writer.track();
+            }
             SourceInput::Frozen(passed) => self.activation.freeze(&mut self.parts, store, passed),
+            SourceInput::Stepped(passed) => self.stepped(store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
             SourceInput::Message(lane, message) => self.message(now, lane, message),
             SourceInput::Load(load) => self.parts.governor.measured(now, load),
@@ -117,10 +134,38 @@ impl Exporter {
                 self.activation.timeout(now);
                 self.release.slice(&mut self.parts, now, store);
             }
+            SourceInput::TakenBack => self.take_back(now),
             SourceInput::DoneCommitted => self.finish(store),
             SourceInput::Over(passed) => {
                 self.release.begin(&self.parts, self.activation.frozen(), now, passed);
             }
+        }
+    }
+
+    /// The step of the cut under way counts from this number of the steps' barrier on. Answers
+    /// [`SourceEvent::Step`]; [`SourceInput::Stepped`] follows with the proof.
+    pub fn publish_step(&mut self, number: u64) {
+        let cuts = self.cuts.as_mut().expect("steps are of cuts");
+        cuts.publish_step(&mut self.parts, number);
+    }
+
+    /// The range is this node's again. What was given is cleared once every worker agrees on it.
+    fn take_back(&mut self, now: MonotonicUs) {
+        self.taken_back_at = Some(now);
+        let cuts = self.cuts.as_ref().expect("only what is given bit by bit is taken back");
+        if let Some(given) = cuts.given(&self.parts.spec.partitions) {
+            self.release.clear(now, given);
+        }
+    }
+
+    fn stepped(&mut self, store: &Store, passed: BarrierPassed) {
+        let Some(cuts) = &mut self.cuts else { return };
+        cuts.stepped(&mut self.parts, store, passed);
+        if let Some(now) = self.taken_back_at {
+            return self.take_back(now);
+        }
+        if cuts.has_given_all() && self.parts.phase() == ExportPhase::Tracking {
+            self.activation.gave_all(&mut self.parts, store, self.exported_at);
         }
     }
 
@@ -153,6 +198,9 @@ impl Exporter {
         self.parts.outbox.clear(lane);
         self.requests.forget(lane);
         self.changes.forget(lane);
+        if let Some(cuts) = &mut self.cuts {
+            cuts.forget(lane);
+        }
     }
 
     fn message(&mut self, now: MonotonicUs, lane: Lane, message: Message<'_>) {
@@ -180,6 +228,11 @@ impl Exporter {
             Message::SampPull(pull) => self.requests.take_samp_pull(now, pull),
             Message::PriorityPull(pull) => self.requests.take_priority_pull(now, pull),
             Message::ChangedPull(pull) => self.changes.take_changed_pull(pull),
+            Message::CutPull(pull) => {
+                if let Some(cuts) = &mut self.cuts {
+                    cuts.take_cut_pull(&mut self.parts, pull);
+                }
+            }
             Message::Probe(probe) => self.requests.take_probe(probe),
             Message::Ping(nonce) => self.parts.outbox.pong(lane, nonce),
             Message::Pong(_) | Message::Refuse(_) => {}
@@ -190,6 +243,7 @@ impl Exporter {
             Message::SampPullReply(_) => self.parts.wrong_direction(lane, "SampPullReply"),
             Message::PriorityPullReply(_) => self.parts.wrong_direction(lane, "PriorityPullReply"),
             Message::ChangedPullReply(_) => self.parts.wrong_direction(lane, "ChangedPullReply"),
+            Message::CutReply(_) => self.parts.wrong_direction(lane, "CutReply"),
             Message::ProbeReply(_) => self.parts.wrong_direction(lane, "ProbeReply"),
             Message::Forward(_) => self.parts.wrong_direction(lane, "Forward"),
             Message::Control(_) => self.parts.wrong_direction(lane, "Control"),
@@ -209,7 +263,7 @@ impl Exporter {
             }
             None => {
                 // A target that copies ahead pulls before it has received `Activate`.
-                if !self.parts.spec.copies_ahead() {
+                if !self.parts.spec.copies_ahead() && self.cuts.is_none() {
                     self.activation.target_activated(&mut self.parts);
                 }
                 true
@@ -223,7 +277,7 @@ impl Exporter {
         let id = self.parts.spec.id;
         match self.parts.phase() {
             ExportPhase::Frozen => None,
-            ExportPhase::Tracking if lane == Lane::Bulk => None,
+            ExportPhase::Tracking if lane == Lane::Bulk || self.cuts.is_some() => None,
             ExportPhase::Pending | ExportPhase::Tracking => {
                 Some((RefusalCode::NotFrozen, format!("the range of migration {id} is not frozen yet")))
             }
@@ -244,14 +298,15 @@ impl Exporter {
         if !self.greeted[lane.index()] {
             return false;
         }
-        let Exporter { parts, activation, requests, changes, .. } = self;
+        let Exporter { parts, activation, requests, changes, cuts, .. } = self;
         match lane {
             Lane::Bulk => {
-                requests.answer_pull(parts, now, store, out)
+                requests.answer_pull(parts, now, store, cuts.as_ref(), out)
                     || changes.answer_changed_pull(parts, now, store, out)
             }
             Lane::Priority => {
-                activation.transmit(parts, now, out)
+                cuts.as_mut().is_some_and(|cuts| cuts.answer_cut_pull(parts, store, out))
+                    || activation.transmit(parts, now, out)
                     || requests.answer_priority_pull(parts, now, store, out)
                     || requests.answer_samp_pull(parts, now, store, out)
                     || requests.answer_probe(parts, store, out)

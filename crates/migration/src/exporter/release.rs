@@ -6,23 +6,23 @@
 
 use super::activation::Frozen;
 use super::parts::SourceParts;
-use crate::tuning::{RELEASE_PAUSE_US, RELEASE_SLICE_RECORDS};
+use crate::clearing::Clearing;
 use crate::{BarrierPassed, ExportPhase, SourceEvent};
 use sidle_store::Store;
-use sidle_types::{MonotonicUs, Position, fault};
+use sidle_types::{MonotonicUs, PositionRange, fault};
 
 /// The release of the memory.
 #[derive(Debug)]
 pub(super) enum Release {
     NotDone,
-    At { next: Position, due: MonotonicUs },
+    Under(Clearing),
     Finished,
 }
 
 impl Release {
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
         match self {
-            Release::At { due, .. } => Some(*due),
+            Release::Under(clearing) => Some(clearing.deadline()),
             Release::NotDone | Release::Finished => None,
         }
     }
@@ -38,27 +38,27 @@ impl Release {
         assert_eq!(parts.phase(), ExportPhase::Done, "M8: release before `Done` is committed");
         let frozen = frozen.expect("M8: done, so frozen");
         assert!(passed.epoch() > frozen.publication, "M8: this barrier passed before the migration was done");
+        let mut range = parts.spec.range;
+        if fault!(ReleaseLeavesRecords) {
+            let last = parts.spec.partitions[parts.spec.partitions.len() - 1].first();
+            range = PositionRange::new(range.first(), last).expect("a partition of it");
+        }
+        self.clear(now, [range]);
+    }
+
+    /// The records in these ranges are nobody's, for good.
+    pub(super) fn clear(&mut self, now: MonotonicUs, ranges: impl IntoIterator<Item = PositionRange>) {
         if matches!(self, Release::NotDone) {
-            *self = Release::At { next: parts.spec.range.first(), due: now };
+            *self = Release::Under(Clearing::begin(now, ranges));
         }
     }
 
     pub(super) fn slice(&mut self, parts: &mut SourceParts, now: MonotonicUs, store: &Store) {
-        let Release::At { next, due } = *self else { return };
-        if due > now {
-            return;
+        if let Release::Under(clearing) = self
+            && clearing.slice(now, store)
+        {
+            parts.events.push_back(SourceEvent::Ended);
+            *self = Release::Finished;
         }
-        assert_eq!(parts.phase(), ExportPhase::Done, "M8: records are discarded only when done");
-        let mut last = parts.spec.range.last();
-        if fault!(ReleaseLeavesRecords) {
-            last = parts.spec.partitions[parts.spec.partitions.len() - 1].first();
-        }
-        *self = match store.discard(next, last, RELEASE_SLICE_RECORDS) {
-            Some(next) => Release::At { next, due: now.plus_us(RELEASE_PAUSE_US) },
-            None => {
-                parts.events.push_back(SourceEvent::Ended);
-                Release::Finished
-            }
-        };
     }
 }

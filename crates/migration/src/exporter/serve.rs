@@ -3,6 +3,7 @@
 //! Requests wait here until their lane takes an answer, and are packed straight into the lane's output. The
 //! queues are bounded: one pull for each partition, one sampled pull, one probe, and a few priority pulls.
 
+use super::cuts::Cuts;
 use super::parts::SourceParts;
 use super::pieces;
 use super::recent_replies::{RecentReplies, Request};
@@ -112,16 +113,21 @@ impl Requests {
         parts: &mut SourceParts,
         now: MonotonicUs,
         store: &Store,
+        cuts: Option<&Cuts>,
         out: &mut Vec<u8>,
     ) -> bool {
-        if self.pulls.is_empty() || parts.is_paced(now) {
+        let until = |pull: &Pull| cuts.and_then(|cuts| cuts.copied_until(usize::from(pull.partition)));
+        // M28: what is not marked yet waits for a step.
+        let may_be_copied = |pull: &Pull| until(pull).is_none_or(|until| pull.range.first() < until);
+        let Some(index) = self.pulls.iter().position(may_be_copied) else { return false };
+        if parts.is_paced(now) {
             return false;
         }
-        let Some(pull) = self.pulls.pop_front() else { return false };
+        let Some(pull) = self.pulls.remove(index) else { return false };
         parts.assert_answerable();
         let start = PullReplyStart::begin(&pull, out);
         let before = out.len();
-        let (mut next, records, piece) = Requests::pack_pulled(parts, store, &pull, out);
+        let (mut next, records, piece) = Requests::pack_pulled(parts, store, &pull, cuts, out);
         let bytes = out.len() - before;
         assert!(next.is_none_or(|next| next > pull.range.first()), "a pull always makes progress");
         if fault!(PartitionSkipsPosition) && piece.is_none() {
@@ -148,14 +154,17 @@ impl Requests {
         parts: &SourceParts,
         store: &Store,
         pull: &Pull,
+        cuts: Option<&Cuts>,
         out: &mut Vec<u8>,
     ) -> (Option<Position>, u64, Option<Piece>) {
-        let (first, last) = (pull.range.first(), pull.range.last());
+        let until = cuts.and_then(|cuts| cuts.copied_until(usize::from(pull.partition)));
+        let (first, rest) = (pull.range.first(), pull.range.last());
+        let last = until.and_then(Position::previous).map_or(rest, |last| last.min(rest));
         let (before, large_bytes) = (out.len(), parts.spec.piece_bytes());
         let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
         let end = store.scan_to_large(first, last, max_bytes, large_bytes, out);
         if !end.is_large || end.next != Some(first) {
-            return (end.next, u64::from(end.records), None);
+            return (end.next.or(until), u64::from(end.records), None);
         }
         let view = parts.writer.view();
         let mut piece = pieces::pack_piece(store, large_bytes, first, pull.piece, out);
@@ -164,9 +173,12 @@ impl Requests {
         {
             out.truncate(before);
             piece = None;
-            view.mark(first);
+            // What was given went with its cut.
+            if cuts.is_none_or(|cuts| cuts.keeps(&parts.spec.partitions, first)) {
+                view.mark(first);
+            }
         }
-        (first.next().filter(|&next| next <= last), 0, piece)
+        (first.next().filter(|&next| next <= pull.range.last()), 0, piece)
     }
 
     pub(super) fn answer_samp_pull(
@@ -278,6 +290,17 @@ pub(super) fn is_in_range(spec: &MigrationSpec, message: &Message<'_>) -> Option
         Message::ChangedPull(pull) => {
             let is_in_range = pull.piece.is_none_or(|piece| range.contains(piece.position));
             Some(spec.copies_ahead() && is_in_range)
+        }
+        Message::CutPull(pull) => {
+            let is_inside = |(bounds, next): (&PositionRange, Option<Position>)| {
+                next.is_none_or(|next| bounds.contains(next))
+            };
+            let cursors = pull.cursors.iter();
+            let are_inside = cursors.len() == spec.partitions.len()
+                && spec.partitions.iter().zip(cursors).all(is_inside)
+                && pull.taken.iter().all(|position| range.contains(position))
+                && pull.piece.is_none_or(|piece| range.contains(piece.position));
+            Some(spec.cuts().is_some() && are_inside)
         }
         _ => None,
     }

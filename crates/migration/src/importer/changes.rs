@@ -16,11 +16,11 @@
 
 use super::partial::{Partial, join};
 use super::parts::TargetParts;
-use super::records::{Records, Untaken};
+use super::records::{Untaken, records_of};
 use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, RESEND_US, ROUND_REST_US};
 use crate::{Rounds, TargetEvent};
-use sidle_store::{RecordBatch, Store};
+use sidle_store::Store;
 use sidle_types::{Fill, MonotonicUs, PositionRange, fault};
 use sidle_wire::{ChangedPull, ChangedPullReply, Lane, Piece};
 
@@ -141,7 +141,7 @@ impl Changes {
             Some(piece) => join(&mut self.partial, store, piece, reply.batch),
             None => {
                 self.partial = None;
-                records_of(reply, parts.spec.range)
+                records_of(reply.ranges, reply.batch, parts.spec.range).map(Some)
             }
         };
         parts.governor.arrived(u64::from(PULL_BYTES_MAX), reply.batch.len() as u64);
@@ -189,33 +189,4 @@ impl Changes {
             parts.resume();
         }
     }
-}
-
-/// A reply's records, unless it is a piece, checked.
-fn records_of<'b>(
-    reply: &ChangedPullReply<'b>,
-    whole: PositionRange,
-) -> Result<Option<Records<'b>>, Untaken> {
-    let batch = RecordBatch::parse(reply.batch).map_err(|error| Untaken::Corrupt(error.to_string()))?;
-    match is_of_ranges(&batch, reply, whole) {
-        true => Ok(Some(Records::Batch(batch))),
-        false => Err(Untaken::Corrupt("its records are not of the ranges that it names".to_owned())),
-    }
-}
-
-/// Whether the reply's ranges are of the migration, and every record stands in one of them, in their order.
-fn is_of_ranges(batch: &RecordBatch<'_>, reply: &ChangedPullReply<'_>, whole: PositionRange) -> bool {
-    let mut ranges = reply.ranges.iter();
-    let mut range = None;
-    let mut is_in_one = |position| {
-        while range.is_none_or(|range: PositionRange| range.last() < position) {
-            match ranges.next() {
-                Some(next) => range = Some(next),
-                None => return false,
-            }
-        }
-        range.is_some_and(|range| range.contains(position))
-    };
-    reply.ranges.iter().all(|range| whole.covers(range))
-        && batch.iter().all(|record| is_in_one(record.hashed_key().position()))
 }

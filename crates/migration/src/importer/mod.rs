@@ -25,6 +25,7 @@
 //! Ownership: one mover thread. Workers see only [`ImportView`](crate::ImportView).
 
 mod changes;
+mod cuts;
 mod greeting;
 mod large_keys;
 mod partial;
@@ -41,11 +42,13 @@ mod sweep;
 
 pub use replay::Replay;
 
+use crate::clearing::Clearing;
 use crate::{
     Breach, Copies, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput,
     Waiter,
 };
 use changes::Changes;
+use cuts::Cuts;
 use greeting::Greeting;
 use parts::TargetParts;
 use priority_pull::PriorityQueue;
@@ -81,6 +84,8 @@ pub struct ImporterCounters {
     pub changes: u64,
     /// Of those, how many were left in the source's last report.
     pub changes_left: u64,
+    /// Pulls of cuts sent, resent ones included.
+    pub cuts: u64,
 }
 
 /// The target of a migration: see the module's header.
@@ -92,12 +97,16 @@ pub struct Importer {
     pulls: Pulls,
     /// Of a copy made before the freeze.
     changes: Option<Changes>,
+    /// Of a range that is given bit by bit.
+    cuts: Option<Cuts>,
     samples: Samples,
     probes: Probes,
     priority: PriorityQueue,
     /// Flushes that came before activation.
     flushes: Vec<Waiter>,
     sweep: Sweep,
+    /// Copies that are not this node's, of a migration that was given up.
+    clearing: Option<Clearing>,
     failed: bool,
 }
 
@@ -112,14 +121,16 @@ impl Importer {
             owes_activated: false,
             pulls: Pulls::new(&spec),
             changes: match spec.protocol.copies {
-                Copies::AfterFreeze => None,
+                Copies::AfterFreeze | Copies::BeforeCuts(_) => None,
                 Copies::BeforeFreeze(rounds) => Some(Changes::new(rounds)),
             },
+            cuts: spec.cuts().map(|cuts| Cuts::new(cuts, &spec)),
             samples: Samples::new(spec.protocol.sampling),
             probes: Probes::default(),
             priority: PriorityQueue::new(spec.protocol.priority),
             flushes: Vec::new(),
             sweep: Sweep::NotYet,
+            clearing: None,
             failed: false,
             parts: TargetParts::new(now, spec, writer, head),
         }
@@ -187,6 +198,7 @@ impl Importer {
             TargetInput::Load(load) => self.parts.governor.measured(now, load),
             TargetInput::Policy(policy) => self.parts.governor.follow(now, policy),
             TargetInput::Over(passed) => self.sweep.begin(&self.parts, now, passed),
+            TargetInput::GivenUp => self.give_up(now),
         }
         None
     }
@@ -216,6 +228,16 @@ impl Importer {
                     self.finish_if_all_here();
                 }
             }
+            Message::CutReply(reply) => {
+                let Some(cuts) = &mut self.cuts else { return Ok(None) };
+                let given = cuts.replied(parts, now, store, lane, &reply);
+                if let Err(Untaken::OutOfMemory) = given {
+                    self.priority.refuse_taken(parts, cuts.taken());
+                }
+                if let Some(given) = given? {
+                    self.given(&given);
+                }
+            }
             Message::SampPullReply(reply) => self.samples.samp_pulled(parts, store, lane, &reply)?,
             Message::ProbeReply(reply) => self.probes.probed(parts, lane, reply)?,
             Message::PriorityPullReply(reply) => self.priority.priority_pulled(parts, store, lane, &reply)?,
@@ -227,6 +249,7 @@ impl Importer {
             Message::SampPull(_) => parts.breach(lane, Breach::WrongDirection("SampPull")),
             Message::PriorityPull(_) => parts.breach(lane, Breach::WrongDirection("PriorityPull")),
             Message::ChangedPull(_) => parts.breach(lane, Breach::WrongDirection("ChangedPull")),
+            Message::CutPull(_) => parts.breach(lane, Breach::WrongDirection("CutPull")),
             Message::Probe(_) => parts.breach(lane, Breach::WrongDirection("Probe")),
             Message::Forward(_) => parts.breach(lane, Breach::WrongDirection("Forward")),
             Message::Control(_) => parts.breach(lane, Breach::WrongDirection("Control")),
@@ -256,6 +279,9 @@ impl Importer {
                 }
             }
             Lane::Priority => {
+                if let Some(cuts) = &mut self.cuts {
+                    cuts.reconnected();
+                }
                 self.samples.reconnected();
                 self.probes.reconnected();
                 self.priority.reconnected();
@@ -289,7 +315,7 @@ impl Importer {
 
     /// Whether there is anything left to ask the source for.
     fn wants_connections(&self) -> bool {
-        !self.failed && self.parts.phase() != ImportPhase::Complete
+        !self.failed && self.clearing.is_none() && self.parts.phase() != ImportPhase::Complete
     }
 
     fn timeout(&mut self, now: MonotonicUs, store: &Store) {
@@ -303,6 +329,9 @@ impl Importer {
         if let Some(changes) = &mut self.changes {
             changes.timeout(now);
         }
+        if let Some(cuts) = &mut self.cuts {
+            cuts.timeout(now);
+        }
         self.samples.timeout(now);
         self.probes.timeout(now);
         self.priority.timeout(now);
@@ -310,12 +339,18 @@ impl Importer {
             stall.timeout(now);
         }
         self.sweep.slice(&mut self.parts, now, store);
+        if let Some(clearing) = &mut self.clearing
+            && clearing.slice(now, store)
+        {
+            self.clearing = None;
+            self.cleared(store);
+        }
     }
 
     /// Appends one frame for this lane to `out`; returns whether there was one. Call it while the lane has
     /// little pending output.
     pub fn poll_transmit(&mut self, now: MonotonicUs, store: &Store, lane: Lane, out: &mut Vec<u8>) -> bool {
-        if self.failed {
+        if self.failed || self.clearing.is_some() {
             return false;
         }
         let greeting = &mut self.parts.greetings[lane.index()];
@@ -329,14 +364,15 @@ impl Importer {
         if lane == Lane::Priority && self.transmit_activated(out) {
             return true;
         }
-        let Importer { parts, pulls, changes, samples, probes, priority, .. } = self;
+        let Importer { parts, pulls, changes, cuts, samples, probes, priority, .. } = self;
         match lane {
             Lane::Bulk => {
                 pulls.transmit(parts, now, out)
                     || changes.as_mut().is_some_and(|changes| changes.transmit(parts, now, out))
             }
             Lane::Priority => {
-                priority.transmit(parts, now, store, out)
+                cuts.as_mut().is_some_and(|cuts| cuts.transmit(parts, now, store, priority, out))
+                    || priority.transmit(parts, now, store, out)
                     || samples.transmit(parts, now, out)
                     || probes.transmit(parts, now, out)
             }
@@ -353,6 +389,8 @@ impl Importer {
             self.parts.paced_until,
             self.pulls.deadline(),
             self.changes.as_ref().and_then(Changes::deadline),
+            self.cuts.as_ref().and_then(Cuts::deadline),
+            self.clearing.as_ref().map(Clearing::deadline),
             self.samples.deadline(),
             self.probes.deadline(),
             self.priority.deadline(),

@@ -6,9 +6,13 @@
 //! completion every reply is outdated, and ignored.
 
 use super::Importer;
-use crate::{Serves, TargetEvent, Waiter};
+use super::cuts::{Cuts, Given};
+use crate::clearing::Clearing;
+use crate::cuts::PositionsGiven;
+use crate::{ImportPhase, Serves, TargetEvent, Waiter};
 use sidle_store::Store;
-use sidle_types::{Version, fault};
+use sidle_types::{MonotonicUs, Position, PositionRange, Version, fault};
+use std::collections::BTreeSet;
 
 impl Importer {
     pub(super) fn activate(&mut self, store: &Store, highest_version: Version, records: u64) {
@@ -23,6 +27,7 @@ impl Importer {
                 self.parts.writer.activate();
                 self.parts.events.push_back(TargetEvent::Activated);
             }
+            Serves::WhatItWasGiven => return,
             // The activation is announced when the last record has arrived.
             Serves::WhenAllIsHere => self.parts.writer.fill(),
         }
@@ -53,6 +58,55 @@ impl Importer {
         }
     }
 
+    /// A cut has been given.
+    pub(super) fn given(&mut self, given: &Given) {
+        if given.is_all {
+            // First the flush: a command that waits for a key finds it absent, as after the flush.
+            let flushed = std::mem::take(&mut self.flushes).into_iter().map(TargetEvent::Flushed);
+            self.parts.events.extend(flushed);
+        }
+        let parts = &mut self.parts;
+        self.priority.wake_taken(parts, &given.taken);
+        let owned: Vec<_> = parts.writer.view().progress().collect();
+        for ((bounds, before), next) in parts.spec.partitions.clone().iter().zip(&given.before).zip(owned) {
+            let last = next.map_or(Some(bounds.last()), Position::previous);
+            let newly = before.zip(last).and_then(|(first, last)| PositionRange::new(first, last));
+            if let Some(newly) = newly {
+                self.priority.wake_covered(parts, newly);
+            }
+        }
+        if given.is_all {
+            self.complete();
+        }
+    }
+
+    /// Nothing more is given: the copies that are not this node's are cleared.
+    pub(super) fn give_up(&mut self, now: MonotonicUs) {
+        assert_eq!(self.parts.phase(), ImportPhase::Taking, "M23: only there some of it is not this node's");
+        let own = self.parts.writer.out_of_turn().into_iter().flat_map(PositionsGiven::iter);
+        let own: BTreeSet<Position> = own.collect();
+        let view = self.parts.writer.view();
+        let behind =
+            |(bounds, next): (&PositionRange, Option<Position>)| PositionRange::new(next?, bounds.last());
+        let left = view.partitions().iter().zip(view.progress()).filter_map(behind);
+        let left: Vec<_> = left.flat_map(|range| without(range, &own)).collect();
+        (self.cuts, self.parts.paced_until) = (None, None);
+        self.pulls.stop();
+        self.clearing = Some(Clearing::begin(now, left));
+    }
+
+    /// The copies of a migration that was given up are cleared. A flush waits for nothing else.
+    pub(super) fn cleared(&mut self, store: &Store) {
+        let flushed = std::mem::take(&mut self.flushes);
+        if !flushed.is_empty() {
+            let range = self.parts.spec.range;
+            let rest = store.discard(range.first(), range.last(), usize::MAX);
+            assert_eq!(rest, None, "without a budget everything is discarded");
+        }
+        self.parts.events.extend(flushed.into_iter().map(TargetEvent::Flushed));
+        self.parts.events.push_back(TargetEvent::Ended);
+    }
+
     /// Nothing will be replayed any more.
     fn complete(&mut self) {
         let was_serving = self.parts.writer.view().activated();
@@ -63,6 +117,7 @@ impl Importer {
         self.parts.paced_until = None;
         self.pulls.stop();
         self.changes = None;
+        self.cuts = None;
         self.samples.stop();
         self.probes.stop();
         self.parts.stall = None;
@@ -75,6 +130,11 @@ impl Importer {
     /// way.
     pub(super) fn flush(&mut self, waiter: Waiter) {
         let phase = self.parts.phase();
+        if phase == ImportPhase::Taking {
+            // Everything is given first, or given up, and is then thrown away.
+            self.cuts.iter_mut().for_each(Cuts::flush);
+            return self.flushes.push(waiter);
+        }
         if !self.parts.writer.view().source_is_frozen() {
             // M3: the flush itself may not be acknowledged before activation.
             return self.flushes.push(waiter);
@@ -97,4 +157,16 @@ impl Importer {
             self.parts.counters.changes_left = 0;
         }
     }
+}
+
+/// The parts of a range between these positions.
+fn without(range: PositionRange, positions: &BTreeSet<Position>) -> Vec<PositionRange> {
+    let mut parts = Vec::new();
+    let mut from = Some(range.first());
+    for position in positions.range(range.first()..=range.last()) {
+        parts.extend(from.zip(position.previous()).and_then(|(from, last)| PositionRange::new(from, last)));
+        from = position.next();
+    }
+    parts.extend(from.and_then(|from| PositionRange::new(from, range.last())));
+    parts
 }

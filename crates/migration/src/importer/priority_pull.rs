@@ -293,6 +293,66 @@ impl PriorityQueue {
         (keys, arrived)
     }
 
+    /// The positions that the next cut gives out of turn, at most so many; and the waiters for keys that
+    /// arrived meanwhile. The others wait until [`wake_taken`](Self::wake_taken).
+    pub(super) fn positions_for_cut(
+        &mut self,
+        store: &Store,
+        view: &ImportView,
+        most: usize,
+    ) -> (Vec<Position>, Vec<Waiter>) {
+        let (mut positions, mut arrived) = (Vec::new(), Vec::new());
+        while positions.len() < most {
+            let Some(key) = self.queue.pop_front() else { break };
+            let Some(waiting) = self.waiting.get(&key) else { continue };
+            let position = waiting.position;
+            if is_settled(store, view, HashedKey::new(&key)) {
+                arrived.extend(self.take(&key));
+            } else if view.takes_out_of_turn(position, positions.len()) {
+                positions.push(position);
+            }
+        }
+        positions.sort_unstable();
+        positions.dedup();
+        (positions, arrived)
+    }
+
+    /// Whether there are keys for the next cut.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// There is no memory for the keys of the next cut.
+    pub(super) fn refuse_all(&mut self, parts: &mut TargetParts) {
+        for key in std::mem::take(&mut self.queue) {
+            let waiters = self.take(&key).into_iter();
+            let refuse = |waiter| TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory);
+            parts.events.extend(waiters.map(refuse));
+        }
+    }
+
+    /// There is no memory for what is given at these positions; the commands that waited fail.
+    pub(super) fn refuse_taken(&mut self, parts: &mut TargetParts, positions: &[Position]) {
+        let is_given = |position| positions.binary_search(&position).is_ok();
+        let taken = self.waiting.extract_if(.., |_, waiting| is_given(waiting.position));
+        let waiters: Vec<Waiter> = taken.flat_map(|(_, waiting)| waiting.waiters).collect();
+        self.leave(&waiters);
+        let refuse = |waiter| TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory);
+        parts.events.extend(waiters.into_iter().map(refuse));
+    }
+
+    /// These positions have been given out of turn.
+    pub(super) fn wake_taken(&mut self, parts: &mut TargetParts, positions: &[Position]) {
+        let is_given = |position| positions.binary_search(&position).is_ok();
+        let taken = self.waiting.extract_if(.., |_, waiting| is_given(waiting.position));
+        let mut waiters: Vec<Waiter> = taken.flat_map(|(_, waiting)| waiting.waiters).collect();
+        self.leave(&waiters);
+        if fault!(LostWake) {
+            waiters.truncate(1);
+        }
+        parts.wake(waiters);
+    }
+
     pub(super) fn pull_at_once(
         &mut self,
         parts: &mut TargetParts,
@@ -422,7 +482,8 @@ impl PriorityQueue {
 /// Whether the store's answer for the key is final: it has an entry, or all of the source's records are here.
 fn is_settled(store: &Store, view: &ImportView, key: HashedKey<'_>) -> bool {
     // M7: progress before the store.
-    view.has_arrived(key.position()) || !matches!(store.pin().get(key), Entry::Absent)
+    // M23: where it is given bit by bit, an entry may be an outdated copy.
+    view.has_arrived(key.position()) || !view.is_by_cuts() && !matches!(store.pin().get(key), Entry::Absent)
 }
 
 /// Whether the store has an entry for a key that the source has answered for; creates a mark of absence if

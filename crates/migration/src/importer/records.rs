@@ -3,8 +3,10 @@
 //! M5: a record is inserted only where the target has no entry, live, expired or tombstone. The store ensures
 //! that under the slot's lock, so a racing write wins either way.
 
+use crate::cuts::PositionsGiven;
 use sidle_store::{Assembly, LogHead, OutOfMemory, RecordBatch, ReplayError, Replayed, Store};
 use sidle_types::{PositionRange, fault};
+use sidle_wire::ChangedRanges;
 
 /// Arrived records.
 #[derive(Debug)]
@@ -47,20 +49,25 @@ impl<'b> Records<'b> {
         Ok(Records::Batch(batch))
     }
 
-    /// Inserts those whose keys have no entry (M5).
+    /// Inserts those whose keys have no entry (M5), at positions that this node does not own yet (M24).
     pub(super) fn put_in(
         self,
         store: &Store,
         head: &mut LogHead,
         within: PositionRange,
+        owned: Option<&PositionsGiven>,
     ) -> Result<Replayed, ReplayError> {
+        let is_owned = |at| owned.is_some_and(|owned| owned.since(at).is_some()) && !fault!(LateCopyWins);
         let overwrites = fault!(ReplayOverwrites);
         match self {
             Records::Batch(batch) if overwrites => Ok(overwrite(store, head, &batch)?),
             Records::Assembled(assembly) if overwrites => {
                 Ok(overwrite(store, head, &RecordBatch::parse(assembly.bytes())?)?)
             }
-            Records::Batch(batch) => store.replay(head, &batch, within),
+            Records::Batch(batch) if owned.is_none() => store.replay(head, &batch, within),
+            Records::Batch(batch) => store.replay_where(head, &batch, within, |at| !is_owned(at)),
+            // One position.
+            Records::Assembled(_) if is_owned(within.first()) => Ok(Replayed::default()),
             Records::Assembled(assembly) => assembly.replay(store, head, within),
             Records::Superseded => Ok(Replayed { inserted: 0, present: 1 }),
         }
@@ -74,4 +81,34 @@ fn overwrite(store: &Store, head: &mut LogHead, batch: &RecordBatch<'_>) -> Resu
         store.lock_slot(key.slot()).put(head, key, &[record.value()], record.expires_at())?;
     }
     Ok(Replayed { inserted: batch.len() as u32, present: 0 })
+}
+
+/// The records of a reply that names ranges, checked.
+pub(super) fn records_of<'b>(
+    ranges: ChangedRanges<'_>,
+    batch: &'b [u8],
+    whole: PositionRange,
+) -> Result<Records<'b>, Untaken> {
+    let batch = RecordBatch::parse(batch).map_err(|error| Untaken::Corrupt(error.to_string()))?;
+    match is_of_ranges(&batch, ranges, whole) {
+        true => Ok(Records::Batch(batch)),
+        false => Err(Untaken::Corrupt("its records are not of the ranges that it names".to_owned())),
+    }
+}
+
+/// Whether the reply's ranges are of the migration, and every record stands in one of them, in their order.
+fn is_of_ranges(batch: &RecordBatch<'_>, named: ChangedRanges<'_>, whole: PositionRange) -> bool {
+    let mut ranges = named.iter();
+    let mut range = None;
+    let mut is_in_one = |position| {
+        while range.is_none_or(|range: PositionRange| range.last() < position) {
+            match ranges.next() {
+                Some(next) => range = Some(next),
+                None => return false,
+            }
+        }
+        range.is_some_and(|range| range.contains(position))
+    };
+    named.iter().all(|range| whole.covers(range))
+        && batch.iter().all(|record| is_in_one(record.hashed_key().position()))
 }

@@ -51,18 +51,25 @@ impl Importer {
     /// Makes the records of a pull readable here, then moves the progress over them.
     pub fn replay(&mut self, now: MonotonicUs, store: &Store, replay: Replay<'_>) {
         let Replay { partition, covers, next, records, bytes } = replay;
-        if !self.parts.phase().takes_records() {
+        if !self.parts.phase().takes_records() || self.clearing.is_some() {
             // A flush came in between: what has not arrived is absent for good.
             self.pulls.replayed(partition);
             return;
         }
-        let early = fault!(ProgressBeforeReplay);
-        let stands_at = self.parts.writer.view().progress().nth(partition).flatten();
+        let early = fault!(ProgressBeforeReplay) && self.cuts.is_none();
+        let stands_at = match &self.cuts {
+            Some(cuts) => cuts.copied_before(partition),
+            None => self.parts.writer.view().progress().nth(partition).flatten(),
+        };
         assert!(early || stands_at == Some(covers.first()), "M7: a batch replayed out of turn");
         match self.parts.insert(store, records, covers, bytes) {
             Ok(replayed) => {
                 self.parts.writer.passed(u64::from(replayed.inserted) + u64::from(replayed.present));
                 self.pulls.replayed(partition);
+                if let Some(cuts) = &mut self.cuts {
+                    cuts.copied(&mut self.parts, partition, next, replayed);
+                    return self.parts.resume();
+                }
                 if !early {
                     self.parts.writer.advance(partition, next);
                 }

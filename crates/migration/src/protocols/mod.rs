@@ -3,6 +3,7 @@
 //! A protocol that makes the known kinds of choices is one more file and one more line in [`PROTOCOLS`].
 
 mod fulva;
+mod handoff;
 mod options;
 mod rocksteady;
 mod source_driven;
@@ -10,6 +11,7 @@ mod stop_and_copy;
 mod zephyr;
 
 pub use fulva::FULVA;
+pub use handoff::HANDOFF;
 pub use options::ProtocolError;
 pub use rocksteady::ROCKSTEADY;
 pub use source_driven::SOURCE_DRIVEN;
@@ -19,7 +21,8 @@ pub use zephyr::ZEPHYR;
 use crate::{Copies, ProtocolChoices, Serves};
 
 /// Every protocol. The first is the default of a migration that names none.
-pub static PROTOCOLS: &[&ProtocolChoices] = &[&FULVA, &ROCKSTEADY, &ZEPHYR, &STOP_AND_COPY, &SOURCE_DRIVEN];
+pub static PROTOCOLS: &[&ProtocolChoices] =
+    &[&FULVA, &ROCKSTEADY, &ZEPHYR, &STOP_AND_COPY, &SOURCE_DRIVEN, &HANDOFF];
 
 /// The choices of a protocol given as `NAME` or `NAME,OPTION=VALUE,...`: see [`options`].
 ///
@@ -31,7 +34,7 @@ pub fn protocol(text: &str) -> Result<ProtocolChoices, ProtocolError> {
     let named = PROTOCOLS.iter().find(|protocol| protocol.name == name);
     let mut choices = **named.ok_or_else(|| ProtocolError::UnknownProtocol { name: name.to_owned() })?;
     options::apply(&mut choices, &words.collect::<Vec<_>>())?;
-    if choices.copies != Copies::AfterFreeze && choices.serves != Serves::WhenAllIsHere {
+    if matches!(choices.copies, Copies::BeforeFreeze(_)) && choices.serves != Serves::WhenAllIsHere {
         return Err(ProtocolError::ServesStale);
     }
     Ok(choices)

@@ -7,10 +7,10 @@
 use super::{PROTOCOLS, SOURCE_DRIVEN};
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN};
 use crate::{
-    Copies, OnMissing, PARTITIONS_MAX, Pace, ProtocolChoices, PullBytes, Rounds, Sampling, Serves,
+    Copies, Cuts, OnMissing, PARTITIONS_MAX, Pace, ProtocolChoices, PullBytes, Rounds, Sampling, Serves,
     SourceReads,
 };
-use sidle_wire::limits::PRIORITY_PULL_KEYS_MAX;
+use sidle_wire::limits::{PRIORITY_PULL_KEYS_MAX, SAMP_PULL_POSITIONS_MAX};
 
 /// The most positions in a sampled pull of a protocol that has none of its own.
 const SAMPLED_BATCH: usize = 256;
@@ -49,6 +49,9 @@ pub enum ProtocolError {
     /// A copy that may be stale would be served.
     #[error("a protocol that copies before the freeze serves when it is complete: leave out serves=at-once")]
     ServesStale,
+    /// The protocol has no use for the option.
+    #[error("a range that is given bit by bit is served at both ends, and no key is missing: leave out {0}")]
+    NothingIsMissing(String),
     /// Two options contradict each other.
     #[error("with ownership=source nobody needs a key that is not at the target yet: leave out {0}")]
     SourceHasAll(String),
@@ -69,7 +72,7 @@ struct ProtocolOption {
 /// The option that is applied before all others, wherever it stands: others may refine its changes.
 const OWNERSHIP: &str = "ownership";
 
-const OPTIONS: [ProtocolOption; 11] = [
+const OPTIONS: [ProtocolOption; 14] = [
     ProtocolOption {
         name: OWNERSHIP,
         takes: "'source', of a protocol that copies after the freeze: it copies before, as source-driven does",
@@ -187,6 +190,33 @@ const OPTIONS: [ProtocolOption; 11] = [
             Some(())
         },
     },
+    ProtocolOption {
+        name: "cut-period",
+        takes: "of a protocol that gives the range bit by bit, the microseconds from one cut to the next while no \
+                command waits, from 0 to 1000000",
+        set: |choices, value| {
+            cuts(choices)?.period_us = number(value, 0, 1_000_000)?;
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "cut-keys",
+        takes: "of a protocol that gives the range bit by bit, the most keys that a cut gives out of turn, from 1 to \
+                1024",
+        set: |choices, value| {
+            cuts(choices)?.keys = number(value, 1, SAMP_PULL_POSITIONS_MAX)?;
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "cut-bytes",
+        takes: "of a protocol that gives the range bit by bit, about how many bytes are copied ahead of what is \
+                given, from 1 to 1073741824",
+        set: |choices, value| {
+            cuts(choices)?.bytes = number(value, 1, 1 << 30)?;
+            Some(())
+        },
+    },
 ];
 
 /// The same partitions, pulls and pace, while the source keeps serving: changes are sent again, and ownership
@@ -204,8 +234,15 @@ fn kept_by_source(choices: &ProtocolChoices) -> ProtocolChoices {
 
 fn rounds(choices: &mut ProtocolChoices) -> Option<&mut Rounds> {
     match &mut choices.copies {
-        Copies::AfterFreeze => None,
+        Copies::AfterFreeze | Copies::BeforeCuts(_) => None,
         Copies::BeforeFreeze(rounds) => Some(rounds),
+    }
+}
+
+fn cuts(choices: &mut ProtocolChoices) -> Option<&mut Cuts> {
+    match &mut choices.copies {
+        Copies::BeforeCuts(cuts) => Some(cuts),
+        Copies::AfterFreeze | Copies::BeforeFreeze(_) => None,
     }
 }
 
@@ -229,6 +266,13 @@ pub(super) fn apply(choices: &mut ProtocolChoices, words: &[&str]) -> Result<(),
         let before = *choices;
         apply_one(choices, word)?;
         let asks = (choices.missing, choices.source_reads, choices.sampling);
+        let is_by_cuts = matches!(choices.copies, Copies::BeforeCuts(_));
+        let is_pointless = asks != (before.missing, before.source_reads, before.sampling)
+            || choices.serves != before.serves
+            || choices.priority != before.priority;
+        if is_by_cuts && is_pointless {
+            return Err(ProtocolError::NothingIsMissing((*word).to_owned()));
+        }
         if is_kept_by_source && asks != (before.missing, before.source_reads, before.sampling) {
             return Err(ProtocolError::SourceHasAll((*word).to_owned()));
         }

@@ -209,10 +209,10 @@ fn target_out_of_memory_in_the_middle() {
             if !half().contains(HashedKey::new(&name).position()) {
                 continue;
             }
+            let done = pair.woken.len();
             match pair.client(Op::Get(name)) {
                 Outcome::Answered(Answer::Value(Some(_))) => outcomes[0] += 1,
                 Outcome::Parked => {
-                    let done = pair.woken.len();
                     pair.run_until("answered", |pair| pair.woken.len() > done);
                     match &pair.woken[done].1 {
                         Outcome::OutOfMemory => outcomes[1] += 1,

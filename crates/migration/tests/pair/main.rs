@@ -70,6 +70,7 @@ mod basics;
 mod checks;
 mod copies;
 mod counts;
+mod cuts;
 mod faults;
 mod model;
 mod named_faults;

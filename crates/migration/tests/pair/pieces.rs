@@ -3,7 +3,8 @@
 use crate::model::Op;
 use crate::net::{Arrival, End, Faults};
 use crate::protocols::{
-    copies_ahead, for_every_protocol, for_protocols_that, pulls_keys_ahead, samples, serves_while_it_fills,
+    by_cuts, copies_ahead, for_every_protocol, for_protocols_that, pulls_keys_ahead, samples,
+    serves_while_it_fills,
 };
 use crate::records::TWINS;
 use crate::world::{Outcome, Pair, Setup, key};
@@ -404,10 +405,13 @@ fn moved_whole(setup: Setup, moves: impl Fn(&mut Pair)) -> Vec<Kind> {
 /// Whatever requests it: the copy, a round, a waiting command, a sampled miss.
 #[test]
 fn a_version_without_pieces_moves_what_is_large_whole() {
-    for_every_protocol(|protocol| {
-        let kinds = moved_whole(slow(protocol), Pair::begin);
-        assert!(kinds.contains(&Kind::PullReply), "{kinds:?}");
-    });
+    for_protocols_that(
+        |protocol| !by_cuts(protocol),
+        |protocol| {
+            let kinds = moved_whole(slow(protocol), Pair::begin);
+            assert!(kinds.contains(&Kind::PullReply), "{kinds:?}");
+        },
+    );
     for_protocols_that(copies_ahead, |protocol| {
         let kinds = moved_whole(slow(protocol), |pair| {
             pair.prepare();
@@ -444,30 +448,35 @@ fn a_version_without_pieces_moves_what_is_large_whole() {
 /// A reply in a later version's form, in a frame of one without pieces.
 #[test]
 fn a_piece_in_a_version_without_pieces_is_a_breach() {
-    for_every_protocol(|protocol| {
-        let mut pair = with_a_large_one(Setup { version: ProtocolVersion::PREVIOUS, ..slow(protocol) });
-        pair.net.record = Some(Vec::new());
-        pair.begin();
-        let mut asked = None;
-        pair.run_until("something is asked for", |pair| {
-            asked = pulls(pair).pop();
-            asked.is_some()
-        });
-        let pull = asked.unwrap();
-        let scope = Scope { version: ProtocolVersion::CURRENT, ..pull.scope };
-        let position = pull.range.first();
-        let piece = Some(Piece { position, version: Version(1), total: 1_000, offset: 0 });
-        let mut later = Vec::new();
-        let start = PullReplyStart::begin(&Pull { scope, ..pull }, &mut later);
-        later.extend_from_slice(&[7; 100]);
-        start.finish(position.next().filter(|&next| pull.range.contains(next)), piece, &mut later).unwrap();
-        let mut out = Vec::new();
-        let start = begin_frame(&mut out, ProtocolVersion::PREVIOUS, Kind::PullReply);
-        out.extend_from_slice(&later[HEADER_BYTES..]);
-        end_frame(&mut out, start).unwrap();
-        pair.arrive(Arrival::Message(Lane::Bulk, End::Target.side(), out));
-        assert!(pair.target_events.iter().any(is_breach));
-        pair.ends_well();
-        assert_eq!(counters(&pair).pieces, 0);
-    });
+    for_protocols_that(
+        |protocol| !by_cuts(protocol),
+        |protocol| {
+            let mut pair = with_a_large_one(Setup { version: ProtocolVersion::PREVIOUS, ..slow(protocol) });
+            pair.net.record = Some(Vec::new());
+            pair.begin();
+            let mut asked = None;
+            pair.run_until("something is asked for", |pair| {
+                asked = pulls(pair).pop();
+                asked.is_some()
+            });
+            let pull = asked.unwrap();
+            let scope = Scope { version: ProtocolVersion::CURRENT, ..pull.scope };
+            let position = pull.range.first();
+            let piece = Some(Piece { position, version: Version(1), total: 1_000, offset: 0 });
+            let mut later = Vec::new();
+            let start = PullReplyStart::begin(&Pull { scope, ..pull }, &mut later);
+            later.extend_from_slice(&[7; 100]);
+            start
+                .finish(position.next().filter(|&next| pull.range.contains(next)), piece, &mut later)
+                .unwrap();
+            let mut out = Vec::new();
+            let start = begin_frame(&mut out, ProtocolVersion::PREVIOUS, Kind::PullReply);
+            out.extend_from_slice(&later[HEADER_BYTES..]);
+            end_frame(&mut out, start).unwrap();
+            pair.arrive(Arrival::Message(Lane::Bulk, End::Target.side(), out));
+            assert!(pair.target_events.iter().any(is_breach));
+            pair.ends_well();
+            assert_eq!(counters(&pair).pieces, 0);
+        },
+    );
 }

@@ -56,6 +56,11 @@ pub(crate) fn copies_ahead(protocol: &ProtocolChoices) -> bool {
     matches!(protocol.copies, Copies::BeforeFreeze(_))
 }
 
+/// The range is given bit by bit: source and target serve, each its own.
+pub(crate) fn by_cuts(protocol: &ProtocolChoices) -> bool {
+    matches!(protocol.copies, Copies::BeforeCuts(_))
+}
+
 /// The target serves while records arrive: commands there may need missing keys.
 pub(crate) fn serves_while_it_fills(protocol: &ProtocolChoices) -> bool {
     protocol.serves == Serves::AtActivation
@@ -63,7 +68,7 @@ pub(crate) fn serves_while_it_fills(protocol: &ProtocolChoices) -> bool {
 
 /// Source or target serves while most records are still to arrive.
 pub(crate) fn serves_in_the_middle(protocol: &ProtocolChoices) -> bool {
-    copies_ahead(protocol) || serves_while_it_fills(protocol)
+    copies_ahead(protocol) || serves_while_it_fills(protocol) || by_cuts(protocol)
 }
 
 /// Awaited keys are pulled ahead of the others.

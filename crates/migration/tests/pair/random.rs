@@ -3,7 +3,7 @@
 
 use crate::model::{Bytes, Op};
 use crate::net::{End, Faults};
-use crate::protocols::{for_every_protocol, for_protocols};
+use crate::protocols::{by_cuts, for_every_protocol, for_protocols};
 use crate::workers::FrozenRead;
 use crate::world::{Outcome, Pair, Setup, key};
 use sidle_migration::{OnMissing, ProtocolChoices, Tuning};
@@ -153,7 +153,11 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
         faults,
         tuning,
         protocol,
-        version: if seed.is_multiple_of(3) { ProtocolVersion::PREVIOUS } else { ProtocolVersion::CURRENT },
+        version: if seed.is_multiple_of(3) && !by_cuts(&protocol) {
+            ProtocolVersion::PREVIOUS
+        } else {
+            ProtocolVersion::CURRENT
+        },
         source_bytes: 8 << 20,
         target_bytes: 8 << 20,
     };

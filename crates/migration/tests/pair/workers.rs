@@ -4,7 +4,7 @@
 
 use crate::model::{Answer, Bytes, Op, run};
 use crate::net::End;
-use crate::protocols::{copies_ahead, serves_in_the_middle};
+use crate::protocols::{by_cuts, copies_ahead, serves_in_the_middle};
 use crate::world::{Awaits, Outcome, Pair, Role, WORKERS};
 use sidle_migration::{ExportPhase, ImportView, OnMissing, TargetInput, Waiter};
 use sidle_store::{Entry, Leave};
@@ -48,6 +48,13 @@ impl Pair {
             End::Target => self.target.roles[worker],
         };
         match role {
+            Role::Exporting if self.keeps(worker, &op) => {
+                let outcome = self.execute(end, &op, Leave::Nothing);
+                let view = self.export.as_ref().expect("it is exported");
+                let position = HashedKey::new(op.key().expect("a flush goes to the target")).position();
+                view.mark_kept(position, self.source.step[worker]);
+                outcome
+            }
             Role::Elsewhere | Role::Exporting => Outcome::Redirected,
             Role::Owned => self.execute(end, &op, Leave::Nothing),
             Role::Tracked => {
@@ -67,6 +74,12 @@ impl Pair {
         }
     }
 
+    /// Whether the source has not given the command's key, for this worker of its.
+    fn keeps(&self, worker: usize, op: &Op) -> bool {
+        let position = op.key().map(|key| HashedKey::new(key).position());
+        position.zip(self.export.as_ref()).is_some_and(|(at, view)| view.keeps(at, self.source.step[worker]))
+    }
+
     fn at_importing(&mut self, worker: usize, op: Op) -> Outcome {
         let view = Arc::clone(self.import.as_ref().unwrap());
         if !view.activated() {
@@ -82,7 +95,7 @@ impl Pair {
         }
         let key = HashedKey::new(op.key().expect("only a flush has none"));
         let is_settled = self.is_settled(key);
-        if op.needs_old() && !is_settled {
+        if (op.needs_old() || view.is_by_cuts()) && !is_settled {
             let waiter = self.park(worker, op.clone(), Awaits::Wake);
             self.target_input(TargetInput::PriorityPull(key.bytes(), waiter));
             return Outcome::Parked;
@@ -96,14 +109,30 @@ impl Pair {
 
     /// Active expiry of one key, as a node does it: with a tombstone while importing, never while exporting.
     pub(crate) fn expire(&mut self, end: End, key: &[u8]) {
+        if !self.spec.range.contains(HashedKey::new(key).position()) {
+            return;
+        }
         let node = match end {
             End::Source => &mut self.source,
             End::Target => &mut self.target,
         };
         let leave = match node.roles[0] {
             Role::Owned | Role::Tracked => Leave::Nothing,
-            Role::Importing => Leave::Tombstone,
-            Role::Elsewhere | Role::Exporting => return,
+            Role::Importing => {
+                let view = self.import.as_ref().expect("it imports");
+                if view.is_by_cuts() && !view.has_arrived(HashedKey::new(key).position()) {
+                    return;
+                }
+                view.left_by_removal()
+            }
+            Role::Exporting => {
+                let position = HashedKey::new(key).position();
+                match self.export.as_ref().is_some_and(|view| view.keeps(position, node.step[0])) {
+                    true => Leave::Nothing,
+                    false => return,
+                }
+            }
+            Role::Elsewhere => return,
         };
         let key = HashedKey::new(key);
         let slot = node.store.lock_slot(key.slot());
@@ -111,17 +140,18 @@ impl Pair {
             slot.remove(&mut node.head, key, leave).unwrap();
         }
         drop(slot);
-        if node.roles[0] == Role::Tracked
-            && let Some(view) = &self.export
-        {
-            view.mark(key.position());
+        match (node.roles[0], &self.export) {
+            (Role::Tracked, Some(view)) => view.mark(key.position()),
+            (Role::Exporting, Some(view)) => view.mark_kept(key.position(), node.step[0]),
+            _ => {}
         }
     }
 
     /// M7: progress first, the store second.
     pub(crate) fn is_settled(&self, key: HashedKey<'_>) -> bool {
         let view = self.import.as_ref().unwrap();
-        view.has_arrived(key.position()) || !matches!(self.target.store.pin().get(key), Entry::Absent)
+        view.has_arrived(key.position())
+            || !view.is_by_cuts() && !matches!(self.target.store.pin().get(key), Entry::Absent)
     }
 
     fn park(&mut self, worker: usize, op: Op, awaits: Awaits) -> Waiter {
@@ -159,7 +189,8 @@ impl Pair {
     /// and who waits.
     pub(crate) fn client_in_the_middle(&mut self, op: Op) -> Outcome {
         let protocol = &self.spec.protocol;
-        let lacks = |key: &[u8]| op.needs_old() && !self.is_settled(HashedKey::new(key));
+        let asks = op.needs_old() || by_cuts(protocol);
+        let lacks = |key: &[u8]| asks && !self.is_settled(HashedKey::new(key));
         let lacks = op.key().is_some_and(lacks) && !copies_ahead(protocol);
         let waits = lacks || !serves_in_the_middle(protocol);
         let outcome = self.client(op.clone());

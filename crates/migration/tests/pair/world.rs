@@ -5,7 +5,7 @@
 
 use crate::model::{Answer, Bytes, Model, Op};
 use crate::net::{Arrival, End, Faults, Net};
-use crate::protocols::copies_ahead;
+use crate::protocols::{by_cuts, copies_ahead};
 use sidle_migration::{
     BarrierTicket, ExportPhase, ExportView, Exporter, ImportView, Importer, MigrationSpec, ProtocolChoices,
     RangeBarrier, SourceEvent, SourceInput, TargetEvent, TargetInput, Tuning, Waiter,
@@ -45,6 +45,10 @@ pub(crate) struct Node {
     pub(crate) roles: [Role; WORKERS],
     turns: [Option<u64>; WORKERS],
     ticket: Option<BarrierTicket>,
+    /// Of what is given bit by bit: the barrier, the step of each worker, and the one that is awaited.
+    steps: RangeBarrier,
+    pub(crate) step: [u64; WORKERS],
+    step_ticket: Option<BarrierTicket>,
 }
 
 impl Node {
@@ -64,6 +68,9 @@ impl Node {
             roles: [role; WORKERS],
             turns: [None; WORKERS],
             ticket: None,
+            steps: RangeBarrier::new(WORKERS),
+            step: [0; WORKERS],
+            step_ticket: None,
         }
     }
 
@@ -77,6 +84,8 @@ impl Node {
         let epoch = self.barrier.published();
         self.roles[worker] = self.published;
         self.barrier.pass(worker, epoch);
+        self.step[worker] = self.steps.published();
+        self.steps.pass(worker, self.step[worker]);
         self.turns[worker] = None;
     }
 }
@@ -235,6 +244,7 @@ impl Pair {
     /// The target allocates import state and connects.
     pub(crate) fn prepare(&mut self) {
         self.spec.partitions = self.source.store.partition(self.spec.range, self.spec.protocol.partitions);
+        self.spec.bytes = self.source.store.bytes_in(self.spec.range);
         self.prepare_with_given_partitions();
     }
 
@@ -319,6 +329,9 @@ impl Pair {
         self.begin();
         match self.copies_ahead() {
             true => self.run_until("some of it is copied", |pair| !pair.target.store.is_empty()),
+            false if by_cuts(&self.spec.protocol) => {
+                self.run_until("some of it is copied", |pair| !pair.target.store.is_empty());
+            }
             false => self.run_until("frozen", |pair| pair.import.as_ref().unwrap().source_is_frozen()),
         }
     }
@@ -339,7 +352,7 @@ impl Pair {
     /// Cancels it before the commit; each end has forgotten it.
     pub(crate) fn cancel(&mut self) {
         (self.target_machine, self.import, self.source_machine, self.export) = (None, None, None, None);
-        (self.source.ticket, self.source.turns) = (None, [None; WORKERS]);
+        (self.source.ticket, self.source.step_ticket, self.source.turns) = (None, None, [None; WORKERS]);
         self.source.roles = [Role::Owned; WORKERS];
         let rest = self.target.store.discard(self.spec.range.first(), self.spec.range.last(), usize::MAX);
         assert_eq!(rest, None);
@@ -364,6 +377,10 @@ impl Pair {
                 _ => SourceInput::Over(proof),
             };
             machine.handle(now, &self.source.store, input);
+        }
+        if let Some(proof) = self.source.step_ticket.as_ref().and_then(BarrierTicket::passed) {
+            self.source.step_ticket = None;
+            self.source_input(SourceInput::Stepped(proof));
         }
         if let Some(proof) = self.target.ticket.as_ref().and_then(BarrierTicket::passed) {
             self.target.ticket = None;
@@ -545,8 +562,13 @@ impl Pair {
             }
             while let Some(event) = self.source_machine.as_mut().and_then(Exporter::poll_event) {
                 is_quiet = false;
-                if let SourceEvent::Close(lane, _) = event {
-                    self.net.cut(self.now.0, lane, &mut self.rng);
+                match event {
+                    SourceEvent::Close(lane, _) => self.net.cut(self.now.0, lane, &mut self.rng),
+                    SourceEvent::Step => {
+                        self.publish_step();
+                        continue;
+                    }
+                    _ => {}
                 }
                 self.source_events.push(event);
             }
@@ -557,6 +579,16 @@ impl Pair {
             if is_quiet {
                 return;
             }
+        }
+    }
+
+    fn publish_step(&mut self) {
+        let (now, machine) = (self.now.0, self.source_machine.as_mut().expect("it gives bit by bit"));
+        let ticket = self.source.steps.publish_with(|number| machine.publish_step(number));
+        self.source.step_ticket = Some(ticket);
+        for turn in &mut self.source.turns {
+            let due = now + self.rng.between(1, TURN_US);
+            *turn = Some(turn.map_or(due, |turn| turn.min(due)));
         }
     }
 

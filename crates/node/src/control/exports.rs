@@ -116,6 +116,11 @@ impl NodeControl {
     /// The migration is over, and nobody needs the range's records any more.
     pub(super) fn release(&mut self, id: MigrationId, range: PositionRange) {
         self.keep(id);
+        let source = self.agent.migrations.sources.get(&id);
+        let is_by_cuts = source.is_some_and(|at| at.view.as_ref().is_some_and(|view| view.is_by_cuts()));
+        if is_by_cuts && self.owned_in(range).next().is_some() {
+            return self.take_back(id);
+        }
         let source = self.agent.migrations.sources.get_mut(&id);
         let then = match source.filter(|source| source.view.is_some()) {
             Some(source) => {
@@ -126,6 +131,14 @@ impl NodeControl {
             None => Then::Discard(range),
         };
         self.publish(vec![then]);
+    }
+
+    /// The range came back in the middle. It is served as before; what was given is cleared, and then it is
+    /// an ordinary one.
+    fn take_back(&mut self, id: MigrationId) {
+        let source = self.agent.migrations.sources.get_mut(&id).expect("it is served");
+        source.stage = SourceStage::TakenBack;
+        self.command(id, MoverStep::TakeBack);
     }
 
     /// It is over, and the range stays.

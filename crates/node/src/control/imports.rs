@@ -102,7 +102,7 @@ impl NodeControl {
     }
 
     /// The tablets that this node owns and that share a position with the range.
-    fn owned_in(&self, range: PositionRange) -> impl Iterator<Item = PositionRange> {
+    pub(super) fn owned_in(&self, range: PositionRange) -> impl Iterator<Item = PositionRange> {
         let tablets = self.map.iter().flat_map(move |map| map.tablets_in(range));
         tablets.filter(|tablet| tablet.owner == self.me().id).map(|tablet| tablet.range)
     }
@@ -255,6 +255,10 @@ impl NodeControl {
     /// The mover keeps nothing for it any more: nothing is replayed.
     fn ended(&mut self, id: MigrationId) {
         if let Some(source) = self.agent.migrations.sources.get_mut(&id) {
+            if source.stage == SourceStage::TakenBack {
+                (source.stage, source.view) = (SourceStage::Over, None);
+                return self.publish(Vec::new());
+            }
             source.view.take_if(|_| source.stage == SourceStage::Over);
         }
         let Some(target) = self.agent.migrations.targets.get(&id) else { return };

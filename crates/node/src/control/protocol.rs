@@ -13,5 +13,6 @@ pub fn read_protocol(text: &str) -> Result<ProtocolOutline, String> {
         partitions: choices.partitions,
         frozen_reads: choices.source_reads == SourceReads::AnswersFrozen,
         copies_before_freeze: matches!(choices.copies, Copies::BeforeFreeze(_)),
+        gives_by_cuts: matches!(choices.copies, Copies::BeforeCuts(_)),
     })
 }

@@ -36,7 +36,9 @@ impl Dispatcher {
         let needs_old = self.needs_old_values(request);
         let keys = places.here.iter().copied().zip(own.iter().copied());
         let settled = &session.route.settled;
-        match judge(&self.executor.ranges, &self.executor.store, keys, needs_old, settled).verdict {
+        match judge(&self.executor.ranges, &self.executor.store, self.executor.step, keys, needs_old, settled)
+            .verdict
+        {
             Verdict::Run => {}
             Verdict::AwaitActivation(migration) => {
                 session.route.forward = Some(progress.without_hold());
@@ -216,7 +218,14 @@ impl Dispatcher {
         let current = std::mem::replace(&mut self.executor.ranges, Arc::clone(&joint.ranges));
         let clearance = {
             let keys = keys.iter().copied().enumerate();
-            let judgement = judge(&joint.ranges, &self.executor.store, keys, needs_old, &joint.settled);
+            let judgement = judge(
+                &joint.ranges,
+                &self.executor.store,
+                self.executor.step,
+                keys,
+                needs_old,
+                &joint.settled,
+            );
             assert!(matches!(judgement.verdict, Verdict::Run), "D3: what was here when it began has gone");
             Clearance::new(part, judgement.is_tracked, &judgement.unseen)
         };

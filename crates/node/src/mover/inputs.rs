@@ -4,7 +4,7 @@ use super::arrivals::Arrival;
 use super::*;
 use crate::queue::Ticket;
 use crate::queue::{ToMover, ToWorker};
-use sidle_migration::{Load, SourceInput, Waiter};
+use sidle_migration::{ImportPhase, Load, SourceInput, Waiter};
 use sidle_wire::{Hello, Message};
 use std::collections::btree_map::Entry;
 
@@ -37,7 +37,8 @@ impl Mover {
                 let is_expected = |before: &Migration| matches!(before.role, Role::Expected(_));
                 assert!(expected.as_ref().is_none_or(is_expected), "import {id} is started twice");
                 let lanes = expected.map_or_else(Lanes::default, |expected| expected.lanes);
-                self.migrations.insert(id, Migration { lanes, role: Role::Import(Box::new(import)) });
+                self.migrations
+                    .insert(id, Migration { lanes, ..Migration::new(Role::Import(Box::new(import))) });
                 self.drain_target(now, id);
             }
             MoverStep::StartExport(spec, writer) => {
@@ -59,7 +60,12 @@ impl Mover {
                 self.source(now, id, SourceInput::DoneCommitted);
                 self.source(now, id, SourceInput::Over(proof));
             }
-            MoverStep::Drop => self.end(id),
+            MoverStep::TakeBack => self.source(now, id, SourceInput::TakenBack),
+            MoverStep::Drop => match self.import(id).map(|import| import.machine.view().phase()) {
+                // What is here and not this node's goes first.
+                Some(ImportPhase::Taking) => self.target(now, id, TargetInput::GivenUp),
+                _ => self.end(id),
+            },
         }
     }
 
@@ -69,6 +75,7 @@ impl Mover {
         while let Some((worker, message)) = self.wakes.receive() {
             self.worker_message(now, worker, message);
         }
+        self.pass_steps(now);
         let due = self.migrations.iter().filter(|(_, m)| m.poll_timeout().is_some_and(|at| at <= now));
         let (imports, exports): (Vec<_>, Vec<_>) =
             due.map(|(&id, m)| (id, m.import().is_some())).partition(|(_, is_import)| *is_import);
@@ -119,7 +126,10 @@ impl Mover {
             ToMover::Flush { migration, ticket } => match self.import(migration) {
                 Some(import) => {
                     let range = import.machine.spec().range;
-                    flush::remove_all(&self.store, &mut self.head, range);
+                    // While it is given bit by bit, its machine clears it once all of it is given.
+                    if import.machine.view().phase() != ImportPhase::Taking {
+                        flush::remove_all(&self.store, &mut self.head, range);
+                    }
                     self.target(now, migration, TargetInput::Flush(waiter(ticket)));
                 }
                 None => self.wakes.send(worker, ToWorker::Wake { migration, ticket }),
@@ -223,6 +233,18 @@ impl Mover {
             import.machine.replay(now, &self.store, pending.replay);
             self.drain_target(now, pending.migration);
             self.wake_arrivals(now);
+        }
+    }
+
+    /// Exports whose step every worker uses go on.
+    fn pass_steps(&mut self, now: MonotonicUs) {
+        let passed = self.migrations.iter_mut().filter_map(|(&id, migration)| {
+            let proof = migration.step.as_ref()?.passed()?;
+            migration.step = None;
+            Some((id, proof))
+        });
+        for (id, proof) in passed.collect::<Vec<_>>() {
+            self.source(now, id, SourceInput::Stepped(proof));
         }
     }
 

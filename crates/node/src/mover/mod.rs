@@ -30,14 +30,15 @@ mod wakes;
 
 pub use links::Link;
 
+use crate::current_table::CurrentTable;
 use crate::queue::{MoverIndex, MoverPort, WorkerIndex};
 use crate::shared::NodeParts;
 use arrivals::Arrivals;
 use dialing::Dialing;
 use links::{Lanes, LinkEnd, Links};
 use sidle_migration::{
-    BarrierPassed, ExportWriter, Exporter, ImportWriter, Importer, ImporterCounters, MigrationSpec, Replay,
-    TargetInput,
+    BarrierPassed, BarrierTicket, ExportWriter, Exporter, ImportWriter, Importer, ImporterCounters,
+    MigrationSpec, Replay, TargetInput,
 };
 use sidle_store::{LogHead, Store};
 use sidle_types::{Fill, MigrationId, MigrationPolicy, MonotonicUs, NodeId};
@@ -62,6 +63,8 @@ pub enum MoverStep {
     Policy(MigrationPolicy),
     /// Every worker has passed a table that the migration waited for.
     Passed(Table, BarrierPassed),
+    /// The target is gone, and the range is this node's again: what was given of it is cleared.
+    TakeBack,
     /// Drop it: it was never committed, or missing records are given up. Nothing is replayed any more.
     Drop,
 }
@@ -89,6 +92,7 @@ impl MoverStep {
             MoverStep::Passed(Table::Tracked, _) => "tracked",
             MoverStep::Passed(Table::Frozen, _) => "frozen",
             MoverStep::Passed(Table::Over, _) => "over",
+            MoverStep::TakeBack => "take back",
             MoverStep::Drop => "drop",
         }
     }
@@ -149,6 +153,8 @@ pub struct PendingReplay<'b> {
 struct Migration {
     lanes: Lanes,
     role: Role,
+    /// Of an export that is given bit by bit: a step that not every worker uses yet.
+    step: Option<BarrierTicket>,
 }
 
 #[derive(Debug)]
@@ -177,7 +183,7 @@ impl Import {
 
 impl Migration {
     fn new(role: Role) -> Migration {
-        Migration { lanes: Lanes::default(), role }
+        Migration { lanes: Lanes::default(), role, step: None }
     }
 
     fn import(&self) -> Option<&Import> {
@@ -212,6 +218,8 @@ pub struct Mover {
     links: Links,
     arrivals: Arrivals,
     wakes: Wakes,
+    /// Where steps are published.
+    published: Arc<CurrentTable>,
     events: VecDeque<MoverEvent>,
 }
 
@@ -227,6 +235,7 @@ impl Mover {
             links: Links::default(),
             arrivals: Arrivals::default(),
             wakes: Wakes::new(ports),
+            published: Arc::clone(&parts.published),
             events: VecDeque::new(),
         }
     }

@@ -7,13 +7,20 @@ use sidle_migration::{SourceEvent, SourceInput, TargetEvent, Waiter};
 
 /// How soon a mover retries a worker's full queue.
 const BLOCKED_RETRY_US: u64 = 1_000;
+/// How soon a mover looks again whether every worker uses a step, unless a worker notifies it.
+const STEP_RETRY_US: u64 = 1_000;
 
 impl Mover {
     /// Appends one frame for this link; whether there was one. Call it while the link's output is short.
     pub fn poll_transmit(&mut self, now: MonotonicUs, link: Link, out: &mut Vec<u8>) -> bool {
         let Some(LinkEnd { migration, lane }) = self.links.end(link) else { return false };
         match self.migrations.get_mut(&migration).map(|migration| &mut migration.role) {
-            Some(Role::Import(import)) => import.machine.poll_transmit(now, &self.store, lane, out),
+            Some(Role::Import(import)) => {
+                let is_sent = import.machine.poll_transmit(now, &self.store, lane, out);
+                // What commands wait for may have arrived, or found no room.
+                self.drain_target(now, migration);
+                is_sent
+            }
             Some(Role::Export(machine)) => machine.poll_transmit(now, &self.store, lane, out),
             Some(Role::Expected(_)) | None => false,
         }
@@ -32,15 +39,17 @@ impl Mover {
     /// When [`Mover::turn`] is due, unless something happens before. `now`: the present.
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
         let blocked = self.wakes.is_blocked().then(|| now.plus_us(BLOCKED_RETRY_US));
+        let steps = self.migrations.values().any(|migration| migration.step.is_some());
         (self.migrations.values().filter_map(Migration::poll_timeout))
             .chain(self.arrivals.deadline())
             .chain(blocked)
+            .chain(steps.then(|| now.plus_us(STEP_RETRY_US)))
             .min()
     }
 
     /// Carries out a target machine's requests.
     pub(super) fn drain_target(&mut self, now: MonotonicUs, id: MigrationId) {
-        while let Some(Migration { lanes, role: Role::Import(import) }) = self.migrations.get_mut(&id)
+        while let Some(Migration { lanes, role: Role::Import(import), .. }) = self.migrations.get_mut(&id)
             && let Some(event) = import.machine.poll_event()
         {
             let counters = import.machine.counters();
@@ -88,7 +97,7 @@ impl Mover {
 
     /// Carries out a source machine's requests.
     pub(super) fn drain_source(&mut self, now: MonotonicUs, id: MigrationId) {
-        while let Some(Migration { role: Role::Export(machine), .. }) = self.migrations.get_mut(&id)
+        while let Some(Migration { role: Role::Export(machine), step, .. }) = self.migrations.get_mut(&id)
             && let Some(event) = machine.poll_event()
         {
             match event {
@@ -97,6 +106,17 @@ impl Mover {
                     self.close_lane(id, lane, &breach.to_string());
                 }
                 SourceEvent::Activated => {}
+                SourceEvent::Step => {
+                    let ticket = self.published.publish_step(|number| machine.publish_step(number));
+                    // Workers that sleep need not wake up for it.
+                    match ticket.passed() {
+                        Some(proof) => machine.handle(now, &self.store, SourceInput::Stepped(proof)),
+                        None => {
+                            *step = Some(ticket);
+                            self.wakes.notify_all();
+                        }
+                    }
+                }
                 SourceEvent::Ended => self.end(id),
             }
         }

@@ -38,6 +38,11 @@ impl Wakes {
         }
     }
 
+    /// Every worker is to be woken: there is a new step.
+    pub(super) fn notify_all(&mut self) {
+        self.notify.extend((0..self.ports.len()).map(|worker| WorkerIndex(worker as u16)));
+    }
+
     /// Retries messages that found a queue full.
     pub(super) fn flush_all(&mut self) {
         for worker in 0..self.ports.len() {

@@ -71,7 +71,9 @@ fn on_to_a_third_node() {
             // Clients with any older map are redirected step by step.
             let (owner, other) = if copies_ahead(&scene.protocol) { (1, 2) } else { (2, 1) };
             assert_eq!(scene.ask(0, "GET key7"), moved("key7", owner));
-            assert_eq!(scene.ask(other, "GET key7"), moved("key7", owner));
+            if !by_cuts(&scene.protocol) {
+                assert_eq!(scene.ask(other, "GET key7"), moved("key7", owner));
+            }
             // The first migration's frozen copy no longer answers.
             let over = error(&format!("SIDLEDONE migration {first} is over, ask the owner"));
             assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {first} GET key7")), over);

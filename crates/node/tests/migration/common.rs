@@ -1,10 +1,11 @@
 //! A cluster of two or three nodes with keys, and migrations stopped at the tested point.
 
-use sidle_migration::{Copies, FULVA, PROTOCOLS, ProtocolChoices, Serves};
+use sidle_migration::{Copies, ExportPhase, ExportView, FULVA, PROTOCOLS, ProtocolChoices, Serves};
 use sidle_node::testing::{ClientKey, ClusterSetup, TestCluster};
 use sidle_resp::Value;
 use sidle_types::{MigrationId, Position, Slot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 pub(crate) fn bulk(text: &str) -> Value {
     Value::Bulk(text.as_bytes().to_vec())
@@ -62,7 +63,12 @@ pub(crate) fn copies_ahead(protocol: &ProtocolChoices) -> bool {
 
 /// The source is frozen before anything is copied: from then on the target is the owner.
 pub(crate) fn freezes_first(protocol: &ProtocolChoices) -> bool {
-    !copies_ahead(protocol)
+    !copies_ahead(protocol) && !by_cuts(protocol)
+}
+
+/// The range is given bit by bit: both ends serve, each its own.
+pub(crate) fn by_cuts(protocol: &ProtocolChoices) -> bool {
+    matches!(protocol.copies, Copies::BeforeCuts(_))
 }
 
 /// The target serves while records arrive.
@@ -107,6 +113,7 @@ impl Scene {
         if self.cluster.network.hold_bulk
             && !copies_ahead(&self.protocol)
             && !serves_while_it_fills(&self.protocol)
+            && !by_cuts(&self.protocol)
         {
             assert_eq!(at_once, None, "{request} is answered while the range moves");
             self.cluster.network.release();
@@ -154,7 +161,11 @@ impl Scene {
         let id = self.start(span, to);
         self.cluster.run_until("the source is frozen", |cluster| {
             let table = cluster.nodes[to].workers[0].ranges();
-            table.import(id).is_some_and(|view| view.source_is_frozen())
+            let is_exported = |view: &ExportView| view.phase() >= ExportPhase::Tracking;
+            let tables = || cluster.nodes.iter().map(|node| node.workers[0].ranges());
+            let is_given = |view: &Arc<ExportView>| view.id() == id && is_exported(view);
+            let gives = || tables().any(|table| table.exports().any(is_given));
+            table.import(id).is_some_and(|view| view.source_is_frozen() || view.is_by_cuts() && gives())
         });
         id
     }

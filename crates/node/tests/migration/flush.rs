@@ -11,7 +11,7 @@ fn flushall_by_the_owner_discards_what_has_not_arrived() {
         let id = scene.start_and_hold("SLOTS 0-16383", 1);
         assert_eq!(scene.client("GET key0"), bulk("old-key0"), "one has arrived");
         scene.client("SET key1 new");
-        let owner = usize::from(freezes_first(&scene.protocol));
+        let owner = usize::from(!copies_ahead(&scene.protocol));
         assert_eq!(scene.ask(owner, "FLUSHALL"), ok());
         assert_eq!(scene.ask(owner, "DBSIZE"), int(0));
         scene.ask(owner, "SET key2 newer");
@@ -24,6 +24,21 @@ fn flushall_by_the_owner_discards_what_has_not_arrived() {
         assert_eq!(scene.ask(1, "DBSIZE"), int(1));
         assert_eq!(scene.ask(1, "GET key2"), bulk("newer"));
         assert_eq!(scene.cluster.nodes[0].parts.store.len(), 0);
+    });
+}
+
+#[test]
+fn flushall_at_the_source_clears_what_it_keeps() {
+    for_protocols_that(by_cuts, 2, |mut scene| {
+        let keys = keys("key", 100);
+        scene.fill(keys.clone());
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        assert_eq!(scene.client("GET key0"), bulk("old-key0"), "it is taken");
+        assert_eq!(scene.ask(0, "FLUSHALL"), ok());
+        assert_eq!(scene.ask(0, "DBSIZE"), int(0));
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "GET key0"), bulk("old-key0"), "it was the target's");
+        assert_eq!(scene.ask(1, "DBSIZE"), int(1));
     });
 }
 

@@ -29,7 +29,8 @@ fn requests_at_the_target_wait_for_activation() {
 
 #[test]
 fn a_worker_with_the_old_table_still_acknowledges_and_nothing_is_lost() {
-    for_every_protocol(|mut scene| {
+    let freezes = |protocol: &ProtocolChoices| !by_cuts(protocol);
+    for_protocols_that(freezes, 2, |mut scene| {
         scene.fill(["key".to_owned()]);
         let id = scene.start_and_hold_freeze();
         // The held worker has the old table; what it acknowledges before its next boundary must reach the

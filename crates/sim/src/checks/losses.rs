@@ -156,8 +156,11 @@ fn has_arrived(hosts: &[Host], dying: HostId, key: &str) -> bool {
             let ranges = process.workers[0].worker.ranges();
             let is_stale = matches!(&ranges.entry_at(position).role,
                 Role::Importing(view) if view.is_copied_ahead() && !view.activated());
+            let is_inert = matches!(&ranges.entry_at(position).role,
+                Role::Importing(view) if view.is_by_cuts() && !view.has_arrived(position));
             ranges.is_owned(position)
                 && !is_stale
+                && !is_inert
                 && !matches!(process.parts.store.pin().get(HashedKey::new(key.as_bytes())), Entry::Absent)
         })
     })

@@ -153,7 +153,9 @@ impl Checks {
         match fact {
             Fact::Frozen(_, id) => {
                 // A delayed control may freeze and release in one step.
-                if let Some(export) = process.control.control.exports().find(|view| view.id() == id) {
+                let exports = process.control.control.exports();
+                // One that is given bit by bit is served on.
+                if let Some(export) = exports.filter(|view| !view.is_by_cuts()).find(|view| view.id() == id) {
                     self.frozen.freeze(host, id, store, export.range());
                 }
             }
@@ -166,6 +168,7 @@ impl Checks {
         }
         if self.facts.is_multiple_of(FACTS_BETWEEN_WALKS) {
             self.frozen.check(host, store)?;
+            single_owner::check_given(hosts)?;
             queues::check(hosts, network)?;
         }
         Ok(())

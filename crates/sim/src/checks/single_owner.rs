@@ -1,9 +1,12 @@
-//! M1: at most one node acknowledges writes for a position at any time.
+//! M1: at most one node acknowledges writes for a position at any time. M20: of a range that is given bit by
+//! bit, either a worker of the source keeps a position, or the target owns it.
 
 use super::Violation;
 use crate::host::Host;
+use sidle_migration::ImportView;
 use sidle_node::Role;
 use sidle_types::{Position, PositionRange};
+use std::sync::Arc;
 
 /// Checks the range table of every worker of every live process.
 pub(super) fn check(hosts: &[Host]) -> Result<(), Violation> {
@@ -14,7 +17,8 @@ pub(super) fn check(hosts: &[Host]) -> Result<(), Violation> {
             for entry in worker.worker.ranges().entries() {
                 let acknowledges = match &entry.role {
                     Role::Owned => true,
-                    Role::Importing(view) => view.activated(),
+                    // See below.
+                    Role::Importing(view) => view.activated() && !view.is_by_cuts(),
                     Role::Exporting(_) | Role::Elsewhere | Role::Lost => false,
                 };
                 if acknowledges {
@@ -38,6 +42,40 @@ pub(super) fn check(hosts: &[Host]) -> Result<(), Violation> {
             Some((last, other)) if last >= range.last() => (last, other),
             _ => (range.last(), number),
         });
+    }
+    Ok(())
+}
+
+/// Checks every position with a record at the source of a range that is given bit by bit.
+pub(super) fn check_given(hosts: &[Host]) -> Result<(), Violation> {
+    let live =
+        || hosts.iter().enumerate().filter_map(|(number, host)| Some((number, host.process.as_ref()?)));
+    let imports = live().flat_map(|(number, process)| {
+        let imports = process.control.control.imports().filter(|view| view.is_by_cuts());
+        imports.map(move |view| (number, Arc::clone(view))).collect::<Vec<_>>()
+    });
+    let imports: Vec<(usize, Arc<ImportView>)> = imports.collect();
+    for (number, process) in live() {
+        for worker in &process.workers {
+            let step = worker.worker.exports_step();
+            for view in worker.worker.ranges().exports().filter(|view| view.is_by_cuts()) {
+                let Some((target, import)) = imports.iter().find(|(_, import)| import.id() == view.id())
+                else {
+                    continue;
+                };
+                let mut both = None;
+                process.parts.store.each_entry(view.range(), &mut |record, _| {
+                    let position = record.position();
+                    if view.keeps(position, step) && import.has_arrived(position) {
+                        both = Some(position);
+                    }
+                });
+                if let Some(position) = both {
+                    let what = format!("node {number} keeps {position}, and node {target} owns it");
+                    return Err(Violation::new("single owner (M20)", what));
+                }
+            }
+        }
     }
     Ok(())
 }

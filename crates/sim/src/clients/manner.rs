@@ -1,6 +1,6 @@
 //! How the operator moves ranges: by which protocol, with which options, under which policy.
 
-use sidle_migration::{PROTOCOLS, ProtocolChoices};
+use sidle_migration::{Copies, PROTOCOLS, ProtocolChoices};
 use sidle_testbed::Random;
 use sidle_types::MigrationPolicy;
 
@@ -32,6 +32,24 @@ const OPTIONS: &[&str] = &[
     "serves=at-once",
     "ownership=source",
 ];
+
+/// The same for a protocol that gives the range bit by bit.
+const CUT_OPTIONS: &[&str] = &[
+    "partitions=1",
+    "partitions=64",
+    "pull-bytes=16384",
+    "pace=full",
+    "cut-period=0",
+    "cut-period=100000",
+    "cut-keys=1",
+    "cut-bytes=1",
+    "cut-bytes=1000",
+    "cut-bytes=10000",
+];
+
+fn is_by_cuts(protocol: &ProtocolChoices) -> bool {
+    matches!(protocol.copies, Copies::BeforeCuts(_))
+}
 
 /// Draws how ranges are to be moved.
 pub struct Manners {
@@ -65,8 +83,11 @@ impl Manners {
         if !self.random.permille(PLAIN_PERMILLE) {
             protocol = PROTOCOLS[self.random.index(PROTOCOLS.len())];
             words = format!(" PROTOCOL {}", protocol.name);
-            if self.random.permille(OPTIONS_PERMILLE) {
-                words = format!("{words},{}", OPTIONS[self.random.index(OPTIONS.len())]);
+            // Records are few: by default the first cut gives nearly all of them.
+            let permille = if is_by_cuts(protocol) { 800 } else { OPTIONS_PERMILLE };
+            if self.random.permille(permille) {
+                let options = if is_by_cuts(protocol) { CUT_OPTIONS } else { OPTIONS };
+                words = format!("{words},{}", options[self.random.index(options.len())]);
             }
         }
         if self.random.permille(self.policy_permille) {
@@ -100,8 +121,15 @@ mod tests {
     fn every_option_suits_most_protocols() {
         for option in OPTIONS {
             let suits = |name: &str| sidle_migration::protocol(&format!("{name},{option}")).is_ok();
-            let suited = PROTOCOLS.iter().filter(|protocol| suits(protocol.name)).count();
-            assert!(suited + 1 >= PROTOCOLS.len(), "{option} suits {suited} protocols");
+            let others = PROTOCOLS.iter().filter(|protocol| !is_by_cuts(protocol));
+            let suited = others.clone().filter(|protocol| suits(protocol.name)).count();
+            assert!(suited + 1 >= others.count(), "{option} suits {suited} protocols");
+        }
+        for option in CUT_OPTIONS {
+            for protocol in PROTOCOLS.iter().filter(|protocol| is_by_cuts(protocol)) {
+                let text = format!("{},{option}", protocol.name);
+                assert!(sidle_migration::protocol(&text).is_ok(), "{text}");
+            }
         }
     }
 }

@@ -487,8 +487,18 @@ pub(crate) fn state_named(reply: &Reply) -> Option<(MigrationId, MigrationState)
 /// The protocols here: one of each kind that the coordinator knows.
 pub(crate) fn read_protocol(text: &str) -> Result<ProtocolOutline, String> {
     match text {
-        "fulva" => Ok(ProtocolOutline { partitions: 8, frozen_reads: true, copies_before_freeze: false }),
-        AHEAD => Ok(ProtocolOutline { partitions: 8, frozen_reads: false, copies_before_freeze: true }),
+        "fulva" => Ok(ProtocolOutline {
+            partitions: 8,
+            frozen_reads: true,
+            copies_before_freeze: false,
+            gives_by_cuts: false,
+        }),
+        AHEAD => Ok(ProtocolOutline {
+            partitions: 8,
+            frozen_reads: false,
+            copies_before_freeze: true,
+            gives_by_cuts: false,
+        }),
         _ => Err(format!("there is no migration protocol '{text}': the protocols are fulva")),
     }
 }

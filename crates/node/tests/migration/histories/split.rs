@@ -4,6 +4,7 @@
 use super::draw::{Asked, Draw, KEYS, TAG, datum, is_failure};
 use super::nemesis::Nemesis;
 use super::{SEEDS_OF_EACH, is_seen};
+use crate::common::by_cuts;
 use sidle_history::{CheckOptions, Datum, Op, Operation, Outcome, Report, check};
 use sidle_migration::PROTOCOLS;
 use sidle_node::testing::{ClientKey, ClusterSetup, TestCluster};
@@ -191,7 +192,9 @@ fn split_slots_are_linearizable_for_clients_that_know_whole_slots() {
         }
         let counts =
             format!("{}: {forwarded} forwarded, {answered} answered, {unknown} unknown", protocol.name);
-        assert!(forwarded > 50 * SEEDS_OF_EACH && unknown > 10, "{counts}");
+        // A source that serves what it has not given forwards less.
+        let least = if by_cuts(protocol) { 30 } else { 50 };
+        assert!(forwarded > least * SEEDS_OF_EACH && unknown > 10, "{counts}");
         assert!(answered > CLIENTS * OPERATIONS * SEEDS_OF_EACH / 2, "{counts}");
     }
 }

@@ -1,0 +1,19 @@
+//! Cuts: numbered, barrier-protected transfers of ownership of a set of positions.
+//!
+//! A migration by cuts copies while the source serves, and gives what it has copied bit by bit. The source
+//! owns what it has not given, the target what it was given: each position has one owner at any moment, and
+//! changes it once.
+//!
+//! A cut gives, by partition, everything below a cursor, and single positions out of turn. The source's
+//! workers learn of it as a *step* of [`GivenView`], the target's by their [`ImportView`](crate::ImportView).
+//!
+//! Own protocol. Related: ProRea (hot pages first), Shadowfax (hot records travel with the ownership), Zeus
+//! (ownership by object).
+
+mod given_view;
+mod positions_given;
+mod windows;
+
+pub(crate) use given_view::GivenView;
+pub(crate) use positions_given::PositionsGiven;
+pub(crate) use windows::{Ahead, Windows};

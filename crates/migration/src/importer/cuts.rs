@@ -1,0 +1,350 @@
+//! Cuts at the target: what was copied is taken over bit by bit.
+//!
+//! One pull of a cut is in flight. It names how far each partition has been copied (M25), and positions that
+//! commands wait for. The source stops serving these, and sends what has changed there since it was copied,
+//! and all that is at the positions out of turn. Once that is readable the positions are this node's (M23).
+//! Until then records here are *inert*: copies that no command sees.
+//!
+//! M10: a cut that is requested again has the same lists, and its replies count only for the pull in flight.
+//! So a cut is applied once, and in order.
+//!
+//! The machine also counts inert records, so that the number of this node's keys is right in the middle: they
+//! change on this thread only.
+
+use super::partial::{Partial, join};
+use super::parts::TargetParts;
+use super::priority_pull::PriorityQueue;
+use super::records::{Untaken, records_of};
+use crate::cuts::Ahead;
+use crate::resend::Resend;
+use crate::tuning::{PRIORITY_RESEND_US, PULL_BYTES_MAX};
+use crate::{Cuts as Choices, ImportPhase, MigrationSpec};
+use sidle_store::{Replayed, Store};
+use sidle_types::{MonotonicUs, Position, PositionRange, fault};
+use sidle_wire::{CutPull, CutReply, Lane, Piece};
+use std::collections::VecDeque;
+
+/// While memory is short, positions are taken one by one, and only if so many bytes fit: in transit nobody
+/// serves them.
+const ROOM_BYTES: usize = 4 << 10;
+
+/// A copy that was replayed: where it ends, and how many records it brought.
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    next: Option<Position>,
+    records: u64,
+}
+
+/// One partition's copies that this node does not own yet.
+#[derive(Debug)]
+struct Partition {
+    /// Everything before it has been copied.
+    next: Option<Position>,
+    copies: VecDeque<Copied>,
+}
+
+/// What the cut in flight gives.
+#[derive(Debug)]
+struct Requested {
+    cursors: Ahead,
+    taken: Vec<Position>,
+    discards: bool,
+    /// Records that its replies have brought so far.
+    records: u64,
+}
+
+/// The cuts of a migration.
+#[derive(Debug)]
+pub(super) struct Cuts {
+    choices: Choices,
+    /// The number of the cut in flight, or of the next one.
+    cut: u32,
+    /// The number of the pull in flight, or of the next one.
+    sequence: u64,
+    requested: Option<Requested>,
+    in_flight: Option<Resend>,
+    /// The piece in hand of a position that arrives in pieces.
+    partial: Option<Partial>,
+    /// The next cut is not requested before this, unless a command waits.
+    rests_until: Option<MonotonicUs>,
+    partitions: Vec<Partition>,
+    inert: u64,
+    /// Whether the range is to be flushed.
+    flushes: bool,
+}
+
+impl Cuts {
+    pub(super) fn new(choices: Choices, spec: &MigrationSpec) -> Cuts {
+        let partition =
+            |bounds: &PositionRange| Partition { next: Some(bounds.first()), copies: VecDeque::new() };
+        Cuts {
+            choices,
+            cut: 1,
+            sequence: 1,
+            requested: None,
+            in_flight: None,
+            partial: None,
+            rests_until: None,
+            partitions: spec.partitions.iter().map(partition).collect(),
+            inert: 0,
+            flushes: false,
+        }
+    }
+
+    /// Everything is to be given, and thrown away.
+    pub(super) fn flush(&mut self) {
+        self.flushes = true;
+    }
+
+    pub(super) fn timeout(&mut self, now: MonotonicUs) {
+        if let Some(resend) = &mut self.in_flight {
+            resend.expire(now);
+        }
+        self.rests_until = self.rests_until.filter(|&until| until > now);
+    }
+
+    pub(super) fn reconnected(&mut self) {
+        if let Some(resend) = &mut self.in_flight {
+            resend.reset();
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        self.in_flight.as_ref().map_or(self.rests_until, Resend::deadline)
+    }
+
+    /// From where the partition's next copy is replayed.
+    pub(super) fn copied_before(&self, partition: usize) -> Option<Position> {
+        self.partitions[partition].next
+    }
+
+    /// A partition's records before `next` are here, inert.
+    pub(super) fn copied(
+        &mut self,
+        parts: &mut TargetParts,
+        partition: usize,
+        next: Option<Position>,
+        replayed: Replayed,
+    ) {
+        // What was here already came by an attempt for which there was no memory.
+        let records = u64::from(replayed.inserted) + u64::from(replayed.present);
+        let partition = &mut self.partitions[partition];
+        partition.next = next;
+        partition.copies.push_back(Copied { next, records });
+        self.set_inert(parts, self.inert + records);
+    }
+
+    fn set_inert(&mut self, parts: &mut TargetParts, records: u64) {
+        self.inert = records;
+        parts.writer.set_inert(records);
+    }
+
+    /// The positions that the cut in flight gives out of turn.
+    pub(super) fn taken(&self) -> &[Position] {
+        self.requested.as_ref().map_or(&[], |requested| &requested.taken)
+    }
+
+    /// Requests the cut in flight again or on, or the next one if it is due.
+    pub(super) fn transmit(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        waiting: &mut PriorityQueue,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let stalls = parts.stall.as_ref().and_then(|stall| stall.deadline()).is_some_and(|until| until > now);
+        if parts.phase() != ImportPhase::Taking {
+            return false;
+        }
+        if waiting.is_asked() && parts.stall.is_some() && !store.has_room(ROOM_BYTES) {
+            // What there is no room for stays where it is.
+            waiting.refuse_all(parts);
+        }
+        if stalls && (self.requested.is_some() || !waiting.is_asked()) {
+            return false;
+        }
+        if self.in_flight.as_ref().is_some_and(|resend| !resend.is_due()) {
+            return false;
+        }
+        if self.requested.is_none() && !self.begin(parts, now, store, waiting) {
+            return false;
+        }
+        let Some(requested) = &self.requested else { return false };
+        self.in_flight.get_or_insert_with(|| Resend::new(PRIORITY_RESEND_US)).sent(now);
+        let piece = self.partial.as_ref().map(Partial::in_hand);
+        let Requested { cursors, taken, discards, .. } = requested;
+        let numbers = (self.sequence, self.cut);
+        CutPull::write(parts.scope, numbers, PULL_BYTES_MAX, *discards, cursors, piece, taken, out);
+        parts.counters.cuts += 1;
+        true
+    }
+
+    /// Whether there is a cut to be requested.
+    fn begin(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        waiting: &mut PriorityQueue,
+    ) -> bool {
+        let most = if parts.stall.is_some() { 1 } else { self.choices.keys };
+        let (taken, arrived) = waiting.positions_for_cut(store, parts.writer.view(), most);
+        parts.wake(arrived);
+        let discards = self.flushes;
+        let cursors: Ahead = match (discards, fault!(CutNamesWhatIsNotCopied)) {
+            (true, _) => vec![None; self.partitions.len()],
+            (false, true) => parts.spec.partitions.iter().map(|_| None).collect(),
+            (false, false) => self.partitions.iter().map(|partition| partition.next).collect(),
+        };
+        let rests = self.rests_until.is_some_and(|until| until > now);
+        let has_copies = parts.writer.view().progress().ne(cursors.iter().copied());
+        if taken.is_empty() && !discards && (rests || !has_copies) {
+            return false;
+        }
+        if fault!(TargetServesAtRequest) {
+            parts.writer.own(&cursors, &taken);
+        }
+        self.requested = Some(Requested { cursors, taken, discards, records: 0 });
+        true
+    }
+
+    /// A reply to a pull of a cut. If there is no memory for it, the same pull is repeated. Whether it was
+    /// the last of its cut: all that it gives is this node's now.
+    pub(super) fn replied(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        lane: Lane,
+        reply: &CutReply<'_>,
+    ) -> Result<Option<Given>, Untaken> {
+        // M10: a pull that is repeated with nothing in hand is answered with a first piece.
+        let is_late = |piece: Piece| piece.offset > 0 && self.partial.is_none();
+        let is_awaited = self.in_flight.is_some() && (self.sequence, self.cut) == (reply.sequence, reply.cut);
+        if !is_awaited && !fault!(CutAppliedTwice) || reply.piece.is_some_and(is_late) {
+            return Ok(None);
+        }
+        let taken = self.take(parts, store, reply);
+        match taken {
+            Ok(is_whole) => {
+                parts.proved(lane);
+                self.in_flight = None;
+                self.sequence += 1;
+                parts.counters.bytes_moved += reply.batch.len() as u64;
+                parts.counters.changes += reply.ranges.len() as u64;
+                let is_last = is_whole && reply.remaining == 0;
+                Ok(is_last.then(|| self.own(parts, now, store, reply)).flatten())
+            }
+            Err(Untaken::OutOfMemory) => {
+                self.in_flight = None;
+                Err(Untaken::OutOfMemory)
+            }
+            Err(corrupt) => Err(corrupt),
+        }
+    }
+
+    /// Makes a reply's records readable here, in place of what was copied before. Whether it was not a piece
+    /// with more to come.
+    fn take(
+        &mut self,
+        parts: &mut TargetParts,
+        store: &Store,
+        reply: &CutReply<'_>,
+    ) -> Result<bool, Untaken> {
+        let is_own = |range: PositionRange| parts.writer.view().has_arrived(range.first());
+        let whole = parts.spec.range;
+        if !reply.ranges.iter().all(|range| whole.covers(range)) {
+            return Err(Untaken::Corrupt("a range of another migration".to_owned()));
+        }
+        if reply.ranges.iter().any(is_own) && !fault!(CutAppliedTwice) && !fault!(TargetServesAtRequest) {
+            return Err(Untaken::Corrupt("a position that was given before".to_owned()));
+        }
+        let records = match reply.piece {
+            Some(piece) => join(&mut self.partial, store, piece, reply.batch),
+            None => {
+                self.partial = None;
+                records_of(reply.ranges, reply.batch, whole).map(Some)
+            }
+        };
+        parts.counters.pieces += u64::from(reply.piece.is_some());
+        let Some(records) = records? else { return Ok(false) };
+        for range in reply.ranges.iter() {
+            self.discard(parts, store, range);
+        }
+        let within = reply.piece.map_or(whole, |piece| PositionRange::only(piece.position));
+        let replayed = parts.put_in(store, records, within).inspect_err(|_| {
+            // Nothing of it is counted.
+            let rest = |range: PositionRange| store.discard(range.first(), range.last(), usize::MAX);
+            assert!(reply.ranges.iter().all(|range| rest(range).is_none()), "everything is discarded");
+        })?;
+        let requested = self.requested.as_mut().expect("a cut is in flight");
+        requested.records += u64::from(replayed.inserted);
+        parts.counters.records_moved += u64::from(replayed.inserted);
+        self.set_inert(parts, self.inert + u64::from(replayed.inserted));
+        Ok(true)
+    }
+
+    /// Discards the inert records of a range.
+    fn discard(&mut self, parts: &mut TargetParts, store: &Store, range: PositionRange) {
+        let records = store.len_in(range);
+        let rest = store.discard(range.first(), range.last(), usize::MAX);
+        assert_eq!(rest, None, "without a budget everything is discarded");
+        let bounds = &parts.spec.partitions;
+        let index = bounds.partition_point(|partition| partition.last() < range.first());
+        let mut copies = self.partitions[index].copies.iter_mut();
+        // What a copy began and had no memory for is not counted yet.
+        if let Some(copy) = copies.find(|copy| copy.next.is_none_or(|next| next > range.first())) {
+            let counted = records.min(copy.records);
+            copy.records -= counted;
+            self.set_inert(parts, self.inert - counted);
+        }
+    }
+
+    /// All of the cut is readable: what it gives is this node's (M23).
+    fn own(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        reply: &CutReply<'_>,
+    ) -> Option<Given> {
+        let Requested { cursors, taken, records, .. } = self.requested.take()?;
+        let is_all = cursors.iter().all(Option::is_none);
+        store.raise_version_floor(parts.spec.range, reply.highest_version);
+        if is_all && self.flushes {
+            let range = parts.spec.range;
+            let rest = store.discard(range.first(), range.last(), usize::MAX);
+            assert_eq!(rest, None, "without a budget everything is discarded");
+        }
+        let before: Ahead = parts.writer.view().progress().collect();
+        parts.writer.own(&cursors, &taken);
+        let mut left = self.inert - records;
+        for (partition, cursor) in self.partitions.iter_mut().zip(&cursors) {
+            let is_given =
+                |copy: &Copied| cursor.is_none_or(|given| copy.next.is_some_and(|next| next <= given));
+            while let Some(copy) = partition.copies.pop_front_if(|copy| is_given(copy)) {
+                left -= copy.records;
+            }
+        }
+        self.set_inert(parts, left);
+        self.cut += 1;
+        self.rests_until = Some(now.plus_us(u64::from(self.choices.period_us)));
+        if self.partitions.iter().all(|partition| partition.next.is_none()) {
+            // Nothing more is copied that would show that there is memory.
+            parts.resume();
+        }
+        Some(Given { before, taken, is_all })
+    }
+}
+
+/// What a cut gave.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// By partition, up to where this node owned it before.
+    pub(super) before: Ahead,
+    /// Out of turn.
+    pub(super) taken: Vec<Position>,
+    /// Whether this node owns all of the range now.
+    pub(super) is_all: bool,
+}

@@ -1,0 +1,159 @@
+//! Hand-off: a range that is given bit by bit.
+
+use crate::model::Op;
+use crate::net::{Arrival, End, Faults};
+use crate::world::{Outcome, Pair, Role, Setup, WORKERS, key};
+use sidle_migration::{Copies, Cuts, HANDOFF, ProtocolChoices};
+use sidle_types::HashedKey;
+use sidle_wire::Lane;
+
+/// Hand-off in steps that are small beside a test's records.
+pub(crate) fn in_small_steps() -> ProtocolChoices {
+    let cuts = Cuts { period_us: 500, keys: 4, bytes: 8 << 10 };
+    ProtocolChoices { copies: Copies::BeforeCuts(cuts), partitions: 3, ..HANDOFF }
+}
+
+fn setup(seed: u64) -> Setup {
+    let faults =
+        Faults { to_target_us: (50, 2_000), to_source_us: (50, 500), linger_per_mille: 100, ..Faults::NONE };
+    Setup { seed, faults, ..Setup::of(in_small_steps()) }
+}
+
+/// Clients with old and new maps, at all workers, while it is given; the model judges each answer.
+fn writes_everywhere(seed: u64) {
+    const KEYS: u64 = 600;
+    let mut pair = Pair::with_records(setup(seed), KEYS, 100);
+    pair.begin();
+    for n in 0.. {
+        let k = pair.rng.below(KEYS + 20);
+        let op = match n % 6 {
+            0 | 1 => Op::Set(key(k), format!("{n}").into_bytes(), None),
+            2 => Op::Del(key(k)),
+            3 => Op::Append(key(k), b"+".to_vec()),
+            4 => Op::SetNx(key(k), b"nx".to_vec()),
+            _ => Op::Get(key(k)),
+        };
+        let (end, worker) = match pair.rng.permille(900) {
+            true => (End::Source, pair.rng.below(WORKERS as u64) as usize),
+            false => (End::Target, pair.rng.below(WORKERS as u64) as usize),
+        };
+        assert_ne!(pair.at(end, worker, op), Outcome::OutOfMemory);
+        pair.pump();
+        if pair.rng.permille(2) {
+            pair.net.cut(
+                pair.now.0,
+                if pair.rng.permille(500) { Lane::Bulk } else { Lane::Priority },
+                &mut pair.rng,
+            );
+        }
+        if !pair.step() || n == 20_000 {
+            break;
+        }
+    }
+    pair.ends_well();
+    pair.check_all_answered();
+}
+
+/// The story of every fault of cuts: within these seeds somebody sees it.
+pub(crate) fn writes_everywhere_while_it_is_given() {
+    (0..20).for_each(writes_everywhere);
+}
+
+/// A copy that was packed before its key was deleted and taken arrives after that.
+pub(crate) fn late_copy_of_what_was_taken() {
+    let mut pair = Pair::with_records(Setup::of(in_small_steps()), 300, 100);
+    pair.net.record = Some(Vec::new());
+    pair.begin();
+    let pulls = |pair: &Pair| pair.target_machine.as_ref().unwrap().counters().pulls;
+    pair.run_until("copies are requested", |pair| pulls(pair) > 0);
+    pair.net.faults.blocked = Some(Lane::Bulk);
+    let sent = |pair: &Pair| pair.source_machine.as_ref().unwrap().counters().records_sent;
+    pair.run_until("copies leave", |pair| sent(pair) > 0);
+    pair.run_until("it is the target's", |pair| pair.target.roles == [Role::Importing; WORKERS]);
+    for n in 0..300 {
+        pair.at(End::Source, 0, Op::Del(key(n)));
+        pair.at(End::Target, 0, Op::Get(key(n)));
+        pair.pump();
+    }
+    pair.run_until("they are taken", |pair| pair.parked() == 0);
+    pair.net.faults.blocked = None;
+    for (to, lane, frame) in pair.net.record.take().unwrap() {
+        if (to, lane) == (End::Target, Lane::Bulk) {
+            pair.arrive(Arrival::Message(lane, to.side(), frame));
+        }
+    }
+    pair.ends_well();
+}
+
+/// Every reply of a cut comes again, when the target has long changed what it was given.
+pub(crate) fn replies_that_come_again() {
+    let mut pair = Pair::with_records(Setup::slow(in_small_steps()), 300, 100);
+    pair.net.record = Some(Vec::new());
+    pair.begin_to_the_middle();
+    for n in 0..50 {
+        pair.client(Op::Get(key(n)));
+    }
+    pair.run_until("they are taken", |pair| pair.parked() == 0);
+    for n in 0..50 {
+        pair.client(Op::Set(key(n), b"newer".to_vec(), None));
+    }
+    for (to, lane, frame) in pair.net.record.take().unwrap() {
+        if (to, lane) == (End::Target, Lane::Priority) {
+            pair.arrive(Arrival::Message(lane, to.side(), frame));
+        }
+    }
+    pair.ends_well();
+}
+
+#[test]
+fn each_position_has_one_owner_while_it_is_given() {
+    (100..140).for_each(writes_everywhere);
+}
+
+#[test]
+fn the_source_serves_what_it_has_not_given_and_the_target_takes_what_is_requested() {
+    let mut pair = Pair::with_records(Setup::slow(in_small_steps()), 2_000, 100);
+    pair.begin_to_the_middle();
+    let kept = (0..2_000).map(key).find(|key| !pair.is_settled(HashedKey::new(key))).expect("much is kept");
+    assert!(matches!(pair.at(End::Source, 0, Op::Append(kept.clone(), b"!".to_vec())), Outcome::Answered(_)));
+    assert_eq!(pair.at(End::Target, 0, Op::Get(kept.clone())), Outcome::Parked);
+    pair.pump();
+    pair.run_until("it is taken", |pair| pair.parked() == 0);
+    assert_eq!(pair.at(End::Source, 0, Op::Get(kept.clone())), Outcome::Redirected);
+    assert!(matches!(pair.at(End::Target, 0, Op::Get(kept)), Outcome::Answered(_)));
+    pair.ends_well();
+}
+
+#[test]
+fn both_ends_count_each_key_once() {
+    let mut pair = Pair::with_records(Setup::slow(in_small_steps()), 2_000, 100);
+    pair.begin();
+    let counted = |pair: &Pair| {
+        let kept = pair.export.as_ref().unwrap().kept_records(pair.source.store.len());
+        kept + pair.target.store.len() - pair.import.as_ref().unwrap().inert_records()
+    };
+    let mut keys = 2_000;
+    for n in 0.. {
+        if n % 3 == 0 {
+            pair.client(Op::Del(key(n)));
+            pair.client(Op::Set(key(10_000 + n), b"new".to_vec(), None));
+            pair.client(Op::Set(key(20_000 + n), b"new".to_vec(), None));
+            pair.run_until("answered", |pair| pair.parked() == 0);
+            keys += 1;
+        }
+        pair.run_us(700);
+        let is_over =
+            pair.target_events.iter().any(|event| matches!(event, sidle_migration::TargetEvent::Finished));
+        if is_over || n == 600 {
+            break;
+        }
+        // What is in transit is counted by nobody, or by both.
+        let off = counted(&pair).abs_diff(keys);
+        assert!(off < 40, "{off} of {keys}");
+        pair.run_until("nothing is in transit", |pair| {
+            counted(pair) == keys
+                || pair.export.as_ref().unwrap().phase() != sidle_migration::ExportPhase::Tracking
+        });
+    }
+    pair.ends_well();
+}

@@ -1,0 +1,152 @@
+//! Cuts: numbered transfers of ownership of a set of positions, of a migration by cuts.
+
+use crate::layout::{ChangedRangeLayout, CutPullLayout, CutReplyLayout};
+use crate::limits::CHANGED_RANGES_MAX;
+use crate::scope::Scope;
+use crate::{ChangedRanges, Kind, Piece, Positions, WireError, begin_frame, end_frame};
+use sidle_types::{Position, PositionRange, Version};
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::U64;
+
+/// The most partitions that a cut may name.
+pub(crate) const PARTITIONS_MAX: usize = u64::BITS as usize;
+
+/// Target to source: give these positions. Or, with the number of a cut that was requested before: send what
+/// is left of it.
+#[derive(Clone, Copy, Debug)]
+pub struct CutPull<'b> {
+    /// The migration.
+    pub scope: Scope,
+    /// Counts these pulls, from 1. One more than the last acknowledges that one's reply.
+    pub sequence: u64,
+    /// Counts cuts, from 1. One more than the last states that the target owns what that one gave.
+    pub cut: u32,
+    /// Stop at the first position boundary after this many bytes.
+    pub max_bytes: u32,
+    /// Give everything, and send nothing: the target discards what it does not own.
+    pub discards: bool,
+    /// By partition: everything before it has been copied, and is to be given.
+    pub cursors: Cursors<'b>,
+    /// The piece in hand of the records at the only position in the last reply.
+    pub piece: Option<Piece>,
+    /// Positions to be given out of turn, with their records.
+    pub taken: Positions<'b>,
+}
+
+/// How far each partition goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursors<'b> {
+    pub(crate) complete: u64,
+    pub(crate) next: &'b [U64],
+}
+
+impl<'b> Cursors<'b> {
+    /// By partition: the first position behind; `None` if there is none.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = Option<Position>> + 'b {
+        let complete = self.complete;
+        let is_left = move |index| complete >> index & 1 == 0;
+        self.next.iter().enumerate().map(move |(index, next)| is_left(index).then(|| Position(next.get())))
+    }
+}
+
+/// All records in some of the ranges that a cut gives: those that changed since they were copied, and those
+/// that were taken. Whatever the target holds in them beyond these is outdated.
+#[derive(Clone, Copy, Debug)]
+pub struct CutReply<'b> {
+    /// The migration.
+    pub scope: Scope,
+    /// The pull's sequence number.
+    pub sequence: u64,
+    /// The cut.
+    pub cut: u32,
+    /// The highest version in the migration's range, so that versions only grow.
+    pub highest_version: Version,
+    /// How many of the cut's ranges are still to be sent. If none, the target owns all that it gives.
+    pub remaining: u64,
+    /// The ranges.
+    pub ranges: ChangedRanges<'b>,
+    /// Which piece it is, if the records at a position are larger than a reply: it is the only range.
+    pub piece: Option<Piece>,
+    /// All records in them, laid out as in the log, in the order of the ranges.
+    pub batch: &'b [u8],
+}
+
+impl CutPull<'_> {
+    /// Appends a pull as a frame. `cursors`: by partition, at most 64. `taken`: at most
+    /// [`SAMP_PULL_POSITIONS_MAX`](crate::limits::SAMP_PULL_POSITIONS_MAX) positions.
+    #[expect(clippy::too_many_arguments, reason = "the fields of a message whose lists are borrowed")]
+    pub fn write(
+        scope: Scope,
+        (sequence, cut): (u64, u32),
+        max_bytes: u32,
+        discards: bool,
+        cursors: &[Option<Position>],
+        piece: Option<Piece>,
+        taken: &[Position],
+        out: &mut Vec<u8>,
+    ) {
+        assert!(cursors.len() <= PARTITIONS_MAX, "a cut of {} partitions", cursors.len());
+        let all = cursors.iter().enumerate().filter(|(_, cursor)| cursor.is_none());
+        let fixed = CutPullLayout {
+            scope: scope.into(),
+            sequence: sequence.into(),
+            complete: all.fold(0, |bits, (index, _)| bits | 1 << index).into(),
+            cut: cut.into(),
+            max_bytes: max_bytes.into(),
+            partitions: cursors.len() as u8,
+            discards: discards.into(),
+            zero: [0; 6],
+        };
+        let start = begin_frame(out, scope.version, Kind::CutPull);
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(Piece::layout(piece, scope.version).as_slice().as_bytes());
+        for cursor in cursors {
+            out.extend_from_slice(U64::new(cursor.map_or(0, |next| next.0)).as_bytes());
+        }
+        Positions::write(taken, out);
+        end_frame(out, start).expect("its lists are bounded");
+    }
+}
+
+/// The state of a cut, in a reply to a pull of it.
+#[derive(Clone, Copy, Debug)]
+pub struct CutState {
+    /// As [`CutReply::sequence`].
+    pub sequence: u64,
+    /// As [`CutReply::cut`].
+    pub cut: u32,
+    /// As [`CutReply::highest_version`].
+    pub highest_version: Version,
+    /// As [`CutReply::remaining`].
+    pub remaining: u64,
+}
+
+impl CutReply<'_> {
+    /// Appends a reply as a frame: `ranges` (at most [`CHANGED_RANGES_MAX`], in order, apart) and their
+    /// records, packed beforehand, or a `piece` of the records in the only one.
+    pub fn write(
+        scope: Scope,
+        state: CutState,
+        ranges: &[PositionRange],
+        piece: Option<Piece>,
+        batch: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), WireError> {
+        assert!(ranges.len() <= CHANGED_RANGES_MAX, "a reply of {} ranges", ranges.len());
+        Piece::check(piece)?;
+        let start = begin_frame(out, scope.version, Kind::CutReply);
+        let fixed = CutReplyLayout {
+            scope: scope.into(),
+            sequence: state.sequence.into(),
+            highest_version: state.highest_version.0.into(),
+            remaining: state.remaining.into(),
+            cut: state.cut.into(),
+            count: (ranges.len() as u32).into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(Piece::layout(piece, scope.version).as_slice().as_bytes());
+        ChangedRangeLayout::write(ranges, out);
+        out.extend_from_slice(batch);
+        end_frame(out, start)
+    }
+}

@@ -1,0 +1,57 @@
+//! Parsing the messages of cuts.
+
+use crate::cut::{Cursors, CutPull, CutReply, PARTITIONS_MAX};
+use crate::layout::{CutPullLayout, CutReplyLayout};
+use crate::message::Body;
+use crate::{ChangedRanges, Kind, Piece, Positions, WireError};
+use sidle_types::PositionRange;
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U64;
+
+impl<'b> Body<'b> {
+    pub(crate) fn cut_pull(&self) -> Result<CutPull<'b>, WireError> {
+        let (fixed, piece, rest) = self.split_piece::<CutPullLayout>()?;
+        let partitions = usize::from(fixed.partitions);
+        if partitions > PARTITIONS_MAX
+            || fixed.complete.get().checked_shr(partitions as u32).is_some_and(|b| b != 0)
+        {
+            return Err(self.malformed("a cut of partitions that do not exist"));
+        }
+        let split = <[U64]>::ref_from_prefix_with_elems(rest, partitions);
+        let (next, rest) = split.map_err(|_| self.malformed("a cursor is cut short"))?;
+        let discards = match fixed.discards {
+            0 => false,
+            1 => true,
+            _ => return Err(self.malformed("neither discards nor not")),
+        };
+        Ok(CutPull {
+            scope: self.scope(fixed.scope),
+            sequence: fixed.sequence.get(),
+            cut: fixed.cut.get(),
+            max_bytes: fixed.max_bytes.get(),
+            discards,
+            cursors: Cursors { complete: fixed.complete.get(), next },
+            piece: self.checked(Piece::in_pull(&piece))?,
+            taken: Positions::parse(Kind::CutPull.name(), rest)?,
+        })
+    }
+
+    pub(crate) fn cut_reply(&self) -> Result<CutReply<'b>, WireError> {
+        let (fixed, piece, rest) = self.split_piece::<CutReplyLayout>()?;
+        let (ranges, batch) = ChangedRanges::parse(Kind::CutReply.name(), fixed.count.get(), rest)?;
+        let piece = self.checked(Piece::in_reply(&piece, batch.len()))?;
+        if piece.is_some_and(|piece| !ranges.iter().eq([PositionRange::only(piece.position)])) {
+            return Err(self.malformed("a piece of another position"));
+        }
+        Ok(CutReply {
+            scope: self.scope(fixed.scope),
+            sequence: fixed.sequence.get(),
+            cut: fixed.cut.get(),
+            highest_version: self.version(fixed.highest_version.get())?,
+            remaining: fixed.remaining.get(),
+            ranges,
+            piece,
+            batch,
+        })
+    }
+}
