@@ -134,8 +134,8 @@ impl Cuts {
             before.and_then(|before| named.map(|named| named.max(before)))
         };
         let given: Ahead = self.given.iter().zip(cursors).map(further).collect();
-        for index in 0..given.len() {
-            if given[index] == self.marked[index] && given[index].is_some() {
+        for (index, (given, marked)) in given.iter().zip(&self.marked).enumerate() {
+            if given == marked && given.is_some() {
                 self.windows.widen(index);
             }
         }
