@@ -332,7 +332,7 @@ fn is_bulk(kind: Option<Kind>) -> bool {
 
 /// Whether it carries records at all.
 fn carries_records(kind: Option<Kind>) -> bool {
-    let small = [Kind::SampPullReply, Kind::PriorityPullReply, Kind::ChangedPullReply];
+    let small = [Kind::SampPullReply, Kind::PriorityPullReply, Kind::ChangedPullReply, Kind::CutReply];
     is_bulk(kind) || kind.is_some_and(|kind| small.contains(&kind))
 }
 
