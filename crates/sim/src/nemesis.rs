@@ -38,6 +38,8 @@ pub struct NemesisSetup {
     pub disks: u64,
     /// The longest duration of a fault.
     pub lasts_us: u64,
+    /// Nothing lasts longer; one in eight may last much longer than most.
+    pub longest_us: u64,
     /// How many of a thousand migration steps and waiting commands are followed immediately by a fault.
     pub follows_permille: u64,
     /// For scripted plans: how many of a thousand deaths last so long that the node may be forgotten, and may
@@ -72,6 +74,7 @@ impl NemesisSetup {
             deaths: kinds[3],
             disks: kinds[4],
             lasts_us: random.magnitude(1_000, 2 * rest_us),
+            longest_us: u64::MAX,
             follows_permille: if random.one_in(2) { 0 } else { random.below(200) },
             absences_permille: 0,
             targets_permille: 0,
@@ -281,12 +284,13 @@ impl Nemesis {
     }
 
     fn strike(&mut self, hosts: &mut [Host], world: &mut World) -> Struck {
-        let NemesisSetup { breaks, cuts, pauses, deaths, disks, lasts_us, .. } = self.setup;
+        let NemesisSetup { breaks, cuts, pauses, deaths, disks, lasts_us, longest_us, .. } = self.setup;
         let lasts_us = match self.random.one_in(8) {
             // Long enough for a node to be suspected.
             true => self.random.between(SUSPECTED_AFTER_US, 4 * SUSPECTED_AFTER_US),
             false => self.random.magnitude(1, lasts_us),
         };
+        let lasts_us = lasts_us.min(longest_us);
         let until_us = world.now_us + lasts_us;
         let mut drawn = self.random.below(breaks + cuts + pauses + deaths + disks);
         let mut is = |share: u64| {
