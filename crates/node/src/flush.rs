@@ -129,6 +129,8 @@ fn clear_kept(
         let slot = store.lock_slot(key.slot());
         slot.remove(head, key, Leave::Nothing).expect("what leaves nothing takes no memory");
         drop(slot);
-        view.mark_kept(key.position(), step);
+        if !fault!(FlushMarksNothing) {
+            view.mark_kept(key.position(), step);
+        }
     })
 }

@@ -3,8 +3,8 @@
 use crate::Message;
 use crate::layout::{
     ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ChangedRangeLayout, ForwardLayout,
-    HelloLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout,
-    PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
+    HelloLayout, PieceLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout,
+    PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
 };
 use crate::limits::{CHANGED_RANGES_MAX, PRIORITY_PULL_KEYS_MAX, REFUSAL_TEXT_BYTES_MAX};
 use crate::{
@@ -37,11 +37,11 @@ fn write_pull(
     version: ProtocolVersion,
     kind: Kind,
     fixed: &(impl IntoBytes + Immutable),
-    in_hand: &[u8],
+    in_hand: &[PieceLayout],
 ) {
     let start = begin_frame(out, version, kind);
     out.extend_from_slice(fixed.as_bytes());
-    out.extend_from_slice(in_hand);
+    out.extend_from_slice(in_hand.as_bytes());
     end_frame(out, start).expect("a fixed body is far below the limit");
 }
 
@@ -110,13 +110,7 @@ impl Pull {
             zero: [0; 3],
         };
         let version = self.scope.version;
-        write_pull(
-            out,
-            version,
-            Kind::Pull,
-            &fixed,
-            Piece::layout(self.piece, version).as_slice().as_bytes(),
-        );
+        write_pull(out, version, Kind::Pull, &fixed, Piece::layout(self.piece, version).as_slice());
     }
 }
 
@@ -323,13 +317,7 @@ impl ChangedPull {
             zero: [0; 4],
         };
         let version = self.scope.version;
-        write_pull(
-            out,
-            version,
-            Kind::ChangedPull,
-            &fixed,
-            Piece::layout(self.piece, version).as_slice().as_bytes(),
-        );
+        write_pull(out, version, Kind::ChangedPull, &fixed, Piece::layout(self.piece, version).as_slice());
     }
 
     /// Appends the reply to this pull as a frame: `ranges` (at most [`CHANGED_RANGES_MAX`], in order, apart)

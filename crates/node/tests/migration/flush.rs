@@ -42,6 +42,25 @@ fn flushall_at_the_source_clears_what_it_keeps() {
     });
 }
 
+/// What is copied and not given yet is cleared at the target too (M22).
+#[test]
+fn flushall_at_the_source_is_seen_by_the_copy() {
+    let mut scene = Scene::new();
+    scene.fill(keys("key", 100));
+    scene.cluster.network.hold_bulk = true;
+    let id = scene.start_by("handoff,cut-period=1000000", "SLOTS 0-16383", 1);
+    scene.cluster.run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(id).is_some());
+    // After this cut none is due for a second.
+    assert_eq!(scene.ask(1, "GET key0"), bulk("old-key0"));
+    scene.cluster.network.release();
+    scene.cluster.run_for(100_000);
+    assert!(scene.cluster.nodes[1].parts.store.len() > 90, "it is copied");
+    assert_eq!(scene.ask(0, "DBSIZE"), int(99), "and kept");
+    assert_eq!(scene.ask(0, "FLUSHALL"), ok());
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "DBSIZE"), int(1));
+}
+
 #[test]
 fn flushall_at_the_target_answers_commands_that_wait_for_a_key() {
     for_protocols_that(serves_while_it_fills, 2, |mut scene| {
