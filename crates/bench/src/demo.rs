@@ -248,6 +248,7 @@ fn finished(
         CpuSeconds { source: moved.cpu.source, target: moved.cpu.target, clients: moved.cpu.clients };
     report.priority_pulls = moved.counters.priority_pulls;
     report.samp_pulls = moved.counters.samp_pulls;
+    report.cuts = moved.counters.cuts;
     report.extra_bytes.server_side = moved.counters.extra_bytes;
     if world.plan.workload.is_read_only() {
         report.say_unmeasured("write_pause_ms", "the workload does not write");

@@ -25,7 +25,7 @@ const OF_EVERY_RUN: [Figure; 9] = [
 ];
 
 /// The figures of a move only: where nothing moved, they are `null` for that reason.
-const OF_A_MOVE: [Figure; 25] = [
+const OF_A_MOVE: [Figure; 27] = [
     ("records_moved", "records that moved", "the coordinator did not tell it"),
     ("bytes_moved", "bytes that moved", "the coordinator did not tell it"),
     ("seconds", "how long the move took", "its end was not seen"),
@@ -51,6 +51,8 @@ const OF_A_MOVE: [Figure; 25] = [
     ("single_source_reads", "reads that asked the source only", "the clients did not count them"),
     ("priority_pulls", "pulls that an operation waited for", "the nodes do not tell it"),
     ("samp_pulls", "pulls of sampled records", "the nodes do not tell it"),
+    ("relief_ms", "time until the target served half of its load", "it never did while it was measured"),
+    ("cuts", "cuts", "the range was given at once"),
     (
         "client.mcr_sph_lookup_ns",
         "time to decide which nodes to ask",

@@ -48,6 +48,7 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
         throughput,
         latency_us,
         mean_latency_by_node_us: moves.then(|| timeline.by_node()),
+        relief_ms: setting.migration.and_then(|migration| timeline.relief_ms(migration)),
         timeline: timeline.points(moves, true),
         ..Report::default()
     };

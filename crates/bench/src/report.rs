@@ -82,6 +82,14 @@ pub struct Report {
     pub priority_pulls: Option<u64>,
     /// Batches of sampled records fetched ahead.
     pub samp_pulls: Option<u64>,
+    /// Milliseconds from the request to move until the target answered half of what it answered after the
+    /// move; `null` too in reports from before this field.
+    #[serde(default)]
+    pub relief_ms: Option<f64>,
+    /// The cuts by which the range was given; `null` if it was given at once, and in reports from before this
+    /// field.
+    #[serde(default)]
+    pub cuts: Option<CutFigures>,
 
     /// The clients' cost of tracking.
     pub client: ClientCosts,
@@ -306,6 +314,27 @@ pub struct ExtraBytes {
     pub client_side: Option<u64>,
     /// Between nodes: records sent more than once, requests and headers.
     pub server_side: Option<u64>,
+}
+
+/// Cuts: transfers of ownership of parts of the range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CutFigures {
+    /// How many there were.
+    pub number: u64,
+    /// Milliseconds from the target's request to its ownership: as long at most nobody served what a cut
+    /// gave. The median, to an eighth.
+    pub p50_ms: f64,
+    /// 999 of 1000 took at most this.
+    pub p999_ms: f64,
+}
+
+impl CutFigures {
+    /// The figures of cuts; `None` if there was none.
+    pub fn of(number: u64, p50_us: u64, p999_us: u64) -> Option<CutFigures> {
+        let ms = |us: u64| us as f64 / 1000.0;
+        (number > 0).then(|| CutFigures { number, p50_ms: ms(p50_us), p999_ms: ms(p999_us) })
+    }
 }
 
 /// The clients' cost of tracking a migration.

@@ -4,7 +4,7 @@ use crate::cpu_lists::CpuLists;
 use crate::failures;
 use crate::figures;
 use crate::policy::PolicyWord;
-use crate::report::{ByKind, Disturbance, Machine, Report, WINDOW_MS};
+use crate::report::{ByKind, CutFigures, Disturbance, Machine, Report, WINDOW_MS};
 use crate::words::{bytes, count, counted, micros, rate};
 use std::fmt::{Display, Write};
 
@@ -154,6 +154,15 @@ fn the_move(lines: &mut Lines, report: &Report) {
             figure(report.single_source_reads, count)
         ),
     );
+    lines.line(
+        "relief",
+        figure(report.relief_ms, |ms| format!("{ms:.0} ms until the target served half of its load")),
+    );
+    if let Some(cuts) = report.cuts {
+        let CutFigures { number, p50_ms, p999_ms } = cuts;
+        let times = format!("at most {p50_ms:.1} ms (median) to {p999_ms:.1} ms (p99.9) in transit");
+        lines.line("cuts", format!("{}, {times}", count(number)));
+    }
     lines.line(
         "pulls",
         format!(

@@ -4,7 +4,7 @@
 //! run into parts, and the windows of its beginning and end into pieces: operations right before and right
 //! after a short move are not counted as the move's.
 
-use crate::latencies::ByNode;
+use crate::latencies::{AnsweredBy, ByNode};
 use crate::report::{
     ByKind, Interval, Latency, MeanByKind, NodeLatencies, NodeLatency, Percentiles, Throughput,
     TimelinePoint, WINDOW_MS,
@@ -14,6 +14,11 @@ use std::ops::Range;
 
 /// The length of a window in nanoseconds.
 pub const WINDOW_NS: u64 = WINDOW_MS * 1_000_000;
+/// Answers are counted by node in slices of this length.
+const SLICE_NS: u64 = 5_000_000;
+const SLICES: usize = (WINDOW_NS / SLICE_NS) as usize;
+/// Over so many slices a share of the answers is taken.
+const SHARE_SLICES: usize = 5;
 
 /// The parts into which a move cuts a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,9 +51,41 @@ pub struct Window {
     pub lookups_ns: u64,
     /// How many look-ups were timed.
     pub lookups: u64,
+    slices: [Answers; SLICES],
+}
+
+/// Answers of a slice of time, by the node that gave them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answers {
+    source: u32,
+    target: u32,
+}
+
+impl Answers {
+    fn add(&mut self, other: Answers) {
+        self.source += other.source;
+        self.target += other.target;
+    }
+
+    /// The target's share; 0 if there was no answer.
+    fn target_share(self) -> f64 {
+        f64::from(self.target) / f64::from((self.source + self.target).max(1))
+    }
 }
 
 impl Window {
+    /// Counts an operation that succeeded, so long after the start of the load.
+    #[inline]
+    pub fn answered(&mut self, is_write: bool, by: AnsweredBy, latency_ns: u64, since_start_ns: u64) {
+        let latencies = if is_write { &mut self.writes } else { &mut self.reads };
+        latencies.of(by).record(latency_ns);
+        let slice = &mut self.slices[(since_start_ns % WINDOW_NS / SLICE_NS) as usize];
+        match by {
+            AnsweredBy::Source => slice.source += 1,
+            AnsweredBy::Target => slice.target += 1,
+        }
+    }
+
     /// Operations that succeeded.
     pub fn operations(&self) -> u64 {
         self.reads.count() + self.writes.count()
@@ -65,12 +102,14 @@ impl Window {
         self.tracking_bytes = self.tracking_bytes.max(other.tracking_bytes);
         self.lookups_ns += other.lookups_ns;
         self.lookups += other.lookups;
+        self.slices.iter_mut().zip(other.slices).for_each(|(slice, more)| slice.add(more));
     }
 
     fn reset(&mut self) {
         self.reads.reset();
         self.writes.reset();
         (self.extra_bytes, self.tracking_bytes, self.lookups_ns, self.lookups) = (0, 0, 0, 0);
+        self.slices = Default::default();
     }
 }
 
@@ -214,6 +253,28 @@ impl Timeline {
         NodeLatency { before, during, after }
     }
 
+    /// How long after the request to move the target answered half of what it answers after the move, to
+    /// 5 ms: from there on for 25 ms.
+    pub fn relief_ms(&self, migration: Interval) -> Option<f64> {
+        let mut after = Answers::default();
+        self.sum_of(Part::After).slices.iter().for_each(|&slice| after.add(slice));
+        if after.target == 0 {
+            return None;
+        }
+        let slices: Vec<Answers> =
+            (0..self.len() as u64).flat_map(|number| self.window(number).slices).collect();
+        let slice_ms = SLICE_NS as f64 / 1e6;
+        let first = (migration.from_ms / slice_ms) as usize;
+        let share = |slices: &[Answers]| {
+            let mut sum = Answers::default();
+            slices.iter().for_each(|&slice| sum.add(slice));
+            sum.target_share()
+        };
+        let mut shares = slices.get(first..)?.windows(SHARE_SLICES).map(share);
+        let found = shares.position(|share| share >= after.target_share() / 2.0)?;
+        Some(((first + found) as f64 * slice_ms - migration.from_ms).max(0.0))
+    }
+
     /// The sum of one part.
     fn sum_of(&self, part: Part) -> Window {
         sum(self.pieces.iter().filter(|&(&(_, of), _)| of == part).map(|(_, window)| window))
@@ -353,6 +414,30 @@ mod tests {
         assert_eq!(about(by_node.after.target.writes), Some((1, 7)));
         let (_, latency) = timeline.parts(Some(Interval { from_ms: 100.0, to_ms: 150.0 }));
         assert_eq!(latency.during.reads.unwrap().max, 10.0, "both nodes' together");
+    }
+
+    #[test]
+    fn relief_is_when_the_target_answers_half_of_what_it_will() {
+        let mut timeline = Timeline::default();
+        let mut add = |from_ms: u64, to_ms: u64, part, target_of_8: u64| {
+            for ms in from_ms..to_ms {
+                let mut window = Window::default();
+                for n in 0..8 {
+                    let by = if n < target_of_8 { AnsweredBy::Target } else { AnsweredBy::Source };
+                    window.answered(n == 7, by, 1000, ms * 1_000_000);
+                }
+                timeline.add((ms / WINDOW_MS, part), &window);
+            }
+        };
+        add(0, 310, Part::Before, 0);
+        add(310, 342, Part::During, 1);
+        add(342, 420, Part::During, 2);
+        add(420, 600, Part::After, 4);
+        let interval = Interval { from_ms: 310.0, to_ms: 420.0 };
+        assert_eq!(timeline.relief_ms(interval), Some(35.0), "to 5 ms after 32 ms");
+        let only_before = Interval { from_ms: 700.0, to_ms: 800.0 };
+        assert_eq!(timeline.relief_ms(only_before), None);
+        assert_eq!(Timeline::default().relief_ms(interval), None);
     }
 
     #[test]

@@ -75,7 +75,7 @@ const fn measure(
 }
 
 /// The table of winners, in its order.
-pub const MEASURES: [Measure; 18] = [
+pub const MEASURES: [Measure; 21] = [
     measure("during", "throughput during the move / before", Better::Higher, Unit::Ratio, during),
     measure("first", "the same in the first tenth of the move", Better::Higher, Unit::Ratio, |report| {
         part_of_move(report, 0.0, 0.1)
@@ -140,6 +140,19 @@ pub const MEASURES: [Measure; 18] = [
         |report| report.longest_gap_ms.writes,
     ),
     measure("seconds", "duration of the move", Better::Lower, Unit::Seconds, |report| report.seconds),
+    measure(
+        "relief",
+        "time until the target served half of its load",
+        Better::Lower,
+        Unit::Millis,
+        |report| report.relief_ms,
+    ),
+    measure("cut_p50", "median time of a cut", Better::Lower, Unit::Millis, |report| {
+        report.cuts.map(|cuts| cuts.p50_ms)
+    }),
+    measure("cut_p999", "99.9th percentile of a cut's time", Better::Lower, Unit::Millis, |report| {
+        report.cuts.map(|cuts| cuts.p999_ms)
+    }),
     measure(
         "extra_client",
         "extra bytes at the clients / bytes moved",

@@ -8,7 +8,7 @@ use crate::recorder::Gap;
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
 use sidle_bench::policy::PolicyWord;
-use sidle_bench::report::{self, CpuSeconds, Interval, Modelled, Report};
+use sidle_bench::report::{self, CpuSeconds, CutFigures, Interval, Modelled, Report};
 use sidle_bench::timeline::{Part, Timeline, WINDOW_NS};
 use sidle_types::{MigrationPolicy, PositionRange, Slot};
 use sidle_workload::{Chooser, Distribution, KeyFormat, OperationStream, ValueFormat, Workload};
@@ -428,6 +428,7 @@ impl<'p> Course<'p> {
             throughput,
             latency_us,
             mean_latency_by_node_us: Some(self.timeline.by_node()),
+            relief_ms: self.timeline.relief_ms(self.interval),
             longest_gap_ms: self.gaps,
             write_pause_ms: self.write_pause_ms.filter(|_| !plan.workload.is_read_only()),
             cpu_seconds: self.cpu,
@@ -479,6 +480,9 @@ impl<'p> Course<'p> {
         let totals = &self.model.nodes[1].parts.shared.gauges.migration;
         report.priority_pulls = Some(totals.priority_pulls.load(Relaxed));
         report.samp_pulls = Some(totals.samp_pulls.load(Relaxed));
+        let times = totals.cut_times.read();
+        let at = |percent| times.percentile_us(percent).unwrap_or(0);
+        report.cuts = CutFigures::of(times.cuts(), at(50.0), at(99.9));
         let (new, present) = (totals.records_moved.load(Relaxed), totals.records_present.load(Relaxed));
         let needed = arrived_bytes * new as f64 / (new + present).max(1) as f64;
         let movers = self.model.nodes.iter().flat_map(|node| &node.movers);

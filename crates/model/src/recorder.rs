@@ -59,9 +59,9 @@ impl Recorder {
 
     /// An operation succeeded: whether it was a write, and which node's answer was used.
     pub(crate) fn answered(&mut self, is_write: bool, by: AnsweredBy, since_ns: u64, now_ns: u64) {
+        let start_ns = self.start_ns.unwrap_or(now_ns);
         if let Some(window) = self.window(now_ns) {
-            let latencies = if is_write { &mut window.writes } else { &mut window.reads };
-            latencies.of(by).record(now_ns.saturating_sub(since_ns));
+            window.answered(is_write, by, now_ns.saturating_sub(since_ns), now_ns.saturating_sub(start_ns));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use sidle_bench::load::PROBES_PER_S;
 use sidle_bench::report::Report;
-use sidle_migration::PROTOCOLS;
+use sidle_migration::{Copies, PROTOCOLS};
 use sidle_model::machines::Machines;
 use sidle_model::{Costs, ModelError, Plan, run};
 use sidle_types::MigrationPolicy;
@@ -74,6 +74,12 @@ fn every_protocol_moves_half_of_the_records_under_load() {
         assert!(before > 10_000.0, "{}: {before} operations a second", protocol.name);
         assert!(report.latency_us.during.reads.is_some(), "{}: reads went on", protocol.name);
         assert!(report.modelled.is_some());
+        let (seconds, relief_ms) =
+            (report.seconds.expect("it moved"), report.relief_ms.expect("it was reached"));
+        assert!(relief_ms < 1000.0 * seconds + 50.0, "{}: {relief_ms} ms of {seconds} s", protocol.name);
+        let times = report.cuts.map(|cuts| (cuts.number > 1, cuts.p50_ms > 0.0, cuts.p50_ms <= cuts.p999_ms));
+        let expected = matches!(protocol.copies, Copies::BeforeCuts(_)).then_some((true, true, true));
+        assert_eq!(times, expected, "{}: {:?}", protocol.name, report.cuts);
         // The demonstration checks the time every 25 ms, and its margins are multiples of that.
         let delay_ms = report.migration.expect("data moved").from_ms - 200.0;
         assert!((0.0..1.0).contains(&delay_ms), "{}: it began {delay_ms} ms behind schedule", protocol.name);

@@ -10,7 +10,7 @@ use crate::peers::Peers;
 use crate::stats::WorkerStats;
 use sidle_commands::CommandId;
 use sidle_heat::Heat;
-use sidle_migration::ImporterCounters;
+use sidle_migration::{CUT_TIME_BUCKETS, CutTimes, ImporterCounters};
 use sidle_store::Store;
 use sidle_types::{NodeId, WallMs};
 use std::sync::Arc;
@@ -153,11 +153,38 @@ pub struct MigrationTotals {
     pub records_present: AtomicU64,
     /// Bytes given to connections with other movers, as source and as target.
     pub bytes_sent: AtomicU64,
+    /// How many cuts took how long at the target, by bucket.
+    pub cut_times: CutTimeSums,
+}
+
+/// [`CutTimes`] of several migrations.
+#[derive(Debug)]
+pub struct CutTimeSums([AtomicU64; CUT_TIME_BUCKETS]);
+
+impl Default for CutTimeSums {
+    fn default() -> CutTimeSums {
+        CutTimeSums(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl CutTimeSums {
+    fn add(&self, before: &CutTimes, now: &CutTimes) {
+        for ((sum, before), now) in self.0.iter().zip(before.buckets()).zip(now.buckets()) {
+            if now > before {
+                sum.fetch_add(now - before, Relaxed);
+            }
+        }
+    }
+
+    /// The sums.
+    pub fn read(&self) -> CutTimes {
+        CutTimes::from(std::array::from_fn(|bucket| self.0[bucket].load(Relaxed)))
+    }
 }
 
 impl MigrationTotals {
     /// Adds what a target machine counted between two readings.
-    pub(crate) fn add(&self, before: ImporterCounters, now: ImporterCounters) {
+    pub(crate) fn add(&self, before: &ImporterCounters, now: &ImporterCounters) {
         let sums = [
             (&self.pulls, before.pulls, now.pulls),
             (&self.samp_pulls, before.samp_pulls, now.samp_pulls),
@@ -169,6 +196,7 @@ impl MigrationTotals {
         for (sum, before, now) in sums {
             sum.fetch_add(now.saturating_sub(before), Relaxed);
         }
+        self.cut_times.add(&before.cut_times, &now.cut_times);
     }
 }
 

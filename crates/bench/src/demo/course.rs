@@ -3,7 +3,7 @@
 use crate::control::{Control, started_migration};
 use crate::demo::{DemoError, DemoOptions, NodePair};
 use crate::load::{LOAD_TICK, ProbeGaps, Tick, Verdict, World};
-use crate::report::{CpuSeconds, Gap, Interval};
+use crate::report::{CpuSeconds, CutFigures, Gap, Interval};
 use crate::terminal::{Line, Terminal};
 use crate::timeline::{Part, Timeline, WINDOW_NS};
 use crate::words::bytes;
@@ -40,6 +40,8 @@ pub struct NodeCounters {
     pub samp_pulls: Option<u64>,
     /// Bytes between the nodes beyond one copy of each record.
     pub extra_bytes: Option<u64>,
+    /// The cuts by which the range was given.
+    pub cuts: Option<CutFigures>,
 }
 
 /// How often the nodes' counters are requested while data moves.
@@ -268,7 +270,13 @@ impl Counters {
             let needed = arrived_bytes as f64 * new / (new + present).max(1.0);
             Some(sent.saturating_sub(needed as u64))
         };
+        let cuts = || {
+            let figure = |name| field(&target, name);
+            let percentiles = (figure("migration_cut_usec_p50")?, figure("migration_cut_usec_p99_9")?);
+            CutFigures::of(figure("migration_cuts")?, percentiles.0, percentiles.1)
+        };
         NodeCounters {
+            cuts: cuts(),
             priority_pulls: field(&target, "migration_priority_pulls"),
             samp_pulls: field(&target, "migration_samp_pulls"),
             extra_bytes: extra(),

@@ -211,9 +211,10 @@ impl<'a> Collector<'a> {
         let is_write = flight.sequence > 0;
         match &mut self.meter {
             Meter::Load { recorder, start_ns } => {
-                let window = recorder.at(self.now_ns.saturating_sub(*start_ns), self.world.part());
-                let latencies = if is_write { &mut window.writes } else { &mut window.reads };
-                latencies.of(self.answered_by).record(self.now_ns.saturating_sub(flight.due_ns));
+                let since_start_ns = self.now_ns.saturating_sub(*start_ns);
+                let latency_ns = self.now_ns.saturating_sub(flight.due_ns);
+                let window = recorder.at(since_start_ns, self.world.part());
+                window.answered(is_write, self.answered_by, latency_ns, since_start_ns);
             }
             Meter::Probe { reads, writes } => {
                 (if is_write { writes } else { reads }).success(self.now_ns);

@@ -12,8 +12,10 @@
 
 mod given_view;
 mod positions_given;
+mod times;
 mod windows;
 
 pub(crate) use given_view::GivenView;
 pub(crate) use positions_given::PositionsGiven;
+pub use times::{BUCKETS as CUT_TIME_BUCKETS, CutTimes};
 pub(crate) use windows::{Ahead, Windows};

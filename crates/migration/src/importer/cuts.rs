@@ -49,6 +49,8 @@ struct Requested {
     cursors: Ahead,
     taken: Vec<Position>,
     discards: bool,
+    /// When it was requested first.
+    at: MonotonicUs,
     /// Records that its replies have brought so far.
     records: u64,
 }
@@ -205,7 +207,7 @@ impl Cuts {
         if fault!(TargetServesAtRequest) {
             parts.writer.own(&cursors, &taken);
         }
-        self.requested = Some(Requested { cursors, taken, discards, records: 0 });
+        self.requested = Some(Requested { cursors, taken, discards, at: now, records: 0 });
         true
     }
 
@@ -309,7 +311,7 @@ impl Cuts {
         store: &Store,
         reply: &CutReply<'_>,
     ) -> Option<Given> {
-        let Requested { cursors, taken, records, .. } = self.requested.take()?;
+        let Requested { cursors, taken, at, records, .. } = self.requested.take()?;
         let is_all = cursors.iter().all(Option::is_none);
         store.raise_version_floor(parts.spec.range, reply.highest_version);
         if is_all && self.flushes {
@@ -319,6 +321,7 @@ impl Cuts {
         }
         let before: Ahead = parts.writer.view().progress().collect();
         parts.writer.own(&cursors, &taken);
+        parts.counters.cut_times.add(now.since(at));
         let mut left = self.inert - records;
         for (partition, cursor) in self.partitions.iter_mut().zip(&cursors) {
             let is_given =

@@ -43,6 +43,7 @@ mod sweep;
 pub use replay::Replay;
 
 use crate::clearing::Clearing;
+use crate::cuts::CutTimes;
 use crate::{
     Breach, Copies, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput,
     Waiter,
@@ -86,6 +87,8 @@ pub struct ImporterCounters {
     pub changes_left: u64,
     /// Pulls of cuts sent, resent ones included.
     pub cuts: u64,
+    /// How long cuts took that gave something.
+    pub cut_times: CutTimes,
 }
 
 /// The target of a migration: see the module's header.

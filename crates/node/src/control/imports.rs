@@ -241,7 +241,7 @@ impl NodeControl {
         let Some(import) = &mut target.import else { return };
         if let MoverReport::Moved(counters) | MoverReport::Finished(counters) = report {
             let before = std::mem::replace(&mut import.counters, counters);
-            self.parts.shared.gauges.migration.add(before, counters);
+            self.parts.shared.gauges.migration.add(&before, &counters);
         }
         import.stalled = match report {
             MoverReport::Stalled(stalled) => stalled,
