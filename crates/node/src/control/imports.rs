@@ -239,9 +239,9 @@ impl NodeControl {
             _ => {}
         }
         let Some(import) = &mut target.import else { return };
-        if let MoverReport::Moved(counters) | MoverReport::Finished(counters) = report {
-            let before = std::mem::replace(&mut import.counters, counters);
-            self.parts.shared.gauges.migration.add(&before, &counters);
+        if let MoverReport::Moved(counters) | MoverReport::Finished(counters) = &report {
+            self.parts.shared.gauges.migration.add(&import.counters, counters);
+            import.counters = **counters;
         }
         import.stalled = match report {
             MoverReport::Stalled(stalled) => stalled,

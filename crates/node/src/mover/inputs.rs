@@ -308,7 +308,7 @@ impl Mover {
             let counters = import.machine.counters();
             if counters != import.reported && now.since(import.reported_at) >= REPORT_INTERVAL_US {
                 (import.reported, import.reported_at) = (counters, now);
-                self.events.push_back(MoverEvent::Report(id, MoverReport::Moved(counters)));
+                self.events.push_back(MoverEvent::Report(id, MoverReport::Moved(Box::new(counters))));
             }
         }
     }

@@ -129,11 +129,11 @@ pub enum MoverReport {
     /// The import serves.
     Activated,
     /// How much has arrived.
-    Moved(ImporterCounters),
+    Moved(Box<ImporterCounters>),
     /// The import waits for memory for what arrives; or it continues.
     Stalled(bool),
     /// Everything has arrived.
-    Finished(ImporterCounters),
+    Finished(Box<ImporterCounters>),
     /// The import cannot continue.
     Failed(String),
     /// Nothing is kept for it here any more: it was dropped, or memory and tombstones are freed.

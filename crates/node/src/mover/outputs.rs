@@ -52,7 +52,6 @@ impl Mover {
         while let Some(Migration { lanes, role: Role::Import(import), .. }) = self.migrations.get_mut(&id)
             && let Some(event) = import.machine.poll_event()
         {
-            let counters = import.machine.counters();
             let peer = import.machine.spec().source;
             match event {
                 TargetEvent::Connect(lane) => {
@@ -86,6 +85,7 @@ impl Mover {
                 TargetEvent::Stalled => self.report(id, MoverReport::Stalled(true)),
                 TargetEvent::Resumed => self.report(id, MoverReport::Stalled(false)),
                 TargetEvent::Finished => {
+                    let counters = Box::new(import.machine.counters());
                     self.wakes.send_all(ToWorker::WakeAll(id));
                     self.report(id, MoverReport::Finished(counters));
                 }
