@@ -17,5 +17,5 @@ mod windows;
 
 pub(crate) use given_view::GivenView;
 pub(crate) use positions_given::PositionsGiven;
-pub use times::{BUCKETS as CUT_TIME_BUCKETS, CutTimes};
+pub use times::{CUT_TIME_BUCKETS, CutTimes};
 pub(crate) use windows::{Ahead, Windows};

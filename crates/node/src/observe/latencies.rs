@@ -3,35 +3,14 @@
 //! Buckets are logarithmic: each power of two is divided into 32, so durations are exact to 3 %. Each worker
 //! counts in its own table, made when the command first runs there; readers add the tables up.
 
+use sidle_types::LogBuckets;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// log2 of the number of buckets per power of two.
-const FINENESS: u32 = 5;
-/// log2 of the longest distinguished duration, in nanoseconds: 68 s.
-const LONGEST: u32 = 36;
-const BUCKETS: usize = ((LONGEST - FINENESS + 2) as usize) << FINENESS;
+/// Up to 137 s in nanoseconds, to 3 %.
+const BUCKETS: LogBuckets = LogBuckets::new(5, 37);
 /// LATENCY HISTOGRAM shows how many calls took less than this, than twice this, and so on.
 const SHORTEST_SHOWN_NS: u64 = 1024;
-
-/// The bucket of a duration.
-fn bucket_of(ns: u64) -> usize {
-    let ns = ns.min((1 << (LONGEST + 1)) - 1);
-    match ns.checked_ilog2() {
-        Some(power) if power >= FINENESS => {
-            let shift = power - FINENESS;
-            (((shift as usize) << FINENESS) + (ns >> shift) as usize).min(BUCKETS - 1)
-        }
-        _ => ns as usize,
-    }
-}
-
-/// The longest duration of a bucket.
-fn longest_of(bucket: usize) -> u64 {
-    let shift = (bucket >> FINENESS).saturating_sub(1);
-    let cut = (bucket - (shift << FINENESS)) as u64;
-    ((cut + 1) << shift) - 1
-}
 
 /// One worker's counts for one command; it alone writes.
 #[derive(Debug, Default)]
@@ -41,8 +20,8 @@ impl Latencies {
     /// Counts calls of this duration each.
     #[inline]
     pub(crate) fn add(&self, ns: u64, calls: u64) {
-        let buckets = self.0.get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect());
-        let bucket = &buckets[bucket_of(ns)];
+        let buckets = self.0.get_or_init(|| (0..BUCKETS.count()).map(|_| AtomicU64::new(0)).collect());
+        let bucket = &buckets[BUCKETS.of(ns)];
         // One writer: see [`Counter`](crate::Counter).
         bucket.store(bucket.load(Relaxed).wrapping_add(calls), Relaxed);
     }
@@ -65,7 +44,7 @@ impl Distribution {
     pub(crate) fn of<'l>(latencies: impl Iterator<Item = &'l Latencies>) -> Option<Distribution> {
         let mut sum = Distribution { buckets: Vec::new(), calls: 0 };
         for buckets in latencies.filter_map(|latencies| latencies.0.get()) {
-            sum.buckets.resize(BUCKETS, 0);
+            sum.buckets.resize(BUCKETS.count(), 0);
             for (sum, bucket) in sum.buckets.iter_mut().zip(buckets) {
                 *sum += bucket.load(Relaxed);
             }
@@ -81,13 +60,7 @@ impl Distribution {
 
     /// The duration that so many per cent of the calls do not exceed, in nanoseconds, to 3 %.
     pub(crate) fn percentile_ns(&self, percent: f64) -> u64 {
-        let wanted = ((percent / 100.0 * self.calls as f64).ceil() as u64).clamp(1, self.calls);
-        let mut seen = 0;
-        let found = self.buckets.iter().position(|&count| {
-            seen += count;
-            seen >= wanted
-        });
-        longest_of(found.unwrap_or(BUCKETS - 1))
+        BUCKETS.percentile(&self.buckets, percent).expect("something was counted")
     }
 
     /// Powers of two, in microseconds (of 1024 ns, rounded down), with the number of shorter calls; only
@@ -96,7 +69,7 @@ impl Distribution {
         let mut steps = Vec::new();
         let (mut seen, mut bucket, mut shown) = (0, 0, 0);
         for limit in (0..).map(|power| SHORTEST_SHOWN_NS << power) {
-            while bucket < BUCKETS && longest_of(bucket) < limit {
+            while bucket < BUCKETS.count() && BUCKETS.largest(bucket) < limit {
                 seen += self.buckets[bucket];
                 bucket += 1;
             }
@@ -104,7 +77,7 @@ impl Distribution {
                 steps.push((limit / 1000, seen));
                 shown = seen;
             }
-            if seen == self.calls || bucket == BUCKETS {
+            if seen == self.calls || bucket == BUCKETS.count() {
                 break;
             }
         }
@@ -115,19 +88,6 @@ impl Distribution {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_tile_the_durations_and_are_as_fine_as_promised() {
-        let mut first = 0;
-        for bucket in 0..BUCKETS {
-            let last = longest_of(bucket);
-            assert_eq!((bucket_of(first), bucket_of(last)), (bucket, bucket), "{first} {last}");
-            assert!((last - first) * 32 <= first.max(1) || last == first, "{first} {last}");
-            first = last + 1;
-        }
-        assert_eq!(first, 1 << (LONGEST + 1));
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
-    }
 
     #[test]
     fn percentiles_and_steps_are_of_what_was_counted() {
