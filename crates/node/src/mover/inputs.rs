@@ -305,8 +305,11 @@ impl Mover {
     fn report_progress(&mut self, now: MonotonicUs) {
         for (&id, migration) in &mut self.migrations {
             let Role::Import(import) = &mut migration.role else { continue };
+            if now.since(import.reported_at) < REPORT_INTERVAL_US {
+                continue;
+            }
             let counters = import.machine.counters();
-            if counters != import.reported && now.since(import.reported_at) >= REPORT_INTERVAL_US {
+            if counters != import.reported {
                 (import.reported, import.reported_at) = (counters, now);
                 self.events.push_back(MoverEvent::Report(id, MoverReport::Moved(Box::new(counters))));
             }
