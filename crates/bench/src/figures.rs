@@ -52,7 +52,7 @@ const OF_A_MOVE: [Figure; 27] = [
     ("priority_pulls", "pulls that an operation waited for", "the nodes do not tell it"),
     ("samp_pulls", "pulls of sampled records", "the nodes do not tell it"),
     ("relief_ms", "time until the target served half of its load", "it never did while it was measured"),
-    ("cuts", "cuts", "the range was given at once"),
+    ("cuts", "cuts", "the range was given at once, or the nodes do not tell it"),
     (
         "client.mcr_sph_lookup_ns",
         "time to decide which nodes to ask",

@@ -66,11 +66,13 @@ impl Answers {
         self.source += other.source;
         self.target += other.target;
     }
+}
 
-    /// The target's share; 0 if there was no answer.
-    fn target_share(self) -> f64 {
-        f64::from(self.target) / f64::from((self.source + self.target).max(1))
-    }
+/// The target's share of the answers; 0 if there was none.
+fn target_share(slices: &[Answers]) -> f64 {
+    let mut sum = Answers::default();
+    slices.iter().for_each(|&slice| sum.add(slice));
+    f64::from(sum.target) / f64::from((sum.source + sum.target).max(1))
 }
 
 impl Window {
@@ -256,22 +258,16 @@ impl Timeline {
     /// How long after the request to move the target answered half of what it answers after the move, to
     /// 5 ms: from there on for 25 ms.
     pub fn relief_ms(&self, migration: Interval) -> Option<f64> {
-        let mut after = Answers::default();
-        self.sum_of(Part::After).slices.iter().for_each(|&slice| after.add(slice));
-        if after.target == 0 {
+        let after = target_share(&self.sum_of(Part::After).slices);
+        if after == 0.0 {
             return None;
         }
         let slices: Vec<Answers> =
             (0..self.len() as u64).flat_map(|number| self.window(number).slices).collect();
         let slice_ms = SLICE_NS as f64 / 1e6;
         let first = (migration.from_ms / slice_ms) as usize;
-        let share = |slices: &[Answers]| {
-            let mut sum = Answers::default();
-            slices.iter().for_each(|&slice| sum.add(slice));
-            sum.target_share()
-        };
-        let mut shares = slices.get(first..)?.windows(SHARE_SLICES).map(share);
-        let found = shares.position(|share| share >= after.target_share() / 2.0)?;
+        let mut shares = slices.get(first..)?.windows(SHARE_SLICES).map(target_share);
+        let found = shares.position(|share| share >= after / 2.0)?;
         Some(((first + found) as f64 * slice_ms - migration.from_ms).max(0.0))
     }
 

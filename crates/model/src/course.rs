@@ -481,8 +481,8 @@ impl<'p> Course<'p> {
         report.priority_pulls = Some(totals.priority_pulls.load(Relaxed));
         report.samp_pulls = Some(totals.samp_pulls.load(Relaxed));
         let times = totals.cut_times.read();
-        let at = |percent| times.percentile_us(percent).unwrap_or(0);
-        report.cuts = CutFigures::of(times.cuts(), at(50.0), at(99.9));
+        let percentiles = times.percentile_us(50.0).zip(times.percentile_us(99.9));
+        report.cuts = percentiles.map(|(p50, p999)| CutFigures::of(times.cuts(), p50, p999));
         let (new, present) = (totals.records_moved.load(Relaxed), totals.records_present.load(Relaxed));
         let needed = arrived_bytes * new as f64 / (new + present).max(1) as f64;
         let movers = self.model.nodes.iter().flat_map(|node| &node.movers);

@@ -272,8 +272,8 @@ impl Counters {
         };
         let cuts = || {
             let figure = |name| field(&target, name);
-            let percentiles = (figure("migration_cut_usec_p50")?, figure("migration_cut_usec_p99_9")?);
-            CutFigures::of(figure("migration_cuts")?, percentiles.0, percentiles.1)
+            let (p50_us, p999_us) = (figure("migration_cut_usec_p50")?, figure("migration_cut_usec_p99_9")?);
+            Some(CutFigures::of(figure("migration_cuts")?, p50_us, p999_us))
         };
         NodeCounters {
             cuts: cuts(),

@@ -277,8 +277,9 @@ fn migration(call: &Call<'_>, lines: &mut Channels) {
     let times = totals.cut_times.read();
     lines.add("migration_cuts", times.cuts());
     for (name, percent) in [("p50", 50.0), ("p99_9", 99.9)] {
-        let us = times.percentile_us(percent).unwrap_or(0);
-        lines.add(format_args!("migration_cut_usec_{name}"), us);
+        if let Some(us) = times.percentile_us(percent) {
+            lines.add(format_args!("migration_cut_usec_{name}"), us);
+        }
     }
 }
 
