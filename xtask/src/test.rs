@@ -18,7 +18,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut plan = quick();
     if !arguments.quick {
-        plan.extend([model_check(), address_sanitizer(), licences()]);
+        plan.extend(MODELS.map(model_check));
+        plan.extend([address_sanitizer(), licences()]);
         plan.extend(sim::steps());
         plan.extend(fuzz::TARGETS.map(|target| fuzz::step(target, FUZZ_SECONDS)));
         plan.extend(processes());
@@ -66,15 +67,24 @@ fn processes() -> [Step; 2] {
     [with_clients, step("processes of the laboratory", of_lab)]
 }
 
-/// The store's module with loom's tests. A filter without a match passes silently.
-const KERNEL_MODEL: &str = "kernel_model";
+/// A module with loom's tests. A filter without a match passes silently.
+struct Model {
+    package: &'static str,
+    module: &'static str,
+    what: &'static str,
+}
 
-/// Explores the interleavings of the store's lock-free kernel.
-fn model_check() -> Step {
-    let mut command =
-        cargo_with(&[&["test", "--release", "--package", "sidle-store", "--lib", KERNEL_MODEL]]);
+const MODELS: [Model; 2] = [
+    Model { package: "store", module: "kernel_model", what: "loom: read, publish, reclaim" },
+    Model { package: "migration", module: "barrier_model", what: "loom: the barrier and workers that sleep" },
+];
+
+/// Explores the interleavings of a lock-free piece.
+fn model_check(model: Model) -> Step {
+    let package = format!("sidle-{}", model.package);
+    let mut command = cargo_with(&[&["test", "--release", "--package", &package, "--lib", model.module]]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_folder().join("loom"));
-    step("loom: read, publish, reclaim", command)
+    step(model.what, command)
 }
 
 /// The store's tests under AddressSanitizer, if a nightly toolchain is installed.
@@ -107,11 +117,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_model_is_a_module_of_the_store_with_tests_for_loom() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/store/src");
-        let library = std::fs::read_to_string(format!("{folder}/lib.rs")).expect("the store's library");
-        assert!(library.contains(&format!("#[cfg(all(test, loom))]\nmod {KERNEL_MODEL};")));
-        let model = std::fs::read_to_string(format!("{folder}/{KERNEL_MODEL}.rs")).expect("the model's file");
-        assert!(model.contains("#[test]"));
+    fn models_are_modules_with_tests_for_loom() {
+        for Model { package, module, .. } in MODELS {
+            let folder = format!("{}/../crates/{package}/src", env!("CARGO_MANIFEST_DIR"));
+            let library = std::fs::read_to_string(format!("{folder}/lib.rs")).expect("the library");
+            assert!(library.contains(&format!("#[cfg(all(test, loom))]\nmod {module};")), "{module}");
+            let model = std::fs::read_to_string(format!("{folder}/{module}.rs")).expect("the model's file");
+            assert!(model.contains("#[test]"), "{module}");
+        }
     }
 }

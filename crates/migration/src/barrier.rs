@@ -13,10 +13,19 @@
 //! then [`RangeBarrier::publish`], then wake every worker, then ask [`BarrierTicket::passed`] until it
 //! answers. Worker, at a loop boundary and never within a command: read [`RangeBarrier::published`]; if it
 //! grew, take the current table, *then* [`RangeBarrier::pass`] with the number read before.
+//!
+//! A worker that sleeps counts as past every publication, so nobody waits until it has woken up. It calls
+//! [`RangeBarrier::sleep`] when it has no command under way, and [`RangeBarrier::wake`] before anything else
+//! when it wakes; then it must reach a loop boundary before it runs a command. Between a publication and the
+//! look at who sleeps, and between waking and the look at what was published, stands a fence each. So of a
+//! publisher and a worker that wakes at least one sees the other.
 
+use crate::sync::{AtomicU64, Mutex, Ordering, fence};
 use sidle_types::fault;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+/// Beside the number of a worker's publication: it sleeps.
+const ASLEEP: u64 = 1 << 63;
 
 /// Counts publications, and which of them each worker has seen.
 #[derive(Clone, Debug)]
@@ -33,7 +42,8 @@ struct Shared {
     seen: Box<[Seen]>,
 }
 
-/// On a cache line of its own: each worker writes only its own.
+/// On a cache line of its own: each worker writes only its own. The newest publication that it has passed,
+/// and whether it sleeps.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Seen(AtomicU64);
@@ -59,6 +69,7 @@ impl RangeBarrier {
         let _publishing = self.shared.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         write(self.published() + 1);
         let epoch = self.shared.published.fetch_add(1, Ordering::AcqRel) + 1;
+        fence(Ordering::SeqCst);
         BarrierTicket { shared: Arc::clone(&self.shared), epoch }
     }
 
@@ -72,9 +83,34 @@ impl RangeBarrier {
     pub fn pass(&self, worker: usize, epoch: u64) {
         let seen = &self.shared.seen[worker].0;
         assert!(epoch <= self.published(), "worker {worker} saw publication {epoch} before it was made");
-        assert!(seen.load(Ordering::Relaxed) <= epoch, "worker {worker} went back to publication {epoch}");
+        let before = seen.load(Ordering::Relaxed);
+        assert!(before & ASLEEP == 0, "worker {worker} passes publication {epoch} in its sleep");
+        assert!(before <= epoch, "worker {worker} went back to publication {epoch}");
         // All that the worker did under the old table precedes this store, and so the proof.
         seen.store(epoch, Ordering::Release);
+    }
+
+    /// A worker sleeps from now on: no command of its is under way. Returns whether there is a publication
+    /// that it had not passed; then somebody may wait to be notified.
+    pub fn sleep(&self, worker: usize) -> bool {
+        let seen = &self.shared.seen[worker].0;
+        let passed = seen.load(Ordering::Relaxed) & !ASLEEP;
+        seen.store(passed | ASLEEP, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.published() > passed
+    }
+
+    /// A worker has woken up. It must reach a loop boundary before it runs a command.
+    pub fn wake(&self, worker: usize) {
+        let seen = &self.shared.seen[worker].0;
+        seen.store(seen.load(Ordering::Relaxed) & !ASLEEP, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The publication that a worker uses: the newest, if it sleeps.
+    pub fn used_by(&self, worker: usize) -> u64 {
+        let seen = self.shared.seen[worker].0.load(Ordering::Acquire);
+        if seen & ASLEEP == 0 { seen } else { self.published() }
     }
 }
 
@@ -88,8 +124,20 @@ pub struct BarrierTicket {
 impl BarrierTicket {
     /// The proof, once every worker has passed.
     pub fn passed(&self) -> Option<BarrierPassed> {
-        let passed = |seen: &Seen| seen.0.load(Ordering::Acquire) >= self.epoch;
-        self.shared.seen.iter().all(passed).then_some(BarrierPassed { epoch: self.epoch })
+        self.awaited().next().is_none().then_some(BarrierPassed { epoch: self.epoch })
+    }
+
+    /// The workers that neither have passed nor sleep.
+    pub fn awaited(&self) -> impl Iterator<Item = usize> {
+        let is_awaited = |seen: &Seen| {
+            let seen = seen.0.load(Ordering::Acquire);
+            seen & ASLEEP == 0 && seen < self.epoch
+        };
+        self.shared
+            .seen
+            .iter()
+            .enumerate()
+            .filter_map(move |(worker, seen)| is_awaited(seen).then_some(worker))
     }
 
     /// A false proof, only for a fault that is put back.
@@ -116,7 +164,7 @@ impl BarrierPassed {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -140,6 +188,30 @@ mod tests {
         barrier.pass(0, seen);
         assert!(first.passed().is_some());
         assert_eq!(second.passed(), None);
+    }
+
+    #[test]
+    fn a_worker_that_sleeps_has_passed_until_it_wakes() {
+        let barrier = RangeBarrier::new(2);
+        assert!(!barrier.sleep(0), "there is nothing to pass");
+        let first = barrier.publish();
+        assert_eq!(first.awaited().collect::<Vec<_>>(), [1]);
+        assert_eq!((barrier.used_by(0), barrier.used_by(1)), (1, 0));
+        assert!(barrier.sleep(1), "somebody may wait for it");
+        assert!(first.passed().is_some());
+        barrier.wake(0);
+        let second = barrier.publish();
+        assert_eq!(second.awaited().collect::<Vec<_>>(), [0]);
+        barrier.pass(0, 2);
+        assert!(second.passed().is_some());
+    }
+
+    #[test]
+    #[should_panic(expected = "in its sleep")]
+    fn pass_refuses_a_worker_that_sleeps() {
+        let barrier = RangeBarrier::new(1);
+        barrier.sleep(0);
+        barrier.pass(0, 0);
     }
 
     #[test]

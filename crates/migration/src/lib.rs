@@ -42,6 +42,8 @@
 //!   takes the others.
 
 mod barrier;
+#[cfg(all(test, loom))]
+mod barrier_model;
 mod choices;
 mod clearing;
 mod cuts;
@@ -55,6 +57,7 @@ mod outbox;
 pub mod protocols;
 mod resend;
 mod spec;
+mod sync;
 pub mod tuning;
 
 pub use barrier::{BarrierPassed, BarrierTicket, RangeBarrier};

@@ -39,7 +39,7 @@ impl CurrentTable {
     }
 
     /// Publishes a step of an export, which `write` makes visible from its number on. Any mover may. Notify
-    /// every worker; the ticket passes when the last of them uses it.
+    /// the workers that are awaited; the ticket passes when the last of them uses it or sleeps.
     pub fn publish_step(&self, write: impl FnOnce(u64)) -> BarrierTicket {
         self.steps.publish_with(write)
     }
@@ -53,6 +53,11 @@ impl CurrentTable {
     /// Notes that a worker uses this step.
     pub(crate) fn pass_step(&self, worker: WorkerIndex, step: u64) {
         self.steps.pass(usize::from(worker.0), step);
+    }
+
+    /// The step that a worker uses.
+    pub(crate) fn step_of(&self, worker: WorkerIndex) -> u64 {
+        self.steps.used_by(usize::from(worker.0))
     }
 
     /// The number of the latest publication.
@@ -69,5 +74,29 @@ impl CurrentTable {
     /// Notes that a worker uses the table of this epoch or a newer one, and no older one.
     pub(crate) fn pass(&self, worker: WorkerIndex, epoch: u64) {
         self.barrier.pass(usize::from(worker.0), epoch);
+    }
+}
+
+/// Tells the movers when a worker's thread sleeps: it counts as past every step, which many small cuts need.
+/// It does not count as past tables, since joint commands refer to them while the thread sleeps.
+pub struct Sleep {
+    published: Arc<CurrentTable>,
+    worker: usize,
+}
+
+impl Sleep {
+    pub(crate) fn new(published: Arc<CurrentTable>, worker: WorkerIndex) -> Sleep {
+        Sleep { published, worker: usize::from(worker.0) }
+    }
+
+    /// The thread is about to sleep. Returns whether a mover may wait for that: then wake all of them.
+    #[must_use]
+    pub fn begin(&self) -> bool {
+        self.published.steps.sleep(self.worker)
+    }
+
+    /// The thread has woken up, and calls no method of its worker before this.
+    pub fn end(&self) {
+        self.published.steps.wake(self.worker);
     }
 }

@@ -46,7 +46,7 @@ pub use call::{Call, Flow, ReplyError};
 pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};
 pub use config::{Config, ConfigError, LEAST_CLIENT_BYTES};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
-pub use current_table::CurrentTable;
+pub use current_table::{CurrentTable, Sleep};
 pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};
 pub use forward::{ForwardEvent, ForwardLink, PATIENCE_US, REACH_US, UNKNOWN};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, MoverStep, PendingReplay, Table};

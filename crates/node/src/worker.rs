@@ -14,14 +14,15 @@
 //!
 //! Invariants:
 //! - W1 (D4, M2): the snapshot changes only in `turn` and at the start of `serve` and `execute`, never inside
-//!   a command.
+//!   a command. The step of exports changes there too, and before joint commands make their own parts: a
+//!   thread that slept has taken none meanwhile.
 //! - W2: no method waits.
 //!
 //! Ownership: one thread for each worker.
 
 use crate::commands::commands;
 use crate::config::Config;
-use crate::current_table::CurrentTable;
+use crate::current_table::{CurrentTable, Sleep};
 use crate::dispatch::Dispatcher;
 use crate::execute::Executor;
 use crate::forward::{ForwardEvent, ForwardLink};
@@ -176,9 +177,14 @@ impl Worker {
         &self.dispatcher.executor.ranges
     }
 
-    /// The step in use of exports that are given bit by bit.
+    /// The step in use of exports that are given bit by bit; while the thread sleeps, the newest.
     pub fn exports_step(&self) -> u64 {
-        self.dispatcher.executor.step
+        self.published.step_of(self.index)
+    }
+
+    /// For the driver, which reports with it when the thread sleeps. Who never does so stays awake.
+    pub fn sleep(&self) -> Sleep {
+        Sleep::new(Arc::clone(&self.published), self.index)
     }
 
     /// W1: the only place where the snapshot changes.
@@ -186,16 +192,21 @@ impl Worker {
     pub(crate) fn pass_boundary(&mut self) -> bool {
         self.dispatcher.executor.reply_bytes =
             usize::try_from(self.dispatcher.executor.shared.config.output_bytes()).unwrap_or(usize::MAX);
-        let step = self.published.step();
-        if step != self.dispatcher.executor.step {
-            self.take_step(step);
-        }
+        self.pass_steps();
         let epoch = self.published.epoch();
         if epoch == self.dispatcher.executor.seen {
             return false;
         }
         self.take_table(epoch);
         true
+    }
+
+    #[inline]
+    fn pass_steps(&mut self) {
+        let step = self.published.step();
+        if step != self.dispatcher.executor.step {
+            self.take_step(step);
+        }
     }
 
     /// What is given at this step is not this node's from here on (M20). The movers wait for that.
@@ -224,6 +235,7 @@ impl Worker {
 
     /// Concludes joint commands whose parts have ended; then their tables may be the past.
     fn conclude_joints(&mut self, now: Option<Now>) {
+        self.pass_steps();
         self.dispatcher.conclude_joints(now);
         self.pass_tables();
     }

@@ -72,6 +72,8 @@ pub enum Fact {
     Committed,
     /// A mover has replayed.
     Replayed(HostId),
+    /// A mover has taken in a cut: a position may have a new owner.
+    Given(HostId),
     /// A command waits: no checker uses it, but a fault may follow.
     Parked(HostId),
 }
@@ -85,6 +87,7 @@ impl Fact {
             | Fact::Frozen(host, _)
             | Fact::Released(host, _)
             | Fact::Replayed(host)
+            | Fact::Given(host)
             | Fact::Parked(host) => host,
             // The coordinator's machine is the first.
             Fact::Committed => HostId(0),

@@ -5,7 +5,7 @@ use crate::event::{Arrival, ControlMail, Output, Turn};
 use crate::processors::{Pause, ThreadId};
 use crate::stopwatch::Stopwatch;
 use sidle_client_core::ConnectionId;
-use sidle_node::{ControlInput, ControlReply, NodeShared, Now, Session, Then, Ticket, Worker};
+use sidle_node::{ControlInput, ControlReply, NodeShared, Now, Session, Sleep, Then, Ticket, Worker};
 use sidle_resp::{Limits, RequestParser};
 use sidle_types::MapEpoch;
 use std::collections::VecDeque;
@@ -39,6 +39,7 @@ struct Connection {
 pub(crate) struct WorkerThread {
     pub(crate) id: ThreadId,
     pub(crate) worker: Worker,
+    sleep: Sleep,
     movers: Vec<ThreadId>,
     connections: Vec<Connection>,
     tasks: VecDeque<Task>,
@@ -60,6 +61,7 @@ impl WorkerThread {
     pub(crate) fn new(id: ThreadId, worker: Worker, movers: Vec<ThreadId>) -> WorkerThread {
         WorkerThread {
             id,
+            sleep: worker.sleep(),
             worker,
             movers,
             connections: Vec::new(),
@@ -153,6 +155,7 @@ impl WorkerThread {
         watch: &mut Stopwatch,
         turn: &mut Turn,
     ) {
+        self.sleep.end();
         turn.cost_ns += costs.of_pause(pause);
         if self.polled == 0 {
             self.polled = self.tasks.len();
@@ -175,6 +178,9 @@ impl WorkerThread {
             }
         }
         turn.has_more = !self.tasks.is_empty();
+        if !turn.has_more && self.sleep.begin() {
+            turn.outputs.extend(self.movers.iter().copied().map(Output::Wake));
+        }
     }
 
     fn own_turn(&mut self, now: Now, costs: &Costs, turn: &mut Turn) {

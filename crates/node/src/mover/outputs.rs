@@ -108,12 +108,11 @@ impl Mover {
                 SourceEvent::Activated => {}
                 SourceEvent::Step => {
                     let ticket = self.published.publish_step(|number| machine.publish_step(number));
-                    // Workers that sleep need not wake up for it.
                     match ticket.passed() {
                         Some(proof) => machine.handle(now, &self.store, SourceInput::Stepped(proof)),
                         None => {
+                            self.wakes.notify(ticket.awaited());
                             *step = Some(ticket);
-                            self.wakes.notify_all();
                         }
                     }
                 }

@@ -38,9 +38,9 @@ impl Wakes {
         }
     }
 
-    /// Every worker is to be woken: there is a new step.
-    pub(super) fn notify_all(&mut self) {
-        self.notify.extend((0..self.ports.len()).map(|worker| WorkerIndex(worker as u16)));
+    /// These workers are to take their turn: there is a new step.
+    pub(super) fn notify(&mut self, workers: impl Iterator<Item = usize>) {
+        self.notify.extend(workers.map(|worker| WorkerIndex(worker as u16)));
     }
 
     /// Retries messages that found a queue full.

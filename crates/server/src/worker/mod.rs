@@ -164,6 +164,15 @@ impl WorkerSetup {
         if !self.movers_here.is_empty() {
             runtime.enable_time();
         }
+        let (sleep, movers) = (Arc::new(self.worker.sleep()), self.movers.clone());
+        let awake = Arc::clone(&sleep);
+        // No command is under way here: none waits (W2).
+        runtime.on_thread_park(move || {
+            if sleep.begin() {
+                movers.iter().for_each(|mover| mover.wake());
+            }
+        });
+        runtime.on_thread_unpark(move || awake.end());
         let runtime =
             runtime.build_local(LocalOptions::default()).expect("a runtime needs only an epoll descriptor");
         runtime.block_on(async move {

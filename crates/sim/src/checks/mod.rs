@@ -136,6 +136,9 @@ impl Checks {
         if facts.iter().any(|fact| matches!(fact, Fact::TableTaken(_) | Fact::Activated(_))) {
             single_owner::check(hosts)?;
         }
+        if facts.iter().any(|fact| matches!(fact, Fact::Given(_))) {
+            single_owner::check_given(hosts)?;
+        }
         if facts.contains(&Fact::Committed) {
             self.endings.committed(hosts)?;
         }
@@ -144,7 +147,7 @@ impl Checks {
 
     fn fact(&mut self, hosts: &[Host], network: &Network, fact: Fact) -> Result<(), Violation> {
         let host = fact.host();
-        if matches!(fact, Fact::Parked(_)) {
+        if matches!(fact, Fact::Parked(_) | Fact::Given(_)) {
             return Ok(());
         }
         let Some(process) = &hosts[host.0].process else { return Ok(()) };
@@ -164,11 +167,11 @@ impl Checks {
                 accounting::check_one(hosts, host)?;
             }
             Fact::Replayed(_) => self.look_at_imports(host, &process.control.control, store)?,
-            Fact::TableTaken(_) | Fact::Activated(_) | Fact::Committed | Fact::Parked(_) => {}
+            Fact::TableTaken(_) | Fact::Activated(_) | Fact::Given(_) | Fact::Committed | Fact::Parked(_) => {
+            }
         }
         if self.facts.is_multiple_of(FACTS_BETWEEN_WALKS) {
             self.frozen.check(host, store)?;
-            single_owner::check_given(hosts)?;
             queues::check(hosts, network)?;
         }
         Ok(())

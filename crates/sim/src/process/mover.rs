@@ -186,6 +186,9 @@ impl Process {
         {
             self.excused_at = now.mono;
         }
+        if let Message::CutReply(_) = &message {
+            world.facts.push(Fact::Given(self.host));
+        }
         let mover = &mut self.movers[index];
         mover.cpu_us += FRAME_CPU_US;
         let pending = mover.mover.message(now.mono, Link(id.0), message);

@@ -5,7 +5,7 @@ use super::forward::ForwardLinks;
 use super::{Mailbox, control::Call};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
-use sidle_node::{ControlReply, NodeParts, Now, Worker, WorkerIndex, WorkerPort};
+use sidle_node::{ControlReply, NodeParts, Now, Sleep, Worker, WorkerIndex, WorkerPort};
 use sidle_types::{MonotonicUs, ProtocolVersion};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,6 +34,9 @@ pub struct WorkerThread {
     /// Answers of the control thread.
     pub(super) answers: VecDeque<(StreamId, ControlReply)>,
     next_tick_us: u64,
+    sleep: Sleep,
+    /// It always has something else to do, so every step waits for it.
+    is_sleepless: bool,
 }
 
 impl WorkerThread {
@@ -45,7 +48,16 @@ impl WorkerThread {
     ) -> WorkerThread {
         let worker = Worker::new(parts, index, ports, seed);
         let (connections, answers) = (BTreeMap::new(), VecDeque::new());
-        WorkerThread { worker, connections, links: ForwardLinks::default(), answers, next_tick_us: 0 }
+        let sleep = worker.sleep();
+        WorkerThread {
+            worker,
+            connections,
+            links: ForwardLinks::default(),
+            answers,
+            next_tick_us: 0,
+            sleep,
+            is_sleepless: seed & 1 == 0,
+        }
     }
 
     /// How many commands may wait here: one of each client and of each forwarding node, and those that have
@@ -135,6 +147,7 @@ impl WorkerThread {
         now: Now,
         world: &mut World,
     ) {
+        self.sleep.end();
         for (id, _, signal) in mail {
             if self.links.hear(id, &signal, site.version, now, &mut self.worker, world) {
                 continue;
@@ -178,6 +191,7 @@ impl WorkerThread {
         world: &mut World,
     ) -> bool {
         let host = site.host;
+        self.sleep.end();
         self.look_around(site, now, world);
         let (has_served, call) = self.serve_one(host, now, world);
         while let Some(mover) = self.worker.poll_notify() {
@@ -196,7 +210,12 @@ impl WorkerThread {
         // Running a command may have taken a new table, too.
         self.look_around(site, now, world);
         // An arrival gets its own turn, and an incomplete request does nothing.
-        has_served && self.has_work()
+        let has_more = has_served && self.has_work();
+        if !has_more && !self.is_sleepless {
+            assert!(!self.sleep.begin(), "it has just taken the newest step");
+            world.meet("slept", 1);
+        }
+        has_more
     }
 
     fn thread(&self) -> Thread {
