@@ -1,7 +1,7 @@
 //! Cuts: numbered transfers of ownership of a set of positions, of a migration by cuts.
 
-use crate::layout::{ChangedRangeLayout, CutPullLayout, CutReplyLayout};
-use crate::limits::CHANGED_RANGES_MAX;
+use crate::layout::{ChangedRangeLayout, CutPullLayout, CutReplyLayout, ScopeLayout};
+use crate::limits::{CHANGED_RANGES_MAX, HOT_HINTS_MAX};
 use crate::scope::Scope;
 use crate::{ChangedRanges, Kind, Piece, Positions, WireError, begin_frame, end_frame};
 use sidle_types::{Position, PositionRange, Version};
@@ -69,6 +69,27 @@ pub struct CutReply<'b> {
     pub piece: Option<Piece>,
     /// All records in them, laid out as in the log, in the order of the ranges.
     pub batch: &'b [u8],
+}
+
+/// Source to target: clients access these positions often, and the source still keeps them. May be lost,
+/// doubled or outdated: it only shows what to take first (M26).
+#[derive(Clone, Copy, Debug)]
+pub struct HotHints<'b> {
+    /// The migration.
+    pub scope: Scope,
+    /// The positions, those to be taken first at the front.
+    pub positions: Positions<'b>,
+}
+
+impl HotHints<'_> {
+    /// Appends hints of `positions` (at most [`HOT_HINTS_MAX`]) as a frame.
+    pub fn write(scope: Scope, positions: &[Position], out: &mut Vec<u8>) {
+        assert!(positions.len() <= HOT_HINTS_MAX, "hints of {} positions", positions.len());
+        let start = begin_frame(out, scope.version, Kind::HotHints);
+        out.extend_from_slice(ScopeLayout::from(scope).as_bytes());
+        Positions::write(positions, out);
+        end_frame(out, start).expect("a bounded number of positions is far below the limit");
+    }
 }
 
 impl CutPull<'_> {

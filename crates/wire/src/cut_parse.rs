@@ -1,7 +1,8 @@
 //! Parsing the messages of cuts.
 
-use crate::cut::{Cursors, CutPull, CutReply, PARTITIONS_MAX};
-use crate::layout::{CutPullLayout, CutReplyLayout};
+use crate::cut::{Cursors, CutPull, CutReply, HotHints, PARTITIONS_MAX};
+use crate::layout::{CutPullLayout, CutReplyLayout, ScopeLayout};
+use crate::limits::HOT_HINTS_MAX;
 use crate::message::Body;
 use crate::{ChangedRanges, Kind, Piece, Positions, WireError};
 use sidle_types::PositionRange;
@@ -34,6 +35,12 @@ impl<'b> Body<'b> {
             piece: self.checked(Piece::in_pull(&piece))?,
             taken: Positions::parse(Kind::CutPull.name(), rest)?,
         })
+    }
+
+    pub(crate) fn hot_hints(&self) -> Result<HotHints<'b>, WireError> {
+        let (scope, rest) = self.split::<ScopeLayout>()?;
+        let positions = Positions::parse_few(Kind::HotHints.name(), rest, HOT_HINTS_MAX)?;
+        Ok(HotHints { scope: self.scope(*scope), positions })
     }
 
     pub(crate) fn cut_reply(&self) -> Result<CutReply<'b>, WireError> {

@@ -57,11 +57,12 @@ pub enum Kind {
     Forward = 19,
     CutPull = 20,
     CutReply = 21,
+    HotHints = 22,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 21] = [
+    pub const ALL: [Kind; 22] = [
         Kind::Hello,
         Kind::HelloAck,
         Kind::Refuse,
@@ -83,6 +84,7 @@ impl Kind {
         Kind::Forward,
         Kind::CutPull,
         Kind::CutReply,
+        Kind::HotHints,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {
@@ -113,6 +115,7 @@ impl Kind {
             Kind::Forward => "Forward",
             Kind::CutPull => "CutPull",
             Kind::CutReply => "CutReply",
+            Kind::HotHints => "HotHints",
         }
     }
 
@@ -186,6 +189,7 @@ impl FrameFilter {
             Kind::PriorityPullReply,
             Kind::ChangedPullReply,
             Kind::CutReply,
+            Kind::HotHints,
             Kind::ProbeReply,
             Kind::Ping,
             Kind::Pong,

@@ -29,7 +29,7 @@ mod piece;
 mod reader;
 mod scope;
 
-pub use cut::{Cursors, CutPull, CutReply, CutState};
+pub use cut::{Cursors, CutPull, CutReply, CutState, HotHints};
 pub use encode::{PriorityPullReplyStart, PullReplyStart, RoundState, SampPullReplyStart};
 pub use error::WireError;
 pub use frame::{

@@ -26,6 +26,9 @@ pub const PRIORITY_PULL_KEYS_MAX: usize = 16;
 /// How many positions one sampled pull, or one probe, may ask for.
 pub const SAMP_PULL_POSITIONS_MAX: usize = 1024;
 
+/// How many hot positions one frame may name.
+pub const HOT_HINTS_MAX: usize = 512;
+
 /// How many ranges one reply to a pull of changes may name.
 pub const CHANGED_RANGES_MAX: usize = 1024;
 

@@ -7,16 +7,25 @@ use sidle_types::{Position, PositionRange};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The positions of a sampled pull, of a probe, or taken by a cut.
+/// The positions of a sampled pull, of a probe, of hints, or taken by a cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<'b>(&'b [U64]);
 
 impl<'b> Positions<'b> {
     /// `kind`: the message's name.
     pub(crate) fn parse(kind: &'static str, bytes: &'b [u8]) -> Result<Positions<'b>, WireError> {
+        Positions::parse_few(kind, bytes, SAMP_PULL_POSITIONS_MAX)
+    }
+
+    /// As [`parse`](Self::parse), where at most so many are valid.
+    pub(crate) fn parse_few(
+        kind: &'static str,
+        bytes: &'b [u8],
+        most: usize,
+    ) -> Result<Positions<'b>, WireError> {
         let malformed = |reason| WireError::Malformed { kind, reason };
         let list = <[U64]>::ref_from_bytes(bytes).map_err(|_| malformed("a position is cut short"))?;
-        if list.len() > SAMP_PULL_POSITIONS_MAX {
+        if list.len() > most {
             return Err(malformed("too many positions"));
         }
         Ok(Positions(list))

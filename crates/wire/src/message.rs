@@ -7,7 +7,9 @@ use crate::layout::{
 };
 use crate::limits::REFUSAL_TEXT_BYTES_MAX;
 use crate::scope::Scope;
-use crate::{AbsentKeys, ChangedRanges, CutPull, CutReply, Frame, Keys, Kind, Piece, Positions, WireError};
+use crate::{
+    AbsentKeys, ChangedRanges, CutPull, CutReply, Frame, HotHints, Keys, Kind, Piece, Positions, WireError,
+};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -282,6 +284,8 @@ pub enum Message<'b> {
     CutPull(CutPull<'b>),
     /// See [`CutReply`].
     CutReply(CutReply<'b>),
+    /// See [`HotHints`].
+    HotHints(HotHints<'b>),
     /// See [`Probe`].
     Probe(Probe<'b>),
     /// See [`ProbeReply`].
@@ -344,6 +348,7 @@ impl<'b> Message<'b> {
             Kind::ChangedPullReply => Message::ChangedPullReply(body.changed_pull_reply()?),
             Kind::CutPull => Message::CutPull(body.cut_pull()?),
             Kind::CutReply => Message::CutReply(body.cut_reply()?),
+            Kind::HotHints => Message::HotHints(body.hot_hints()?),
             Kind::Probe => {
                 let (fixed, rest) = body.split::<SampPullLayout>()?;
                 let (scope, sequence) = (body.scope(fixed.scope), fixed.sequence.get());
@@ -383,6 +388,7 @@ impl<'b> Message<'b> {
             | Message::ChangedPullReply(ChangedPullReply { scope, .. })
             | Message::CutPull(CutPull { scope, .. })
             | Message::CutReply(CutReply { scope, .. })
+            | Message::HotHints(HotHints { scope, .. })
             | Message::Probe(Probe { scope, .. })
             | Message::ProbeReply(ProbeReply { scope, .. }) => Some(scope),
             Message::Forward(_) | Message::Control(_) | Message::Ping(_) | Message::Pong(_) => None,
@@ -402,7 +408,7 @@ impl<'b> Body<'b> {
         read.map_err(|reason| self.malformed(reason))
     }
 
-    fn split<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+    pub(crate) fn split<T: FromBytes + KnownLayout + Immutable + Unaligned>(
         &self,
     ) -> Result<(&'b T, &'b [u8]), WireError> {
         T::ref_from_prefix(self.0.body).map_err(|_| self.malformed("shorter than its fixed part"))

@@ -8,7 +8,7 @@ use sidle_types::{
 };
 use sidle_wire::{
     AbsentKeys, Activate, CONTROL_VERSION, ChangedPull, CutPull, CutReply, CutState, Forward, Frame,
-    FrameFilter, FrameReader, HEADER_BYTES, Hello, Kind, Lane, Message, Piece, PriorityPull,
+    FrameFilter, FrameReader, HEADER_BYTES, Hello, HotHints, Kind, Lane, Message, Piece, PriorityPull,
     PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode, RoundState,
     SampPull, SampPullReplyStart, Scope, WireError, begin_frame, end_frame, limits,
 };
@@ -82,6 +82,7 @@ enum Owned {
         piece: Option<Piece>,
         batch: Vec<u8>,
     },
+    HotHints(Vec<u64>),
     Forward([u8; 20], bool),
     Control(Vec<u8>),
     Ping(u64),
@@ -154,6 +155,10 @@ impl Owned {
                 let state = CutState { sequence: 1, cut: *cut, highest_version, remaining: *remaining };
                 CutReply::write(scope, state, ranges, *piece, batch, out).unwrap();
             }
+            Owned::HotHints(positions) => {
+                let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
+                HotHints::write(scope, &positions, out);
+            }
             Owned::ProbeReply(sequence, found) => {
                 ProbeReply { scope, sequence: *sequence, found: *found }.write(out);
             }
@@ -223,6 +228,9 @@ impl Owned {
                 piece: reply.piece,
                 batch: reply.batch.to_vec(),
             },
+            Message::HotHints(hints) => {
+                Owned::HotHints(hints.positions.iter().map(|position| position.0).collect())
+            }
             Message::ProbeReply(reply) => Owned::ProbeReply(reply.sequence, reply.found),
             Message::SampPullReply(reply) => Owned::SampPullReply(reply.sequence, reply.batch.to_vec()),
             Message::PriorityPull(pull) => {
@@ -415,6 +423,7 @@ fn message() -> impl Strategy<Value = Owned> {
             .prop_map(|(sequence, max_bytes, piece)| Owned::ChangedPull { sequence, max_bytes, piece }),
         changed_reply(),
         (any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50)).prop_map(|(s, p)| Owned::Probe(s, p)),
+        prop::collection::vec(any::<u64>(), 0..=50).prop_map(Owned::HotHints),
         (any::<u64>(), any::<u64>()).prop_map(|(sequence, found)| Owned::ProbeReply(sequence, found)),
         (any::<[u8; 20]>(), any::<bool>()).prop_map(|(node, is_resp3)| Owned::Forward(node, is_resp3)),
         bytes(300).prop_map(Owned::Control),
@@ -596,6 +605,28 @@ fn changed_ranges_are_in_order_and_apart() {
     assert!(!parsed(&[range(2, 9), range(9, 10)]));
     assert!(!parsed(&[range(3, 3), range(3, 3)]));
     assert!(!parsed(&[range(5, 5), range(1, 1)]));
+}
+
+/// Hints are bounded, and only a source sends them.
+#[test]
+fn hints_have_a_limit_and_a_direction() {
+    let parsed = |positions: usize, more: usize| {
+        let mut body = written(&Owned::HotHints(vec![7; limits::HOT_HINTS_MAX])).split_off(HEADER_BYTES);
+        body.resize(16 + 8 * positions + more, 0);
+        Frame { version: VERSION, kind: Kind::HotHints, body: &body }.message().map(|_| ())
+    };
+    assert_eq!((parsed(0, 0), parsed(limits::HOT_HINTS_MAX, 0)), (Ok(()), Ok(())));
+    for (positions, more) in [(limits::HOT_HINTS_MAX + 1, 0), (3, 7)] {
+        let refused = parsed(positions, more);
+        assert!(matches!(refused, Err(WireError::Malformed { kind: "HotHints", .. })), "{refused:?}");
+    }
+    let read = |filter| {
+        let mut reader = FrameReader::filtered(filter);
+        reader.push(&written(&Owned::HotHints(vec![7])));
+        reader.next_frame().map(|frame| frame.is_some())
+    };
+    assert_eq!(read(FrameFilter::FROM_SOURCE), Ok(true));
+    assert_eq!(read(FrameFilter::FROM_TARGET), Err(WireError::Unexpected("HotHints")));
 }
 
 /// Pieces that do not fit together are refused before they are joined.

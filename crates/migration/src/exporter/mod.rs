@@ -244,6 +244,7 @@ impl Exporter {
             Message::PriorityPullReply(_) => self.parts.wrong_direction(lane, "PriorityPullReply"),
             Message::ChangedPullReply(_) => self.parts.wrong_direction(lane, "ChangedPullReply"),
             Message::CutReply(_) => self.parts.wrong_direction(lane, "CutReply"),
+            Message::HotHints(_) => self.parts.wrong_direction(lane, "HotHints"),
             Message::ProbeReply(_) => self.parts.wrong_direction(lane, "ProbeReply"),
             Message::Forward(_) => self.parts.wrong_direction(lane, "Forward"),
             Message::Control(_) => self.parts.wrong_direction(lane, "Control"),

@@ -241,6 +241,7 @@ impl Importer {
                     self.given(&given);
                 }
             }
+            Message::HotHints(_) => {}
             Message::SampPullReply(reply) => self.samples.samp_pulled(parts, store, lane, &reply)?,
             Message::ProbeReply(reply) => self.probes.probed(parts, lane, reply)?,
             Message::PriorityPullReply(reply) => self.priority.priority_pulled(parts, store, lane, &reply)?,
