@@ -30,6 +30,8 @@ pub struct ProtocolChoices {
     pub sampling: Option<Sampling>,
     /// How keys that a command waits for are pulled.
     pub priority: PriorityPulls,
+    /// Whether the source names positions that clients access often, and these are given first.
+    pub hot_first: bool,
 }
 
 /// When the records are copied.

@@ -112,6 +112,8 @@ pub enum SourceInput<'b> {
     Message(Lane, Message<'b>),
     /// [`Exporter::poll_timeout`](crate::Exporter::poll_timeout) has come.
     Timeout,
+    /// Clients accessed these positions often, the first most. May be dropped.
+    Hot(Vec<Position>),
     /// As [`TargetInput::Load`].
     Load(Load),
     /// As [`TargetInput::Policy`].

@@ -14,7 +14,7 @@
 //! Ownership: [`ExportView`] is shared with every worker; [`ExportWriter`], of which there is one, belongs to
 //! the source machine.
 
-use crate::cuts::{Ahead, GivenView, PositionsGiven, Windows};
+use crate::cuts::{Ahead, GivenView, HotPositions, PositionsGiven, Windows};
 use crate::marks::Marks;
 use crate::{Copies, Cuts, MigrationSpec, SourceReads};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, fault};
@@ -46,6 +46,8 @@ pub struct ExportView {
     marks: Option<Marks>,
     /// What was given, of a range that is given bit by bit.
     given: Option<GivenView>,
+    /// Where workers note their accesses, if hot positions are given first.
+    hot: Option<HotPositions>,
     phase: AtomicU8,
     /// Whether the target is known to count the range's keys.
     handed_over: AtomicBool,
@@ -63,6 +65,7 @@ impl ExportView {
             answers_reads: spec.protocol.source_reads == SourceReads::AnswersFrozen,
             marks: (spec.protocol.copies != Copies::AfterFreeze).then(Marks::new),
             given: spec.cuts().map(given),
+            hot: spec.protocol.hot_first.then(HotPositions::default),
             phase: AtomicU8::new(ExportPhase::Pending as u8),
             handed_over: AtomicBool::new(false),
         });
@@ -120,6 +123,13 @@ impl ExportView {
             && given.is_marked(position, step)
         {
             marks.mark(position);
+        }
+    }
+
+    /// A worker at this step notes a sampled access. What is given is hot no more.
+    pub fn note_access(&self, position: Position, step: u64) {
+        if let (Some(hot), true) = (&self.hot, self.keeps(position, step)) {
+            hot.note(position);
         }
     }
 
@@ -189,6 +199,11 @@ impl ExportWriter {
     /// Takes the marked changes: in order, apart.
     pub fn take_marks(&mut self) -> Vec<PositionRange> {
         self.view.marks.as_ref().map_or_else(Vec::new, Marks::take)
+    }
+
+    /// Takes the positions that workers have noticed to be hot.
+    pub(crate) fn take_hot(&self) -> Vec<Position> {
+        self.view.hot.as_ref().map_or_else(Vec::new, HotPositions::take)
     }
 
     /// The set of positions that are given out of turn.

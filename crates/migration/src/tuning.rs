@@ -35,6 +35,21 @@ pub const NOTICES_QUEUED_MAX: usize = 32;
 /// are anyway.
 pub const SAMPLED_WAITING_MAX: usize = 4096;
 
+/// How often a source looks for hot positions that its workers have noticed.
+pub const HINTS_EVERY_US: u64 = 2_000;
+/// The largest records at a position that a source names as hot: nobody serves them in transit.
+pub const HINTED_BYTES_MAX: usize = 16 << 10;
+/// How many hot positions may wait at either end, for a frame or for a cut; further ones are dropped, and
+/// come with their partition.
+pub const HINTS_WAITING_MAX: usize = 8192;
+/// The minimum interval between cuts that only take hot positions, so that each has many.
+pub const HINTS_REST_US: u64 = 500;
+/// Nobody serves hot positions while a cut gives them. One that takes longer than this halves the number of
+/// the next one, down to [`HINTED_LEAST`]; one that takes less than half of it doubles it.
+pub const HINTED_CUT_US: u64 = 1_500;
+/// As many hot positions a cut may give however long it takes.
+pub const HINTED_LEAST: usize = 16;
+
 /// How many positions of blind writes may wait for a probe. Further ones are dropped, and make the number of
 /// missing keys too high until the end.
 pub const PROBED_WAITING_MAX: usize = 1 << 16;

@@ -11,11 +11,13 @@
 //! (ownership by object).
 
 mod given_view;
+mod hot_positions;
 mod positions_given;
 mod times;
 mod windows;
 
 pub(crate) use given_view::GivenView;
-pub(crate) use positions_given::PositionsGiven;
+pub(crate) use hot_positions::HotPositions;
+pub(crate) use positions_given::{MOST, PositionsGiven};
 pub use times::{CUT_TIME_BUCKETS, CutTimes};
 pub(crate) use windows::{Ahead, Windows};

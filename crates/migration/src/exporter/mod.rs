@@ -26,6 +26,7 @@
 mod activation;
 mod changes;
 mod cuts;
+mod hints;
 mod parts;
 mod pieces;
 mod recent_replies;
@@ -36,6 +37,7 @@ use crate::{BarrierPassed, ExportPhase, ExportView, ExportWriter, MigrationSpec,
 use activation::Activation;
 use changes::Changes;
 use cuts::Cuts;
+use hints::Hints;
 use parts::SourceParts;
 use release::Release;
 use serve::Requests;
@@ -68,6 +70,7 @@ pub struct Exporter {
     changes: Changes,
     /// Of a range that is given bit by bit.
     cuts: Option<Cuts>,
+    hints: Hints,
     release: Release,
     /// Of a range that is given bit by bit: the publication of the table that exports it.
     exported_at: u64,
@@ -88,6 +91,7 @@ impl Exporter {
             activation: Activation::NotFrozen,
             requests: Requests::default(),
             changes: Changes::default(),
+            hints: Hints::default(),
             release: Release::NotDone,
             exported_at: 0,
             taken_back_at: None,
@@ -111,7 +115,8 @@ impl Exporter {
 
     /// How full its queues are.
     pub fn queues(&self) -> impl Iterator<Item = Fill> {
-        self.requests.queues(self.parts.spec.partitions.len()).into_iter().chain(self.parts.outbox.queues())
+        let requests = self.requests.queues(self.parts.spec.partitions.len()).into_iter();
+        requests.chain(self.parts.outbox.queues()).chain([self.hints.queue()])
     }
 
     /// Handles an input.
@@ -122,16 +127,19 @@ impl Exporter {
             SourceInput::Frozen(passed) if self.cuts.is_some() => {
                 self.exported_at = passed.epoch();
                 self.parts.writer.track();
+                self.hints.begin(&self.parts, now);
             }
             SourceInput::Frozen(passed) => self.activation.freeze(&mut self.parts, store, passed),
             SourceInput::Stepped(passed) => self.stepped(store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
             SourceInput::Message(lane, message) => self.message(now, lane, message),
+            SourceInput::Hot(positions) => self.hints.offer(&self.parts, positions),
             SourceInput::Load(load) => self.parts.governor.measured(now, load),
             SourceInput::Policy(policy) => self.parts.governor.follow(now, policy),
             SourceInput::Timeout => {
                 self.parts.paced_until = self.parts.paced_until.filter(|&until| until > now);
                 self.activation.timeout(now);
+                self.hints.timeout(&self.parts, now);
                 self.release.slice(&mut self.parts, now, store);
             }
             SourceInput::TakenBack => self.take_back(now),
@@ -299,7 +307,7 @@ impl Exporter {
         if !self.greeted[lane.index()] {
             return false;
         }
-        let Exporter { parts, activation, requests, changes, cuts, .. } = self;
+        let Exporter { parts, activation, requests, changes, cuts, hints, .. } = self;
         match lane {
             Lane::Bulk => {
                 requests.answer_pull(parts, now, store, cuts.as_ref(), out)
@@ -308,6 +316,7 @@ impl Exporter {
             Lane::Priority => {
                 cuts.as_mut().is_some_and(|cuts| cuts.answer_cut_pull(parts, store, out))
                     || activation.transmit(parts, now, out)
+                    || hints.transmit(parts, store, cuts.as_ref(), out)
                     || requests.answer_priority_pull(parts, now, store, out)
                     || requests.answer_samp_pull(parts, now, store, out)
                     || requests.answer_probe(parts, store, out)
@@ -317,7 +326,8 @@ impl Exporter {
 
     /// When [`SourceInput::Timeout`] is due, if ever.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        [self.activation.deadline(), self.parts.paced_until, self.release.deadline()]
+        let Exporter { activation, parts, release, hints, .. } = self;
+        [activation.deadline(), parts.paced_until, release.deadline(), hints.deadline()]
             .into_iter()
             .flatten()
             .min()

@@ -5,23 +5,27 @@
 //! and all that is at the positions out of turn. Once that is readable the positions are this node's (M23).
 //! Until then records here are *inert*: copies that no command sees.
 //!
+//! The source names positions that are hot (hints). They are taken as well, behind those that commands wait
+//! for, and without the rest between cuts.
+//!
 //! M10: a cut that is requested again has the same lists, and its replies count only for the pull in flight.
 //! So a cut is applied once, and in order.
 //!
 //! The machine also counts inert records, so that the number of this node's keys is right in the middle: they
 //! change on this thread only.
 
+use super::hints::Hints;
 use super::partial::{Partial, join};
 use super::parts::TargetParts;
 use super::priority_pull::PriorityQueue;
 use super::records::{Untaken, records_of};
-use crate::cuts::Ahead;
+use crate::cuts::{Ahead, MOST};
 use crate::resend::Resend;
 use crate::tuning::{PRIORITY_RESEND_US, PULL_BYTES_MAX};
 use crate::{Cuts as Choices, ImportPhase, MigrationSpec};
 use sidle_store::{Replayed, Store};
-use sidle_types::{MonotonicUs, Position, PositionRange, fault};
-use sidle_wire::{CutPull, CutReply, Lane, Piece};
+use sidle_types::{Fill, MonotonicUs, Position, PositionRange, fault};
+use sidle_wire::{CutPull, CutReply, HotHints, Lane, Piece};
 use std::collections::VecDeque;
 
 /// While memory is short, positions are taken one by one, and only if so many bytes fit: in transit nobody
@@ -48,6 +52,8 @@ struct Partition {
 struct Requested {
     cursors: Ahead,
     taken: Vec<Position>,
+    /// How many of those are hot, and no command waited for them.
+    hinted: usize,
     discards: bool,
     /// When it was requested first.
     at: MonotonicUs,
@@ -70,6 +76,8 @@ pub(super) struct Cuts {
     /// The next cut is not requested before this, unless a command waits.
     rests_until: Option<MonotonicUs>,
     partitions: Vec<Partition>,
+    /// Of a protocol that gives hot positions first.
+    hints: Option<Hints>,
     inert: u64,
     /// Whether the range is to be flushed.
     flushes: bool,
@@ -88,6 +96,7 @@ impl Cuts {
             partial: None,
             rests_until: None,
             partitions: spec.partitions.iter().map(partition).collect(),
+            hints: spec.protocol.hot_first.then(|| Hints::new(choices.keys)),
             inert: 0,
             flushes: false,
         }
@@ -98,7 +107,24 @@ impl Cuts {
         self.flushes = true;
     }
 
+    /// How full its queue of hints is.
+    pub(super) fn queue(&self) -> Option<Fill> {
+        self.hints.as_ref().map(Hints::queue)
+    }
+
+    /// The source names hot positions.
+    pub(super) fn hinted(&mut self, parts: &TargetParts, hints: &HotHints<'_>) -> Result<(), Untaken> {
+        if !hints.positions.iter().all(|position| parts.spec.range.contains(position)) {
+            return Err(Untaken::Corrupt("a hint of another migration".to_owned()));
+        }
+        if let Some(queue) = &mut self.hints {
+            queue.offer(hints.positions.iter(), parts.writer.view());
+        }
+        Ok(())
+    }
+
     pub(super) fn timeout(&mut self, now: MonotonicUs) {
+        self.hints.iter_mut().for_each(|hints| hints.timeout(now));
         if let Some(resend) = &mut self.in_flight {
             resend.expire(now);
         }
@@ -112,7 +138,8 @@ impl Cuts {
     }
 
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
-        self.in_flight.as_ref().map_or(self.rests_until, Resend::deadline)
+        let next = || self.rests_until.into_iter().chain(self.hints.as_ref().and_then(Hints::deadline)).min();
+        self.in_flight.as_ref().map_or_else(next, Resend::deadline)
     }
 
     /// From where the partition's next copy is replayed.
@@ -191,7 +218,7 @@ impl Cuts {
         waiting: &mut PriorityQueue,
     ) -> bool {
         let most = if parts.stall.is_some() { 1 } else { self.choices.keys };
-        let (taken, arrived) = waiting.positions_for_cut(store, parts.writer.view(), most);
+        let (mut taken, arrived) = waiting.positions_for_cut(store, parts.writer.view(), most);
         parts.wake(arrived);
         let discards = self.flushes;
         let cursors: Ahead = match (discards, fault!(CutNamesWhatIsNotCopied)) {
@@ -199,6 +226,8 @@ impl Cuts {
             (false, true) => parts.spec.partitions.iter().map(|_| None).collect(),
             (false, false) => self.partitions.iter().map(|partition| partition.next).collect(),
         };
+        let hinted =
+            if discards { 0 } else { self.take_hints(parts, now, store, &cursors, most, &mut taken) };
         let rests = self.rests_until.is_some_and(|until| until > now);
         let has_copies = parts.writer.view().progress().ne(cursors.iter().copied());
         if taken.is_empty() && !discards && (rests || !has_copies) {
@@ -207,8 +236,41 @@ impl Cuts {
         if fault!(TargetServesAtRequest) {
             parts.writer.own(&cursors, &taken);
         }
-        self.requested = Some(Requested { cursors, taken, discards, at: now, records: 0 });
+        self.requested = Some(Requested { cursors, taken, hinted, discards, at: now, records: 0 });
         true
+    }
+
+    /// Adds hot positions to those that the next cut gives out of turn; how many.
+    fn take_hints(
+        &mut self,
+        parts: &TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        cursors: &Ahead,
+        most: usize,
+        taken: &mut Vec<Position>,
+    ) -> usize {
+        let Some(hints) = &mut self.hints else { return 0 };
+        let due = hints.due(now).min(most - taken.len());
+        // While memory is short, only what is requested comes out of turn.
+        if due == 0 || parts.stall.is_some() {
+            return 0;
+        }
+        if !store.has_room(due * ROOM_BYTES) {
+            hints.clear();
+            return 0;
+        }
+        let (view, bounds) = (parts.writer.view(), parts.spec.partitions.as_slice());
+        let is_wanted = |position: Position| {
+            let index = bounds.partition_point(|partition| partition.last() < position);
+            let is_given = cursors[index].is_none_or(|next| position < next) || view.has_arrived(position);
+            // Half of the room is for what commands wait for.
+            !is_given && taken.binary_search(&position).is_err() && view.takes_out_of_turn(position, MOST / 2)
+        };
+        let hot = hints.take(due, is_wanted);
+        taken.extend(&hot);
+        taken.sort_unstable();
+        hot.len()
     }
 
     /// A reply to a pull of a cut. If there is no memory for it, the same pull is repeated. Whether it was
@@ -311,7 +373,7 @@ impl Cuts {
         store: &Store,
         reply: &CutReply<'_>,
     ) -> Option<Given> {
-        let Requested { cursors, taken, at, records, .. } = self.requested.take()?;
+        let Requested { cursors, taken, hinted, at, records, .. } = self.requested.take()?;
         let is_all = cursors.iter().all(Option::is_none);
         store.raise_version_floor(parts.spec.range, reply.highest_version);
         if is_all && self.flushes {
@@ -322,6 +384,7 @@ impl Cuts {
         let before: Ahead = parts.writer.view().progress().collect();
         parts.writer.own(&cursors, &taken);
         parts.counters.cut_times.add(now.since(at));
+        parts.counters.hinted += hinted as u64;
         let mut left = self.inert - records;
         for (partition, cursor) in self.partitions.iter_mut().zip(&cursors) {
             let is_given =
@@ -332,7 +395,9 @@ impl Cuts {
         }
         self.set_inert(parts, left);
         self.cut += 1;
-        self.rests_until = Some(now.plus_us(u64::from(self.choices.period_us)));
+        let period_us = u64::from(self.choices.period_us);
+        self.rests_until = Some(now.plus_us(period_us));
+        self.hints.iter_mut().for_each(|hints| hints.given(now, hinted, now.since(at), period_us));
         if self.partitions.iter().all(|partition| partition.next.is_none()) {
             // Nothing more is copied that would show that there is memory.
             parts.resume();

@@ -27,6 +27,7 @@
 mod changes;
 mod cuts;
 mod greeting;
+mod hints;
 mod large_keys;
 mod partial;
 mod parts;
@@ -87,6 +88,8 @@ pub struct ImporterCounters {
     pub changes_left: u64,
     /// Pulls of cuts sent, resent ones included.
     pub cuts: u64,
+    /// Hot positions that cuts gave, and no command had waited for.
+    pub hinted: u64,
     /// How long cuts took that gave something.
     pub cut_times: CutTimes,
 }
@@ -169,6 +172,7 @@ impl Importer {
         let queues = self.samples.queues().into_iter().chain(self.probes.queues());
         let queues = queues.chain(self.priority.queues()).chain([self.pulls.queue()]);
         let queues = queues.chain(self.changes.as_ref().map(Changes::queue));
+        let queues = queues.chain(self.cuts.as_ref().and_then(Cuts::queue));
         queues.chain(self.parts.outbox.queues())
     }
 
@@ -241,7 +245,11 @@ impl Importer {
                     self.given(&given);
                 }
             }
-            Message::HotHints(_) => {}
+            Message::HotHints(hints) => {
+                if let Some(cuts) = &mut self.cuts {
+                    cuts.hinted(parts, &hints)?;
+                }
+            }
             Message::SampPullReply(reply) => self.samples.samp_pulled(parts, store, lane, &reply)?,
             Message::ProbeReply(reply) => self.probes.probed(parts, lane, reply)?,
             Message::PriorityPullReply(reply) => self.priority.priority_pulled(parts, store, lane, &reply)?,

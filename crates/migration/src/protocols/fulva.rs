@@ -18,4 +18,5 @@ pub const FULVA: ProtocolChoices = ProtocolChoices {
     pace: Pace::YieldsToClients,
     sampling: Some(Sampling { one_in: 8, batch: 256 }),
     priority: PriorityPulls { batch: 16, in_flight: 1 },
+    hot_first: false,
 };

@@ -16,4 +16,5 @@ pub const HANDOFF: ProtocolChoices = ProtocolChoices {
     pace: Pace::YieldsToClients,
     sampling: None,
     priority: PriorityPulls { batch: 16, in_flight: 1 },
+    hot_first: true,
 };

@@ -72,7 +72,7 @@ struct ProtocolOption {
 /// The option that is applied before all others, wherever it stands: others may refine its changes.
 const OWNERSHIP: &str = "ownership";
 
-const OPTIONS: [ProtocolOption; 14] = [
+const OPTIONS: [ProtocolOption; 15] = [
     ProtocolOption {
         name: OWNERSHIP,
         takes: "'source', of a protocol that copies after the freeze: it copies before, as source-driven does",
@@ -217,6 +217,20 @@ const OPTIONS: [ProtocolOption; 14] = [
             Some(())
         },
     },
+    ProtocolOption {
+        name: "hot-first",
+        takes: "of a protocol that gives the range bit by bit, 'on' (keys that clients access often are given \
+                first) or 'off'",
+        set: |choices, value| {
+            cuts(choices)?;
+            choices.hot_first = match value {
+                "on" => true,
+                "off" => false,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
 ];
 
 /// The same partitions, pulls and pace, while the source keeps serving: changes are sent again, and ownership
@@ -297,7 +311,7 @@ fn apply_one(choices: &mut ProtocolChoices, text: &str) -> Result<(), ProtocolEr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FULVA, PriorityPulls, ROCKSTEADY, STOP_AND_COPY, protocol};
+    use crate::{FULVA, HANDOFF, PriorityPulls, ROCKSTEADY, STOP_AND_COPY, protocol};
 
     #[test]
     fn options_change_one_choice_each() {
@@ -358,6 +372,9 @@ mod tests {
                     ..SOURCE_DRIVEN
                 },
             ),
+            ("handoff,hot-first=off", ProtocolChoices { hot_first: false, ..HANDOFF }),
+            ("handoff,hot-first=off,cut-keys=300", ProtocolChoices { hot_first: false, ..HANDOFF }),
+            ("handoff,hot-first=on", HANDOFF),
             ("rocksteady,pace=full", ProtocolChoices { pace: Pace::Full, ..ROCKSTEADY }),
         ] {
             assert_eq!(protocol(text), Ok(choices), "{text}");
@@ -394,6 +411,11 @@ mod tests {
             ),
             ("rocksteady,ownership=source,missing=40", "with ownership=source nobody needs"),
             ("rocksteady,ownership=source,sampling=8", "with ownership=source nobody needs"),
+            (
+                "fulva,hot-first=on",
+                "hot-first=on is not possible: hot-first is of a protocol that gives the range",
+            ),
+            ("handoff,hot-first=yes", "hot-first=yes is not possible"),
             ("source-driven,few=some", "few=some is not possible"),
             ("teleport", "there is no migration protocol 'teleport': the protocols are fulva, rocksteady"),
         ] {

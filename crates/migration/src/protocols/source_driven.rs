@@ -18,4 +18,5 @@ pub const SOURCE_DRIVEN: ProtocolChoices = ProtocolChoices {
     pace: Pace::YieldsToClients,
     sampling: None,
     priority: PriorityPulls { batch: 16, in_flight: 1 },
+    hot_first: false,
 };

@@ -14,4 +14,5 @@ pub const STOP_AND_COPY: ProtocolChoices = ProtocolChoices {
     pace: Pace::Full,
     sampling: None,
     priority: PriorityPulls { batch: 16, in_flight: 1 },
+    hot_first: false,
 };

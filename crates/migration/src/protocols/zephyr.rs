@@ -16,4 +16,5 @@ pub const ZEPHYR: ProtocolChoices = ProtocolChoices {
     pace: Pace::YieldsToClients,
     sampling: None,
     priority: PriorityPulls { batch: 1, in_flight: crate::tuning::PRIORITY_PULLS_QUEUED_MAX },
+    hot_first: false,
 };

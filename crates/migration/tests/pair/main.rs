@@ -59,6 +59,7 @@
 //! | flushed while it is copied (copies) | `copies::flush_while_it_is_copied` |
 //! | no memory in a round (copies) | `copies::out_of_memory_in_a_round` |
 //! | no memory in the last round (copies) | `copies::out_of_memory_in_the_last_round` |
+//! | hot, and its turn is far (hot_first) | `hints::what_clients_access_is_given_before_its_turn` |
 //! | changes never end (copies) | `copies::the_rounds_end_though_changes_do_not` |
 //!
 //! What takes whole nodes is in `sidle-node`'s `tests/migration`: commands on many keys and walks over them,
@@ -72,6 +73,7 @@ mod copies;
 mod counts;
 mod cuts;
 mod faults;
+mod hints;
 mod model;
 mod named_faults;
 mod net;

@@ -53,6 +53,7 @@ impl Pair {
                 let view = self.export.as_ref().expect("it is exported");
                 let position = HashedKey::new(op.key().expect("a flush goes to the target")).position();
                 view.mark_kept(position, self.source.step[worker]);
+                view.note_access(position, self.source.step[worker]);
                 outcome
             }
             Role::Elsewhere | Role::Exporting => Outcome::Redirected,

@@ -1,0 +1,152 @@
+//! Hot positions, which are given first.
+
+use crate::cuts::in_small_steps;
+use crate::model::{Bytes, Op};
+use crate::net::{Arrival, End};
+use crate::world::{Outcome, Pair, Setup, WORKERS, key};
+use sidle_migration::{Breach, ExportPhase, ProtocolChoices, SourceInput, TargetEvent};
+use sidle_types::{HashedKey, Position, PositionRange};
+use sidle_wire::{Frame, FrameReader, HotHints, Lane, Message};
+
+const RECORDS: u64 = 4_000;
+
+/// These keys are far from what is copied soon.
+fn late_keys(pair: &Pair, number: usize) -> Vec<Bytes> {
+    let last = |bounds: &PositionRange| {
+        let eighth = (bounds.last().0 - bounds.first().0) / 8;
+        PositionRange::new(Position(bounds.last().0 - eighth), bounds.last()).unwrap()
+    };
+    let ends: Vec<_> = pair.spec.partitions.iter().map(last).collect();
+    let is_late = |key: &Bytes| ends.iter().any(|end| end.contains(HashedKey::new(key).position()));
+    (0..RECORDS).map(key).filter(is_late).take(number).collect()
+}
+
+fn positions(keys: &[Bytes]) -> Vec<Position> {
+    keys.iter().map(|key| HashedKey::new(key).position()).collect()
+}
+
+fn owned(pair: &Pair, keys: &[Bytes]) -> usize {
+    keys.iter().filter(|key| pair.is_settled(HashedKey::new(key))).count()
+}
+
+fn copied_part(pair: &Pair) -> f64 {
+    let bounds = pair.spec.partitions.iter().zip(pair.import.as_ref().unwrap().progress());
+    let part = bounds.map(|(bounds, next)| {
+        let width = (bounds.last().0 - bounds.first().0) as f64;
+        next.map_or(1.0, |next| (next.0 - bounds.first().0) as f64 / width)
+    });
+    part.sum::<f64>() / pair.spec.partitions.len() as f64
+}
+
+fn hints(pair: &Pair, positions: &[Position]) -> Vec<u8> {
+    let mut out = Vec::new();
+    HotHints::write(pair.spec.scope(), positions, &mut out);
+    out
+}
+
+fn hinted(pair: &Pair) -> u64 {
+    pair.target_machine.as_ref().unwrap().counters().hinted
+}
+
+/// The keys that the target owns of forty that clients of the source read and write.
+fn given_of_accessed(protocol: ProtocolChoices) -> usize {
+    let mut pair = Pair::with_records(Setup::slow(protocol), RECORDS, 100);
+    pair.begin_to_the_middle();
+    let hot = late_keys(&pair, 40);
+    for (n, key) in (0..4).flat_map(|_| hot.iter().enumerate()) {
+        let op = if n % 2 == 0 { Op::Get(key.clone()) } else { Op::Append(key.clone(), b"+".to_vec()) };
+        pair.at(End::Source, n % WORKERS, op);
+        pair.pump();
+    }
+    pair.run_us(15_000);
+    let (owned, copied) = (owned(&pair, &hot), copied_part(&pair));
+    assert!(copied < 0.2, "{copied} of the range is given");
+    pair.ends_well();
+    owned
+}
+
+#[test]
+fn what_clients_access_is_given_before_its_turn() {
+    assert_eq!(given_of_accessed(in_small_steps()), 40);
+    assert_eq!(given_of_accessed(ProtocolChoices { hot_first: false, ..in_small_steps() }), 0);
+}
+
+#[test]
+fn what_was_hot_before_the_migration_is_given_with_its_first_cuts() {
+    let mut pair = Pair::with_records(Setup::slow(in_small_steps()), RECORDS, 100);
+    pair.begin();
+    let hot = late_keys(&pair, 20);
+    let input = SourceInput::Hot(positions(&hot));
+    pair.source_machine.as_mut().unwrap().handle(pair.now, &pair.source.store, input);
+    let is_exported = |pair: &mut Pair| pair.export.as_ref().unwrap().phase() == ExportPhase::Tracking;
+    pair.run_until("it is exported", is_exported);
+    let began = pair.now.0;
+    pair.run_until("they are given", |pair| owned(pair, &hot) == 20);
+    // Five cuts of four positions; each takes a turn of the workers.
+    assert!(pair.now.0 - began < 5 * 1_000, "{} us", pair.now.0 - began);
+    for key in hot {
+        assert!(matches!(pair.at(End::Target, 0, Op::Append(key, b"!".to_vec())), Outcome::Answered(_)));
+    }
+    pair.ends_well();
+}
+
+/// M26: they are lost, doubled and outdated.
+#[test]
+fn hints_change_nothing_but_the_order() {
+    let mut pair = Pair::in_the_middle(Setup::slow(in_small_steps()), RECORDS, 100);
+    let hot = positions(&late_keys(&pair, 3));
+    let frame = hints(&pair, &[hot.clone(), hot.clone()].concat());
+    for _ in 0..3 {
+        pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), frame.clone()));
+    }
+    pair.run_until("they are given", |pair| hinted(pair) > 0);
+    pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), frame.clone()));
+    pair.run_us(5_000);
+    assert_eq!(hinted(&pair), 3);
+    pair.ends_well();
+    pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), frame));
+    assert_eq!(hinted(&pair), 3);
+}
+
+#[test]
+fn hints_outside_the_range_close_the_lane_and_none_of_them_counts() {
+    let range = PositionRange::new(Position(0), Position(u64::MAX / 2)).unwrap();
+    let mut pair = Pair::with_records(Setup { range, ..Setup::slow(in_small_steps()) }, RECORDS, 100);
+    pair.begin_to_the_middle();
+    let hot = positions(&late_keys(&pair, 1))[0];
+    let frame = hints(&pair, &[hot, Position(u64::MAX)]);
+    pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), frame));
+    let is_close =
+        |event: &TargetEvent| matches!(event, TargetEvent::Close(Lane::Priority, Breach::CorruptBatch(_)));
+    assert!(pair.target_events.iter().any(is_close), "{:?}", pair.target_events);
+    pair.run_us(5_000);
+    assert_eq!(hinted(&pair), 0);
+    pair.ends_well();
+}
+
+/// Nobody serves what is in transit: large records wait for their turn.
+#[test]
+fn large_records_are_not_hinted() {
+    let mut setup = Setup::slow(in_small_steps());
+    setup.tuning.piece_bytes = 2_000;
+    let mut pair = Pair::with_records(setup, RECORDS, 100);
+    pair.spec.partitions = pair.source.store.partition(pair.spec.range, 3);
+    let hot = late_keys(&pair, 8);
+    pair.expect_ok(Op::Set(hot[0].clone(), vec![b'x'; 3_000], None));
+    pair.net.record = Some(Vec::new());
+    pair.begin();
+    let input = SourceInput::Hot(positions(&hot));
+    pair.source_machine.as_mut().unwrap().handle(pair.now, &pair.source.store, input);
+    pair.run_until("the others are given", |pair| owned(pair, &hot) == 7);
+    let frames = pair.net.record.take().unwrap();
+    let named = frames.iter().flat_map(|(.., bytes)| {
+        let mut reader = FrameReader::new();
+        reader.push(bytes);
+        match reader.next_frame().unwrap().map(Frame::message).unwrap().unwrap() {
+            Message::HotHints(hints) => hints.positions.iter().collect::<Vec<_>>(),
+            _ => Vec::new(),
+        }
+    });
+    assert_eq!(named.collect::<Vec<_>>(), positions(&hot[1..]));
+    pair.ends_well();
+}
