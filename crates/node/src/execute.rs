@@ -9,7 +9,7 @@ use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
 use crate::now::Now;
 use crate::queue::WorkerIndex;
 use crate::random::Random;
-use crate::range_table::RangeTable;
+use crate::range_table::{RangeTable, Role};
 use crate::request::{Clearance, Request};
 use crate::routing::INLINE_KEYS;
 use crate::session::Session;
@@ -295,6 +295,15 @@ impl Executor {
     pub(crate) fn grant(&self, hold: &Hold, keys: &[HashedKey<'_>]) -> bool {
         let _slots = SlotGuards::lock(&self.store, &slots_of(keys));
         hold.grant(self.index)
+    }
+
+    /// A sampled command has run on a key at this position: where the range is given bit by bit, what is hot
+    /// goes first.
+    #[cold]
+    pub(crate) fn note_access(&self, position: Position) {
+        if let Role::Exporting(view) = &self.ranges.entry_at(position).role {
+            view.note_access(position, self.step);
+        }
     }
 
     /// M11: marks changes to what is being copied. After the write, and under the same range table.

@@ -390,6 +390,7 @@ impl Worker {
             for key in keys {
                 let access = Access { position: key.position(), key: key.bytes(), usage };
                 self.heat.record(heat, now.wall, access);
+                self.dispatcher.executor.note_access(key.position());
             }
         }
     }

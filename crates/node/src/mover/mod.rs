@@ -32,7 +32,7 @@ pub use links::Link;
 
 use crate::current_table::CurrentTable;
 use crate::queue::{MoverIndex, MoverPort, WorkerIndex};
-use crate::shared::NodeParts;
+use crate::shared::{NodeParts, NodeShared};
 use arrivals::Arrivals;
 use dialing::Dialing;
 use links::{Lanes, LinkEnd, Links};
@@ -220,6 +220,8 @@ pub struct Mover {
     wakes: Wakes,
     /// Where steps are published.
     published: Arc<CurrentTable>,
+    /// What is hot on this node.
+    shared: Arc<NodeShared>,
     events: VecDeque<MoverEvent>,
 }
 
@@ -236,6 +238,7 @@ impl Mover {
             arrivals: Arrivals::default(),
             wakes: Wakes::new(ports),
             published: Arc::clone(&parts.published),
+            shared: Arc::clone(&parts.shared),
             events: VecDeque::new(),
         }
     }

@@ -12,6 +12,7 @@ mod forward;
 mod freeze;
 mod health;
 mod histories;
+mod hot;
 mod late;
 mod many;
 mod missing;
