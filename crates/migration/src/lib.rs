@@ -35,7 +35,7 @@
 //! - M23 The target acts on a position only if it owns it. Other records that it has there are inert.
 //! - M24 A copy never enters a position that the target owns. (So M5 and M6 have nothing to do here.)
 //! - M25 A cut names only what the target has copied; cuts are applied once, and in order.
-//! - M26 What clients know only saves trips.
+//! - M26 What clients know only saves trips; what the source names as hot only changes the order.
 //! - M27 Redirects go from the source to the target. The target never sends back; it takes.
 //! - M28 A window is copied behind the barrier from which every worker marks its changes there.
 //! - M29 The keys of one command have one owner under one step, or the command goes to the target, which
