@@ -86,6 +86,19 @@ fn every_protocol_moves_half_of_the_records_under_load() {
     }
 }
 
+/// What clients access most goes first: half of the moving load leaves the source long before half of the
+/// records do.
+#[test]
+fn hot_keys_given_first_relieve_the_source_sooner() {
+    let [first, last] = ["handoff", "handoff,hot-first=off"].map(|protocol| {
+        let report =
+            report(&Plan { records: 200_000, sample: 200_000, margin_ns: 2_000_000_000, ..plan(protocol) });
+        (report.relief_ms.expect("it was reached"), report.latency_us.during.reads.expect("there was a load"))
+    });
+    assert!(first.0 < 0.5 * last.0, "{} ms, and {} ms in order", first.0, last.0);
+    assert!(first.1.p99 < 1.5 * last.1.p99, "{} us, and {} us in order", first.1.p99, last.1.p99);
+}
+
 /// Clients receive the map without the move from any worker that has it; otherwise they would go on using
 /// tracked state.
 #[test]

@@ -167,6 +167,7 @@ impl WorkerThread {
             Some(Task::Connection(number)) => self.serve(number, now, costs, pause, watch, turn),
             None => {}
         }
+        self.worker.hand_over_heat(now.mono);
         while let Some(mover) = self.worker.poll_notify() {
             turn.outputs.push(Output::Wake(self.movers[usize::from(mover.0)]));
         }
