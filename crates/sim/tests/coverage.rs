@@ -33,6 +33,8 @@ const MET: &[(&str, u64)] = &[
     ("pieces", 20),
     // One seed in four.
     ("sampled pulls", 20),
+    // One seed in six.
+    ("hot positions given first", 9),
     ("double reads", 70),
     ("reads of the target alone", 40),
     // By Fulva only, which moves six ranges in ten here.

@@ -7,6 +7,7 @@
 //! | messages of a mover that found a worker's queue full | as many as the queue takes: [`TO_WORKER_CAPACITY`] | `node::queue` |
 //! | commands that wait for keys of one import, and those keys | `PRIORITY_WAITERS_MAX` | `migration::tuning` |
 //! | sampled positions, waiting and under way | `SAMPLED_WAITING_MAX`, and one batch | `migration::tuning` |
+//! | hot positions to be named, and to be taken | `HINTS_WAITING_MAX` | `migration::tuning` |
 //! | priority pulls under way | the protocol's choice | `migration::choices` |
 //! | pulls to be answered by a source | one for each partition; `PRIORITY_PULLS_QUEUED_MAX` out of turn | `migration::tuning` |
 //! | refusals and pongs for a lane | `NOTICES_QUEUED_MAX` | `migration::tuning` |

@@ -47,6 +47,10 @@ const CUT_OPTIONS: &[&str] = &[
     "cut-bytes=10000",
 ];
 
+/// How many of a thousand such migrations give hot positions no earlier than others: then each cut gives a
+/// few of the records.
+const HOT_LAST_PERMILLE: u64 = 400;
+
 fn is_by_cuts(protocol: &ProtocolChoices) -> bool {
     matches!(protocol.copies, Copies::BeforeCuts(_))
 }
@@ -89,6 +93,9 @@ impl Manners {
                 let options = if is_by_cuts(protocol) { CUT_OPTIONS } else { OPTIONS };
                 words = format!("{words},{}", options[self.random.index(options.len())]);
             }
+            if is_by_cuts(protocol) && self.random.permille(HOT_LAST_PERMILLE) {
+                words = format!("{words},hot-first=off");
+            }
         }
         if self.random.permille(self.policy_permille) {
             words = format!("{words} {}", self.policy().words().join(" "));
@@ -125,7 +132,7 @@ mod tests {
             let suited = others.clone().filter(|protocol| suits(protocol.name)).count();
             assert!(suited + 1 >= others.count(), "{option} suits {suited} protocols");
         }
-        for option in CUT_OPTIONS {
+        for option in CUT_OPTIONS.iter().chain(&["hot-first=off"]) {
             for protocol in PROTOCOLS.iter().filter(|protocol| is_by_cuts(protocol)) {
                 let text = format!("{},{option}", protocol.name);
                 assert!(sidle_migration::protocol(&text).is_ok(), "{text}");

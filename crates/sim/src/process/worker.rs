@@ -173,6 +173,7 @@ impl WorkerThread {
         if world.now_us >= self.next_tick_us {
             self.next_tick_us = world.now_us + site.tick_us;
             self.worker.expire(now, EXPIRE_SAMPLE);
+            self.worker.hand_over_heat(now.mono);
             world.meet("ticks", 1);
         }
         self.worker.forward_time(now);
