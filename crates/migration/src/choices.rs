@@ -57,6 +57,8 @@ pub struct Cuts {
     pub keys: usize,
     /// About how many bytes are copied ahead of what is given.
     pub bytes: u32,
+    /// Whether clients that subscribe are sent what each cut has given.
+    pub digest: bool,
 }
 
 /// When a protocol that copies first freezes the range.

@@ -22,7 +22,7 @@
 //! Ownership: [`ImportView`] is shared with every worker; [`ImportWriter`], of which there is one, belongs to
 //! the target machine.
 
-use crate::cuts::{Ahead, PositionsGiven};
+use crate::cuts::{Ahead, GivenDigest, PositionsGiven};
 use crate::{Copies, MigrationSpec, OnMissing};
 use sidle_store::Leave;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, fault};
@@ -69,6 +69,7 @@ pub struct ImportView {
     copied_ahead: bool,
     /// Positions given out of turn, of a range that is given bit by bit.
     out_of_turn: Option<PositionsGiven>,
+    digest: Option<GivenDigest>,
     missing: OnMissing,
     sample_one_in: Option<u32>,
     pulls_out_of_turn: bool,
@@ -120,6 +121,7 @@ impl ImportView {
             source: spec.source,
             copied_ahead: first == ImportPhase::Copying,
             out_of_turn: (first == ImportPhase::Taking).then(PositionsGiven::default),
+            digest: spec.cuts().filter(|cuts| cuts.digest).map(|_| GivenDigest::default()),
             missing: spec.protocol.missing,
             sample_one_in: spec.protocol.sampling.map(|sampling| sampling.one_in),
             pulls_out_of_turn: spec.protocol.priority.in_flight > 0,
@@ -200,6 +202,11 @@ impl ImportView {
     #[inline]
     pub fn is_by_cuts(&self) -> bool {
         self.out_of_turn.is_some()
+    }
+
+    /// What clients that subscribe are told of it, if they are.
+    pub fn digest(&self) -> Option<&GivenDigest> {
+        self.digest.as_ref()
     }
 
     /// Whether a position may be given out of turn beside others: there is a bound on how many are.
@@ -330,6 +337,9 @@ impl ImportWriter {
             if next != before {
                 self.advance(index, next);
             }
+        }
+        if let Some(digest) = &self.view.digest {
+            digest.gave(out_of_turn);
         }
     }
 

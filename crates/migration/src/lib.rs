@@ -64,7 +64,7 @@ pub use barrier::{BarrierPassed, BarrierTicket, RangeBarrier};
 pub use choices::{
     Copies, Cuts, OnMissing, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves, SourceReads,
 };
-pub use cuts::{CUT_TIME_BUCKETS, CutTimes};
+pub use cuts::{CUT_TIME_BUCKETS, CutTimes, GivenDigest};
 pub use event::{Breach, Failure, SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter, WaiterRefusal};
 pub use export_view::{ExportPhase, ExportView, ExportWriter};
 pub use exporter::{Exporter, ExporterCounters};

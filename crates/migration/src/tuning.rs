@@ -61,6 +61,8 @@ pub const PROBE_INTERVAL_US: u64 = 4_000;
 /// The piece size for larger records at one position. A reply is at most its budget and one piece.
 pub const PIECE_BYTES: u32 = 256 << 10;
 
+/// The least time between two reports to clients of what cuts gave.
+pub const DIGEST_PERIOD_US: u64 = 5_000;
 /// The wait before an unanswered pull is resent; doubles each time, up to [`RESEND_US_MAX`].
 pub const RESEND_US: u64 = 500_000;
 /// As [`RESEND_US`], for awaited answers: to priority pulls and activation.

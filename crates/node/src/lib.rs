@@ -11,6 +11,7 @@ mod commands;
 mod config;
 mod control;
 mod current_table;
+mod digests;
 mod dispatch;
 mod execute;
 mod expire;

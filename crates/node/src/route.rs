@@ -1,3 +1,4 @@
+use crate::digests::Subscription;
 use crate::flush::Flush;
 use crate::forward::{Hold, Progress};
 use crate::progress_reports::ProgressReports;
@@ -12,6 +13,8 @@ pub(crate) struct RouteState {
     pub(crate) map_sent: MapEpoch,
     /// The progress that an opted-in client was sent for each running migration.
     pub(crate) reported: ProgressReports,
+    /// It is told what cuts give.
+    pub(crate) subscription: Option<Subscription>,
     /// The ticket of the request that waits, or has been woken and not run since.
     pub(crate) ticket: Option<Ticket>,
     /// The waiting request's keys that were asked of an import.

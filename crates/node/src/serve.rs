@@ -6,6 +6,7 @@
 //! many connections are a batch too, if all of them are [foreseen](Worker::foresee) before the first is
 //! served.
 
+use crate::execute::Executor;
 use crate::forward::{Aside, Skip};
 use crate::now::Now;
 use crate::observe::{Lap, SlowEntry, Spent, event_of, shown_arguments};
@@ -209,6 +210,10 @@ impl Worker {
             }
         };
         self.read_ahead = arguments;
+        if session.capa_given && !session.is_subscribed() {
+            let Executor { ranges, stats, .. } = &self.dispatcher.executor;
+            self.digests.begin(session, ranges, stats, out);
+        }
         self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
         Served { consumed, then }
     }

@@ -26,6 +26,8 @@ pub struct Session {
     pub readonly: bool,
     /// The client understands Sidle's own replies (CLIENT CAPA sidle).
     pub capa_sidle: bool,
+    /// The client is told what cuts give (CLIENT CAPA sidle-given).
+    pub capa_given: bool,
     /// The latest protocol version that it reads; of a client that has opted in without one, the first.
     pub reads_version: ProtocolVersion,
     /// Another node forwards its clients' requests (F1): what does not belong here is neither redirected nor
@@ -73,6 +75,7 @@ impl Session {
             asking: false,
             readonly: false,
             capa_sidle: false,
+            capa_given: false,
             reads_version: ProtocolVersion::CURRENT,
             is_forwarded: false,
             replies: Replies::On,
@@ -107,6 +110,18 @@ impl Session {
     #[inline]
     pub fn is_aware(&self) -> bool {
         self.capa_sidle && self.version == RespVersion::Resp3
+    }
+
+    /// Whether it is pushed what cuts give ([`Worker::write_digests`](crate::Worker::write_digests)).
+    #[inline]
+    pub fn is_subscribed(&self) -> bool {
+        self.route.subscription.is_some()
+    }
+
+    /// Nothing more is pushed of what cuts give.
+    pub(crate) fn unsubscribe(&mut self) {
+        self.capa_given = false;
+        self.route.subscription = None;
     }
 
     /// Whether the reply to the command that has just run is sent.

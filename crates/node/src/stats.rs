@@ -83,6 +83,8 @@ pub struct WorkerStats {
     pub parked: Counter,
     /// Requests forwarded to the owners of their keys.
     pub forwarded: Counter,
+    /// Bytes sent to clients about what cuts gave.
+    pub digest_bytes: Counter,
     /// Error replies.
     pub errors: Counter,
     errors_by_code: Mutex<BTreeMap<String, u64>>,
@@ -102,6 +104,7 @@ impl WorkerStats {
             bytes_out: Counter::default(),
             parked: Counter::default(),
             forwarded: Counter::default(),
+            digest_bytes: Counter::default(),
             errors: Counter::default(),
             errors_by_code: Mutex::default(),
         }

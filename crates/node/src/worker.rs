@@ -23,6 +23,7 @@
 use crate::commands::commands;
 use crate::config::Config;
 use crate::current_table::{CurrentTable, Sleep};
+use crate::digests::Digests;
 use crate::dispatch::Dispatcher;
 use crate::execute::Executor;
 use crate::forward::{ForwardEvent, ForwardLink};
@@ -52,6 +53,7 @@ pub struct Worker {
     stopwatch: Box<dyn Fn() -> u64 + Send>,
     pub(crate) lap: Lap,
     pub(crate) heat: WorkerHeat,
+    pub(crate) digests: Digests,
     /// Keys of foreseen requests, whose slots are being loaded.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
 }
@@ -72,6 +74,7 @@ impl Worker {
             stopwatch: Box::new(|| 0),
             lap: Lap::default(),
             heat: WorkerHeat::default(),
+            digests: Digests::default(),
             foreseen: Vec::new(),
         }
     }
@@ -325,6 +328,18 @@ impl Worker {
         reply.bulk(b"sidle-map");
         reply.integer(i64::try_from(epoch.0).expect("map epochs are counted from 1"));
         true
+    }
+
+    /// Call it after each [`turn`](Worker::turn): whether subscribed connections are due a push of what cuts gave
+    /// ([`write_digests`](Worker::write_digests)).
+    pub fn collect_digests(&mut self) -> bool {
+        self.digests.collect(&self.dispatcher.executor.ranges)
+    }
+
+    /// Notifies a subscribed client of what cuts gave, unless it was. Call it between two replies, and not while
+    /// it leaves others unread. Returns whether anything was written.
+    pub fn write_digests(&self, session: &mut Session, out: &mut Vec<u8>) -> bool {
+        self.digests.write(session, &self.dispatcher.executor.stats, out)
     }
 
     /// Writes the reply that a connection waits for since its request ended as

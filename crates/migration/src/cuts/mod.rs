@@ -10,12 +10,14 @@
 //! Own protocol. Related: ProRea (hot pages first), Shadowfax (hot records travel with the ownership), Zeus
 //! (ownership by object).
 
+mod digest;
 mod given_view;
 mod hot_positions;
 mod positions_given;
 mod times;
 mod windows;
 
+pub use digest::GivenDigest;
 pub(crate) use given_view::GivenView;
 pub(crate) use hot_positions::HotPositions;
 pub(crate) use positions_given::{MOST, PositionsGiven};

@@ -21,8 +21,8 @@ use super::priority_pull::PriorityQueue;
 use super::records::{Untaken, records_of};
 use crate::cuts::{Ahead, MOST};
 use crate::resend::Resend;
-use crate::tuning::{PRIORITY_RESEND_US, PULL_BYTES_MAX};
-use crate::{Cuts as Choices, ImportPhase, MigrationSpec};
+use crate::tuning::{DIGEST_PERIOD_US, PRIORITY_RESEND_US, PULL_BYTES_MAX};
+use crate::{Cuts as Choices, ImportPhase, MigrationSpec, TargetEvent};
 use sidle_store::{Replayed, Store};
 use sidle_types::{Fill, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{CutPull, CutReply, HotHints, Lane, Piece};
@@ -61,6 +61,15 @@ struct Requested {
     records: u64,
 }
 
+/// When workers are told what there is for clients: some time after the last, so that several cuts are told at
+/// once.
+#[derive(Debug, Default)]
+struct News {
+    /// Since a cut was given that was not told.
+    due_at: Option<MonotonicUs>,
+    rests_until: Option<MonotonicUs>,
+}
+
 /// The cuts of a migration.
 #[derive(Debug)]
 pub(super) struct Cuts {
@@ -81,6 +90,7 @@ pub(super) struct Cuts {
     inert: u64,
     /// Whether the range is to be flushed.
     flushes: bool,
+    news: News,
 }
 
 impl Cuts {
@@ -99,6 +109,7 @@ impl Cuts {
             hints: spec.protocol.hot_first.then(|| Hints::new(choices.keys)),
             inert: 0,
             flushes: false,
+            news: News::default(),
         }
     }
 
@@ -123,7 +134,8 @@ impl Cuts {
         Ok(())
     }
 
-    pub(super) fn timeout(&mut self, now: MonotonicUs) {
+    pub(super) fn timeout(&mut self, parts: &mut TargetParts, now: MonotonicUs) {
+        self.tell(parts, now);
         self.hints.iter_mut().for_each(|hints| hints.timeout(now));
         if let Some(resend) = &mut self.in_flight {
             resend.expire(now);
@@ -138,8 +150,9 @@ impl Cuts {
     }
 
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
-        let next = || self.rests_until.into_iter().chain(self.hints.as_ref().and_then(Hints::deadline)).min();
-        self.in_flight.as_ref().map_or_else(next, Resend::deadline)
+        let rests = self.rests_until.into_iter().chain(self.hints.as_ref().and_then(Hints::deadline)).min();
+        let cut = self.in_flight.as_ref().map_or(rests, Resend::deadline);
+        [cut, self.news.due_at].into_iter().flatten().min()
     }
 
     /// From where the partition's next copy is replayed.
@@ -349,6 +362,18 @@ impl Cuts {
         Ok(true)
     }
 
+    /// Workers are told of what was given, if that is due.
+    fn tell(&mut self, parts: &mut TargetParts, now: MonotonicUs) {
+        if self.news.due_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.news = News { due_at: None, rests_until: Some(now.plus_us(DIGEST_PERIOD_US)) };
+        let moved_bytes = parts.counters.bytes_moved;
+        if parts.writer.view().digest().is_some_and(|digest| digest.announce(moved_bytes)) {
+            parts.events.push_back(TargetEvent::Gave);
+        }
+    }
+
     /// Discards the inert records of a range.
     fn discard(&mut self, parts: &mut TargetParts, store: &Store, range: PositionRange) {
         let records = store.len_in(range);
@@ -385,6 +410,10 @@ impl Cuts {
         parts.writer.own(&cursors, &taken);
         parts.counters.cut_times.add(now.since(at));
         parts.counters.hinted += hinted as u64;
+        if parts.writer.view().digest().is_some() {
+            self.news.due_at.get_or_insert(self.news.rests_until.map_or(now, |until| until.max(now)));
+            self.tell(parts, now);
+        }
         let mut left = self.inert - records;
         for (partition, cursor) in self.partitions.iter_mut().zip(&cursors) {
             let is_given =

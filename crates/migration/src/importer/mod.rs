@@ -342,7 +342,7 @@ impl Importer {
             changes.timeout(now);
         }
         if let Some(cuts) = &mut self.cuts {
-            cuts.timeout(now);
+            cuts.timeout(&mut self.parts, now);
         }
         self.samples.timeout(now);
         self.probes.timeout(now);

@@ -7,7 +7,7 @@ use crate::{Copies, Cuts, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullB
 /// been copied, cut by cut.
 pub const HANDOFF: ProtocolChoices = ProtocolChoices {
     name: "handoff",
-    copies: Copies::BeforeCuts(Cuts { period_us: 5_000, keys: 300, bytes: 2 << 20 }),
+    copies: Copies::BeforeCuts(Cuts { period_us: 5_000, keys: 300, bytes: 2 << 20, digest: true }),
     serves: Serves::WhatItWasGiven,
     source_reads: SourceReads::Redirects,
     missing: OnMissing::Waits,

@@ -72,7 +72,7 @@ struct ProtocolOption {
 /// The option that is applied before all others, wherever it stands: others may refine its changes.
 const OWNERSHIP: &str = "ownership";
 
-const OPTIONS: [ProtocolOption; 15] = [
+const OPTIONS: [ProtocolOption; 16] = [
     ProtocolOption {
         name: OWNERSHIP,
         takes: "'source', of a protocol that copies after the freeze: it copies before, as source-driven does",
@@ -231,6 +231,19 @@ const OPTIONS: [ProtocolOption; 15] = [
             Some(())
         },
     },
+    ProtocolOption {
+        name: "digest",
+        takes: "of a protocol that gives the range bit by bit, 'on' or 'off': whether the target tells clients what it \
+                was given",
+        set: |choices, value| {
+            cuts(choices)?.digest = match value {
+                "on" => true,
+                "off" => false,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
 ];
 
 /// The same partitions, pulls and pace, while the source keeps serving: changes are sent again, and ownership
@@ -313,6 +326,10 @@ mod tests {
     use super::*;
     use crate::{FULVA, HANDOFF, PriorityPulls, ROCKSTEADY, STOP_AND_COPY, protocol};
 
+    fn given_by(protocol: &ProtocolChoices) -> Cuts {
+        *cuts(&mut protocol.clone()).expect("it gives the range bit by bit")
+    }
+
     #[test]
     fn options_change_one_choice_each() {
         for (text, choices) in [
@@ -376,6 +393,14 @@ mod tests {
             ("handoff,hot-first=off,cut-keys=300", ProtocolChoices { hot_first: false, ..HANDOFF }),
             ("handoff,hot-first=on", HANDOFF),
             ("rocksteady,pace=full", ProtocolChoices { pace: Pace::Full, ..ROCKSTEADY }),
+            ("handoff,digest=on", HANDOFF),
+            (
+                "handoff,digest=off,cut-period=0",
+                ProtocolChoices {
+                    copies: Copies::BeforeCuts(Cuts { digest: false, period_us: 0, ..given_by(&HANDOFF) }),
+                    ..HANDOFF
+                },
+            ),
         ] {
             assert_eq!(protocol(text), Ok(choices), "{text}");
         }
@@ -417,6 +442,8 @@ mod tests {
             ),
             ("handoff,hot-first=yes", "hot-first=yes is not possible"),
             ("source-driven,few=some", "few=some is not possible"),
+            ("handoff,digest=some", "digest=some is not possible"),
+            ("fulva,digest=off", "digest=off is not possible: digest is of a protocol that gives the range"),
             ("teleport", "there is no migration protocol 'teleport': the protocols are fulva, rocksteady"),
         ] {
             let error = protocol(text).unwrap_err().to_string();

@@ -9,7 +9,7 @@ use sidle_wire::Lane;
 
 /// Hand-off in steps that are small beside a test's records.
 pub(crate) fn in_small_steps() -> ProtocolChoices {
-    let cuts = Cuts { period_us: 500, keys: 4, bytes: 8 << 10 };
+    let cuts = Cuts { period_us: 500, keys: 4, bytes: 8 << 10, digest: true };
     ProtocolChoices { copies: Copies::BeforeCuts(cuts), partitions: 3, ..HANDOFF }
 }
 

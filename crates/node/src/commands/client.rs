@@ -216,13 +216,15 @@ fn setinfo(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// `CLIENT CAPA sidle [sidle-<version> ...]`. Unknown words are ignored: other servers, or later versions,
+/// `CLIENT CAPA sidle [sidle-<version> ...] [sidle-given]`. Unknown words are ignored: other servers, or later versions,
 /// offer them.
 fn capa(call: &mut Call<'_>) -> CommandResult {
     let version = call.args[2..].iter().filter_map(|word| capability(word)).max();
-    if version.is_some() && call.session.version != RespVersion::Resp3 {
+    let is_given = call.args[2..].iter().any(|word| word.eq_ignore_ascii_case(b"sidle-given"));
+    if (version.is_some() || is_given) && call.session.version != RespVersion::Resp3 {
         return Err(ReplyError::text("ERR CLIENT CAPA sidle needs RESP3: send HELLO 3 first"));
     }
+    call.session.capa_given |= is_given;
     if let Some(version) = version {
         call.session.capa_sidle = true;
         call.session.reads_version = version;

@@ -138,6 +138,9 @@ fn hello(call: &mut Call<'_>) -> CommandResult {
 
 fn speak(session: &mut Session, version: RespVersion) {
     session.version = version;
+    if version != RespVersion::Resp3 {
+        session.unsubscribe();
+    }
     session.client.details().resp3 = version == RespVersion::Resp3;
 }
 

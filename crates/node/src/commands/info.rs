@@ -274,6 +274,7 @@ fn migration(call: &Call<'_>, lines: &mut Channels) {
     ] {
         lines.add(format_args!("migration_{name}"), Gauges::read(sum));
     }
+    lines.add("migration_digest_bytes", call.shared.sum(|worker| worker.digest_bytes.read()));
     let times = totals.cut_times.read();
     lines.add("migration_cuts", times.cuts());
     for (name, percent) in [("p50", 50.0), ("p99_9", 99.9)] {

@@ -81,6 +81,8 @@ impl Mover {
                     let (worker, ticket) = named(waiter);
                     self.wakes.send(worker, ToWorker::Refuse(ticket, why));
                 }
+                // Those that sleep have clients to tell.
+                TargetEvent::Gave => self.wakes.notify_all(),
                 TargetEvent::CaughtUp => self.report(id, MoverReport::CaughtUp),
                 TargetEvent::Stalled => self.report(id, MoverReport::Stalled(true)),
                 TargetEvent::Resumed => self.report(id, MoverReport::Stalled(false)),

@@ -43,6 +43,11 @@ impl Wakes {
         self.notify.extend(workers.map(|worker| WorkerIndex(worker as u16)));
     }
 
+    /// All workers are to take their turn.
+    pub(super) fn notify_all(&mut self) {
+        self.notify(0..self.ports.len());
+    }
+
     /// Retries messages that found a queue full.
     pub(super) fn flush_all(&mut self) {
         for worker in 0..self.ports.len() {

@@ -15,6 +15,9 @@ use std::collections::VecDeque;
 /// The longest argument that a test node accepts from another one.
 pub const FORWARDED_BYTES: usize = 4 << 20;
 
+/// A connection with so much unread output misses what cuts gave.
+const UNREAD_BYTES: usize = 64 << 10;
+
 /// What a connection waits for.
 #[derive(Debug)]
 pub enum Waits {
@@ -140,6 +143,9 @@ impl TestClient {
     /// Lets the worker send pushes.
     pub fn push(&mut self, worker: &Worker) {
         worker.write_pushes(&mut self.session, &mut self.output);
+        if !self.is_raw || self.output.len() < UNREAD_BYTES {
+            worker.write_digests(&mut self.session, &mut self.output);
+        }
         self.take_in();
     }
 

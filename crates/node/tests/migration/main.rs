@@ -6,6 +6,7 @@ mod common;
 mod copies;
 mod counts;
 mod deadlines;
+mod digest;
 mod faults;
 mod flush;
 mod forward;

@@ -101,6 +101,7 @@ pub(super) struct Connection {
     written: usize,
     state: State,
     is_aware: bool,
+    is_subscribed: bool,
     /// What it owes by a deadline.
     owes: Owes,
     /// Its size as last announced to others.
@@ -173,6 +174,7 @@ impl Connection {
             written: 0,
             state: State::Reading,
             is_aware: false,
+            is_subscribed: false,
             owes: Owes::Nothing,
             held_bytes: 0,
             has_begun: false,
@@ -287,7 +289,7 @@ impl Connection {
     }
 
     fn after_serving(&mut self, cx: &Context<'_>, engine: &mut Engine, then: Then) -> io::Result<Step> {
-        if self.session.is_aware() != self.is_aware {
+        if self.session.is_aware() != self.is_aware || self.session.is_subscribed() != self.is_subscribed {
             self.follow_awareness(cx, engine);
         }
         let mut step = Step::Go;
@@ -337,6 +339,12 @@ impl Connection {
             engine.waits.add_aware(self.id, cx.waker().clone());
         } else {
             engine.waits.remove_aware(self.id);
+        }
+        self.is_subscribed = self.session.is_subscribed();
+        if self.is_subscribed {
+            engine.waits.add_subscribed(self.id, cx.waker().clone());
+        } else {
+            engine.waits.remove_subscribed(self.id);
         }
     }
 
@@ -422,15 +430,16 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Announces a changed tablet map to an opted-in client.
+    /// Announces a changed tablet map to an opted-in client, and what cuts gave to one that subscribed and reads.
     fn push_changes(&mut self) -> io::Result<()> {
         let shared = SharedEngine::clone(&self.engine);
         let engine = &mut *shared.borrow_mut();
         engine.begin_output();
-        if engine.worker.write_pushes(&mut self.session, &mut engine.output) {
-            self.send(engine)?;
+        engine.worker.write_pushes(&mut self.session, &mut engine.output);
+        if self.output.is_empty() {
+            engine.worker.write_digests(&mut self.session, &mut engine.output);
         }
-        Ok(())
+        self.send(engine)
     }
 
     /// Continues at the present state.
@@ -518,7 +527,7 @@ impl Connection {
         {
             return Poll::Ready(Ok(()));
         }
-        if self.is_aware {
+        if self.is_aware || self.is_subscribed {
             self.push_changes()?;
         }
         loop {
@@ -601,6 +610,9 @@ impl Drop for Connection {
         }
         if self.is_aware {
             engine.waits.remove_aware(self.id);
+        }
+        if self.is_subscribed {
+            engine.waits.remove_subscribed(self.id);
         }
         engine.watch.leave(self.id);
     }

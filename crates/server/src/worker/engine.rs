@@ -127,6 +127,9 @@ impl Engine {
             self.told_map = map;
             self.waits.wake_aware();
         }
+        if self.worker.collect_digests() {
+            self.waits.wake_subscribed();
+        }
         self.after_serving();
         now
     }

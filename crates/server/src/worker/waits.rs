@@ -7,12 +7,14 @@ use std::task::Waker;
 /// A connection's number, as in CLIENT ID.
 pub(super) type ConnectionId = u64;
 
-/// The wakers of a worker's waiting connections. At most two entries a connection.
+/// The wakers of a worker's waiting connections. At most three entries a connection.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     parked: BTreeMap<Ticket, Waker>,
     /// The connections that get a push when the range table changes.
     aware: BTreeMap<ConnectionId, Waker>,
+    /// Those of them, or others, that get a push when cuts gave something.
+    subscribed: BTreeMap<ConnectionId, Waker>,
 }
 
 impl Waits {
@@ -41,6 +43,21 @@ impl Waits {
     /// Records a connection that gets pushes.
     pub(super) fn add_aware(&mut self, connection: ConnectionId, waker: Waker) {
         self.aware.insert(connection, waker);
+    }
+
+    /// Records a connection that gets pushes of what cuts gave.
+    pub(super) fn add_subscribed(&mut self, connection: ConnectionId, waker: Waker) {
+        self.subscribed.insert(connection, waker);
+    }
+
+    /// Forgets a connection that got such pushes.
+    pub(super) fn remove_subscribed(&mut self, connection: ConnectionId) {
+        self.subscribed.remove(&connection);
+    }
+
+    /// Gives every connection with such pushes its turn.
+    pub(super) fn wake_subscribed(&self) {
+        self.subscribed.values().for_each(Waker::wake_by_ref);
     }
 
     /// Forgets a connection.
