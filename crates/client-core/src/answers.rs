@@ -14,7 +14,7 @@ use crate::routing::Routes;
 use crate::slots_map::map_of_slots;
 use sidle_cluster::{HostPort, MAX_PARTITIONS, NodeInfo, TabletMap};
 use sidle_resp::{Frame, ParsedReply, Reply};
-use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position, fault};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position, PositionFilter, fault, parse_cursors};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -98,8 +98,9 @@ impl Core {
             }
             Role::Map => self.map_answer(now, on, frame.reply, done),
             Role::Hello | Role::Capability => self.greeting_answer(now, on, awaited.role, frame.reply, done),
-            // The answer to an attempt that was given up, or the OK of ASKING.
-            Role::Answer | Role::Source | Role::Asking | Role::AskedAnswer => {}
+            // The answer to an attempt that was given up, the OK of ASKING, or that of a subscription, without which
+            // the client does as well.
+            Role::Answer | Role::Source | Role::Asking | Role::AskedAnswer | Role::Subscription => {}
         }
         self.counters.extra_reply_bytes += bytes as u64;
     }
@@ -346,14 +347,37 @@ impl Core {
 
     fn push(&mut self, from: NodeIndex, push: &Reply<'_>) {
         let Reply::Push(mut items) = *push else { return };
-        if items.next().and_then(Reply::as_bytes) == Some(b"sidle-map")
-            && let Some(Reply::Integer(epoch)) = items.next()
-        {
-            // Every connection announces it; the first announcement requests the map.
-            if self.refresh.announce(MapEpoch(epoch as u64)) {
-                self.refresh.want(Some(from));
+        match items.next().and_then(Reply::as_bytes) {
+            Some(b"sidle-map") => {
+                // Every connection announces it; the first announcement requests the map.
+                if let Some(Reply::Integer(epoch)) = items.next()
+                    && self.refresh.announce(MapEpoch(epoch as u64))
+                {
+                    self.refresh.want(Some(from));
+                }
             }
+            Some(b"sidle-given") => self.given(items),
+            _ => {}
         }
+    }
+
+    /// The migration's id, the number of the last cut, how far each partition is given, and a filter of what
+    /// was given out of turn. What makes no sense is ignored.
+    fn given<'r>(&mut self, mut items: impl Iterator<Item = Reply<'r>>) {
+        let (Some(Reply::Integer(id)), Some(Reply::Integer(_))) = (items.next(), items.next()) else {
+            return;
+        };
+        let tracking = self.trackings.by_id(MigrationId(id as u64)).filter(|tracking| tracking.is_by_cuts());
+        let Some(tracking) = tracking else { return };
+        let mut bytes = || items.next().and_then(Reply::as_bytes);
+        let Some(cursors) = bytes().and_then(parse_cursors) else { return };
+        let Some(filter) = bytes().and_then(PositionFilter::parse) else { return };
+        let to_progress =
+            |next: Option<Position>| next.map_or(PartitionProgress::Done, PartitionProgress::Next);
+        let cursors: SmallVec<[PartitionProgress; 8]> = cursors.map(to_progress).collect();
+        tracking.progressed(&cursors);
+        self.counters.given_pushes += 1;
+        self.counters.given_learnt += tracking.given(&filter);
     }
 
     /// Requests a map, if one is wanted and no request is open.

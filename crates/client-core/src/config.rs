@@ -33,6 +33,9 @@ pub struct Config {
     /// Whether reads of a moving range ask the target alone where MCR or SPH show that it knows. Otherwise
     /// each asks both nodes. For measuring the benefit of tracking.
     pub tracking: bool,
+    /// Whether it has the targets of ranges that are given bit by bit push what was given, over one connection
+    /// to each node.
+    pub digests: bool,
 }
 
 impl Config {
@@ -55,6 +58,7 @@ impl Config {
             max_outstanding: Config::MAX_OUTSTANDING,
             connections_per_node: Config::CONNECTIONS_PER_NODE,
             tracking: true,
+            digests: true,
         }
     }
 }
@@ -94,6 +98,8 @@ pub(crate) const MAX_NODES: usize = 4096;
 pub(crate) const KEPT_REQUEST_BYTES: usize = 16 << 10;
 /// The most bytes that all SPH tables of a client take together.
 pub(crate) const SPH_BYTES: usize = 4 << 20;
+/// The same for the tables of what targets have pushed.
+pub(crate) const FINGERPRINTS_BYTES: usize = 1 << 20;
 
 /// The wait before try `number` (from 1): doubling from `first_us`, at most `longest_us`.
 pub(crate) fn backoff_us(number: u32, first_us: u64, longest_us: u64) -> u64 {

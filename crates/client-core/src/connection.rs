@@ -28,6 +28,8 @@ pub(crate) enum Role {
     Hello,
     /// CLIENT CAPA sidle.
     Capability,
+    /// CLIENT CAPA sidle-given on a connection that is ready.
+    Subscription,
     /// SIDLE.MAP or CLUSTER SLOTS.
     Map,
     /// ASKING, before a redirected request.

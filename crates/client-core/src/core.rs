@@ -406,9 +406,9 @@ impl Core {
         self.trackings.sph_bytes()
     }
 
-    /// The bytes of MCR and SPH of all running migrations. For measuring.
+    /// The bytes of all that is known of running migrations. For measuring.
     pub fn tracking_bytes(&self) -> usize {
-        self.trackings.mcr_bytes() + self.trackings.sph_bytes()
+        self.trackings.mcr_bytes() + self.trackings.sph_bytes() + self.trackings.given_bytes()
     }
 
     /// The nodes' addresses, in the order of their numbers: the seeds come first.

@@ -21,6 +21,10 @@ pub struct Counters {
     pub redirects: u64,
     /// Answers of a source that it has given the key.
     pub given: u64,
+    /// Pushes of what targets were given, of migrations that run.
+    pub given_pushes: u64,
+    /// Keys that such pushes named and that were not known to be given.
+    pub given_learnt: u64,
     /// Operations that timed out.
     pub timeouts: u64,
     /// Progress reports received.

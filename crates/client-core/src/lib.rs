@@ -26,6 +26,7 @@ mod counters;
 mod deferred;
 mod double_read;
 mod event;
+mod fingerprints;
 mod index;
 mod lifecycle;
 mod links;

@@ -26,6 +26,7 @@ impl Core {
     }
 
     fn connected(&mut self, now: MonotonicUs, id: ConnectionId) {
+        let wants_digests = self.subscribes();
         let connection = &mut self.links.connections[id.index()];
         if connection.generation != id.generation {
             return;
@@ -44,8 +45,14 @@ impl Core {
             // On every connection: the opt-in affects its answers (progress, "not here yet"), and a map is
             // announced on each connection before it answers by it.
             let version = format!("sidle-{}", ProtocolVersion::CURRENT.0);
-            let opts_in: [&[u8]; 4] = [b"CLIENT", b"CAPA", b"sidle", version.as_bytes()];
-            connection.write_own(Role::Capability, &opts_in);
+            let opts_in: [&[u8]; 5] = [b"CLIENT", b"CAPA", b"sidle", version.as_bytes(), b"sidle-given"];
+            // One connection to each node brings what it was given.
+            let node = &mut self.links.nodes[usize::from(connection.node)];
+            let subscribes = wants_digests && node.subscribed.is_none();
+            if subscribes {
+                node.subscribed = Some(id.index);
+            }
+            connection.write_own(Role::Capability, &opts_in[..4 + usize::from(subscribes)]);
         }
         self.count_own(id.index, 0);
     }
@@ -92,6 +99,9 @@ impl Core {
                 self.write(now, from, awaited);
             }
         }
+        if self.subscribes() && self.links.nodes[usize::from(of)].subscribed.is_none() {
+            self.subscribe(from);
+        }
         self.links.list_if_idle(from);
         // Requests to any node wait for a ready node as well as for a map.
         if is_first && self.map.is_some() {
@@ -128,8 +138,25 @@ impl Core {
         for &awaited in unsent {
             self.answer_lost(now, awaited, false, done);
         }
+        if let Some(other) = self.links.subscription_lost(index) {
+            self.subscribe(other);
+        }
         // Its range may have a new owner.
         self.refresh.want(None);
+    }
+
+    /// Whether it wants nodes to push what they were given.
+    fn subscribes(&self) -> bool {
+        self.is_aware() && self.config.digests && self.config.tracking
+    }
+
+    /// Has a node push over this ready connection what it was given.
+    fn subscribe(&mut self, index: ConnectionIndex) {
+        let connection = &mut self.links.connections[index as usize];
+        self.links.nodes[usize::from(connection.node)].subscribed = Some(index);
+        let before = connection.out.len();
+        connection.write_own(Role::Subscription, &[b"CLIENT", b"CAPA", b"sidle-given"]);
+        self.count_own(index, before);
     }
 
     fn answer_lost(

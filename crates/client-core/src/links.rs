@@ -34,6 +34,8 @@ pub(crate) struct Node {
     idle: Vec<ConnectionIndex>,
     /// Where the search for the connection with the fewest starts.
     turn: usize,
+    /// The connection over which it pushes what it was given.
+    pub(crate) subscribed: Option<ConnectionIndex>,
     /// Requests that wait for a ready connection.
     pub(crate) parked: Vec<Awaited>,
     /// Failures to reach it since a connection was last ready.
@@ -51,6 +53,7 @@ impl Node {
             making: 0,
             idle: Vec::new(),
             turn: 0,
+            subscribed: None,
             parked: Vec::new(),
             failures: 0,
             rests_until: MonotonicUs(0),
@@ -220,6 +223,17 @@ impl Links {
         let connection = ConnectionId { index: number, generation: connection.generation };
         self.events.push_back(Event::Connect { connection, address: node.address.clone() });
         true
+    }
+
+    /// A connection is lost. If the node pushed over it what it was given, returns a ready one to take its place.
+    pub(crate) fn subscription_lost(&mut self, index: ConnectionIndex) -> Option<ConnectionIndex> {
+        let node = &mut self.nodes[usize::from(self.connections[index as usize].node)];
+        if node.subscribed != Some(index) {
+            return None;
+        }
+        let is_ready = |other: &ConnectionIndex| self.connections[*other as usize].is_ready();
+        node.subscribed = None;
+        node.connections.iter().copied().find(is_ready)
     }
 
     /// The number of the node with this address, added if it is new; `None` when there are too many.

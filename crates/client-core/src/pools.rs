@@ -9,11 +9,11 @@ use sidle_types::HashedKey;
 use std::collections::BTreeMap;
 
 impl Script {
-    fn pool(map: TabletMap, connections_per_node: usize) -> Script {
+    pub(crate) fn pool(map: TabletMap, connections_per_node: usize) -> Script {
         Script::with(map, |config| config.connections_per_node = connections_per_node)
     }
 
-    fn set(&mut self, token: Token, key: &str) {
+    pub(crate) fn set(&mut self, token: Token, key: &str) {
         self.write(token, &["SET", key, "v"]);
     }
 

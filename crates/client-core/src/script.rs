@@ -28,6 +28,8 @@ pub(crate) struct Script {
     pub(crate) answers_calls: bool,
     /// Nodes that refuse connections.
     pub(crate) down: BTreeSet<u8>,
+    /// Connections that were subscribed.
+    pub(crate) subscribed: BTreeSet<usize>,
     pub(crate) maps_asked_for: u32,
     pub(crate) ended: Vec<(Token, String)>,
 }
@@ -74,6 +76,7 @@ impl Script {
             dialled: Vec::new(),
             answers_calls: true,
             down: BTreeSet::new(),
+            subscribed: BTreeSet::new(),
             maps_asked_for: 0,
             ended: Vec::new(),
         };
@@ -126,6 +129,10 @@ impl Script {
         let text = |words: Vec<Vec<u8>>| String::from_utf8_lossy(&words.join(&b' ')).into_owned();
         let asked: Vec<String> = requests(&bytes).into_iter().map(text).collect();
         line.asked.extend(asked.iter().cloned());
+        if asked.iter().any(|request| request.starts_with("CLIENT CAPA") && request.ends_with("sidle-given"))
+        {
+            self.subscribed.insert(connection.index());
+        }
         Some((line.node, asked))
     }
 
@@ -161,7 +168,8 @@ impl Script {
     fn greet(&mut self, index: usize) -> bool {
         let reply = match self.lines.get(&index).and_then(|line| line.asked.front()).map(String::as_str) {
             Some("HELLO 3") => "%1\r\n+proto\r\n:3\r\n".to_owned(),
-            Some("CLIENT CAPA sidle sidle-4") | Some("ASKING") => "+OK\r\n".to_owned(),
+            Some("CLIENT CAPA sidle sidle-4" | "CLIENT CAPA sidle sidle-4 sidle-given")
+            | Some("CLIENT CAPA sidle-given" | "ASKING") => "+OK\r\n".to_owned(),
             Some("SIDLE.MAP") => {
                 self.maps_asked_for += 1;
                 bulk(&serde_json::to_string(&self.map).unwrap())
@@ -175,10 +183,15 @@ impl Script {
 
     /// Bytes arrive over a connection.
     pub(crate) fn deliver(&mut self, index: usize, bytes: &str) {
+        self.deliver_bytes(index, bytes.as_bytes());
+    }
+
+    /// The same, of bytes that are no text.
+    pub(crate) fn deliver_bytes(&mut self, index: usize, bytes: &[u8]) {
         let connection = self.lines[&index].connection;
         let ended = &mut self.ended;
         let mut done = |token, outcome: Outcome<'_>| ended.push((token, print(outcome)));
-        let consumed = self.core.received(self.now, connection, bytes.as_bytes(), &mut done);
+        let consumed = self.core.received(self.now, connection, bytes, &mut done);
         assert_eq!(consumed, bytes.len());
     }
 
@@ -195,6 +208,12 @@ impl Script {
         self.answer_on(self.line_to(node), 1, reply);
     }
 
+    /// A node pushes bytes over its one connection.
+    pub(crate) fn push_bytes(&mut self, node: u8, bytes: &[u8]) {
+        self.deliver_bytes(self.line_to(node), bytes);
+        self.settle();
+    }
+
     /// A node pushes a message over its one connection.
     pub(crate) fn push(&mut self, node: u8, bytes: &str) {
         self.deliver(self.line_to(node), bytes);
@@ -204,6 +223,7 @@ impl Script {
     /// A connection breaks.
     pub(crate) fn cut(&mut self, index: usize) {
         let line = self.lines.remove(&index).expect("connected");
+        self.subscribed.remove(&index);
         self.handle(Input::Disconnected(line.connection));
         self.settle();
     }

@@ -1,38 +1,44 @@
 //! A client's knowledge of the running migrations, one by one.
 //!
-//! Both parts only save requests: a wrong entry costs a second round trip, never a wrong answer. They belong
+//! All parts only save requests: a wrong entry costs a second round trip, never a wrong answer. They belong
 //! to one migration id and end with it, so knowledge of one migration is never used in another (A to B to A;
 //! A to B, B to C).
 
-use crate::config::SPH_BYTES;
+use crate::config::{FINGERPRINTS_BYTES, SPH_BYTES};
+use crate::fingerprints::Fingerprints;
 use crate::mcr::{Mcr, PartitionProgress};
 use crate::sph::Sph;
 use sidle_cluster::MigrationRecord;
-use sidle_types::{MigrationId, Position, PositionRange};
+use sidle_types::{MigrationId, Position, PositionFilter, PositionRange};
 
-/// MCR and SPH of one migration.
+/// MCR and SPH of one migration, and what its target has pushed.
 #[derive(Debug)]
 pub(crate) struct Tracking {
     pub(crate) id: MigrationId,
     range: PositionRange,
     mcr: Mcr,
     sph: Sph,
+    /// Of a range that is given bit by bit.
+    given: Option<Fingerprints>,
 }
 
 impl Tracking {
-    fn new(record: &MigrationRecord, sph_bytes: usize) -> Tracking {
+    fn new(record: &MigrationRecord, sph_bytes: usize, given_bytes: usize) -> Tracking {
         Tracking {
             id: record.id,
             range: record.range,
             mcr: Mcr::new(&record.partitions),
             sph: Sph::new(sph_bytes),
+            given: record.kept_by_source.then(|| Fingerprints::new(given_bytes)),
         }
     }
 
     /// Whether to ask the target alone: it has an entry for the position.
     #[inline]
     pub(crate) fn is_at_target(&self, position: Position) -> bool {
-        self.mcr.has_arrived(position) || self.sph.contains(position)
+        self.mcr.has_arrived(position)
+            || self.sph.contains(position)
+            || self.given.as_ref().is_some_and(|given| given.contains(position))
     }
 
     /// Notes that the target has an entry for the position.
@@ -42,6 +48,34 @@ impl Tracking {
             let mcr = &self.mcr;
             self.sph.insert(position, |old| mcr.has_arrived(old));
         }
+    }
+
+    /// Whether the range is given bit by bit.
+    pub(crate) fn is_by_cuts(&self) -> bool {
+        self.given.is_some()
+    }
+
+    /// The target was given what this filter names. Returns how many of that were not known.
+    pub(crate) fn given(&mut self, filter: &PositionFilter) -> u64 {
+        let Some(given) = &mut self.given else { return 0 };
+        match filter {
+            PositionFilter::Positions(positions) => {
+                let is_new = |position: &&Position| {
+                    let is_new = !self.mcr.has_arrived(**position) && !self.sph.contains(**position);
+                    is_new && self.range.contains(**position)
+                };
+                let new: Vec<Position> = positions.iter().filter(is_new).copied().collect();
+                new.iter().for_each(|&position| self.seen_at_target(position));
+                new.len() as u64
+            }
+            PositionFilter::Fingerprints { bits, values } => {
+                values.iter().map(|&value| u64::from(given.insert(value, *bits))).sum()
+            }
+        }
+    }
+
+    fn given_bytes(&self, bytes: impl Fn(&Fingerprints) -> usize) -> usize {
+        self.given.as_ref().map_or(0, bytes)
     }
 
     /// Takes in the target's progress report.
@@ -68,13 +102,16 @@ impl Trackings {
         let is_running = |tracking: &Tracking| records.iter().any(|record| record.id == tracking.id);
         let kept: usize = before.iter().filter(|t| is_running(t)).map(|t| t.sph.max_bytes()).sum();
         let mut left = SPH_BYTES.saturating_sub(kept);
+        let kept = before.iter().filter(|t| is_running(t)).map(|t| t.given_bytes(Fingerprints::max_bytes));
+        let mut left_given = FINGERPRINTS_BYTES.saturating_sub(kept.sum());
         for record in records {
             let known = before.iter().position(|tracking| tracking.id == record.id);
             self.migrations.push(match known {
                 Some(index) => before.swap_remove(index),
                 None => {
-                    let tracking = Tracking::new(record, left / 2);
+                    let tracking = Tracking::new(record, left / 2, left_given / 2);
                     left -= tracking.sph.max_bytes();
+                    left_given -= tracking.given_bytes(Fingerprints::max_bytes);
                     tracking
                 }
             });
@@ -101,6 +138,11 @@ impl Trackings {
     /// The bytes of all MCRs.
     pub(crate) fn mcr_bytes(&self) -> usize {
         self.migrations.iter().map(|tracking| tracking.mcr.bytes()).sum()
+    }
+
+    /// The bytes of all that targets have pushed.
+    pub(crate) fn given_bytes(&self) -> usize {
+        self.migrations.iter().map(|tracking| tracking.given_bytes(Fingerprints::bytes)).sum()
     }
 
     /// The bytes of all SPH tables.
@@ -145,6 +187,33 @@ mod tests {
         assert!(trackings.by_id(MigrationId(1)).is_none());
         assert!(trackings.at(0).is_at_target(Position(350)));
         assert!(!trackings.at(1).is_at_target(Position(150)));
+    }
+
+    #[test]
+    fn what_targets_push_is_kept_within_its_bound_and_by_cuts_only() {
+        let mut records: Vec<_> =
+            (0..40).map(|i| running(i, range(i * 100, i * 100 + 99), 1, 2, 2)).collect();
+        let mut trackings = Trackings::default();
+        trackings.install(&records[..1]);
+        let filter = PositionFilter::Fingerprints { bits: 24, values: (0..4096).collect() };
+        assert_eq!(trackings.by_id(MigrationId(0)).unwrap().given(&filter), 0, "nothing is given of it");
+        records.iter_mut().for_each(|record| {
+            record.kept_by_source = true;
+            record.id.0 += 100;
+        });
+        for count in (0..40).chain([3, 40, 0, 40]) {
+            trackings.install(&records[..count]);
+            for tracking in &mut trackings.migrations {
+                for first in (0..400_000).step_by(4096) {
+                    let values = (first..first + 4096).collect();
+                    tracking.given(&PositionFilter::Fingerprints { bits: 24, values });
+                }
+            }
+            assert!(trackings.given_bytes() <= FINGERPRINTS_BYTES);
+        }
+        assert!(trackings.given_bytes() > FINGERPRINTS_BYTES / 2);
+        trackings.install(&[]);
+        assert_eq!(trackings.given_bytes(), 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The core against scripted nodes, each with one connection: every order of answers, and every change during
 //! an operation.
 
+mod digest;
 mod faults;
 mod moves;
 mod reads;
