@@ -21,6 +21,9 @@ impl Simulation {
             meet("double reads", counters.double_reads);
             meet("reads of the target alone", counters.single_target_reads);
             meet("source values", counters.source_values);
+            meet("given", counters.given);
+            meet("pushes of cuts taken in", counters.given_pushes);
+            meet("keys learnt to be given", counters.given_learnt);
         }
         for other in &self.others {
             match other {

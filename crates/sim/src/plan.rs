@@ -51,6 +51,7 @@ impl Plan {
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
         let mut groups_random = Random::new(seed ^ 0x6e0b_0000_0000);
+        let mut digests_random = Random::new(seed ^ 0xd16e_5700_0000_0000);
         let mut builds_random = Random::new(seed ^ 0xb01d_0000_0000_0000);
         let nodes = match random.below(8) {
             0 => random.between(4, 7) as usize,
@@ -75,7 +76,11 @@ impl Plan {
         let links = LinksSetup { typical, slow_permille, seed: links_random.draw() };
         let think_us = random.magnitude(500, 200_000);
         let clients = random.between(2, 10) as usize;
-        let sessions = (0..clients).map(|_| session(&mut random, nodes, think_us, &typical)).collect();
+        let mut session = |_| SessionSetup {
+            digests: !digests_random.one_in(4),
+            ..session(&mut random, nodes, think_us, &typical)
+        };
+        let sessions = (0..clients).map(&mut session).collect();
         let slow_readers = match random.one_in(4) {
             true => vec![(random.index(clients), random.magnitude(500, 50_000))],
             false => Vec::new(),
@@ -288,6 +293,7 @@ fn session(random: &mut Random, nodes: usize, think_us: u64, typical: &Quality) 
         rows: random.between(1, 3) as usize,
         think_us,
         connections_per_node: random.between(1, 3) as usize,
+        digests: true,
         timeout_us: timeout_us(random, typical),
         seed: HostId(random.index(nodes)),
     }

@@ -77,6 +77,7 @@ impl Simulation {
             rows: READER_ROWS,
             think_us: 0,
             connections_per_node: 1,
+            digests: true,
             timeout_us: READER_TIMEOUT_US,
             seed: HostId(0),
         };

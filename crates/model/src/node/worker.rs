@@ -195,12 +195,14 @@ impl WorkerThread {
             turn.outputs.push(Output::Notify(ControlMail::Input(ControlInput::Timer)));
         }
         let map = self.worker.ranges().map().epoch();
-        if std::mem::replace(&mut self.notified_map, map) == map {
+        let is_new = std::mem::replace(&mut self.notified_map, map) != map;
+        if !self.worker.collect_digests() && !is_new {
             return;
         }
         for connection in &mut self.connections {
             let mut out = Vec::new();
-            if self.worker.write_pushes(&mut connection.session, &mut out) {
+            let has_map = is_new && self.worker.write_pushes(&mut connection.session, &mut out);
+            if self.worker.write_digests(&mut connection.session, &mut out) | has_map {
                 turn.cost_ns += costs.write_ns;
                 answer(connection, out, turn);
             }

@@ -1,9 +1,10 @@
 //! Clients that subscribed are told what cuts give; nobody else is, and it costs little.
 
 use crate::common::*;
-use sidle_node::testing::ClientKey;
+use sidle_client_core::{Config, ConnectionId, Core, Counters, Event, Input, Outcome};
+use sidle_node::testing::{ClientKey, TestCluster};
 use sidle_resp::{ReplyWriter, RespVersion, Value};
-use sidle_types::{MigrationId, Position, PositionFilter, parse_cursors};
+use sidle_types::{HashedKey, MigrationId, Position, PositionFilter, parse_cursors};
 
 const VALUE_BYTES: usize = 1000;
 
@@ -168,4 +169,98 @@ fn a_subscription_needs_resp3_and_ends_with_it() {
         assert_eq!(scene.told(client).len(), 0);
     }
     assert!(!scene.told(stays).is_empty());
+}
+
+/// The client library's core, over connections that take no time.
+struct Library {
+    core: Core,
+    wires: Vec<(ConnectionId, ClientKey, Vec<u8>)>,
+    replies: Vec<Value>,
+}
+
+impl Library {
+    fn new() -> Library {
+        let config = Config::new(vec!["127.0.0.1:7001".parse().expect("an address")]);
+        Library { core: Core::new(config), wires: Vec::new(), replies: Vec::new() }
+    }
+
+    /// Lets a little time pass.
+    fn step(&mut self, cluster: &mut TestCluster) {
+        let now = cluster.now().mono;
+        let replies = &mut self.replies;
+        let mut done = |_, outcome: Outcome<'_>| match outcome {
+            Outcome::Reply(reply) => replies.push(reply.to_value()),
+            Outcome::Failed(failure) => panic!("it fails: {failure:?}"),
+        };
+        if self.core.poll_timeout().is_some_and(|at| at <= now) {
+            self.core.handle(now, Input::Tick, &mut done);
+        }
+        while let Some(event) = self.core.poll_event() {
+            if let Event::Connect { connection, address } = event {
+                let to = cluster.connect_raw(usize::from(address.port() - 7001), 0);
+                self.wires.push((connection, to, Vec::new()));
+                self.core.handle(now, Input::Connected(connection), &mut done);
+            }
+        }
+        while let Some(connection) = self.core.poll_transmit() {
+            let mut bytes = Vec::new();
+            self.core.take_output(connection, &mut bytes);
+            let wire = self.wires.iter().find(|wire| wire.0 == connection).expect("it is open");
+            cluster.client(wire.1).send_raw(&bytes);
+        }
+        cluster.run_for(20);
+        let now = cluster.now().mono;
+        for (connection, to, input) in &mut self.wires {
+            input.extend(cluster.client(*to).take_output());
+            let consumed = self.core.received(now, *connection, input, &mut done);
+            input.drain(..consumed);
+        }
+    }
+
+    fn run_for(&mut self, cluster: &mut TestCluster, us: u64) {
+        let until = cluster.now().mono.plus_us(us);
+        while cluster.now().mono < until {
+            self.step(cluster);
+        }
+    }
+
+    fn get(&mut self, cluster: &mut TestCluster, key: &str) -> Value {
+        self.core.get(cluster.now().mono, 0, HashedKey::new(key.as_bytes())).expect("one at a time");
+        while self.replies.is_empty() {
+            self.step(cluster);
+        }
+        self.replies.remove(0)
+    }
+}
+
+/// How often the source sent a client of the library to the target, for keys that another client has taken.
+fn trips_to_the_source(protocol: &str) -> Counters {
+    let mut scene = Scene::with_large_values(500);
+    let mut library = Library::new();
+    library.run_for(&mut scene.cluster, 5_000);
+    scene.cluster.network.hold_bulk = true;
+    let id = scene.start_by(protocol, "SLOTS 0-16383", 1);
+    let given = keys("key", 100);
+    library.run_for(&mut scene.cluster, 50_000);
+    for key in &given {
+        assert!(matches!(scene.ask(1, &format!("GET {key}")), Value::Bulk(_)), "it is taken");
+        library.step(&mut scene.cluster);
+    }
+    library.run_for(&mut scene.cluster, 20_000);
+    for key in &given {
+        assert!(matches!(library.get(&mut scene.cluster, key), Value::Bulk(_)));
+    }
+    let counters = library.core.counters();
+    assert!(matches!(library.get(&mut scene.cluster, "key400"), Value::Bulk(_)), "the source keeps it");
+    scene.finish(id);
+    counters
+}
+
+#[test]
+fn a_client_that_is_told_makes_no_second_trip() {
+    let told = trips_to_the_source("handoff");
+    let untold = trips_to_the_source("handoff,digest=off");
+    assert_eq!((untold.given, untold.given_pushes, untold.given_learnt), (100, 0, 0));
+    assert_eq!((told.given, told.given_learnt), (0, 100), "{told:?}");
+    assert!((1..30).contains(&told.given_pushes), "{told:?}");
 }

@@ -45,6 +45,7 @@ const CUT_OPTIONS: &[&str] = &[
     "cut-bytes=1",
     "cut-bytes=1000",
     "cut-bytes=10000",
+    "digest=off",
 ];
 
 /// How many of a thousand such migrations give hot positions no earlier than others: then each cut gives a

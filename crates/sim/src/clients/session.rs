@@ -22,6 +22,8 @@ pub struct SessionSetup {
     pub timeout_us: u64,
     /// How many connections it has to each node.
     pub connections_per_node: usize,
+    /// Whether it has targets push what cuts gave.
+    pub digests: bool,
     /// The node that it asks first.
     pub seed: HostId,
 }
@@ -64,6 +66,7 @@ impl Session {
             awareness: setup.awareness,
             operation_timeout_us: setup.timeout_us,
             connections_per_node: setup.connections_per_node,
+            digests: setup.digests,
             ..Config::new(vec![client_address(setup.seed)])
         };
         let rows = (0..setup.rows).map(|_| Row { asked: None, next_us: 0 }).collect();

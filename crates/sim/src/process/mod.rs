@@ -6,6 +6,7 @@ mod control;
 mod forward;
 mod mover;
 mod pressure;
+mod pushes;
 mod seat;
 mod worker;
 

@@ -2,6 +2,7 @@
 
 use super::connection::{Came, Connection};
 use super::forward::ForwardLinks;
+use super::pushes::Pushes;
 use super::{Mailbox, control::Call};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
@@ -33,6 +34,8 @@ pub struct WorkerThread {
     pub(super) links: ForwardLinks,
     /// Answers of the control thread.
     pub(super) answers: VecDeque<(StreamId, ControlReply)>,
+    /// Pushes of what cuts gave.
+    pushes: Pushes,
     next_tick_us: u64,
     sleep: Sleep,
     /// It always has something else to do, so every step waits for it.
@@ -54,6 +57,7 @@ impl WorkerThread {
             connections,
             links: ForwardLinks::default(),
             answers,
+            pushes: Pushes::default(),
             next_tick_us: 0,
             sleep,
             is_sleepless: seed & 1 == 0,
@@ -81,6 +85,10 @@ impl WorkerThread {
                 self.worker.write_pushes(&mut connection.session, &mut connection.output);
                 flush(id, connection, world);
             }
+        }
+        self.pushes.send(&mut self.worker, &mut self.connections, world);
+        if let Some(at_us) = self.pushes.next_us() {
+            world.turn_at(self.me(site.host), at_us);
         }
         while let Some(ticket) = self.worker.poll_woken() {
             let mut connections = self.connections.values_mut();
@@ -242,7 +250,7 @@ impl WorkerThread {
     }
 }
 
-fn flush(id: StreamId, connection: &mut Connection, world: &mut World) {
+pub(super) fn flush(id: StreamId, connection: &mut Connection, world: &mut World) {
     if !connection.output.is_empty() {
         world.send(id, Side::Acceptor, std::mem::take(&mut connection.output));
     }
