@@ -115,6 +115,8 @@ pub struct World {
     queue: TimeQueue<Event>,
     /// The next turn of each actor that has one.
     turns: Turns,
+    /// Threads that have no turn before then.
+    held_up: BTreeMap<Actor, u64>,
 }
 
 impl World {
@@ -131,6 +133,7 @@ impl World {
             pace,
             queue: TimeQueue::default(),
             turns: Turns::default(),
+            held_up: BTreeMap::new(),
         }
     }
 
@@ -165,7 +168,7 @@ impl World {
     /// Gives an actor a turn at this time, unless it has an earlier one: then this one is dropped, and must
     /// be requested again in that turn.
     pub fn turn_at(&mut self, actor: Actor, at_us: u64) {
-        let at_us = at_us.max(self.now_us);
+        let at_us = at_us.max(self.now_us).max(self.held_up_until(actor));
         let turn = self.turns.of(actor);
         if turn.is_none_or(|earlier| earlier > at_us) {
             *turn = Some(at_us);
@@ -183,8 +186,28 @@ impl World {
         self.turn_at(Actor::Thread(host, thread), self.now_us + delay_us);
     }
 
+    /// A thread has no turn for so long: its machine runs something else.
+    pub fn hold_up(&mut self, host: HostId, thread: Thread, us: u64) {
+        let actor = Actor::Thread(host, thread);
+        let until_us = self.now_us + us;
+        self.held_up.insert(actor, until_us);
+        *self.turns.of(actor) = None;
+        self.turn_at(actor, until_us);
+    }
+
+    fn held_up_until(&mut self, actor: Actor) -> u64 {
+        match self.held_up.get(&actor).copied() {
+            Some(until_us) if until_us <= self.now_us => {
+                self.held_up.remove(&actor);
+                0
+            }
+            until_us => until_us.unwrap_or(0),
+        }
+    }
+
     /// Removes the turns of all threads of a machine: its process is gone.
     pub fn forget_turns(&mut self, host: HostId) {
+        self.held_up.retain(|actor, _| !matches!(actor, Actor::Thread(of, _) if *of == host));
         self.turns.forget(host);
     }
 

@@ -4,7 +4,9 @@ use super::pressure::{self, Pressure};
 use super::{MOVERS, Process, host_of};
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, Thread, World};
-use sidle_node::{Link, Mover, MoverCommand, MoverEvent, MoverIndex, MoverPort, MoverReport, NodeParts, Now};
+use sidle_node::{
+    CurrentTable, Link, Mover, MoverCommand, MoverEvent, MoverIndex, MoverPort, MoverReport, NodeParts, Now,
+};
 use sidle_store::RecordBatch;
 use sidle_types::MigrationId;
 use sidle_wire::{
@@ -12,6 +14,10 @@ use sidle_wire::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
+/// In so many turns that wake workers of a node that gives a range bit by bit, one of them is held up.
+const HELD_UP_ONE_IN: u64 = 4;
+/// For so long at most.
+const HELD_UP_US: u64 = 10_000;
 /// A frame's cost for the mover.
 const FRAME_CPU_US: u64 = 60;
 
@@ -260,10 +266,24 @@ impl Process {
                 break;
             }
         }
+        let mut woken = Vec::new();
         while let Some(worker) = mover.mover.poll_notify() {
             world.wake(host, Thread::Worker(usize::from(worker.0)));
+            woken.push(Thread::Worker(usize::from(worker.0)));
+        }
+        if !woken.is_empty() && world.random.one_in(HELD_UP_ONE_IN) && gives_bit_by_bit(&self.parts.published)
+        {
+            // It takes a step long after the others.
+            world.meet("a worker late for a step", 1);
+            let (late, us) = (woken[world.random.index(woken.len())], world.random.magnitude(1, HELD_UP_US));
+            world.hold_up(host, late, us);
         }
     }
+}
+
+/// Whether the node gives a range bit by bit.
+fn gives_bit_by_bit(published: &CurrentTable) -> bool {
+    published.table().exports().any(|view| view.is_by_cuts())
 }
 
 /// How many bytes are written to a connection at once.
