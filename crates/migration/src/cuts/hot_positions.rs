@@ -1,7 +1,7 @@
 //! Positions that clients access often, noticed by the source's workers while it gives the range bit by bit.
 //!
-//! A worker notes its sampled accesses. A position that is noted twice, before another one takes its place, is
-//! hot: it goes into a ring that the source machine empties. Nothing depends on it (M26): what several
+//! A worker notes its sampled accesses. A position that is noted twice, before another one takes its place,
+//! is hot: it goes into a ring that the source machine empties. Nothing depends on it (M26): what several
 //! workers note at one moment, or finds the ring full, may be lost, and is noted again if it is hot.
 //!
 //! Ownership: any worker notes, without a lock; the source machine takes.
