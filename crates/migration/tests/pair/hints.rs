@@ -150,3 +150,18 @@ fn large_records_are_not_hinted() {
     assert_eq!(named.collect::<Vec<_>>(), positions(&hot[1..]));
     pair.ends_well();
 }
+
+#[test]
+fn what_a_command_waits_for_comes_before_hints() {
+    let mut pair = Pair::in_the_middle(Setup::slow(in_small_steps()), RECORDS, 100);
+    let late = late_keys(&pair, 41);
+    let frame = hints(&pair, &positions(&late[1..]));
+    pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), frame));
+    assert_eq!(pair.at(End::Target, 0, Op::Get(late[0].clone())), Outcome::Parked);
+    pair.pump();
+    pair.run_until("it is taken", |pair| pair.parked() == 0);
+    // The cut that was under way, and the next one.
+    assert!(hinted(&pair) <= 7, "{} hot positions went first", hinted(&pair));
+    pair.run_until("the others follow", |pair| hinted(pair) == 40);
+    pair.ends_well();
+}
