@@ -52,6 +52,10 @@ const MET: &[(&str, u64)] = &[
     ("registers of others at a flush", 12),
     ("packets over slow links", 20),
     ("held back", 10),
+    ("given", 24),
+    ("keys learnt to be given", 12),
+    ("false pushes", 16),
+    ("a worker late for a step", 12),
 ];
 
 /// Rare ones, and in how many of all seeds they occur at least. Each change of the stories moves their number
@@ -62,6 +66,8 @@ const RARE: &[(&str, u64)] = &[
     ("stalls", 3),
     // Only while a part of a split slot moves to the node that is forwarded to.
     ("stepped aside", 2),
+    // Little moves, and a hundredth of that may be pushed.
+    ("pushes of cuts", 8),
     // Of clusters of several builds, one in eight.
     ("versions raised", 8),
 ];
