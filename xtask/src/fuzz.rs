@@ -3,8 +3,9 @@
 use crate::step::{self, Step, Steps, cargo, project_root, succeeds};
 use std::process::Command;
 
-/// The fuzz targets: the RESP parser, the frames between nodes, and sequences of store operations.
-pub(crate) const TARGETS: [&str; 3] = ["resp", "frames", "store_ops"];
+/// The fuzz targets: the RESP parser, the frames between nodes, the payloads of DUMP, and sequences of store
+/// operations.
+pub(crate) const TARGETS: [&str; 4] = ["resp", "frames", "payloads", "store_ops"];
 
 /// What to fuzz, and for how long.
 #[derive(clap::Args)]

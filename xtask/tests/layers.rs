@@ -13,6 +13,7 @@ const LAYERS: [&[&str]; 10] = [
         "sidle-resp",
         "sidle-handshake",
         "sidle-wire",
+        "sidle-rdb",
         "sidle-history",
         "sidle-workload",
         "sidle-pacing",
@@ -36,6 +37,7 @@ const PURE_LAYERS: usize = 5;
 const PURE_DEPENDENCIES: &[&str] = &[
     "arc-swap",
     "bumpalo",
+    "crc",
     "crc32c",
     "crossbeam-epoch",
     "crossbeam-utils",

@@ -1,0 +1,210 @@
+//! Payloads that Redis made, payloads of a model, and damaged ones.
+
+use proptest::prelude::*;
+use sidle_rdb::{RestoreError, WRITTEN_VERSION, dump, restore};
+
+const LONGEST: u64 = 1 << 20;
+
+/// The checksum bit by bit, by its definition.
+fn crc64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |crc, &byte| {
+        (0..8).fold(crc ^ u64::from(byte), |crc, _| {
+            (crc >> 1) ^ if crc & 1 == 1 { 0x95ac_9329_ac4b_c9b5 } else { 0 }
+        })
+    })
+}
+
+/// A payload of this body, with a right footer.
+fn payload(body: &[u8], version: u16) -> Vec<u8> {
+    let mut payload = [body, &version.to_le_bytes()].concat();
+    payload.extend(crc64(&payload).to_le_bytes());
+    payload
+}
+
+fn restored(body: &[u8]) -> Result<Vec<u8>, RestoreError> {
+    restore(&payload(body, 10), LONGEST).map(|value| value.into_owned())
+}
+
+/// DUMP's replies of Redis 7.0.15, and the values.
+const OF_REDIS: &[(&[u8], &str, usize)] = &[
+    (b"\x00\x05hello\n\x00cr\xdfve4 \n", "hello", 1),
+    (b"\x00\xc0\x0c\n\x00<*\xf8Q\\\x04\xbc\xd5", "12", 1),
+    (b"\x00\xc2p\x11\x01\x00\n\x00\x01\xa4\x08\xfe\x950\x95\xa5", "70000", 1),
+    (b"\x00\xc3\t\x1e\x01aa\xe0\x11\x00\x01aa\n\x00Es|\xbb+d{\xbb", "a", 30),
+    (b"\x00\xc3\x0b@Z\x03abca\xe0K\x02\x01bc\n\x00#\x806\xf9\xe2\xd0\xc7\x80", "abc", 30),
+    (b"\x00\xc3\x0cA,\x01xx\xe0\xff\x00\xe0\x17\x00\x01xx\n\x00\xf03\x19Z\x8bf\r\x84", "x", 300),
+    (
+        b"\x00\xc3\"@R\x06hello h\xe0&\x05\x03 and\xa04\tagain worl`\x11\x01lo\n\x00\x86\x1cL\x87\xf5\x1b\x1b\x00",
+        "hello hello hello hello hello hello hello hello hello  and hello again world hello",
+        1,
+    ),
+];
+
+/// The same of other types.
+const COLLECTIONS: &[(&[u8], &str)] = &[
+    (b"\x10\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xff\n\x00\x84\xa6\x93\xe8\xaa\x17\xe4\xdb", "hash"),
+    (
+        b"\x12\x01\x02\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xff\n\x00\x94\x96+#\xac\x17\xaa\x85",
+        "list",
+    ),
+    (
+        b"\x11\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xff\n\x00\xa8\x05\xce\xb8\xd7\xa93\x02",
+        "sorted set",
+    ),
+    (b"\x02\x02\x01a\xc0\x01\n\x00\xce8~\x02\x9c\xe1>r", "set"),
+];
+
+#[test]
+fn restore_reads_what_redis_wrote() {
+    for (payload, unit, count) in OF_REDIS {
+        let value = restore(payload, LONGEST);
+        assert_eq!(value.unwrap().as_ref(), unit.repeat(*count).as_bytes(), "{}", payload.escape_ascii());
+    }
+    for &(payload, name) in COLLECTIONS {
+        assert_eq!(restore(payload, LONGEST), Err(RestoreError::NotAString(name)));
+    }
+}
+
+#[test]
+fn dump_writes_what_redis_writes() {
+    for (payload, unit, count) in OF_REDIS.iter().filter(|(payload, ..)| payload[1] != 0xc3) {
+        assert_eq!(dump(unit.repeat(*count).as_bytes()).parts().concat(), *payload);
+    }
+}
+
+#[test]
+fn restore_refuses_footers_that_are_wrong() {
+    let right = dump(b"hello").parts().concat();
+    assert!(restore(&right, LONGEST).is_ok());
+    for cut in 0..right.len() {
+        assert_eq!(restore(&right[..cut], LONGEST), Err(RestoreError::Footer));
+    }
+    for version in 0..=11 {
+        assert!(restore(&payload(b"\x00\x01a", version), LONGEST).is_ok(), "{version}");
+    }
+    for version in [12, 80, 0x0b00, u16::MAX] {
+        assert_eq!(restore(&payload(b"\x00\x01a", version), LONGEST), Err(RestoreError::Footer), "{version}");
+    }
+}
+
+#[test]
+fn restore_refuses_values_that_are_wrong() {
+    for (body, error) in [
+        (&b""[..], RestoreError::Truncated),
+        (b"\x00", RestoreError::Truncated),
+        (b"\x00\x05abcd", RestoreError::Truncated),
+        (b"\x00\x03abcd", RestoreError::GoesOn),
+        (b"\x00\x81\xff\xff\xff\xff\xff\xff\xff\xffabcd", RestoreError::Truncated),
+        (b"\x00\x80\x00\x00", RestoreError::Truncated),
+        (b"\x00\xc0", RestoreError::Truncated),
+        (b"\x00\xc2\x00\x00\x00", RestoreError::Truncated),
+        (b"\x00\x82", RestoreError::UnknownLength(0x82)),
+        (b"\x00\xc4", RestoreError::UnknownEncoding(4)),
+        (b"\x00\xff", RestoreError::UnknownEncoding(63)),
+        (b"\x00\xc3\xc0\x01\x01", RestoreError::UnknownLength(0xc0)),
+        (b"\x00\xc3\x02\x05\x00a", RestoreError::Compression),
+        (b"\x00\xc3\x03\x01\x00a", RestoreError::Truncated),
+        (b"\x00\xc3\x02\x80\xff\xff\xff\xff\x00a", RestoreError::TooLong),
+        (b"\x00\xc3\x02\x80\x00\x0f\xff\xff\x00a", RestoreError::Compression),
+        (b"\x07", RestoreError::NotAString("module's value")),
+        (b"\x0f", RestoreError::NotAString("stream")),
+        (b"\x08", RestoreError::UnknownType(8)),
+        (b"\xfe", RestoreError::UnknownType(254)),
+    ] {
+        assert_eq!(restored(body), Err(error), "{}", body.escape_ascii());
+    }
+    assert_eq!(restore(&payload(b"\x00\x03abc", 10), 2), Err(RestoreError::TooLong));
+}
+
+/// Part of a compressed string.
+#[derive(Clone, Debug)]
+enum Run {
+    AsIs(Vec<u8>),
+    /// How many bytes of the distance that is possible, and the length.
+    Repeat(u16, u16),
+}
+
+fn run() -> impl Strategy<Value = Run> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 1..=32).prop_map(Run::AsIs),
+        (any::<u16>(), 3..=264u16).prop_map(|(distance, length)| Run::Repeat(distance, length)),
+    ]
+}
+
+/// The compressed bytes of these runs, and what they stand for, byte by byte.
+fn compressed(runs: &[Run]) -> (Vec<u8>, Vec<u8>) {
+    let (mut packed, mut value): (Vec<u8>, Vec<u8>) = Default::default();
+    for run in runs {
+        match run {
+            Run::AsIs(bytes) => {
+                packed.push(bytes.len() as u8 - 1);
+                packed.extend(bytes);
+                value.extend(bytes);
+            }
+            Run::Repeat(..) if value.is_empty() => {}
+            Run::Repeat(distance, length) => {
+                let distance = usize::from(*distance) % value.len().min(1 << 13);
+                let (high, low) = ((distance >> 8) as u8, distance as u8);
+                match length - 2 {
+                    short @ ..7 => packed.push((short as u8) << 5 | high),
+                    long => packed.extend([7 << 5 | high, (long - 7) as u8]),
+                }
+                packed.push(low);
+                (0..*length).for_each(|_| value.push(value[value.len() - distance - 1]));
+            }
+        }
+    }
+    (packed, value)
+}
+
+fn long_length(bytes: usize) -> Vec<u8> {
+    [&[0x80][..], &(bytes as u32).to_be_bytes()].concat()
+}
+
+proptest! {
+    #[test]
+    fn restore_returns_what_was_dumped(
+        value in prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..200),
+            prop::collection::vec(any::<u8>(), 16_300..16_500),
+            any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+            (-40_000..40_000i32).prop_map(|number| number.to_string().into_bytes()),
+        ],
+    ) {
+        let written = dump(&value).parts().concat();
+        prop_assert_eq!(&written, &payload(&written[..written.len() - 10], WRITTEN_VERSION));
+        let value_again = restore(&written, LONGEST).unwrap();
+        prop_assert_eq!(value_again.as_ref(), &value);
+    }
+
+    #[test]
+    fn restore_reads_compressed_strings(runs in prop::collection::vec(run(), 0..60)) {
+        let (packed, value) = compressed(&runs);
+        let body = [&b"\x00\xc3"[..], &long_length(packed.len()), &long_length(value.len()), &packed].concat();
+        prop_assert_eq!(restored(&body), Ok(value));
+    }
+
+    #[test]
+    fn restore_sees_a_changed_bit(value in prop::collection::vec(any::<u8>(), 0..40), bit in any::<usize>()) {
+        let mut written = dump(&value).parts().concat();
+        let bit = bit % (written.len() * 8);
+        written[bit / 8] ^= 1 << (bit % 8);
+        prop_assert_eq!(restore(&written, LONGEST), Err(RestoreError::Footer));
+    }
+
+    /// Whatever stands before a right footer, nothing panics, and what is read can be written and read again.
+    #[test]
+    fn restore_survives_any_body(
+        kind in prop_oneof![Just(0u8), any::<u8>()],
+        first in prop_oneof![Just(0xc3u8), any::<u8>()],
+        rest in prop::collection::vec(prop_oneof![0..40u8, any::<u8>()], 0..60),
+    ) {
+        let body = [&[kind, first][..], &rest].concat();
+        if let Ok(value) = restored(&body) {
+            prop_assert!(value.len() as u64 <= LONGEST);
+            let written = dump(&value).parts().concat();
+            let value_again = restore(&written, LONGEST).unwrap();
+            prop_assert_eq!(value_again.as_ref(), &value);
+        }
+    }
+}
