@@ -10,6 +10,8 @@ pub trait Reply {
     fn integer(&mut self, number: i64);
     /// A string of any bytes.
     fn bulk(&mut self, bytes: &[u8]);
+    /// A string of several parts, to be joined.
+    fn bulk_parts(&mut self, parts: &[&[u8]]);
     /// A null.
     fn null(&mut self);
     /// The header of an array; this many replies follow.
@@ -35,6 +37,10 @@ impl Reply for ReplyWriter<'_> {
     #[inline]
     fn bulk(&mut self, bytes: &[u8]) {
         self.bulk(bytes);
+    }
+
+    fn bulk_parts(&mut self, parts: &[&[u8]]) {
+        self.bulk_parts(parts);
     }
 
     #[inline]

@@ -45,6 +45,10 @@ impl Reply for Words {
         self.0.push(format!("'{}'", bytes.escape_ascii()));
     }
 
+    fn bulk_parts(&mut self, parts: &[&[u8]]) {
+        self.bulk(&parts.concat());
+    }
+
     fn null(&mut self) {
         self.0.push("null".to_owned());
     }

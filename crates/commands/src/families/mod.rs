@@ -4,6 +4,7 @@ use crate::call::Executor;
 use crate::spec::CommandSpec;
 
 mod counter;
+mod dump;
 mod expire_option;
 mod expiry;
 mod get;
@@ -13,7 +14,7 @@ mod object;
 mod set;
 
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 7] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 8] {
     [
         get::commands(),
         set::commands(),
@@ -22,6 +23,7 @@ pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 7] {
         keys::commands(),
         expiry::commands(),
         object::commands(),
+        dump::commands(),
     ]
 }
 

@@ -43,6 +43,10 @@ const fn object_subcommands<E: Executor>() -> &'static [CommandSpec<E>] {
                 .keys(KEY, Access::Read)
                 .docs("generic", "4.0.0", "O(1)", "Refused: how often keys are read is not counted.")
                 .tips(VARIES),
+            CommandSpec::over_keys("object|idletime", 3, READ, idletime)
+                .keys(KEY, Access::Read)
+                .docs("generic", "2.2.3", "O(1)", "Returns 0: when a key was last used is not kept.")
+                .tips(VARIES),
             CommandSpec::over_keys("object|refcount", 3, READ, refcount)
                 .keys(KEY, Access::Read)
                 .docs("generic", "2.2.3", "O(1)", "Returns 1: values are never shared.")
@@ -104,6 +108,13 @@ fn freq<E: Executor>(call: &mut Call<'_, E>) -> Done {
     })
 }
 
+fn idletime<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    with_value(call, |call, _| {
+        call.reply.integer(0);
+        Ok(())
+    })
+}
+
 fn refcount<E: Executor>(call: &mut Call<'_, E>) -> Done {
     with_value(call, |call, _| {
         call.reply.integer(1);
@@ -154,6 +165,8 @@ fn object_help<E: Executor>(call: &mut Call<'_, E>) -> Done {
             "    Return how Redis would encode the value if it were set whole.",
             "FREQ <key>",
             "    Refused: how often keys are read is not counted.",
+            "IDLETIME <key>",
+            "    Return 0: when a key was last used is not kept.",
             "REFCOUNT <key>",
             "    Return 1: values are never shared.",
         ],

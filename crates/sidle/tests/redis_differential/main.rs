@@ -9,6 +9,7 @@
 mod cluster_forms;
 mod compare;
 mod introspection;
+mod payloads;
 mod random;
 mod script;
 mod server;

@@ -73,7 +73,17 @@ impl Redis {
         let socket = folder.path().join("redis.sock");
         let program = std::env::var_os(REDIS_VARIABLE).unwrap_or("redis-server".into());
         let spawned = Command::new(program)
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+            .args([
+                "--port",
+                "0",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--rdbcompression",
+                "no",
+                "--unixsocket",
+            ])
             .arg(&socket)
             .arg("--dir")
             .arg(folder.path())

@@ -1,0 +1,74 @@
+//! Payloads of each server, restored by the other one.
+
+use crate::compare::value;
+use crate::encode;
+use crate::server::{Both, Connection};
+use sidle_resp::Value;
+use sidle_testbed::Random;
+
+fn ask(connection: &mut Connection, words: &[&[u8]]) -> Value {
+    let words: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
+    value(&connection.ask(&encode(&words)))
+}
+
+fn dumped(connection: &mut Connection, key: &[u8]) -> Vec<u8> {
+    match ask(connection, &[b"DUMP", key]) {
+        Value::Bulk(payload) => payload,
+        other => panic!("no payload: {other:?}"),
+    }
+}
+
+/// Has one server set a value and the other one restore it.
+fn cross(value: &[u8], from: &mut Connection, to: &mut Connection) {
+    let ok = Value::Simple("OK".into());
+    assert_eq!(ask(from, &[b"SET", b"a", value]), ok);
+    let payload = dumped(from, b"a");
+    let restored = ask(to, &[b"RESTORE", b"b", b"0", &payload, b"REPLACE"]);
+    assert_eq!(restored, ok, "{}", payload.escape_ascii());
+    assert_eq!(ask(to, &[b"GET", b"b"]), Value::Bulk(value.to_vec()), "{}", payload.escape_ascii());
+}
+
+#[test]
+fn each_restores_what_the_other_dumps() {
+    const RANDOM_VALUES: u64 = 300;
+    let Some(mut both) = Both::start() else { return };
+    assert_eq!(
+        ask(&mut both.redis, &[b"CONFIG", b"SET", b"rdbcompression", b"yes"]),
+        Value::Simple("OK".into())
+    );
+    let lengths = [0, 1, 20, 21, 63, 64, 100, 16_383, 16_384, 70_000, 3_000_000];
+    let mut values: Vec<Vec<u8>> = lengths.iter().map(|&length| b"x".repeat(length)).collect();
+    values.push((0..200_000u32).flat_map(u32::to_be_bytes).collect());
+    values.extend(["0", "-1", "127", "128", "-32769", "2147483648"].map(|text| text.as_bytes().to_vec()));
+    // Words of few letters are compressed in many ways.
+    values.extend((0..RANDOM_VALUES).map(|seed| {
+        let mut random = Random::new(seed);
+        let (length, letters) = (random.index(600), 1 + random.index(5));
+        (0..length).map(|_| b'a' + random.index(letters) as u8).collect()
+    }));
+    for value in values {
+        cross(&value, &mut both.redis, &mut both.sidle);
+        cross(&value, &mut both.sidle, &mut both.redis);
+    }
+}
+
+#[test]
+fn collections_are_refused_by_name() {
+    let Some(mut both) = Both::start() else { return };
+    for (request, name) in [
+        ("HSET c a 1", "hash"),
+        ("RPUSH c a 1", "list"),
+        ("SADD c a 1", "set"),
+        ("SADD c 1 2", "set"),
+        ("ZADD c 1 a", "sorted set"),
+        ("XADD c 1-1 a 1", "stream"),
+    ] {
+        ask(&mut both.redis, &[b"DEL", b"c"]);
+        let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        ask(&mut both.redis, &words);
+        let payload = dumped(&mut both.redis, b"c");
+        let text =
+            format!("ERR Bad data format: the payload holds a {name}, and only strings are known here");
+        assert_eq!(ask(&mut both.sidle, &[b"RESTORE", b"c", b"0", &payload]), Value::Error(text));
+    }
+}
