@@ -11,6 +11,7 @@
 //! | `families/` | the commands |
 //! | `overlay` | a key space whose writes are private until all are published |
 //! | `number`, `float80`, `natural`, `glob` | numbers and patterns as Redis reads and writes them |
+//! | `subsequence` | what two strings have in common |
 //!
 //! Commands about a node, its connections and its cluster are the executor's own ([`Run::Own`]) and share the
 //! table.
@@ -26,6 +27,7 @@ mod overlay;
 mod reply;
 mod reply_error;
 mod spec;
+mod subsequence;
 mod table;
 
 pub use call::{Call, Executor, OverKeys, Own, Run};

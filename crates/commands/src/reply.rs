@@ -16,6 +16,8 @@ pub trait Reply {
     fn null(&mut self);
     /// The header of an array; this many replies follow.
     fn array(&mut self, elements: usize);
+    /// The header of a map; this many names follow, each before its value.
+    fn map(&mut self, pairs: usize);
 
     /// `OK`.
     fn ok(&mut self) {
@@ -51,6 +53,10 @@ impl Reply for ReplyWriter<'_> {
     #[inline]
     fn array(&mut self, elements: usize) {
         self.array(elements);
+    }
+
+    fn map(&mut self, pairs: usize) {
+        self.map(pairs);
     }
 
     #[inline]

@@ -120,30 +120,46 @@ pub struct KeySpec {
     /// The access to the keys, in the words of `COMMAND INFO`: `RO`, `RW`, `OW` or `RM`, then access, update,
     /// ...
     pub access: &'static [&'static str],
+    /// For two keys with accesses of their own: that to the last one.
+    pub last_access: Option<&'static [&'static str]>,
 }
 
 impl KeySpec {
     /// No keys.
-    pub const NONE: KeySpec = KeySpec { first: 0, last: 0, step: 0, access: &[] };
+    pub const NONE: KeySpec = KeySpec::new(0, 0, 0, &[]);
+
+    const fn new(first: u8, last: i8, step: u8, access: &'static [&'static str]) -> KeySpec {
+        KeySpec { first, last, step, access, last_access: None }
+    }
 
     /// One key, the first argument.
     pub const fn one(access: &'static [&'static str]) -> KeySpec {
-        KeySpec { first: 1, last: 1, step: 1, access }
+        KeySpec::new(1, 1, 1, access)
     }
 
     /// One key, the argument after the subcommand.
     pub const fn second(access: &'static [&'static str]) -> KeySpec {
-        KeySpec { first: 2, last: 2, step: 1, access }
+        KeySpec::new(2, 2, 1, access)
+    }
+
+    /// Two keys with one access, the first two arguments.
+    pub const fn two(access: &'static [&'static str]) -> KeySpec {
+        KeySpec::new(1, 2, 1, access)
+    }
+
+    /// The same with an access for each.
+    pub const fn from_to(from: &'static [&'static str], to: &'static [&'static str]) -> KeySpec {
+        KeySpec { last_access: Some(to), ..KeySpec::two(from) }
     }
 
     /// Every argument is a key.
     pub const fn all(access: &'static [&'static str]) -> KeySpec {
-        KeySpec { first: 1, last: -1, step: 1, access }
+        KeySpec::new(1, -1, 1, access)
     }
 
     /// Every other argument is a key, followed by its value.
     pub const fn pairs(access: &'static [&'static str]) -> KeySpec {
-        KeySpec { first: 1, last: -1, step: 2, access }
+        KeySpec::new(1, -1, 2, access)
     }
 
     /// The indices of the keys in a request of `argument_count` arguments, including the command's name.
@@ -370,6 +386,8 @@ mod tests {
         assert_eq!(of(KeySpec::one(&[]), 3), [1]);
         assert_eq!(of(KeySpec::one(&[]), 1), Vec::<usize>::new());
         assert_eq!(of(KeySpec::second(&[]), 3), [2]);
+        assert_eq!(of(KeySpec::two(&[]), 5), [1, 2]);
+        assert_eq!(of(KeySpec::from_to(&[], &[]), 2), [1]);
         assert_eq!(of(KeySpec::all(&[]), 4), [1, 2, 3]);
         assert_eq!(of(KeySpec::pairs(&[]), 5), [1, 3]);
         assert_eq!(of(KeySpec::pairs(&[]), 4), [1, 3]);

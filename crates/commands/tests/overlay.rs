@@ -56,6 +56,10 @@ impl Reply for Words {
     fn array(&mut self, elements: usize) {
         self.0.push(format!("{elements}:"));
     }
+
+    fn map(&mut self, pairs: usize) {
+        self.0.push(format!("{pairs}%"));
+    }
 }
 
 /// The key space that a command is given.
@@ -182,8 +186,12 @@ struct Request<'g> {
     run: Run<Toy>,
 }
 
+/// DUMP's payload of "hello", which a line names so.
+const PAYLOAD: (&str, &[u8]) = ("PAYLOAD", b"\x00\x05hello\n\x00cr\xdfve4 \n");
+
 fn parse<'g>(table: &CommandTable<Toy>, line: &'g str) -> Request<'g> {
-    let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    let args: Vec<&[u8]> =
+        line.split(' ').map(|word| if word == PAYLOAD.0 { PAYLOAD.1 } else { word.as_bytes() }).collect();
     let spec = table.resolve(&args).unwrap_or_else(|error| panic!("{line}: {error}")).spec;
     let keys = spec.keys.indices(args.len()).map(|index| HashedKey::new(args[index])).collect();
     Request { args, keys, run: spec.run }
@@ -271,6 +279,70 @@ fn a_command_reads_earlier_writes() {
 }
 
 #[test]
+fn a_value_goes_from_key_to_key() {
+    let replies = check(
+        &[
+            "set a 1 ex 100",
+            "set b 2",
+            "rename a b",
+            "mget a b",
+            "ttl b",
+            "renamenx b a",
+            "copy a b",
+            "append b x",
+            "copy a b",
+            "renamenx a b",
+            "copy b a replace",
+            "mget a b",
+            "ttl a",
+            "rename c a",
+            "rename a a",
+            "renamenx a a",
+            "copy a a",
+            "restore c 0 PAYLOAD",
+            "restore c 0 PAYLOAD",
+            "lcs a c",
+            "rename c a",
+            "dump a",
+            "restore a 1 PAYLOAD absttl replace",
+            "copy a d replace",
+            "renamenx a d",
+            "mget a b c d",
+        ],
+        4,
+    );
+    assert_eq!(
+        replies[2..],
+        [
+            "OK",
+            "2: null '1'",
+            "100",
+            "1",
+            "1",
+            "2",
+            "0",
+            "0",
+            "1",
+            "2: '1x' '1x'",
+            "100",
+            "ERR no such key",
+            "OK",
+            "0",
+            "ERR source and destination objects are the same",
+            "OK",
+            "BUSYKEY Target key name already exists.",
+            "''",
+            "OK",
+            r"'\x00\x05hello\n\x00cr\xdfve4 \n'",
+            "OK",
+            "0",
+            "ERR no such key",
+            "4: null '1x' null null",
+        ]
+    );
+}
+
+#[test]
 fn a_failed_command_changes_nothing() {
     let replies = check(&["set a x", "incr a", "getset b 1", "incrby b 9223372036854775807", "get b"], 0);
     assert_eq!(replies[1], "ERR value is not an integer or out of range");
@@ -314,6 +386,7 @@ fn line() -> impl Strategy<Value = String> {
         Just("expiretime"),
         Just("object encoding"),
         Just("memory usage"),
+        Just("dump"),
     ];
     let with_word = prop_oneof![
         Just("append"),
@@ -326,6 +399,20 @@ fn line() -> impl Strategy<Value = String> {
         Just("decrby"),
     ];
     let many = prop_oneof![Just("mget"), Just("del"), Just("unlink"), Just("exists"), Just("touch")];
+    let two = prop_oneof![
+        Just("rename"),
+        Just("renamenx"),
+        Just("copy"),
+        Just("copy replace"),
+        Just("lcs"),
+        Just("lcs idx"),
+    ];
+    let restored = prop_oneof![
+        Just("0 PAYLOAD"),
+        Just("0 PAYLOAD replace"),
+        Just("7 PAYLOAD replace absttl"),
+        Just("5000 PAYLOAD replace freq 3"),
+    ];
     let pairs = prop_oneof![Just("mset"), Just("msetnx")];
     prop_oneof![
         (key(), word(), option).prop_map(|(key, word, option)| format!("set {key} {word}{option}")),
@@ -336,6 +423,11 @@ fn line() -> impl Strategy<Value = String> {
         (pairs, prop::collection::vec((key(), word()), 1..5)).prop_map(|(name, pairs)| {
             pairs.iter().fold(name.to_owned(), |line, (key, word)| format!("{line} {key} {word}"))
         }),
+        (two, key(), key()).prop_map(|(form, from, to)| {
+            let (name, options) = form.split_once(' ').unwrap_or((form, ""));
+            format!("{name} {from} {to} {options}").trim_end().to_owned()
+        }),
+        (key(), restored).prop_map(|(key, rest)| format!("restore {key} {rest}")),
         (key(), 0..9u8, word()).prop_map(|(key, at, word)| format!("setrange {key} {at} {word}")),
     ]
 }

@@ -9,12 +9,14 @@ mod expire_option;
 mod expiry;
 mod get;
 mod keys;
+mod lcs;
 mod modify;
 mod object;
+mod rename;
 mod set;
 
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 8] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 10] {
     [
         get::commands(),
         set::commands(),
@@ -24,6 +26,8 @@ pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 8] {
         expiry::commands(),
         object::commands(),
         dump::commands(),
+        rename::commands(),
+        lcs::commands(),
     ]
 }
 

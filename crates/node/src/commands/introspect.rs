@@ -104,19 +104,37 @@ fn reply_words(reply: &mut ReplyWriter<'_>, words: impl Iterator<Item = &'static
     words.for_each(|word| reply.simple(word));
 }
 
-/// Redis 7's key specifications. Commands here have one at most: a first index and a step.
+/// Redis 7's key specifications. Commands here have one at most, with a first index and a step, or two with a
+/// key each.
 fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
     let keys = spec.keys;
-    if keys.first == 0 {
+    let first = i64::from(keys.first);
+    if first == 0 {
         reply.set(0);
         return;
     }
+    if let Some(last_access) = keys.last_access {
+        reply.set(2);
+        describe_key_range(reply, keys.access, first, 0, keys.step);
+        describe_key_range(reply, last_access, keys.last.into(), 0, keys.step);
+        return;
+    }
     // Counted from the first key; the command's own description counts from its name.
-    let last = if keys.last < 0 { keys.last.into() } else { i64::from(keys.last) - i64::from(keys.first) };
+    let last = if keys.last < 0 { keys.last.into() } else { i64::from(keys.last) - first };
     reply.set(1);
+    describe_key_range(reply, keys.access, first, last, keys.step);
+}
+
+fn describe_key_range(
+    reply: &mut ReplyWriter<'_>,
+    access: &'static [&'static str],
+    first: i64,
+    last: i64,
+    step: u8,
+) {
     reply.map(3);
     reply.bulk(b"flags");
-    reply_words(reply, keys.access.iter().copied());
+    reply_words(reply, access.iter().copied());
     reply.bulk(b"begin_search");
     reply.map(2);
     reply.bulk(b"type");
@@ -124,7 +142,7 @@ fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
     reply.bulk(b"spec");
     reply.map(1);
     reply.bulk(b"index");
-    reply.integer(keys.first.into());
+    reply.integer(first);
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
@@ -134,7 +152,7 @@ fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
     reply.bulk(b"lastkey");
     reply.integer(last);
     reply.bulk(b"keystep");
-    reply.integer(keys.step.into());
+    reply.integer(step.into());
     reply.bulk(b"limit");
     reply.integer(0);
 }

@@ -17,6 +17,8 @@ enum Pool {
     Integer,
     Float,
     Ttl,
+    Restored,
+    Payload,
     Word(&'static [&'static str]),
 }
 
@@ -112,6 +114,19 @@ const TTLS: &[&str] = &[
 const SET_OPTIONS: &[&str] =
     &["NX", "XX", "GET", "KEEPTTL", "EX", "px", "EXAT", "PXAT", "PERSIST", "foo", "60000", "9000"];
 const GETEX_OPTIONS: &[&str] = &["EX", "PX", "EXAT", "pxat", "PERSIST", "KEEPTTL", "60000", "9000", "foo"];
+const RESTORE_OPTIONS: &[&str] = &["REPLACE", "ABSTTL", "replace", "IDLETIME", "FREQ", "5", "-1", "foo"];
+const LCS_OPTIONS: &[&str] = &["LEN", "IDX", "MINMATCHLEN", "WITHMATCHLEN", "2", "-1", "foo"];
+/// An overflow of RESTORE's time to live is an error here, and none in Redis: these are far from it.
+const RESTORED: &[&str] = &["0", "60000", "9000", "-1", "abc", "", "1.5", "3000000000000"];
+/// Of Redis 7.0: strings, an integer, a compressed string; damaged ones.
+const PAYLOADS: &[&[u8]] = &[
+    b"\x00\x05hello\n\x00cr\xdfve4 \n",
+    b"\x00\xc0\x0c\n\x00<*\xf8Q\\\x04\xbc\xd5",
+    b"\x00\xc2p\x11\x01\x00\n\x00\x01\xa4\x08\xfe\x950\x95\xa5",
+    b"\x00\xc3\t\x1e\x01aa\xe0\x11\x00\x01aa\n\x00Es|\xbb+d{\xbb",
+    b"\x00\x05Hello\n\x00cr\xdfve4 \n",
+    b"",
+];
 const CONDITIONS: &[&str] = &["NX", "XX", "nx", "foo"];
 const ABSOLUTE_CONDITIONS: &[&str] = &["NX", "XX", "GT", "LT", "foo"];
 
@@ -158,6 +173,16 @@ const FORMS: &[Form] = &[
     ("EXPIRETIME", &[Pool::Key], None),
     ("PEXPIRETIME", &[Pool::Key], None),
     ("PERSIST", &[Pool::Key], None),
+    ("DUMP", &[Pool::Key], None),
+    ("RESTORE", &[Pool::Key, Pool::Restored, Pool::Payload], None),
+    ("RESTORE", &[Pool::Key, Pool::Restored, Pool::Payload, Pool::Word(&["REPLACE"])], None),
+    ("RESTORE", &[Pool::Key, Pool::Restored, Pool::Payload], Some(Pool::Word(RESTORE_OPTIONS))),
+    ("COPY", &[Pool::Key, Pool::Key], None),
+    ("COPY", &[Pool::Key, Pool::Key], Some(Pool::Word(&["REPLACE", "DB", "0", "foo"]))),
+    ("RENAME", &[Pool::Key, Pool::Key], None),
+    ("RENAMENX", &[Pool::Key, Pool::Key], None),
+    ("LCS", &[Pool::Key, Pool::Key], None),
+    ("LCS", &[Pool::Key, Pool::Key], Some(Pool::Word(LCS_OPTIONS))),
 ];
 
 fn draw(random: &mut Random, pool: Pool) -> Vec<u8> {
@@ -167,6 +192,8 @@ fn draw(random: &mut Random, pool: Pool) -> Vec<u8> {
         Pool::Integer => INTEGERS,
         Pool::Float => FLOATS,
         Pool::Ttl => TTLS,
+        Pool::Restored => RESTORED,
+        Pool::Payload => return PAYLOADS[random.index(PAYLOADS.len())].to_vec(),
         Pool::Word(words) => words,
     };
     words[random.index(words.len())].into()
