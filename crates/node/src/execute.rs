@@ -130,7 +130,9 @@ impl Executor {
         request: Request<'_>,
         out: &mut Vec<u8>,
     ) -> (CommandResult, bool) {
-        let bytes = request.args.iter().map(|arg| arg.len()).sum();
+        let words_bytes: usize = request.args.iter().map(|arg| arg.len()).sum();
+        // SETRANGE, COPY and others write more than they name.
+        let bytes = words_bytes.max(self.head.take_refused_bytes());
         for helps in
             [|executor: &mut Executor, _, bytes| executor.store.has_room(bytes), Executor::expire_for]
         {

@@ -105,7 +105,16 @@ fn two_threads() -> (NodeParts, [Thread; 2]) {
 }
 
 fn judge(case: &Case) {
+    judge_from(case, &[]);
+}
+
+/// The same after these requests.
+fn judge_from(case: &Case, first: &[&str]) {
     let (_parts, [mut writer, mut reader]) = two_threads();
+    for request in first {
+        let words: Vec<String> = request.split(' ').map(str::to_owned).collect();
+        assert!(!matches!(writer.ask(&words), Value::Error(_)), "{request}");
+    }
     let stop = AtomicBool::new(false);
     let torn = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -200,6 +209,39 @@ fn del_of_several_slots_beside_dbsize() {
         is_whole: all_or_none,
         expected: Expected::Whole,
     });
+}
+
+/// A value that goes to and fro between two keys.
+fn to_and_fro(names: [&str; 2], read: &str, is_whole: fn(&Value) -> bool) {
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let [one, other] = names;
+    let case = Case {
+        writes: [words(&["RENAME", one, other]), words(&["RENAMENX", other, one])],
+        read: words(&[read, one, other]),
+        is_whole,
+        expected: Expected::Whole,
+    };
+    judge_from(&case, &[&format!("SET {one} value")]);
+}
+
+fn one_of_two(reply: &Value) -> bool {
+    let Value::Array(values) = reply else { panic!("MGET answered {reply:?}") };
+    values.iter().filter(|value| **value == Value::Null).count() == 1
+}
+
+#[test]
+fn rename_beside_mget() {
+    to_and_fro(["{t}1", "{t}2"], "MGET", one_of_two);
+}
+
+#[test]
+fn rename_to_another_slot_beside_mget() {
+    to_and_fro(["t1", "t2"], "MGET", one_of_two);
+}
+
+#[test]
+fn rename_beside_exists() {
+    to_and_fro(["t1", "t2"], "EXISTS", |reply| *reply == Value::Integer(1));
 }
 
 #[test]

@@ -108,6 +108,49 @@ fn a_full_node_without_expired_keys_refuses_with_an_error() {
     assert_eq!(node.parts.store.len(), filled + 1_000 - refused);
 }
 
+/// What COPY, RENAME and SETRANGE write is not among their words: room is made for it all the same.
+#[test]
+fn a_large_value_that_is_not_in_the_request_has_room_made_for_it() {
+    const BIG_BYTES: usize = 3 << 20;
+    for (request, reply) in [
+        ("COPY big other", Value::Integer(1)),
+        ("RENAME big other", ok()),
+        ("SETRANGE big 3145728 x", Value::Integer(BIG_BYTES as i64 + 1)),
+        ("SETRANGE other 3145728 x", Value::Integer(BIG_BYTES as i64 + 1)),
+        ("EXPIRE big 100", Value::Integer(1)),
+    ] {
+        let mut node = SoloNode::with_memory(LIMIT);
+        let mut client = node.connect();
+        assert_eq!(set(&mut node, &mut client, "big", BIG_BYTES, None), ok());
+        let mut filled = 0;
+        while set(&mut node, &mut client, &format!("{filled:08}"), 1_000, Some(1_000)) == ok() {
+            filled += 1;
+        }
+        node.now.wall.0 += 1_001;
+        assert_eq!(node.ask(&mut client, request), reply, "{request}");
+    }
+}
+
+/// Without room they change nothing, and the limit holds.
+#[test]
+fn a_large_value_for_which_there_is_no_room_stays_where_it_is() {
+    const BIG_BYTES: usize = 3 << 20;
+    let mut node = SoloNode::with_memory(LIMIT);
+    let mut client = node.connect();
+    assert_eq!(set(&mut node, &mut client, "big", BIG_BYTES, Some(1_000_000)), ok());
+    let mut filled = 0;
+    while set(&mut node, &mut client, &format!("{filled:08}"), 1_000, None) == ok() {
+        filled += 1;
+    }
+    for request in ["COPY big other", "RENAME big other", "RENAMENX big other", "SETRANGE other 3145728 x"] {
+        let reply = node.ask(&mut client, request);
+        assert!(matches!(&reply, Value::Error(text) if text.starts_with("OOM")), "{request}: {reply:?}");
+        assert_eq!(node.ask(&mut client, "EXISTS big other"), Value::Integer(1), "{request}");
+        assert_eq!(node.ask(&mut client, "STRLEN big"), Value::Integer(BIG_BYTES as i64), "{request}");
+        assert_eq!(node.ask(&mut client, "PTTL big"), Value::Integer(1_000_000), "{request}");
+    }
+}
+
 /// The work of active expiry is proportional to the number of expired keys, whatever else there is.
 #[test]
 fn expiry_looks_at_little_more_than_what_has_expired() {

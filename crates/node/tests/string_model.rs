@@ -36,6 +36,9 @@ enum Operation {
     Mget(Vec<Bytes>),
     Mset(Vec<(Bytes, Bytes)>),
     MsetNx(Vec<(Bytes, Bytes)>),
+    /// Whether it replaces.
+    Copy(Bytes, Bytes, bool),
+    Rename(Bytes, Bytes, bool),
     Append(Bytes, Bytes),
     SetRange(Bytes, usize, Bytes),
     GetRange(Bytes, i64, i64),
@@ -76,6 +79,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         vec(key(), 1..4).prop_map(Mget),
         vec((key(), value()), 1..4).prop_map(Mset),
         vec((key(), value()), 1..4).prop_map(MsetNx),
+        (key(), key(), any::<bool>()).prop_map(|(from, to, replaces)| Copy(from, to, replaces)),
+        (key(), key(), any::<bool>()).prop_map(|(from, to, replaces)| Rename(from, to, replaces)),
         (key(), value()).prop_map(|(k, v)| Append(k, v)),
         (key(), 0..60usize, value()).prop_map(|(k, at, v)| SetRange(k, at, v)),
         (key(), -50..50i64, -50..50i64).prop_map(|(k, a, b)| GetRange(k, a, b)),
@@ -180,6 +185,27 @@ impl Model {
                 }
                 Value::Integer(all_absent.into())
             }
+            Copy(from, to, _) if from == to => {
+                Value::Error("ERR source and destination objects are the same".into())
+            }
+            Copy(from, to, replaces) => {
+                let copied = self.records.get(&from).cloned();
+                let copied = copied.filter(|_| replaces || !self.records.contains_key(&to));
+                let has_copied = copied.is_some();
+                copied.into_iter().for_each(|record| drop(self.records.insert(to.clone(), record)));
+                Value::Integer(has_copied.into())
+            }
+            Rename(from, to, replaces) => {
+                if !self.records.contains_key(&from) {
+                    return Value::Error("ERR no such key".into());
+                }
+                let moves = from != to && (replaces || !self.records.contains_key(&to));
+                if moves {
+                    let record = self.records.remove(&from).expect("it is there");
+                    self.records.insert(to, record);
+                }
+                if replaces { ok() } else { Value::Integer(moves.into()) }
+            }
             Append(key, more) => {
                 let value = [self.value(&key).unwrap_or_default(), more].concat();
                 let length = value.len();
@@ -283,6 +309,14 @@ fn request(operation: &Operation) -> Vec<Bytes> {
         Mget(list) => keys("MGET", list),
         Mset(list) => pairs("MSET", list),
         MsetNx(list) => pairs("MSETNX", list),
+        Copy(from, to, replaces) => {
+            let mut args = vec![text("COPY"), from.clone(), to.clone()];
+            args.extend(replaces.then(|| text("REPLACE")));
+            args
+        }
+        Rename(from, to, replaces) => {
+            vec![text(if *replaces { "RENAME" } else { "RENAMENX" }), from.clone(), to.clone()]
+        }
         Append(key, value) => vec![text("APPEND"), key.clone(), value.clone()],
         SetRange(key, at, part) => vec![text("SETRANGE"), key.clone(), number(*at as i64), part.clone()],
         GetRange(key, first, last) => vec![text("GETRANGE"), key.clone(), number(*first), number(*last)],

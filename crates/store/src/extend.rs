@@ -58,7 +58,7 @@ impl SlotGuard<'_> {
             self.write(head, key, &Draft::value(key.bytes(), &parts, version, old.expires_at()))?;
             return Ok(version);
         }
-        draft.run = self.write_longer(old, bytes, added)?;
+        draft.run = self.write_longer(old, bytes, added).inspect_err(|_| head.note_refused(bytes))?;
         let crc = if old.run().is_some() { old.value_crc() } else { crc32c::crc32c(old.value()) };
         draft.value_crc = added.iter().fold(crc, |crc, part| crc32c::crc32c_append(crc, part));
         let written = self.write_outside_record(head, key, (place, word), old, &draft);

@@ -461,6 +461,8 @@ pub struct LogHead {
     /// The segments filled since records are [held back](Self::hold_back), each with its bytes; none while
     /// they are published one by one.
     filled: Option<Vec<(u64, u64)>>,
+    /// How many bytes the latest write that found no memory would have taken; 0 once that was asked for.
+    refused_bytes: usize,
     /// Where new entries were made, while they [are noted](Self::note_new_entries).
     new_entries: Option<Vec<Position>>,
     /// The batch being replayed, kept for its allocation.
@@ -478,6 +480,7 @@ impl LogHead {
             earliest: NEVER,
             prepared: Vec::new(),
             filled: None,
+            refused_bytes: 0,
             new_entries: None,
             replay: Vec::new(),
             _not_sync: std::marker::PhantomData,
@@ -541,17 +544,30 @@ impl LogHead {
     /// `beside`: how many more bytes must be left. Takes nothing if there are too few.
     pub(crate) fn prepare(
         &mut self,
-        sizes: impl Iterator<Item = usize>,
+        sizes: impl Iterator<Item = usize> + Clone,
         beside: u64,
     ) -> Result<(), OutOfMemory> {
         assert!(self.prepared.is_empty(), "earlier prepared pieces were used");
-        let taken = self.take_all(sizes.map(|bytes| bytes as u64));
+        let taken = self.take_all(sizes.clone().map(|bytes| bytes as u64));
         if taken.is_err() || self.log.segments.available(Purpose::Value) < beside {
             self.prepared.drain(..).for_each(|piece| self.log.segments.give_back(piece));
+            self.note_refused(sizes.sum());
             return Err(OutOfMemory);
         }
         self.prepared.reverse();
         Ok(())
+    }
+
+    /// A write of so many bytes found no memory.
+    #[cold]
+    pub(crate) fn note_refused(&mut self, bytes: usize) {
+        self.refused_bytes = bytes;
+    }
+
+    /// How many bytes the latest write that found no memory would have taken, without what the index needs; 0
+    /// if that was asked for before.
+    pub fn take_refused_bytes(&mut self) -> usize {
+        std::mem::take(&mut self.refused_bytes)
     }
 
     /// From now on new entries are noted.
@@ -615,10 +631,16 @@ impl LogHead {
 
     #[cold]
     fn reserve_cold(&mut self, bytes: u64, purpose: Purpose) -> Result<u64, OutOfMemory> {
-        if bytes > self.log.segments.largest_ordinary() {
-            return self.prepared.pop().map_or_else(|| self.log.allocate_run(bytes, bytes), Ok);
+        let is_ordinary = bytes <= self.log.segments.largest_ordinary();
+        let allocated = match self.prepared.pop() {
+            Some(piece) => Ok(piece),
+            None if is_ordinary => self.log.allocate(purpose),
+            None => self.log.allocate_run(bytes, bytes),
+        };
+        let start = allocated.inspect_err(|_| self.note_refused(bytes as usize))?;
+        if !is_ordinary {
+            return Ok(start);
         }
-        let start = self.prepared.pop().map_or_else(|| self.log.allocate(purpose), Ok)?;
         self.close();
         self.segment = start >> self.log.segment_shift;
         self.offset = start + SEGMENT_START + bytes;

@@ -352,6 +352,21 @@ fn what_three_owners_cannot_do_at_once_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_value_goes_to_another_key_of_the_same_owner() {
+    let mut split = Split::new();
+    assert_eq!(split.ask(0, "RENAME $x $y"), ok());
+    assert_eq!(split.ask(0, "MGET $x $y"), Value::Array(vec![Value::Null, split.old("$x")]));
+    assert_eq!(split.ask(0, "COPY $y $x"), int(1));
+    assert_eq!(split.ask(0, "RENAMENX $x $y"), int(0));
+    assert_eq!(split.ask(0, "RENAME {tag}none $y"), error("ERR no such key"));
+    for request in ["RENAME $a $x", "RENAMENX $x $b", "COPY $a $x REPLACE", "LCS $a $x"] {
+        let Value::Error(text) = split.ask(0, request) else { panic!("{request} ran") };
+        assert!(text.contains("cannot be carried out by several nodes"), "{request}: {text}");
+    }
+    assert_eq!(split.ask(0, "MGET $a $x"), Value::Array(vec![split.old("$a"), split.old("$x")]));
+}
+
+#[test]
 fn a_key_without_its_value_is_refused_before_any_part_runs() {
     let mut split = Split::new();
     for (name, words) in [

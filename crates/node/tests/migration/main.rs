@@ -18,6 +18,7 @@ mod late;
 mod many;
 mod missing;
 mod named_faults;
+mod rename;
 mod requests;
 mod restarts;
 mod serving;
