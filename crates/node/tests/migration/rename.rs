@@ -160,3 +160,77 @@ fn keys_of_two_owners_are_refused_and_stay() {
         assert_eq!(scene.ask(1, &both), values([None, Some(&old[0])]));
     });
 }
+
+/// Renames from before the move until after it, at whichever node serves the slot.
+#[test]
+fn a_value_that_goes_to_and_fro_arrives_once() {
+    const PAIRS: usize = 8;
+    for_every_protocol(|mut scene| {
+        scene.fill(keys("{tag}fill", 400));
+        scene.fill(keys("{tag}", PAIRS));
+        let id = scene.start(&slot_of_the_tag(), 1);
+        let (mut node, mut rounds) = (0, 0);
+        let mut rounds_left = 4;
+        while rounds_left > 0 {
+            for pair in 0..PAIRS {
+                let (one, other) = (format!("{{tag}}{pair}"), format!("{{tag}}other{pair}"));
+                let request = match rounds % 2 {
+                    0 => format!("RENAME {one} {other}"),
+                    _ => format!("RENAME {other} {one}"),
+                };
+                let mut reply = scene.ask(node, &request);
+                if reply == moved("{tag}", 1 - node) {
+                    node = 1 - node;
+                    reply = scene.ask(node, &request);
+                }
+                assert_eq!(reply, ok(), "round {rounds}: {request}");
+            }
+            rounds += 1;
+            scene.cluster.run_for(11);
+            let is_over = scene.cluster.nodes[1].workers[0].ranges().map().migration(id).is_none();
+            rounds_left -= usize::from(is_over);
+        }
+        scene.finish(id);
+        for pair in 0..PAIRS {
+            let old = format!("old-{{tag}}{pair}");
+            let there = [Some(old.as_str()), None];
+            let expected = if rounds % 2 == 0 { there } else { [there[1], there[0]] };
+            let request = format!("MGET {{tag}}{pair} {{tag}}other{pair}");
+            assert_eq!(scene.ask(1, &request), values(expected), "after {rounds} rounds");
+        }
+        assert_eq!(scene.ask(1, "DBSIZE"), int(400 + PAIRS as i64));
+    });
+}
+
+/// The copies are second keys only: all keys of a command are marked.
+#[test]
+fn copies_up_to_the_move_arrive() {
+    const PAIRS: usize = 20;
+    for_every_protocol(|mut scene| {
+        scene.fill(keys("{tag}fill", 400));
+        let id = scene.start(&slot_of_the_tag(), 1);
+        let mut last = [0; PAIRS];
+        let mut is_here = [true; PAIRS];
+        for value in 1.. {
+            for pair in (0..PAIRS).filter(|&pair| is_here[pair]).collect::<Vec<_>>() {
+                // That it runs at the source is no matter: the copy may still be refused.
+                scene.ask(0, &format!("SET {{tag}}{pair} {value}"));
+                match scene.ask(0, &format!("COPY {{tag}}{pair} {{tag}}copy{pair} REPLACE")) {
+                    Value::Integer(1) => last[pair] = value,
+                    refused => {
+                        assert_eq!(refused, moved("{tag}", 1));
+                        is_here[pair] = false;
+                    }
+                }
+                scene.cluster.run_for(1);
+            }
+            if is_here == [false; PAIRS] {
+                break;
+            }
+        }
+        scene.finish(id);
+        for (pair, last) in last.into_iter().enumerate() {
+            assert_eq!(scene.ask(1, &format!("GET {{tag}}copy{pair}")), bulk(&last.to_string()), "{pair}");
+        }
+    });
+}
