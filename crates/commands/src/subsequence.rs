@@ -2,8 +2,8 @@
 //!
 //! Let `L(i, j)` be the length for the first `i` bytes of one string and the first `j` of the other. Along a
 //! row, where `i` stays, it grows by 0 or 1 a place. So a row is one bit for each byte of the other string: 0
-//! where it grows. The next row follows by an addition over the whole row: the carries move each growth to the
-//! first match before it (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004).
+//! where it grows. The next row follows by an addition over the whole row: the carries move each growth to
+//! the first match before it (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004).
 //!
 //! Several subsequences may be the longest; which one is found decides the reply. Redis walks from the end:
 //! where two bytes match, they are taken; else it goes where `L` is larger, and along the row if both are the

@@ -1,7 +1,7 @@
 //! Values in serialised form: DUMP and RESTORE.
 //!
-//! Redis's replies, but for two damages that it does not see (see `sidle-rdb`), a payload of another type, and
-//! a time to live that overflows, which it takes for one that is over.
+//! Redis's replies, but for two damages that it does not see (see `sidle-rdb`), a payload of another type,
+//! and a time to live that overflows, which it takes for one that is over.
 
 use super::Done;
 use crate::call::{Call, Executor};
