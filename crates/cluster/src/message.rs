@@ -11,7 +11,7 @@ use crate::{
     StartNumber, StatusReport, TabletMap, Upgraded,
 };
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, Speaks};
+use sidle_types::{GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, Speaks};
 use std::sync::Arc;
 
 /// A message on the control connection between a node and the coordinator.
@@ -252,6 +252,9 @@ pub struct Progress {
     pub changes_left: u64,
     /// Why nothing moves at present.
     pub stalled: Option<String>,
+    /// Of a range that is given bit by bit: why all that was left was given at once, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gave_all: Option<GaveAll>,
 }
 
 /// A message from the coordinator to a node.

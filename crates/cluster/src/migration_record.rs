@@ -5,7 +5,7 @@ use crate::bounds;
 use crate::limits::MAX_PARTITIONS;
 use serde::{Deserialize, Serialize};
 use sidle_types::{
-    MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
+    GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
 };
 
 /// A migration's state. Each state documents what reads and writes do in it.
@@ -86,6 +86,9 @@ pub struct MigrationCounters {
     /// Microseconds that it ran, a copy made before included; 0 if an earlier process of the coordinator saw
     /// its start.
     pub elapsed_us: u64,
+    /// Of a range that is given bit by bit: why all that was left was given at once, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gave_all: Option<GaveAll>,
 }
 
 /// The request that asked for something: a node's incarnation and a number that it uses once.

@@ -4,8 +4,8 @@ use crate::bounds;
 use crate::{ClusterId, HostPort, Incarnation, Tablet};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
-    MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion, Speaks,
-    TabletEpoch,
+    GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion,
+    Speaks, TabletEpoch,
 };
 
 /// The cluster at one moment, as the coordinator sees it.
@@ -149,6 +149,9 @@ pub struct MigrationStatus {
     pub changes_left: u64,
     /// Why nothing moves at present, or why that is unknown: the figures are then from before.
     pub stalled: Option<String>,
+    /// Of a range that is given bit by bit: why all that was left was given at once, if so.
+    #[serde(default)]
+    pub gave_all: Option<GaveAll>,
     /// The progress of each part of the range.
     #[serde(deserialize_with = "bounds::partitions")]
     pub partitions: Vec<PartitionStatus>,

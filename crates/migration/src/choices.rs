@@ -59,6 +59,22 @@ pub struct Cuts {
     pub bytes: u32,
     /// Whether clients that subscribe are sent what each cut has given.
     pub digest: bool,
+    /// The most positions that are given out of turn in all.
+    pub out_of_turn: usize,
+    /// Who serves what is not given yet, and until when.
+    pub uncovered: Uncovered,
+}
+
+/// Who serves what is not given yet, of a range that is given bit by bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncovered {
+    /// The source, until it is given.
+    Source,
+    /// The target: the first cut gives everything.
+    Target,
+    /// The source, as long as its workers keep up and there is room for positions out of turn. Then one last
+    /// cut gives everything that is left.
+    ByLoad,
 }
 
 /// When a protocol that copies first freezes the range.

@@ -1,7 +1,7 @@
 //! The machines' inputs and outputs, apart from frames.
 
 use crate::{BarrierPassed, Load};
-use sidle_types::{MigrationPolicy, Position};
+use sidle_types::{GaveAll, MigrationPolicy, Position};
 use sidle_wire::{Lane, Message};
 
 /// A command on a worker that waits for a key, or for a flush.
@@ -30,7 +30,7 @@ pub enum TargetInput<'b> {
     /// of missing keys is then too high until everything has arrived.
     WrittenUnseen(Position),
     /// A command waits for this key. Answered with exactly one [`TargetEvent::Wake`] or
-    /// [`TargetEvent::Refuse`].
+    /// [`TargetEvent::Refuse`], or ended by [`TargetEvent::GaveAll`].
     PriorityPull(&'b [u8], Waiter),
     /// A client was asked to retry this key soon. May be dropped.
     Wanted(&'b [u8]),
@@ -72,6 +72,9 @@ pub enum TargetEvent {
     Stalled,
     /// Memory is available again.
     Resumed,
+    /// Of a range that is given bit by bit: the source gave all that was left, for this reason. Rerun all
+    /// requests that wait for keys of the range: nothing was answered for these, but some need not wait now.
+    GaveAll(GaveAll),
     /// Everything has arrived and is readable: the coordinator may commit `Done`.
     Finished,
     /// Tombstones are swept; the machine may be dropped.

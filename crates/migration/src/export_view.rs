@@ -56,7 +56,10 @@ pub struct ExportView {
 impl ExportView {
     /// The view of a migration that has not begun, and the one handle that may change it.
     pub fn new(spec: &MigrationSpec) -> (Arc<ExportView>, ExportWriter) {
-        let given = |cuts: Cuts| GivenView::new(&spec.partitions, &Windows::new(spec, u64::from(cuts.bytes)));
+        let given = |cuts: Cuts| {
+            let windows = Windows::new(spec, u64::from(cuts.bytes));
+            GivenView::new(&spec.partitions, &windows, cuts.out_of_turn)
+        };
         let view = Arc::new(ExportView {
             id: spec.id,
             epoch: spec.epoch,

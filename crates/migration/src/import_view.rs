@@ -70,6 +70,8 @@ pub struct ImportView {
     /// Positions given out of turn, of a range that is given bit by bit.
     out_of_turn: Option<PositionsGiven>,
     digest: Option<GivenDigest>,
+    /// Of such a range: whether the source has given all that was left, what was not copied included.
+    gave_all: AtomicBool,
     missing: OnMissing,
     sample_one_in: Option<u32>,
     pulls_out_of_turn: bool,
@@ -120,8 +122,9 @@ impl ImportView {
             range: spec.range,
             source: spec.source,
             copied_ahead: first == ImportPhase::Copying,
-            out_of_turn: (first == ImportPhase::Taking).then(PositionsGiven::default),
+            out_of_turn: spec.cuts().map(|cuts| PositionsGiven::new(cuts.out_of_turn)),
             digest: spec.cuts().filter(|cuts| cuts.digest).map(|_| GivenDigest::default()),
+            gave_all: AtomicBool::new(false),
             missing: spec.protocol.missing,
             sample_one_in: spec.protocol.sampling.map(|sampling| sampling.one_in),
             pulls_out_of_turn: spec.protocol.priority.in_flight > 0,
@@ -197,11 +200,11 @@ impl ImportView {
             || self.out_of_turn.as_ref().is_some_and(|given| given.since(position).is_some())
     }
 
-    /// Whether the range is given bit by bit: what is in the store at a position that was not given means
-    /// nothing (M23), and no command runs there.
+    /// Whether the range is given bit by bit, and the source has not [given all](Self::gave_all): what is in
+    /// the store at a position that was not given means nothing (M23), and no command runs there.
     #[inline]
     pub fn is_by_cuts(&self) -> bool {
-        self.out_of_turn.is_some()
+        self.out_of_turn.is_some() && !self.gave_all()
     }
 
     /// What clients that subscribe are told of it, if they are.
@@ -209,9 +212,23 @@ impl ImportView {
         self.digest.as_ref()
     }
 
-    /// Whether a position may be given out of turn beside others: there is a bound on how many are.
-    pub(crate) fn takes_out_of_turn(&self, position: Position, others: usize) -> bool {
-        self.out_of_turn.as_ref().is_some_and(|given| given.takes(position, others))
+    /// Whether the source of a range that was given bit by bit has given all that was left in one cut. From
+    /// then on this node owns the range, and what is owed arrives as from any frozen source (M30).
+    #[inline]
+    pub fn gave_all(&self) -> bool {
+        self.gave_all.load(Ordering::Acquire)
+    }
+
+    /// By partition, from where on a client need not ask this node first: the progress, until the source gave
+    /// all.
+    pub fn asked_up_to(&self) -> impl Iterator<Item = Option<Position>> + '_ {
+        let gave_all = self.gave_all();
+        self.progress().map(move |next| next.filter(|_| !gave_all))
+    }
+
+    /// Whether so many more positions may be given out of turn: there is a bound on how many are.
+    pub(crate) fn has_room_out_of_turn(&self, more: usize) -> bool {
+        self.out_of_turn.as_ref().is_some_and(|given| given.has_room(more))
     }
 
     /// How many records of the range are in the store and not this node's.
@@ -341,6 +358,17 @@ impl ImportWriter {
         if let Some(digest) = &self.view.digest {
             digest.gave(out_of_turn);
         }
+    }
+
+    /// All that was left is given: this node owns the range, and so many of its records are owed. The inert
+    /// copies of those are gone (M30). Whoever sees this sees all of it.
+    pub(crate) fn owe(&mut self, records: u64) {
+        assert_eq!(self.view.phase(), ImportPhase::Taking, "M30: what is owed is the rest of what was given");
+        let Counts { frozen, met, passed, inert } = &self.view.counts;
+        frozen.store(records, Ordering::Relaxed);
+        [met, passed, inert].into_iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        self.view.gave_all.store(true, Ordering::Release);
+        self.view.phase.store(ImportPhase::Serving as u8, Ordering::Release);
     }
 
     /// The set of positions given out of turn.

@@ -40,6 +40,9 @@
 //! - M28 A window is copied behind the barrier from which every worker marks its changes there.
 //! - M29 The keys of one command have one owner under one step, or the command goes to the target, which
 //!   takes the others.
+//! - M30 Of what a last cut gives without having copied it (it is *owed*): the target throws its inert copies
+//!   away when it takes the ownership, and only records packed behind that cut's barrier may enter. From then
+//!   on M4 to M8 hold for it as for any frozen range.
 
 mod barrier;
 #[cfg(all(test, loom))]
@@ -62,9 +65,10 @@ pub mod tuning;
 
 pub use barrier::{BarrierPassed, BarrierTicket, RangeBarrier};
 pub use choices::{
-    Copies, Cuts, OnMissing, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves, SourceReads,
+    Copies, Cuts, OnMissing, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves,
+    SourceReads, Uncovered,
 };
-pub use cuts::{CUT_TIME_BUCKETS, CutTimes, GivenDigest};
+pub use cuts::{CUT_TIME_BUCKETS, CutTimes, GivenDigest, OUT_OF_TURN_MAX};
 pub use event::{Breach, Failure, SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter, WaiterRefusal};
 pub use export_view::{ExportPhase, ExportView, ExportWriter};
 pub use exporter::{Exporter, ExporterCounters};

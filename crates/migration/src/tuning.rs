@@ -89,6 +89,12 @@ pub const STALL_US_MAX: u64 = 1_000_000;
 /// frozen.
 pub const ROUND_REST_US: u64 = 10_000;
 
+/// A source that gives bit by bit gives all that is left once its workers' wait has been more than so many
+/// thousandths of a take's round trip ...
+pub const GIVE_ALL_WAIT_PERMILLE: u64 = 1_500;
+/// ... for so long.
+pub const GIVE_ALL_AFTER_US: u64 = 50_000;
+
 /// How many records one slice of release or sweep handles.
 pub const RELEASE_SLICE_RECORDS: usize = 512;
 /// The mover's pause between two slices, for other work.

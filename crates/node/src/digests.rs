@@ -121,7 +121,7 @@ impl Digests {
         for (view, digest) in digests(ranges) {
             digest.want();
             let begun = out.len();
-            let cursors: Vec<_> = view.progress().collect();
+            let cursors: Vec<_> = view.asked_up_to().collect();
             write_push(view.id(), digest.cut(), &cursors, &[], out);
             let bytes = (out.len() - begun) as u64;
             digest.overspend(bytes);
@@ -151,7 +151,7 @@ impl Told {
     fn push(&mut self, view: &ImportView, digest: &GivenDigest, subscribers: u64, out: &mut Vec<u8>) {
         let cut = digest.cut();
         let count = digest.count();
-        let cursors: Vec<_> = view.progress().collect();
+        let cursors: Vec<_> = view.asked_up_to().collect();
         let is_behind = |position: &Position| {
             let index = view.partitions().partition_point(|partition| partition.last() < *position);
             cursors.get(index).is_some_and(|next| next.is_some_and(|next| next <= *position))

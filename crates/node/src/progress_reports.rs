@@ -75,7 +75,7 @@ impl ProgressReports {
         reply.simple("sidle-progress");
         reply.array(1 + view.partitions().len());
         reply.integer(i64::try_from(view.id().0).expect("the coordinator counts migrations from 1"));
-        for next in view.progress() {
+        for next in view.asked_up_to() {
             match next {
                 Some(position) => reply.bulk(position.to_string().as_bytes()),
                 None => reply.bulk(b"done"),
@@ -89,7 +89,7 @@ fn positions_arrived(view: &ImportView) -> u64 {
     let arrived = |(partition, next): (&PositionRange, Option<Position>)| {
         next.unwrap_or(partition.last()).0.saturating_sub(partition.first().0)
     };
-    view.partitions().iter().zip(view.progress()).map(arrived).sum()
+    view.partitions().iter().zip(view.asked_up_to()).map(arrived).sum()
 }
 
 #[cfg(test)]

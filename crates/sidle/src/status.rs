@@ -164,6 +164,9 @@ fn migrations(report: &StatusReport, ended_shown: usize) -> String {
         if let Some(why) = &migration.stalled {
             text += &format!("Migration {} is stalled: {why}\n", migration.id);
         }
+        if let Some(why) = &migration.gave_all {
+            text += &format!("Migration {} gave all that was left at once: {why}\n", migration.id);
+        }
         if let Some(why) = &migration.why {
             text += &format!("Migration {} failed: {why}\n", migration.id);
         }
@@ -250,7 +253,7 @@ mod tests {
                 "range_text": "slot 0", "source": "a".repeat(40), "target": "b".repeat(40), "epoch": 1,
                 "state": state, "why": why, "activated": true, "fraction": 1.0, "records": 1, "bytes": 1,
                 "records_moved": 1, "bytes_moved": 1, "elapsed_us": 1, "bytes_per_second": 0,
-                "remaining_us": null, "changes_left": 0, "stalled": null, "partitions": []
+                "remaining_us": null, "changes_left": 0, "stalled": null, "gave_all": null, "partitions": []
             })
         };
         let mut list = vec![migration(1, "failed", Some("the disk")), migration(2, "running", None)];

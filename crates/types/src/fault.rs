@@ -127,6 +127,12 @@ faults! {
         CopyClearsMarks, "copy-clears-marks", Some(300);
         /// A reply to a cut that was applied is applied again (breaks M25).
         CutAppliedTwice, "cut-applied-twice", Some(300);
+        /// A copy packed before the cut that gave all enters what is owed (breaks M30).
+        OldCopyEntersOwed, "old-copy-enters-owed", Some(300);
+        /// The target keeps its inert copies of what is owed (breaks M30).
+        OwedKeepsInertCopy, "owed-keeps-inert-copy", Some(300);
+        /// The cut that gives all carries nothing that changed since it was copied (breaks M22).
+        GiveAllWithoutMarks, "give-all-without-marks", Some(300);
     }
     "sidle-node": {
         /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's

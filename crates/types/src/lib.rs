@@ -7,6 +7,7 @@
 
 mod fault;
 mod fill;
+mod gave_all;
 mod id;
 mod key;
 mod log_buckets;
@@ -24,6 +25,7 @@ pub mod words;
 pub use fault::PutBack;
 pub use fault::{About, Fault};
 pub use fill::Fill;
+pub use gave_all::GaveAll;
 pub use id::{MapEpoch, MigrationId, NodeId, ParseNodeIdError, TabletEpoch, Version};
 pub use key::HashedKey;
 pub use log_buckets::LogBuckets;

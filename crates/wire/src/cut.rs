@@ -23,14 +23,41 @@ pub struct CutPull<'b> {
     pub cut: u32,
     /// Stop at the first position boundary after this many bytes.
     pub max_bytes: u32,
-    /// Give everything, and send nothing: the target discards what it does not own.
-    pub discards: bool,
+    /// What else is to be given.
+    pub gives: Gives,
+    /// How long the cut before took at the target, from the request to the ownership, in microseconds; 0 if
+    /// there was none.
+    pub took_us: u32,
     /// By partition: everything before it has been copied, and is to be given.
     pub cursors: Cursors<'b>,
     /// The piece in hand of the records at the only position in the last reply.
     pub piece: Option<Piece>,
     /// Positions to be given out of turn, with their records.
     pub taken: Positions<'b>,
+}
+
+/// What a cut gives beside the positions that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Gives {
+    /// Nothing.
+    Named = 0,
+    /// All that is left. What was not copied is owed: it is sent later, as what is frozen.
+    All = 1,
+    /// All that is left, and nothing is sent: the target discards the range.
+    AllDiscarded = 2,
+}
+
+impl Gives {
+    /// Its number in a frame.
+    pub(crate) fn parse(number: u8) -> Option<Gives> {
+        [Gives::Named, Gives::All, Gives::AllDiscarded].into_iter().find(|gives| *gives as u8 == number)
+    }
+
+    /// Whether the source keeps nothing.
+    pub fn is_all(self) -> bool {
+        self != Gives::Named
+    }
 }
 
 /// How far each partition goes.
@@ -63,6 +90,10 @@ pub struct CutReply<'b> {
     pub highest_version: Version,
     /// How many of the cut's ranges are still to be sent. If none, the target owns all that it gives.
     pub remaining: u64,
+    /// How many records the cut gives, and how many of them it owes.
+    pub counts: CutCounts,
+    /// Whether the next cut is to give everything: the source falls behind.
+    pub asks: bool,
     /// The ranges.
     pub ranges: ChangedRanges<'b>,
     /// Which piece it is, if the records at a position are larger than a reply: it is the only range.
@@ -100,7 +131,7 @@ impl CutPull<'_> {
         scope: Scope,
         (sequence, cut): (u64, u32),
         max_bytes: u32,
-        discards: bool,
+        (gives, took_us): (Gives, u32),
         cursors: &[Option<Position>],
         piece: Option<Piece>,
         taken: &[Position],
@@ -115,8 +146,9 @@ impl CutPull<'_> {
             cut: cut.into(),
             max_bytes: max_bytes.into(),
             partitions: cursors.len() as u8,
-            discards: discards.into(),
-            zero: [0; 6],
+            gives: gives as u8,
+            took_us: took_us.into(),
+            zero: [0; 2],
         };
         let start = begin_frame(out, scope.version, Kind::CutPull);
         out.extend_from_slice(fixed.as_bytes());
@@ -140,6 +172,19 @@ pub struct CutState {
     pub highest_version: Version,
     /// As [`CutReply::remaining`].
     pub remaining: u64,
+    /// As [`CutReply::counts`].
+    pub counts: CutCounts,
+    /// As [`CutReply::asks`].
+    pub asks: bool,
+}
+
+/// How many records are where a cut gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CutCounts {
+    /// All of them.
+    pub records: u64,
+    /// Those that are sent later.
+    pub owed: u64,
 }
 
 impl CutReply<'_> {
@@ -163,6 +208,10 @@ impl CutReply<'_> {
             remaining: state.remaining.into(),
             cut: state.cut.into(),
             count: (ranges.len() as u32).into(),
+            records: state.counts.records.into(),
+            owed: state.counts.owed.into(),
+            asks: state.asks.into(),
+            zero: [0; 7],
         };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(Piece::layout(piece, scope.version).as_slice().as_bytes());

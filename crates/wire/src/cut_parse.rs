@@ -1,6 +1,6 @@
 //! Parsing the messages of cuts.
 
-use crate::cut::{Cursors, CutPull, CutReply, HotHints, PARTITIONS_MAX};
+use crate::cut::{Cursors, CutCounts, CutPull, CutReply, Gives, HotHints, PARTITIONS_MAX};
 use crate::layout::{CutPullLayout, CutReplyLayout, ScopeLayout};
 use crate::limits::HOT_HINTS_MAX;
 use crate::message::Body;
@@ -20,17 +20,14 @@ impl<'b> Body<'b> {
         }
         let split = <[U64]>::ref_from_prefix_with_elems(rest, partitions);
         let (next, rest) = split.map_err(|_| self.malformed("a cursor is cut short"))?;
-        let discards = match fixed.discards {
-            0 => false,
-            1 => true,
-            _ => return Err(self.malformed("neither discards nor not")),
-        };
+        let gives = Gives::parse(fixed.gives).ok_or_else(|| self.malformed("it gives what is unknown"))?;
         Ok(CutPull {
             scope: self.scope(fixed.scope),
             sequence: fixed.sequence.get(),
             cut: fixed.cut.get(),
             max_bytes: fixed.max_bytes.get(),
-            discards,
+            gives,
+            took_us: fixed.took_us.get(),
             cursors: Cursors { complete: fixed.complete.get(), next },
             piece: self.checked(Piece::in_pull(&piece))?,
             taken: Positions::parse(Kind::CutPull.name(), rest)?,
@@ -50,12 +47,23 @@ impl<'b> Body<'b> {
         if piece.is_some_and(|piece| !ranges.iter().eq([PositionRange::only(piece.position)])) {
             return Err(self.malformed("a piece of another position"));
         }
+        let asks = match fixed.asks {
+            0 => false,
+            1 => true,
+            _ => return Err(self.malformed("neither asks nor not")),
+        };
+        let counts = CutCounts { records: fixed.records.get(), owed: fixed.owed.get() };
+        if counts.owed > counts.records {
+            return Err(self.malformed("more is owed than given"));
+        }
         Ok(CutReply {
             scope: self.scope(fixed.scope),
             sequence: fixed.sequence.get(),
             cut: fixed.cut.get(),
             highest_version: self.version(fixed.highest_version.get())?,
             remaining: fixed.remaining.get(),
+            counts,
+            asks,
             ranges,
             piece,
             batch,

@@ -47,11 +47,12 @@ layouts! {
     /// `complete`: all of partition `i` is here, and its cursor means nothing.
     CutPullLayout {
         scope: ScopeLayout, sequence: U64, complete: U64, cut: U32, max_bytes: U32,
-        partitions: u8, discards: u8, zero: [u8; 6],
+        took_us: U32, partitions: u8, gives: u8, zero: [u8; 2],
     }
-    /// Followed by the ranges, each a `ChangedRangeLayout`, and the records.
+    /// Followed by the ranges, each a `ChangedRangeLayout`, and the records. `asks`: 0 or 1.
     CutReplyLayout {
-        scope: ScopeLayout, sequence: U64, highest_version: U64, remaining: U64, cut: U32, count: U32,
+        scope: ScopeLayout, sequence: U64, highest_version: U64, remaining: U64, records: U64, owed: U64,
+        cut: U32, count: U32, asks: u8, zero: [u8; 7],
     }
     ChangedRangeLayout { first: U64, last: U64 }
     ProbeReplyLayout { scope: ScopeLayout, sequence: U64, found: U64 }

@@ -7,10 +7,10 @@ use sidle_types::{
     MigrationId, NodeId, Position, PositionRange, ProtocolVersion, Speaks, TabletEpoch, Version,
 };
 use sidle_wire::{
-    AbsentKeys, Activate, CONTROL_VERSION, ChangedPull, CutPull, CutReply, CutState, Forward, Frame,
-    FrameFilter, FrameReader, HEADER_BYTES, Hello, HotHints, Kind, Lane, Message, Piece, PriorityPull,
-    PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode, RoundState,
-    SampPull, SampPullReplyStart, Scope, WireError, begin_frame, end_frame, limits,
+    AbsentKeys, Activate, CONTROL_VERSION, ChangedPull, CutCounts, CutPull, CutReply, CutState, Forward,
+    Frame, FrameFilter, FrameReader, Gives, HEADER_BYTES, Hello, HotHints, Kind, Lane, Message, Piece,
+    PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode,
+    RoundState, SampPull, SampPullReplyStart, Scope, WireError, begin_frame, end_frame, limits,
 };
 
 const VERSION: ProtocolVersion = ProtocolVersion::CURRENT;
@@ -69,7 +69,8 @@ enum Owned {
     CutPull {
         sequence: u64,
         cut: u32,
-        discards: bool,
+        gives: Gives,
+        took_us: u32,
         cursors: Vec<Option<u64>>,
         piece: Option<Piece>,
         taken: Vec<u64>,
@@ -78,6 +79,8 @@ enum Owned {
         cut: u32,
         highest_version: u64,
         remaining: u64,
+        counts: CutCounts,
+        asks: bool,
         ranges: Vec<PositionRange>,
         piece: Option<Piece>,
         batch: Vec<u8>,
@@ -145,14 +148,16 @@ impl Owned {
                 let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
                 Probe::write(scope, *sequence, &positions, out);
             }
-            Owned::CutPull { sequence, cut, discards, cursors, piece, taken } => {
+            Owned::CutPull { sequence, cut, gives, took_us, cursors, piece, taken } => {
                 let cursors: Vec<_> = cursors.iter().map(|next| next.map(Position)).collect();
                 let taken: Vec<_> = taken.iter().copied().map(Position).collect();
-                CutPull::write(scope, (*sequence, *cut), 77, *discards, &cursors, *piece, &taken, out);
+                let (numbers, gives) = ((*sequence, *cut), (*gives, *took_us));
+                CutPull::write(scope, numbers, 77, gives, &cursors, *piece, &taken, out);
             }
-            Owned::CutReply { cut, highest_version, remaining, ranges, piece, batch } => {
+            Owned::CutReply { cut, highest_version, remaining, counts, asks, ranges, piece, batch } => {
                 let highest_version = Version(*highest_version);
-                let state = CutState { sequence: 1, cut: *cut, highest_version, remaining: *remaining };
+                let (cut, remaining, counts, asks) = (*cut, *remaining, *counts, *asks);
+                let state = CutState { sequence: 1, cut, highest_version, remaining, counts, asks };
                 CutReply::write(scope, state, ranges, *piece, batch, out).unwrap();
             }
             Owned::HotHints(positions) => {
@@ -215,7 +220,8 @@ impl Owned {
             Message::CutPull(pull) => Owned::CutPull {
                 sequence: pull.sequence,
                 cut: pull.cut,
-                discards: pull.discards,
+                gives: pull.gives,
+                took_us: pull.took_us,
                 cursors: pull.cursors.iter().map(|next| next.map(|next| next.0)).collect(),
                 piece: pull.piece,
                 taken: pull.taken.iter().map(|position| position.0).collect(),
@@ -224,6 +230,8 @@ impl Owned {
                 cut: reply.cut,
                 highest_version: reply.highest_version.0,
                 remaining: reply.remaining,
+                counts: reply.counts,
+                asks: reply.asks,
                 ranges: reply.ranges.iter().collect(),
                 piece: reply.piece,
                 batch: reply.batch.to_vec(),
@@ -338,7 +346,17 @@ fn piece_reply() -> impl Strategy<Value = Owned> {
                 1 => Owned::PriorityPullReply { sequence, answered: 0, absent: vec![], piece, batch },
                 2 => {
                     let (ranges, remaining) = (vec![PositionRange::only(position)], sequence);
-                    Owned::CutReply { cut: 1, highest_version: 5, remaining, ranges, piece, batch }
+                    let counts = CutCounts { records: 9, owed: 2 };
+                    Owned::CutReply {
+                        cut: 1,
+                        highest_version: 5,
+                        remaining,
+                        counts,
+                        asks: true,
+                        ranges,
+                        piece,
+                        batch,
+                    }
                 }
                 _ => {
                     let ranges = vec![PositionRange::only(position)];
@@ -383,11 +401,13 @@ fn changed_reply() -> impl Strategy<Value = Owned> {
 fn cut_pull() -> impl Strategy<Value = Owned> {
     let cursors = prop::collection::vec(prop::option::of(any::<u64>()), 0..=64);
     let taken = prop::collection::vec(any::<u64>(), 0..=50);
-    (any::<u64>(), any::<u32>(), any::<bool>(), cursors, in_hand(Position(9)), taken).prop_map(
-        |(sequence, cut, discards, cursors, piece, taken)| Owned::CutPull {
+    let gives = prop::sample::select(vec![Gives::Named, Gives::All, Gives::AllDiscarded]);
+    (any::<u64>(), any::<u32>(), (gives, any::<u32>()), cursors, in_hand(Position(9)), taken).prop_map(
+        |(sequence, cut, (gives, took_us), cursors, piece, taken)| Owned::CutPull {
             sequence,
             cut,
-            discards,
+            gives,
+            took_us,
             cursors,
             piece,
             taken,
@@ -398,7 +418,8 @@ fn cut_pull() -> impl Strategy<Value = Owned> {
 fn cut_reply() -> impl Strategy<Value = Owned> {
     (any::<u32>(), 0..=Version::FROM_PEER_MAX.0, changed_reply()).prop_map(|(cut, highest_version, like)| {
         let Owned::ChangedPullReply { remaining, ranges, piece, batch, .. } = like else { unreachable!() };
-        Owned::CutReply { cut, highest_version, remaining, ranges, piece, batch }
+        let counts = CutCounts { records: highest_version, owed: highest_version / 2 };
+        Owned::CutReply { cut, highest_version, remaining, counts, asks: cut > 9, ranges, piece, batch }
     })
 }
 

@@ -188,6 +188,7 @@ impl Attempt {
         known.records_moved = known.records_moved.max(told.records_moved);
         known.bytes_moved = known.bytes_moved.max(told.bytes_moved);
         known.stalled = told.stalled;
+        known.gave_all = known.gave_all.or(told.gave_all);
         if told.next.len() == known.next.len() {
             for (known, told) in known.next.iter_mut().zip(told.next) {
                 *known = match (*known, told) {
@@ -218,6 +219,7 @@ impl Attempt {
         MigrationCounters {
             records_moved: self.progress.records_moved,
             bytes_moved: self.progress.bytes_moved,
+            gave_all: self.progress.gave_all.or(record.counters.gave_all),
             elapsed_us: self.moves_since.filter(|_| !self.is_joined_late).map_or(0, |since| now.since(since)),
             ..record.counters
         }

@@ -96,6 +96,7 @@ impl Reporter<'_> {
             remaining_us,
             changes_left: running.map_or(0, |attempt| attempt.progress.changes_left),
             stalled: silence.or_else(|| running.and_then(|attempt| attempt.progress.stalled.clone())),
+            gave_all: counters.gave_all,
             partitions,
         }
     }

@@ -66,7 +66,8 @@ impl Steps<'_> {
             return Some(Step::GiveBack(why));
         }
         let is_target_back = incarnation_of(self.data, *target) != record.target_incarnation;
-        if is_target_back && record.kept_by_source {
+        // Once all is given, the source's copy is as outdated as a frozen one.
+        if is_target_back && record.kept_by_source && !attempt.progress.activated {
             return Some(Step::GiveBack(format!(
                 "the target {} restarted: what it had been given of {} is lost, about {} of {}; the source {} \
                  serves the rest as before",

@@ -120,6 +120,7 @@ impl Draw {
             changes: self.number(),
             changes_left: self.number(),
             stalled: self.one_in(3).then(|| self.text()),
+            gave_all: self.one_in(3).then_some(sidle_types::GaveAll::Load),
         }
     }
 

@@ -70,7 +70,7 @@ impl Cursors {
 
 impl GivenView {
     /// Nothing is given; the first windows are marked from the beginning.
-    pub(crate) fn new(partitions: &[PositionRange], windows: &Windows) -> GivenView {
+    pub(crate) fn new(partitions: &[PositionRange], windows: &Windows, out_of_turn: usize) -> GivenView {
         let step = |since| Step {
             since: AtomicU64::new(since),
             given: Cursors::at(partitions),
@@ -79,7 +79,7 @@ impl GivenView {
         let view = GivenView {
             partitions: partitions.into(),
             steps: [step(0), step(NEVER)],
-            out_of_turn: PositionsGiven::default(),
+            out_of_turn: PositionsGiven::new(out_of_turn),
             records: AtomicU64::new(0),
         };
         view.steps[0].marked.set(&windows.first());
@@ -147,7 +147,8 @@ mod tests {
 
     fn view() -> GivenView {
         let partitions = [range(10, 19), range(20, u64::MAX)];
-        GivenView::new(&partitions, &Windows::new(&spec(range(10, u64::MAX), partitions.to_vec()), 1 << 20))
+        let windows = Windows::new(&spec(range(10, u64::MAX), partitions.to_vec()), 1 << 20);
+        GivenView::new(&partitions, &windows, 9)
     }
 
     fn given(view: &GivenView, number: u64) -> Vec<u64> {

@@ -20,6 +20,7 @@ mod windows;
 pub use digest::GivenDigest;
 pub(crate) use given_view::GivenView;
 pub(crate) use hot_positions::HotPositions;
-pub(crate) use positions_given::{MOST, PositionsGiven};
+pub use positions_given::OUT_OF_TURN_MAX;
+pub(crate) use positions_given::PositionsGiven;
 pub use times::{CUT_TIME_BUCKETS, CutTimes};
 pub(crate) use windows::{Ahead, Windows};

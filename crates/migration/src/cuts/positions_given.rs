@@ -14,7 +14,10 @@ const FIRST_BLOCK: usize = 1 << 10;
 /// As many blocks as [`MOST`] positions need.
 const BLOCKS: usize = 11;
 /// How many positions it takes: three quarters of all blocks.
-pub(crate) const MOST: usize = (FIRST_BLOCK << BLOCKS) / 4 * 3 - FIRST_BLOCK;
+const MOST: usize = (FIRST_BLOCK << BLOCKS) / 4 * 3 - FIRST_BLOCK;
+/// The most positions that a migration may give out of turn.
+pub const OUT_OF_TURN_MAX: usize = 1_000_000;
+const _: () = assert!(OUT_OF_TURN_MAX <= MOST, "there is room for them");
 
 /// An entry without a position.
 const EMPTY: u64 = 0;
@@ -33,8 +36,10 @@ struct Block {
 }
 
 /// Positions, each with a step's number: see the module's header.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PositionsGiven {
+    /// How many it takes.
+    most: usize,
     blocks: [Block; BLOCKS],
 }
 
@@ -45,6 +50,11 @@ fn start(key: u64, entries: usize) -> usize {
 }
 
 impl PositionsGiven {
+    /// A set of at most so many positions.
+    pub(crate) fn new(most: usize) -> PositionsGiven {
+        PositionsGiven { most: most.min(MOST), blocks: Default::default() }
+    }
+
     /// From which step on the position counts, if it is in the set.
     #[inline]
     pub(crate) fn since(&self, position: Position) -> Option<u64> {
@@ -65,17 +75,23 @@ impl PositionsGiven {
         keys.map(|key| Position(key - 1))
     }
 
-    /// Whether it takes this position beside so many others. The last position of all has no place in it.
-    pub(crate) fn takes(&self, position: Position, others: usize) -> bool {
-        position != Position::LAST && self.len() + others < MOST
+    /// Whether there is room for so many more.
+    pub(crate) fn has_room(&self, more: usize) -> bool {
+        self.len() + more <= self.most
+    }
+
+    /// Whether a position has a place in it, if there is room: the last one of all has none.
+    pub(crate) fn may_have(position: Position) -> bool {
+        position != Position::LAST
     }
 
     /// Adds a position that counts from a step on. The writer's.
     pub(crate) fn insert(&self, position: Position, since: u64) {
-        assert!(self.takes(position, 0), "it was asked whether there is room");
         if self.since(position).is_some() {
             return;
         }
+        let has_place = PositionsGiven::may_have(position) && self.has_room(1);
+        assert!(has_place, "it was asked whether there is room");
         let key = position.0 + 1;
         let (index, block) =
             self.blocks.iter().enumerate().find(|(index, block)| block.has_room(*index)).expect("room");
@@ -115,7 +131,7 @@ mod tests {
 
     #[test]
     fn positions_are_found_with_their_step_while_the_set_grows() {
-        let set = PositionsGiven::default();
+        let set = PositionsGiven::new(20_001);
         assert_eq!(set.since(Position(0)), None);
         for n in 0..20_000 {
             set.insert(Position(n * 7), n);
@@ -129,7 +145,7 @@ mod tests {
         let mut all: Vec<_> = set.iter().map(|position| position.0).collect();
         all.sort_unstable();
         assert!(all.into_iter().eq((0..20_000).map(|n| n * 7)));
-        assert!(!set.takes(Position::LAST, 0) && set.takes(Position(3), 0) && !set.takes(Position(3), MOST));
+        assert!(set.has_room(1) && !set.has_room(2) && !PositionsGiven::may_have(Position::LAST));
     }
 
     #[test]

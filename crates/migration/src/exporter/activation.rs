@@ -88,14 +88,13 @@ impl Activation {
         *self = Activation::Announcing { frozen, resend: Resend::new(PRIORITY_RESEND_US) };
     }
 
-    /// Everything was given, cut by cut: the target serves it all.
+    /// Everything was given, cut by cut: the target serves it all, and pulls what is owed.
     pub(super) fn gave_all(&mut self, parts: &mut SourceParts, store: &Store, publication: u64) {
         assert!(matches!(self, Activation::NotFrozen), "M21: everything is given once");
         let highest_version = store.highest_version(parts.spec.range);
         let records = store.len_in(parts.spec.range);
         parts.writer.freeze();
         *self = Activation::Confirmed { frozen: Frozen { publication, highest_version, records } };
-        parts.governor.hurry();
     }
 
     pub(super) fn transmit(&mut self, parts: &SourceParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {

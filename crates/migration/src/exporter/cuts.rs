@@ -8,17 +8,21 @@
 //! M10: a reply's ranges are kept until the next sequence number acknowledges it, and a cut's lists count
 //! once. What is given never changes again, so a reply that is packed again is the same.
 //!
+//! The last cut may give all that is left. What was not copied then is *owed* (M30): nothing of it is in the
+//! reply, and it is pulled from here as from any frozen range.
+//!
 //! The reply is never paced: nobody serves what is in transit.
 
+use super::by_load::ByLoad;
 use super::parts::SourceParts;
 use super::pieces;
-use crate::cuts::{Ahead, Windows};
+use crate::cuts::{Ahead, PositionsGiven, Windows};
 use crate::tuning::PULL_BYTES_MAX;
-use crate::{BarrierPassed, Cuts as Choices, MigrationSpec, SourceEvent};
+use crate::{BarrierPassed, Cuts as Choices, Load, MigrationSpec, SourceEvent, Uncovered};
 use sidle_store::Store;
-use sidle_types::{Position, PositionRange, Version, fault};
+use sidle_types::{MonotonicUs, Position, PositionRange, Version, fault};
 use sidle_wire::limits::CHANGED_RANGES_MAX;
-use sidle_wire::{CutPull, CutReply, CutState, Lane, Piece};
+use sidle_wire::{CutCounts, CutPull, CutReply, CutState, Gives, Lane, Piece};
 use std::collections::{BTreeSet, VecDeque};
 
 /// A pull of a cut that is to be answered.
@@ -35,7 +39,18 @@ enum State {
     /// None; the last one may still be packed again.
     Given,
     /// Its step is to be published, or is published and not passed by every worker.
-    Stepping { given: Ahead, marked: Ahead, taken: Vec<Position>, discards: bool, is_published: bool },
+    Stepping { step: Step, is_published: bool },
+}
+
+/// What a cut gives.
+#[derive(Debug)]
+struct Step {
+    /// What was copied of it lies before these.
+    copied: Ahead,
+    given: Ahead,
+    marked: Ahead,
+    taken: Vec<Position>,
+    gives: Gives,
 }
 
 /// The cuts of a migration.
@@ -57,6 +72,9 @@ pub(super) struct Cuts {
     sent_sequence: u64,
     asked: Option<Asked>,
     highest_version: Version,
+    counts: CutCounts,
+    /// If the source gives all once it falls behind: whether it has.
+    by_load: Option<ByLoad>,
 }
 
 impl Cuts {
@@ -73,8 +91,15 @@ impl Cuts {
             sent_sequence: 0,
             asked: None,
             highest_version: Version(0),
+            counts: CutCounts::default(),
+            by_load: (choices.uncovered == Uncovered::ByLoad).then(ByLoad::default),
             windows,
         }
+    }
+
+    /// How the workers keep up.
+    pub(super) fn measured(&mut self, now: MonotonicUs, load: Load) {
+        self.by_load.iter_mut().for_each(|rule| rule.waits(now, load.worker_lag_us));
     }
 
     pub(super) fn forget(&mut self, lane: Lane) {
@@ -121,42 +146,55 @@ impl Cuts {
         };
         let mut taken: Vec<Position> = pull.taken.iter().collect();
         taken.sort_unstable();
-        let is_sound = (pull.discards || cursors.iter().zip(&self.marked).all(is_copied))
-            && taken.iter().all(|&at| parts.writer.out_of_turn().takes(at, taken.len()));
+        let is_sound = cursors.iter().zip(&self.marked).all(is_copied)
+            && parts.writer.out_of_turn().has_room(taken.len())
+            && taken.iter().copied().all(PositionsGiven::may_have);
         if !is_sound && !fault!(CutNamesWhatIsNotCopied) {
             self.asked = None;
             let text = "a cut of what was not copied".to_owned();
             return parts.refuse(Lane::Priority, sidle_wire::RefusalCode::OutOfRange, text);
         }
         self.cut = pull.cut;
+        self.by_load.iter_mut().for_each(|rule| rule.took(pull.took_us));
+        let is_kept =
+            |position: &Position| !is_given(parts.spec.partitions.as_slice(), &self.given, *position);
+        let taken = taken.into_iter().filter(is_kept).collect();
+        let step = self.step(cursors, taken, pull.gives);
+        self.state = State::Stepping { step, is_published: false };
+        parts.events.push_back(SourceEvent::Step);
+    }
+
+    /// The step of a cut that names these.
+    fn step(&mut self, cursors: Ahead, taken: Vec<Position>, gives: Gives) -> Step {
         // M21: what is given stays given.
         let further = |(before, named): (&Option<Position>, Option<Position>)| {
             before.and_then(|before| named.map(|named| named.max(before)))
         };
-        let given: Ahead = self.given.iter().zip(cursors).map(further).collect();
-        for (index, (given, marked)) in given.iter().zip(&self.marked).enumerate() {
+        let copied: Ahead = self.given.iter().zip(cursors).map(further).collect();
+        if gives.is_all() {
+            let all = vec![None; copied.len()];
+            return Step { copied, given: all.clone(), marked: all, taken, gives };
+        }
+        for (index, (given, marked)) in copied.iter().zip(&self.marked).enumerate() {
             if given == marked && given.is_some() {
                 self.windows.widen(index);
             }
         }
-        let ahead = self.windows.ahead_of(&given);
+        let ahead = self.windows.ahead_of(&copied);
         let later = |(before, ahead): (&Option<Position>, Option<Position>)| {
             before.and_then(|before| ahead.map(|ahead| ahead.max(before)))
         };
         let marked = self.marked.iter().zip(ahead).map(later).collect();
-        let is_kept =
-            |position: &Position| !is_given(parts.spec.partitions.as_slice(), &self.given, *position);
-        let taken = pull.taken.iter().filter(is_kept).collect();
-        self.state = State::Stepping { given, marked, taken, discards: pull.discards, is_published: false };
-        parts.events.push_back(SourceEvent::Step);
+        Step { given: copied.clone(), copied, marked, taken, gives }
     }
 
     /// The step of the cut under way counts from this number on, for the workers that see it.
     pub(super) fn publish_step(&mut self, parts: &mut SourceParts, number: u64) {
-        let State::Stepping { given, marked, taken, is_published, .. } = &mut self.state else {
+        let State::Stepping { step, is_published } = &mut self.state else {
             unreachable!("a step is published for a cut")
         };
         *is_published = true;
+        let Step { given, marked, taken, .. } = step;
         let out_of_turn = parts.writer.out_of_turn();
         taken.iter().for_each(|&position| out_of_turn.insert(position, number));
         parts.writer.write_step(number, given, marked);
@@ -168,52 +206,54 @@ impl Cuts {
     }
 
     fn give(&mut self, parts: &mut SourceParts, store: &Store) {
-        let State::Stepping { given, marked, taken, discards, .. } =
-            std::mem::replace(&mut self.state, State::Given)
-        else {
-            return;
-        };
-        let before = std::mem::replace(&mut self.given, given);
-        self.marked = marked;
-        let records = self.count_given(parts, store, &before, &taken);
-        parts.writer.gave_records(records);
-        let mut queue = self.take_marks(parts, &before, &taken);
+        let State::Stepping { step, .. } = std::mem::replace(&mut self.state, State::Given) else { return };
+        let before = std::mem::replace(&mut self.given, step.given.clone());
+        self.marked.clone_from(&step.marked);
+        self.counts = self.count_given(parts, store, &before, &step);
+        parts.writer.gave_records(self.counts.records);
+        let mut queue = self.take_marks(parts, &before, &step);
+        let forgets = fault!(CutIgnoresMarks) || step.gives == Gives::All && fault!(GiveAllWithoutMarks);
         if !fault!(TakenWithoutRecord) {
-            queue.extend(taken);
+            queue.extend(step.taken);
         }
-        if discards || fault!(CutIgnoresMarks) {
+        if step.gives == Gives::AllDiscarded || forgets {
             queue.clear();
         }
         self.queue = queue.into_iter().map(PositionRange::only).collect();
         self.highest_version = store.highest_version(parts.spec.range);
     }
 
-    /// The number of records that this cut gives. Nothing changes there any more, so each counts once.
-    fn count_given(&mut self, parts: &SourceParts, store: &Store, before: &Ahead, taken: &[Position]) -> u64 {
+    /// How many records this cut gives, and owes. Nothing changes there any more, so each counts once.
+    fn count_given(&mut self, parts: &SourceParts, store: &Store, before: &Ahead, step: &Step) -> CutCounts {
         let at = |position: Position| store.len_in(PositionRange::only(position));
-        let mut records: u64 = taken.iter().copied().map(at).sum();
-        self.out_of_turn.extend(taken);
-        for range in newly_given(&parts.spec.partitions, before, &self.given) {
-            records += store.len_in(range);
-            let counted = self.out_of_turn.extract_if(range.first()..=range.last(), |_| true);
-            records -= counted.map(at).sum::<u64>();
-        }
-        records
+        self.out_of_turn.extend(&step.taken);
+        let mut between = |from: &Ahead, to: &Ahead| {
+            let mut records = 0;
+            for range in newly_given(&parts.spec.partitions, from, to) {
+                let counted = self.out_of_turn.extract_if(range.first()..=range.last(), |_| true);
+                records += store.len_in(range) - counted.map(at).sum::<u64>();
+            }
+            records
+        };
+        let in_turn = between(before, &step.copied);
+        let owed = between(&step.copied, &step.given);
+        CutCounts { records: step.taken.iter().copied().map(at).sum::<u64>() + in_turn + owed, owed }
     }
 
-    /// What was marked where this cut gives. Marks at what is kept stay.
-    fn take_marks(&self, parts: &mut SourceParts, before: &Ahead, taken: &[Position]) -> BTreeSet<Position> {
+    /// What was marked where this cut gives, and was copied before. Marks at what is kept stay; at what is
+    /// owed they mean nothing.
+    fn take_marks(&self, parts: &mut SourceParts, before: &Ahead, step: &Step) -> BTreeSet<Position> {
         let mut changed = BTreeSet::new();
         for range in parts.writer.take_marks() {
             assert_eq!(range.first(), range.last(), "M22: what is kept is marked by position");
             let position = range.first();
             let is_below = |cursors| is_given(&parts.spec.partitions, cursors, position);
-            let is_out_of_turn = self.out_of_turn.contains(&position);
-            let was_given = is_below(before) || is_out_of_turn && taken.binary_search(&position).is_err();
+            let is_taken = step.taken.binary_search(&position).is_ok();
+            let was_given = is_below(before) || self.out_of_turn.contains(&position) && !is_taken;
             assert!(!was_given || fault!(SourceServesWhatItGave), "M20: {position} changed though given");
-            if is_out_of_turn || is_below(&self.given) {
+            if was_given || is_taken || is_below(&step.copied) {
                 changed.insert(position);
-            } else if !fault!(CopyClearsMarks) {
+            } else if !is_below(&step.given) && !fault!(CopyClearsMarks) {
                 parts.writer.view().mark(position);
             }
         }
@@ -255,6 +295,8 @@ impl Cuts {
             cut: self.cut,
             highest_version: self.highest_version,
             remaining: self.queue.len() as u64 + u64::from(is_part),
+            counts: self.counts,
+            asks: self.by_load.as_ref().is_some_and(ByLoad::has_fallen_behind),
         };
         match CutReply::write(parts.scope, state, &self.sent, piece, &batch, out) {
             Ok(()) => {

@@ -24,6 +24,7 @@
 //! Ownership: one mover thread. Workers see only [`ExportView`](crate::ExportView).
 
 mod activation;
+mod by_load;
 mod changes;
 mod cuts;
 mod hints;
@@ -134,7 +135,10 @@ impl Exporter {
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
             SourceInput::Message(lane, message) => self.message(now, lane, message),
             SourceInput::Hot(positions) => self.hints.offer(&self.parts, positions),
-            SourceInput::Load(load) => self.parts.governor.measured(now, load),
+            SourceInput::Load(load) => {
+                self.parts.governor.measured(now, load);
+                self.cuts.iter_mut().for_each(|cuts| cuts.measured(now, load));
+            }
             SourceInput::Policy(policy) => self.parts.governor.follow(now, policy),
             SourceInput::Timeout => {
                 self.parts.paced_until = self.parts.paced_until.filter(|&until| until > now);

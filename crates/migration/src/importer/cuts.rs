@@ -8,6 +8,10 @@
 //! The source names positions that are hot (hints). They are taken as well, behind those that commands wait
 //! for, and without the rest between cuts.
 //!
+//! The last cut may give all that is left. What was not copied is then owed (M30): its inert copies go, and
+//! the migration ends as one that is copied after the freeze. If there is no memory for what has changed, all
+//! that this node does not own is owed: behind that cut's barrier nothing of it changes any more.
+//!
 //! M10: a cut that is requested again has the same lists, and its replies count only for the pull in flight.
 //! So a cut is applied once, and in order.
 //!
@@ -19,13 +23,13 @@ use super::partial::{Partial, join};
 use super::parts::TargetParts;
 use super::priority_pull::PriorityQueue;
 use super::records::{Untaken, records_of};
-use crate::cuts::{Ahead, MOST};
+use crate::cuts::{Ahead, PositionsGiven};
 use crate::resend::Resend;
 use crate::tuning::{DIGEST_PERIOD_US, PRIORITY_RESEND_US, PULL_BYTES_MAX};
-use crate::{Cuts as Choices, ImportPhase, MigrationSpec, TargetEvent};
+use crate::{Cuts as Choices, ImportPhase, MigrationSpec, TargetEvent, Uncovered};
 use sidle_store::{Replayed, Store};
-use sidle_types::{Fill, MonotonicUs, Position, PositionRange, fault};
-use sidle_wire::{CutPull, CutReply, HotHints, Lane, Piece};
+use sidle_types::{Fill, GaveAll, MonotonicUs, Position, PositionRange, fault};
+use sidle_wire::{CutPull, CutReply, Gives, HotHints, Lane, Piece};
 use std::collections::VecDeque;
 
 /// While memory is short, positions are taken one by one, and only if so many bytes fit: in transit nobody
@@ -45,6 +49,8 @@ struct Partition {
     /// Everything before it has been copied.
     next: Option<Position>,
     copies: VecDeque<Copied>,
+    /// The last position of which copies may be here, whether counted or not.
+    reach: Option<Position>,
 }
 
 /// What the cut in flight gives.
@@ -54,7 +60,7 @@ struct Requested {
     taken: Vec<Position>,
     /// How many of those are hot, and no command waited for them.
     hinted: usize,
-    discards: bool,
+    gives: Gives,
     /// When it was requested first.
     at: MonotonicUs,
     /// Records that its replies have brought so far.
@@ -88,15 +94,22 @@ pub(super) struct Cuts {
     /// Of a protocol that gives hot positions first.
     hints: Option<Hints>,
     inert: u64,
+    /// Why the next cut is to give all that is left.
+    gives_all: Option<GaveAll>,
     /// Whether the range is to be flushed.
     flushes: bool,
     news: News,
+    /// How long the last cut took.
+    took_us: u32,
 }
 
 impl Cuts {
     pub(super) fn new(choices: Choices, spec: &MigrationSpec) -> Cuts {
-        let partition =
-            |bounds: &PositionRange| Partition { next: Some(bounds.first()), copies: VecDeque::new() };
+        let partition = |bounds: &PositionRange| Partition {
+            next: Some(bounds.first()),
+            copies: VecDeque::new(),
+            reach: None,
+        };
         Cuts {
             choices,
             cut: 1,
@@ -108,14 +121,17 @@ impl Cuts {
             partitions: spec.partitions.iter().map(partition).collect(),
             hints: spec.protocol.hot_first.then(|| Hints::new(choices.keys)),
             inert: 0,
+            gives_all: (choices.uncovered == Uncovered::Target).then_some(GaveAll::Option),
             flushes: false,
             news: News::default(),
+            took_us: 0,
         }
     }
 
     /// Everything is to be given, and thrown away.
     pub(super) fn flush(&mut self) {
         self.flushes = true;
+        self.gives_all = self.gives_all.or(Some(GaveAll::Flush));
     }
 
     /// How full its queue of hints is.
@@ -158,6 +174,12 @@ impl Cuts {
     /// From where the partition's next copy is replayed.
     pub(super) fn copied_before(&self, partition: usize) -> Option<Position> {
         self.partitions[partition].next
+    }
+
+    /// A partition's records up to this position are about to be copied.
+    pub(super) fn copies_up_to(&mut self, partition: usize, last: Position) {
+        let reach = &mut self.partitions[partition].reach;
+        *reach = (*reach).max(Some(last));
     }
 
     /// A partition's records before `next` are here, inert.
@@ -215,9 +237,9 @@ impl Cuts {
         let Some(requested) = &self.requested else { return false };
         self.in_flight.get_or_insert_with(|| Resend::new(PRIORITY_RESEND_US)).sent(now);
         let piece = self.partial.as_ref().map(Partial::in_hand);
-        let Requested { cursors, taken, discards, .. } = requested;
-        let numbers = (self.sequence, self.cut);
-        CutPull::write(parts.scope, numbers, PULL_BYTES_MAX, *discards, cursors, piece, taken, out);
+        let Requested { cursors, taken, gives, .. } = requested;
+        let (numbers, gives) = ((self.sequence, self.cut), (*gives, self.took_us));
+        CutPull::write(parts.scope, numbers, PULL_BYTES_MAX, gives, cursors, piece, taken, out);
         parts.counters.cuts += 1;
         true
     }
@@ -230,26 +252,30 @@ impl Cuts {
         store: &Store,
         waiting: &mut PriorityQueue,
     ) -> bool {
+        let gives = self.gives(parts, waiting);
         let most = if parts.stall.is_some() { 1 } else { self.choices.keys };
-        let (mut taken, arrived) = waiting.positions_for_cut(store, parts.writer.view(), most);
-        parts.wake(arrived);
-        let discards = self.flushes;
-        let cursors: Ahead = match (discards, fault!(CutNamesWhatIsNotCopied)) {
-            (true, _) => vec![None; self.partitions.len()],
-            (false, true) => parts.spec.partitions.iter().map(|_| None).collect(),
-            (false, false) => self.partitions.iter().map(|partition| partition.next).collect(),
+        let mut taken = Vec::new();
+        if !gives.is_all() {
+            let arrived;
+            let limits = (most, self.choices.uncovered != Uncovered::Source);
+            (taken, arrived) = waiting.positions_for_cut(store, parts.writer.view(), limits);
+            parts.wake(arrived);
+        }
+        let cursors: Ahead = match fault!(CutNamesWhatIsNotCopied) {
+            true => vec![None; self.partitions.len()],
+            false => self.partitions.iter().map(|partition| partition.next).collect(),
         };
         let hinted =
-            if discards { 0 } else { self.take_hints(parts, now, store, &cursors, most, &mut taken) };
+            if gives.is_all() { 0 } else { self.take_hints(parts, now, store, &cursors, most, &mut taken) };
         let rests = self.rests_until.is_some_and(|until| until > now);
         let has_copies = parts.writer.view().progress().ne(cursors.iter().copied());
-        if taken.is_empty() && !discards && (rests || !has_copies) {
+        if taken.is_empty() && !gives.is_all() && (rests || !has_copies) {
             return false;
         }
         if fault!(TargetServesAtRequest) {
             parts.writer.own(&cursors, &taken);
         }
-        self.requested = Some(Requested { cursors, taken, hinted, discards, at: now, records: 0 });
+        self.requested = Some(Requested { cursors, taken, hinted, gives, at: now, records: 0 });
         true
     }
 
@@ -269,21 +295,35 @@ impl Cuts {
         if due == 0 || parts.stall.is_some() {
             return 0;
         }
-        if !store.has_room(due * ROOM_BYTES) {
+        let (view, bounds) = (parts.writer.view(), parts.spec.partitions.as_slice());
+        // Half of the room out of turn is for what commands wait for.
+        let is_full = !view.has_room_out_of_turn(self.choices.out_of_turn / 2 + taken.len() + due);
+        if is_full || !store.has_room(due * ROOM_BYTES) {
             hints.clear();
             return 0;
         }
-        let (view, bounds) = (parts.writer.view(), parts.spec.partitions.as_slice());
         let is_wanted = |position: Position| {
             let index = bounds.partition_point(|partition| partition.last() < position);
             let is_given = cursors[index].is_none_or(|next| position < next) || view.has_arrived(position);
-            // Half of the room is for what commands wait for.
-            !is_given && taken.binary_search(&position).is_err() && view.takes_out_of_turn(position, MOST / 2)
+            !is_given && taken.binary_search(&position).is_err() && PositionsGiven::may_have(position)
         };
         let hot = hints.take(due, is_wanted);
         taken.extend(&hot);
         taken.sort_unstable();
         hot.len()
+    }
+
+    /// Whether the next cut gives all that is left.
+    fn gives(&mut self, parts: &TargetParts, waiting: &PriorityQueue) -> Gives {
+        let is_full = waiting.is_asked() && !parts.writer.view().has_room_out_of_turn(1);
+        if is_full && self.choices.uncovered != Uncovered::Source {
+            self.gives_all = self.gives_all.or(Some(GaveAll::TableFull));
+        }
+        match self.gives_all {
+            _ if self.flushes => Gives::AllDiscarded,
+            Some(_) => Gives::All,
+            None => Gives::Named,
+        }
     }
 
     /// A reply to a pull of a cut. If there is no memory for it, the same pull is repeated. Whether it was
@@ -302,6 +342,9 @@ impl Cuts {
         if !is_awaited && !fault!(CutAppliedTwice) || reply.piece.is_some_and(is_late) {
             return Ok(None);
         }
+        if reply.asks && self.choices.uncovered == Uncovered::ByLoad {
+            self.gives_all = self.gives_all.or(Some(GaveAll::Load));
+        }
         let taken = self.take(parts, store, reply);
         match taken {
             Ok(is_whole) => {
@@ -313,12 +356,21 @@ impl Cuts {
                 let is_last = is_whole && reply.remaining == 0;
                 Ok(is_last.then(|| self.own(parts, now, store, reply)).flatten())
             }
+            Err(Untaken::OutOfMemory) if self.gives_all_now() => {
+                let cursors = parts.writer.view().progress().collect();
+                Ok(self.own_up_to(parts, now, store, reply, (cursors, reply.counts.records)))
+            }
             Err(Untaken::OutOfMemory) => {
                 self.in_flight = None;
                 Err(Untaken::OutOfMemory)
             }
             Err(corrupt) => Err(corrupt),
         }
+    }
+
+    /// Whether the cut in flight gives all that is left.
+    fn gives_all_now(&self) -> bool {
+        self.requested.as_ref().is_some_and(|requested| requested.gives.is_all())
     }
 
     /// Makes a reply's records readable here, in place of what was copied before. Whether it was not a piece
@@ -398,24 +450,71 @@ impl Cuts {
         store: &Store,
         reply: &CutReply<'_>,
     ) -> Option<Given> {
-        let Requested { cursors, taken, hinted, at, records, .. } = self.requested.take()?;
-        let is_all = cursors.iter().all(Option::is_none);
+        let cursors = self.requested.as_ref()?.cursors.clone();
+        self.own_up_to(parts, now, store, reply, (cursors, reply.counts.owed))
+    }
+
+    /// The cut in flight gives what it names; of what lies behind these cursors, if it gives that too, so
+    /// many records are owed.
+    fn own_up_to(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        reply: &CutReply<'_>,
+        (mut cursors, owed): (Ahead, u64),
+    ) -> Option<Given> {
+        let Requested { taken, hinted, gives, at, records, .. } = self.requested.take()?;
+        let is_all = gives.is_all() || cursors.iter().all(Option::is_none);
         store.raise_version_floor(parts.spec.range, reply.highest_version);
         if is_all && self.flushes {
             let range = parts.spec.range;
             let rest = store.discard(range.first(), range.last(), usize::MAX);
             assert_eq!(rest, None, "without a budget everything is discarded");
+            cursors.fill(None);
+        }
+        let owes = is_all && cursors.iter().any(Option::is_some);
+        if owes && !fault!(OwedKeepsInertCopy) {
+            self.discard_owed(parts, store, &cursors);
         }
         let before: Ahead = parts.writer.view().progress().collect();
         parts.writer.own(&cursors, &taken);
-        parts.counters.cut_times.add(now.since(at));
+        if owes {
+            parts.writer.owe(owed);
+        }
+        self.announce(parts, now);
+        let took_us = now.since(at);
+        self.took_us = u32::try_from(took_us).unwrap_or(u32::MAX);
+        parts.counters.cut_times.add(took_us);
         parts.counters.hinted += hinted as u64;
+        self.forget_given(parts, &cursors, records);
+        self.cut += 1;
+        let period_us = u64::from(self.choices.period_us);
+        self.rests_until = Some(now.plus_us(period_us));
+        self.hints.iter_mut().for_each(|hints| hints.given(now, hinted, took_us, period_us));
+        if self.partitions.iter().all(|partition| partition.next.is_none()) {
+            // Nothing more is copied that would show that there is memory.
+            parts.resume();
+        }
+        let gave_all = self.gives_all.filter(|_| gives.is_all());
+        Some(Given { before, taken, is_all, gave_all, owed_behind: owes.then_some(cursors) })
+    }
+
+    /// There is news for clients that subscribed.
+    fn announce(&mut self, parts: &mut TargetParts, now: MonotonicUs) {
         if parts.writer.view().digest().is_some() {
             self.news.due_at.get_or_insert(self.news.rests_until.map_or(now, |until| until.max(now)));
             self.tell(parts, now);
         }
+    }
+
+    /// Copies before these cursors are inert no more, nor are so many records that changed since.
+    fn forget_given(&mut self, parts: &mut TargetParts, cursors: &Ahead, records: u64) {
+        if parts.writer.view().gave_all() {
+            return;
+        }
         let mut left = self.inert - records;
-        for (partition, cursor) in self.partitions.iter_mut().zip(&cursors) {
+        for (partition, cursor) in self.partitions.iter_mut().zip(cursors) {
             let is_given =
                 |copy: &Copied| cursor.is_none_or(|given| copy.next.is_some_and(|next| next <= given));
             while let Some(copy) = partition.copies.pop_front_if(|copy| is_given(copy)) {
@@ -423,15 +522,27 @@ impl Cuts {
             }
         }
         self.set_inert(parts, left);
-        self.cut += 1;
-        let period_us = u64::from(self.choices.period_us);
-        self.rests_until = Some(now.plus_us(period_us));
-        self.hints.iter_mut().for_each(|hints| hints.given(now, hinted, now.since(at), period_us));
-        if self.partitions.iter().all(|partition| partition.next.is_none()) {
-            // Nothing more is copied that would show that there is memory.
-            parts.resume();
+    }
+
+    /// M30: what is owed is empty here, but for what was given out of turn.
+    fn discard_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) {
+        let own = |at| parts.writer.out_of_turn().is_some_and(|given| given.since(at).is_some());
+        for (partition, cursor) in self.partitions.iter().zip(cursors) {
+            let Some(copies) =
+                cursor.zip(partition.reach).and_then(|(from, to)| PositionRange::new(from, to))
+            else {
+                continue;
+            };
+            let mut inert = Vec::new();
+            let rest = store.visit(copies.first(), copies.last(), usize::MAX, &mut |record| {
+                inert.push(record.hashed_key().position());
+            });
+            assert_eq!(rest, None, "without a budget everything is visited");
+            for position in inert.into_iter().filter(|&at| copies.contains(at) && !own(at)) {
+                let rest = store.discard(position, position, usize::MAX);
+                assert_eq!(rest, None, "without a budget everything is discarded");
+            }
         }
-        Some(Given { before, taken, is_all })
     }
 }
 
@@ -444,4 +555,8 @@ pub(super) struct Given {
     pub(super) taken: Vec<Position>,
     /// Whether this node owns all of the range now.
     pub(super) is_all: bool,
+    /// If all that was left was given at once: why.
+    pub(super) gave_all: Option<GaveAll>,
+    /// If something is owed: by partition, from where on.
+    pub(super) owed_behind: Option<Ahead>,
 }

@@ -8,7 +8,7 @@
 use super::Importer;
 use super::cuts::{Cuts, Given};
 use crate::clearing::Clearing;
-use crate::cuts::PositionsGiven;
+use crate::cuts::{Ahead, PositionsGiven};
 use crate::{ImportPhase, Serves, TargetEvent, Waiter};
 use sidle_store::Store;
 use sidle_types::{MonotonicUs, Position, PositionRange, Version, fault};
@@ -65,6 +65,14 @@ impl Importer {
             let flushed = std::mem::take(&mut self.flushes).into_iter().map(TargetEvent::Flushed);
             self.parts.events.extend(flushed);
         }
+        if let Some(why) = given.gave_all {
+            // The event runs all that wait again. They are not woken: nothing was answered for their keys.
+            drop(self.priority.stop());
+            self.parts.events.push_back(TargetEvent::GaveAll(why));
+        }
+        if let Some(cursors) = &given.owed_behind {
+            return self.owe(cursors);
+        }
         let parts = &mut self.parts;
         self.priority.wake_taken(parts, &given.taken);
         let owned: Vec<_> = parts.writer.view().progress().collect();
@@ -78,6 +86,12 @@ impl Importer {
         if given.is_all {
             self.complete();
         }
+    }
+
+    /// What lies behind these cursors is owed: from here on the import is one of a frozen range (M30).
+    fn owe(&mut self, cursors: &Ahead) {
+        self.cuts = None;
+        self.pulls.begin_again_at(cursors);
     }
 
     /// Nothing more is given: the copies that are not this node's are cleared.

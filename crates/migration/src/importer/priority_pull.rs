@@ -16,6 +16,7 @@
 use super::large_keys::{Key, LargeKeys};
 use super::parts::TargetParts;
 use super::records::{Records, Untaken};
+use crate::cuts::PositionsGiven;
 use crate::resend::Resend;
 use crate::tuning::{KEYS_WANTED_MAX, PRIORITY_REQUEST_BYTES, PRIORITY_RESEND_US, PRIORITY_WAITERS_MAX};
 use crate::{Breach, ImportPhase, ImportView, PriorityPulls, TargetEvent, Waiter, WaiterRefusal};
@@ -294,22 +295,27 @@ impl PriorityQueue {
     }
 
     /// The positions that the next cut gives out of turn, at most so many; and the waiters for keys that
-    /// arrived meanwhile. The others wait until [`wake_taken`](Self::wake_taken).
+    /// arrived meanwhile. The others wait until [`wake_taken`](Self::wake_taken). Those for which there is no
+    /// room wait for their turn, or for a cut that gives all.
     pub(super) fn positions_for_cut(
         &mut self,
         store: &Store,
         view: &ImportView,
-        most: usize,
+        (most, gives_all_when_full): (usize, bool),
     ) -> (Vec<Position>, Vec<Waiter>) {
         let (mut positions, mut arrived) = (Vec::new(), Vec::new());
         while positions.len() < most {
             let Some(key) = self.queue.pop_front() else { break };
             let Some(waiting) = self.waiting.get(&key) else { continue };
             let position = waiting.position;
+            let has_room = view.has_room_out_of_turn(positions.len() + 1);
             if is_settled(store, view, HashedKey::new(&key)) {
                 arrived.extend(self.take(&key));
-            } else if view.takes_out_of_turn(position, positions.len()) {
+            } else if has_room && PositionsGiven::may_have(position) {
                 positions.push(position);
+            } else if !has_room && gives_all_when_full {
+                self.queue.push_front(key);
+                break;
             }
         }
         positions.sort_unstable();

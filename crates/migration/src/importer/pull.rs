@@ -3,12 +3,14 @@
 //! The cursor is a position: a pull contains all that the source needs. When a reply arrives, the next pull
 //! is sent before the reply is replayed (Rocksteady, figure 2.8). Each partition's pull size adapts to the
 //! duration of its last pull. M10: a reply counts only for the pull in flight. A rewind gives the next pull a
-//! new number, so that a reply to the previous one is recognised.
+//! new number, so that a reply to the previous one is recognised. So are, after a cut that gave all, the
+//! replies packed before its barrier (M30).
 
 use super::Replay;
 use super::partial::{Partial, join};
 use super::parts::TargetParts;
 use super::records::{Records, Untaken};
+use crate::cuts::Ahead;
 use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN, PULL_TARGET_US, RESEND_US};
 use crate::{MigrationSpec, PullBytes};
@@ -20,6 +22,8 @@ use sidle_wire::{Lane, Pull, PullReply};
 struct InFlight {
     from: Position,
     asked_bytes: u32,
+    /// Whether it was first sent after the cut that gave all (M30).
+    is_of_owed: bool,
     sent_at: MonotonicUs,
     resend: Resend,
 }
@@ -59,6 +63,8 @@ pub(super) struct Pulls {
     turn: usize,
     /// When the last reply arrived.
     replied_at: MonotonicUs,
+    /// Whether what is pulled is owed (M30).
+    is_owed: bool,
 }
 
 impl Pulls {
@@ -76,6 +82,7 @@ impl Pulls {
             partitions: spec.partitions.iter().map(partition).collect(),
             turn: 0,
             replied_at: MonotonicUs(0),
+            is_owed: false,
         }
     }
 
@@ -103,6 +110,21 @@ impl Pulls {
     pub(super) fn begin_anew(&mut self) {
         for index in 0..self.partitions.len() {
             self.rewind(index, self.partitions[index].bounds.first());
+        }
+    }
+
+    /// A cut gave all that is left. What lies behind these cursors is pulled, anew: by partition, from where
+    /// on. No reply to an earlier pull counts (M30).
+    pub(super) fn begin_again_at(&mut self, cursors: &Ahead) {
+        self.is_owed = true;
+        for (index, cursor) in cursors.iter().enumerate() {
+            if fault!(OldCopyEntersOwed) && self.partitions[index].in_flight.is_some() {
+                continue;
+            }
+            match *cursor {
+                Some(from) => self.rewind(index, from),
+                None => self.partitions[index].cursor = None,
+            }
         }
     }
 
@@ -165,6 +187,7 @@ impl Pulls {
         let pull = partition.in_flight.get_or_insert_with(|| InFlight {
             from: partition.cursor.expect("it wants to send"),
             asked_bytes: partition.pull_bytes,
+            is_of_owed: self.is_owed,
             sent_at: now,
             resend: Resend::new(RESEND_US),
         });
@@ -198,6 +221,7 @@ impl Pulls {
         if pull.from != reply.from || reply.next.is_some_and(|next| !partition.bounds.contains(next)) {
             return Err(Untaken::Corrupt("it is not of the partition that was pulled".to_owned()));
         }
+        let is_of_owed = pull.is_of_owed;
         let joined = match reply.piece {
             Some(piece) => join(&mut partition.partial, store, piece, reply.batch),
             None => Records::parse(reply.batch).map(Some),
@@ -228,7 +252,8 @@ impl Pulls {
             .next
             .map_or(self.partitions[index].bounds.last(), |next| next.previous().expect("after `from`"));
         let covers = PositionRange::new(reply.from, last).expect("the cursor moved");
-        Ok(Some(Replay { partition: index, covers, next: reply.next, records, bytes: reply.batch.len() }))
+        let (next, bytes) = (reply.next, reply.batch.len());
+        Ok(Some(Replay { partition: index, covers, next, is_of_owed, records, bytes }))
     }
 
     /// The reply was taken. `is_whole`: all records before the next cursor have arrived.

@@ -25,6 +25,8 @@ pub struct Replay<'b> {
     /// The positions of which these are all records.
     pub(super) covers: PositionRange,
     pub(super) next: Option<Position>,
+    /// Whether it was asked for after the cut that gave all (M30).
+    pub(super) is_of_owed: bool,
     pub(super) records: Records<'b>,
     pub(super) bytes: usize,
 }
@@ -50,7 +52,7 @@ impl Stall {
 impl Importer {
     /// Makes the records of a pull readable here, then moves the progress over them.
     pub fn replay(&mut self, now: MonotonicUs, store: &Store, replay: Replay<'_>) {
-        let Replay { partition, covers, next, records, bytes } = replay;
+        let Replay { partition, covers, next, is_of_owed, records, bytes } = replay;
         if !self.parts.phase().takes_records() || self.clearing.is_some() {
             // A flush came in between: what has not arrived is absent for good.
             self.pulls.replayed(partition);
@@ -62,6 +64,11 @@ impl Importer {
             None => self.parts.writer.view().progress().nth(partition).flatten(),
         };
         assert!(early || stands_at == Some(covers.first()), "M7: a batch replayed out of turn");
+        let is_late = self.parts.writer.view().gave_all() && !is_of_owed;
+        assert!(!is_late || fault!(OldCopyEntersOwed), "M30: packed before the cut that gave all");
+        if let Some(cuts) = &mut self.cuts {
+            cuts.copies_up_to(partition, covers.last());
+        }
         match self.parts.insert(store, records, covers, bytes) {
             Ok(replayed) => {
                 self.parts.writer.passed(u64::from(replayed.inserted) + u64::from(replayed.present));

@@ -1,13 +1,23 @@
 //! Hand-off, our own: each key has one owner at any moment, each operation takes one trip, and nothing is
 //! half arrived.
 
-use crate::{Copies, Cuts, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, Serves, SourceReads};
+use crate::{
+    Copies, Cuts, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, Serves, SourceReads, Uncovered,
+};
 
 /// The source serves what it has not given; the target takes what is requested of it, and otherwise what has
-/// been copied, cut by cut.
+/// been copied, cut by cut. A source that falls behind gives all that is left in one last cut, and the target
+/// pulls what it lacks.
 pub const HANDOFF: ProtocolChoices = ProtocolChoices {
     name: "handoff",
-    copies: Copies::BeforeCuts(Cuts { period_us: 5_000, keys: 300, bytes: 2 << 20, digest: true }),
+    copies: Copies::BeforeCuts(Cuts {
+        period_us: 5_000,
+        keys: 300,
+        bytes: 2 << 20,
+        digest: true,
+        out_of_turn: crate::OUT_OF_TURN_MAX,
+        uncovered: Uncovered::ByLoad,
+    }),
     serves: Serves::WhatItWasGiven,
     source_reads: SourceReads::Redirects,
     missing: OnMissing::Waits,

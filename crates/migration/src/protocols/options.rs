@@ -7,8 +7,8 @@
 use super::{PROTOCOLS, SOURCE_DRIVEN};
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN};
 use crate::{
-    Copies, Cuts, OnMissing, PARTITIONS_MAX, Pace, ProtocolChoices, PullBytes, Rounds, Sampling, Serves,
-    SourceReads,
+    Copies, Cuts, OUT_OF_TURN_MAX, OnMissing, PARTITIONS_MAX, Pace, ProtocolChoices, PullBytes, Rounds,
+    Sampling, Serves, SourceReads, Uncovered,
 };
 use sidle_wire::limits::{PRIORITY_PULL_KEYS_MAX, SAMP_PULL_POSITIONS_MAX};
 
@@ -72,7 +72,7 @@ struct ProtocolOption {
 /// The option that is applied before all others, wherever it stands: others may refine its changes.
 const OWNERSHIP: &str = "ownership";
 
-const OPTIONS: [ProtocolOption; 16] = [
+const OPTIONS: [ProtocolOption; 18] = [
     ProtocolOption {
         name: OWNERSHIP,
         takes: "'source', of a protocol that copies after the freeze: it copies before, as source-driven does",
@@ -244,6 +244,29 @@ const OPTIONS: [ProtocolOption; 16] = [
             Some(())
         },
     },
+    ProtocolOption {
+        name: "out-of-turn",
+        takes: "of a protocol that gives the range bit by bit, the most keys that are given out of turn in all, from 1 \
+                to 1000000",
+        set: |choices, value| {
+            cuts(choices)?.out_of_turn = number(value, 1, OUT_OF_TURN_MAX)?;
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "uncovered",
+        takes: "of a protocol that gives the range bit by bit, who serves what is not given yet: 'source', 'target' \
+                (everything is given at once), or 'load' (the source, until it falls behind)",
+        set: |choices, value| {
+            cuts(choices)?.uncovered = match value {
+                "source" => Uncovered::Source,
+                "target" => Uncovered::Target,
+                "load" => Uncovered::ByLoad,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
 ];
 
 /// The same partitions, pulls and pace, while the source keeps serving: changes are sent again, and ownership
@@ -401,6 +424,21 @@ mod tests {
                     ..HANDOFF
                 },
             ),
+            (
+                "handoff,cut-period=0,cut-keys=1,cut-bytes=2,out-of-turn=3,uncovered=target",
+                ProtocolChoices {
+                    copies: Copies::BeforeCuts(Cuts {
+                        period_us: 0,
+                        keys: 1,
+                        bytes: 2,
+                        out_of_turn: 3,
+                        uncovered: Uncovered::Target,
+                        ..given_by(&HANDOFF)
+                    }),
+                    ..HANDOFF
+                },
+            ),
+            ("handoff,uncovered=load", HANDOFF),
         ] {
             assert_eq!(protocol(text), Ok(choices), "{text}");
         }
@@ -441,6 +479,9 @@ mod tests {
                 "hot-first=on is not possible: hot-first is of a protocol that gives the range",
             ),
             ("handoff,hot-first=yes", "hot-first=yes is not possible"),
+            ("fulva,uncovered=target", "uncovered=target is not possible: uncovered is of a protocol that"),
+            ("handoff,uncovered=both", "uncovered=both is not possible"),
+            ("handoff,out-of-turn=0", "out-of-turn=0 is not possible"),
             ("source-driven,few=some", "few=some is not possible"),
             ("handoff,digest=some", "digest=some is not possible"),
             ("fulva,digest=off", "digest=off is not possible: digest is of a protocol that gives the range"),

@@ -3,26 +3,39 @@
 use crate::model::Op;
 use crate::net::{Arrival, End, Faults};
 use crate::world::{Outcome, Pair, Role, Setup, WORKERS, key};
-use sidle_migration::{Copies, Cuts, HANDOFF, ProtocolChoices};
-use sidle_types::HashedKey;
+use sidle_migration::{
+    Copies, Cuts, HANDOFF, OUT_OF_TURN_MAX, ProtocolChoices, TargetEvent, Uncovered, protocol,
+};
+use sidle_types::{GaveAll, HashedKey};
 use sidle_wire::Lane;
 
 /// Hand-off in steps that are small beside a test's records.
 pub(crate) fn in_small_steps() -> ProtocolChoices {
-    let cuts = Cuts { period_us: 500, keys: 4, bytes: 8 << 10, digest: true };
+    in_small_steps_by(Uncovered::Source, OUT_OF_TURN_MAX)
+}
+
+/// The same, and all is given once so many positions were given out of turn.
+pub(crate) fn with_few_out_of_turn(most: usize) -> ProtocolChoices {
+    in_small_steps_by(Uncovered::ByLoad, most)
+}
+
+/// The same, with these choices.
+fn in_small_steps_by(uncovered: Uncovered, out_of_turn: usize) -> ProtocolChoices {
+    let cuts = Cuts { period_us: 500, keys: 4, bytes: 8 << 10, digest: true, out_of_turn, uncovered };
     ProtocolChoices { copies: Copies::BeforeCuts(cuts), partitions: 3, ..HANDOFF }
 }
 
-fn setup(seed: u64) -> Setup {
+fn setup(seed: u64, protocol: ProtocolChoices) -> Setup {
     let faults =
         Faults { to_target_us: (50, 2_000), to_source_us: (50, 500), linger_per_mille: 100, ..Faults::NONE };
-    Setup { seed, faults, ..Setup::of(in_small_steps()) }
+    Setup { seed, faults, ..Setup::of(protocol) }
 }
 
-/// Clients with old and new maps, at all workers, while it is given; the model judges each answer.
-fn writes_everywhere(seed: u64) {
+/// Clients with old and new maps, at all workers, while it is given; the model judges each answer. Why all
+/// was given at once, if so.
+fn writes_everywhere(seed: u64, protocol: ProtocolChoices) -> Option<GaveAll> {
     const KEYS: u64 = 600;
-    let mut pair = Pair::with_records(setup(seed), KEYS, 100);
+    let mut pair = Pair::with_records(setup(seed, protocol), KEYS, 100);
     pair.begin();
     for n in 0.. {
         let k = pair.rng.below(KEYS + 20);
@@ -52,11 +65,30 @@ fn writes_everywhere(seed: u64) {
     }
     pair.ends_well();
     pair.check_all_answered();
+    gave_all(&pair)
+}
+
+/// Why all was given at once, if so.
+fn gave_all(pair: &Pair) -> Option<GaveAll> {
+    pair.target_events.iter().find_map(|event| match event {
+        TargetEvent::GaveAll(why) => Some(*why),
+        _ => None,
+    })
 }
 
 /// The story of every fault of cuts: within these seeds somebody sees it.
 pub(crate) fn writes_everywhere_while_it_is_given() {
-    (0..20).for_each(writes_everywhere);
+    (0..20).for_each(|seed| assert_eq!(writes_everywhere(seed, in_small_steps()), None));
+}
+
+/// The same of cuts that give all: when some positions were given out of turn.
+pub(crate) fn writes_everywhere_while_all_is_given() {
+    let gave_all = (0..40).filter(|&seed| {
+        let protocol = with_few_out_of_turn(1 + seed as usize % 10);
+        writes_everywhere(seed, protocol) == Some(GaveAll::TableFull)
+    });
+    let gave_all = gave_all.count();
+    assert!(gave_all > 10, "{gave_all}");
 }
 
 /// A copy that was packed before its key was deleted and taken arrives after that.
@@ -107,7 +139,18 @@ pub(crate) fn replies_that_come_again() {
 
 #[test]
 fn each_position_has_one_owner_while_it_is_given() {
-    (100..140).for_each(writes_everywhere);
+    (100..140).for_each(|seed| assert_eq!(writes_everywhere(seed, in_small_steps()), None));
+}
+
+#[test]
+fn all_is_given_by_the_first_cut_where_the_target_serves_what_is_uncovered() {
+    let protocol = in_small_steps_by(Uncovered::Target, OUT_OF_TURN_MAX);
+    (0..20).for_each(|seed| assert_eq!(writes_everywhere(seed, protocol), Some(GaveAll::Option)));
+}
+
+#[test]
+fn all_is_given_when_no_more_positions_can_be_given_out_of_turn() {
+    writes_everywhere_while_all_is_given();
 }
 
 #[test]
@@ -155,5 +198,26 @@ fn both_ends_count_each_key_once() {
                 || pair.export.as_ref().unwrap().phase() != sidle_migration::ExportPhase::Tracking
         });
     }
+    pair.ends_well();
+}
+
+/// All is copied and much has changed since, more than the target has memory for: then all is owed.
+#[test]
+fn all_is_owed_where_there_is_no_memory_for_what_has_changed() {
+    let protocol = protocol("handoff,out-of-turn=1,cut-period=1000000").unwrap();
+    let mut pair = Pair::with_records(Setup { target_bytes: 2 << 20, ..Setup::of(protocol) }, 500, 100);
+    pair.begin();
+    pair.run_until("it is the target's", |pair| pair.target.roles == [Role::Importing; WORKERS]);
+    pair.client(Op::Get(key(0)));
+    pair.run_until("all is copied", |pair| pair.target.store.len() == 500 && pair.parked() == 0);
+    for n in 1..500 {
+        let op = Op::Set(key(n), vec![b'x'; 6_000], None);
+        assert!(matches!(pair.at(End::Source, 0, op), Outcome::Answered(_)));
+    }
+    pair.client(Op::Get(key(1)));
+    pair.run_until("all is given", |pair| gave_all(pair) == Some(GaveAll::TableFull));
+    assert!(pair.import.as_ref().unwrap().missing_keys() > 450, "nothing that was copied counts");
+    pair.run_until("answered", |pair| pair.parked() == 0);
+    pair.client(Op::Flush);
     pair.ends_well();
 }

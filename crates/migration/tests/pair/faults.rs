@@ -2,7 +2,9 @@
 
 use crate::model::{Answer, Op};
 use crate::net::Faults;
-use crate::protocols::{copies_ahead, for_every_protocol, for_protocols_that, serves_while_it_fills};
+use crate::protocols::{
+    copies_ahead, for_every_protocol, for_protocols, for_protocols_that, serves_while_it_fills,
+};
 use crate::world::{Outcome, Pair, Setup, key};
 use sidle_migration::{Importer, ProtocolChoices, TargetEvent};
 use sidle_types::{HashedKey, PositionRange, Slot};
@@ -300,31 +302,42 @@ fn flush_while_out_of_memory() {
 
 /// Stalls, rewinds and delayed replies together: a reply to a pull from before a rewind is not taken for the
 /// new one's.
+fn out_of_memory(protocol: ProtocolChoices) {
+    for seed in 0..4 {
+        // Replies may be later than the first wait of a stall.
+        let faults = Faults { to_target_us: (5, 50_000), ..Faults::EVERYTHING };
+        let setup = Setup {
+            seed,
+            faults,
+            range: half(),
+            source_bytes: 16 << 20,
+            target_bytes: 4 << 20,
+            ..Setup::of(protocol)
+        };
+        let mut pair = Pair::with_records(setup, 6_000, 300);
+        let ballast = fill(&mut pair, "ballast:", 1 << 20);
+        pair.begin();
+        pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+        for n in 0..200 {
+            pair.ask(Op::Append(key(n), b"!".to_vec()));
+            pair.run_us(10_000);
+        }
+        ballast.iter().for_each(|name| drop_ballast(&mut pair, name));
+        pair.ends_well();
+        pair.check_no_breach();
+    }
+}
+
 #[test]
 fn out_of_memory_under_every_fault() {
-    for_every_protocol(|protocol| {
-        for seed in 0..4 {
-            // Replies may be later than the first wait of a stall.
-            let faults = Faults { to_target_us: (5, 50_000), ..Faults::EVERYTHING };
-            let setup = Setup {
-                seed,
-                faults,
-                range: half(),
-                source_bytes: 16 << 20,
-                target_bytes: 4 << 20,
-                ..Setup::of(protocol)
-            };
-            let mut pair = Pair::with_records(setup, 6_000, 300);
-            let ballast = fill(&mut pair, "ballast:", 1 << 20);
-            pair.begin();
-            pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
-            for n in 0..200 {
-                pair.ask(Op::Append(key(n), b"!".to_vec()));
-                pair.run_us(10_000);
-            }
-            ballast.iter().for_each(|name| drop_ballast(&mut pair, name));
-            pair.ends_well();
-            pair.check_no_breach();
-        }
-    });
+    for_every_protocol(out_of_memory);
+}
+
+/// The target gives up what it has copied, if there is no memory for what has changed.
+#[test]
+fn out_of_memory_when_all_is_given() {
+    for_protocols(
+        &["handoff,uncovered=target", "handoff,out-of-turn=3,cut-period=100000,cut-bytes=100000"],
+        out_of_memory,
+    );
 }

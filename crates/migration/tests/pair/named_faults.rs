@@ -2,7 +2,8 @@
 //! of the random runs if these meet its conditions.
 
 use crate::cuts::{
-    in_small_steps, late_copy_of_what_was_taken, replies_that_come_again, writes_everywhere_while_it_is_given,
+    in_small_steps, late_copy_of_what_was_taken, replies_that_come_again, with_few_out_of_turn,
+    writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
 };
 use crate::model::Op;
 use crate::net::{Arrival, End};
@@ -43,6 +44,9 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::TakenWithoutRecord, writes_everywhere_while_it_is_given),
     (Fault::CopyClearsMarks, writes_everywhere_while_it_is_given),
     (Fault::CutAppliedTwice, replies_that_come_again),
+    (Fault::OldCopyEntersOwed, writes_everywhere_while_all_is_given),
+    (Fault::OwedKeepsInertCopy, writes_everywhere_while_all_is_given),
+    (Fault::GiveAllWithoutMarks, writes_everywhere_while_all_is_given),
 ];
 
 /// Faults that random runs do not meet: their partitions fit into one pull each, and their sampled replies
@@ -215,7 +219,8 @@ fn stories_see_their_faults_and_end_well_without() {
 fn random_runs_see_the_faults_and_nothing_else() {
     let is_seen_by =
         |protocol| (0..SEEDS).any(|seed| is_seen(|| random::run(seed, Tuning::default(), protocol)));
-    let is_seen_at_random = || is_seen_by(FULVA) || is_seen_by(SOURCE_DRIVEN) || is_seen_by(in_small_steps());
+    let is_seen_by_cuts = || is_seen_by(in_small_steps()) || is_seen_by(with_few_out_of_turn(2));
+    let is_seen_at_random = || is_seen_by(FULVA) || is_seen_by(SOURCE_DRIVEN) || is_seen_by_cuts();
     assert!(!is_seen_at_random());
     for &(fault, _) in STORIES.iter().filter(|(fault, _)| !NOT_MET_AT_RANDOM.contains(fault)) {
         let _in_effect = fault.put_back();

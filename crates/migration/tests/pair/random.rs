@@ -215,7 +215,7 @@ fn seeded_migrations_end_as_the_model_does() {
 }
 
 /// Every kind of choice, with values that no protocol has by default.
-const WITH_OPTIONS: [&str; 13] = [
+const WITH_OPTIONS: [&str; 17] = [
     "fulva,sampling=off,partitions=3",
     "fulva,missing=wait,priority-keys=2",
     "fulva,serves=complete",
@@ -229,6 +229,10 @@ const WITH_OPTIONS: [&str; 13] = [
     "rocksteady,ownership=source",
     "fulva,ownership=source",
     "zephyr,ownership=source,few=0,rounds=2",
+    "handoff,uncovered=source,cut-bytes=1",
+    "handoff,uncovered=target",
+    "handoff,out-of-turn=2,cut-period=500,cut-bytes=4000",
+    "handoff,out-of-turn=1,cut-period=100000,partitions=2",
 ];
 
 #[test]

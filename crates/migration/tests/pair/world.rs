@@ -611,6 +611,13 @@ impl Pair {
                 self.target_events.push(event);
                 return waiting.into_iter().for_each(|ticket| self.run_again(ticket));
             }
+            TargetEvent::GaveAll(_) => {
+                let waits = |op: &Op, awaits: &Awaits| *op != Op::Flush && matches!(awaits, Awaits::Wake);
+                let waiting = self.parked.iter().filter(|(_, (_, op, awaits))| waits(op, awaits));
+                let waiting: Vec<u64> = waiting.map(|(&ticket, _)| ticket).collect();
+                self.target_events.push(event);
+                return waiting.into_iter().for_each(|ticket| self.run_again(ticket));
+            }
             TargetEvent::CaughtUp if self.commits_when_caught_up => {
                 self.target_events.push(event);
                 return self.commit();

@@ -6,7 +6,7 @@ use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
 use sidle_cluster::{PrepareRefusal, Progress, SourceStage, Target, TargetStage};
 use sidle_migration::{Copies, ImportView, ImporterCounters, MigrationSpec};
-use sidle_types::{MigrationId, PositionRange, fault};
+use sidle_types::{GaveAll, MigrationId, PositionRange, fault};
 use std::sync::Arc;
 
 /// The percentage of free memory that an import may plan to fill: the rest is for concurrent writes, and for
@@ -19,6 +19,8 @@ pub struct Import {
     pub(super) view: Arc<ImportView>,
     counters: ImporterCounters,
     stalled: bool,
+    /// Why all that was left was given at once, if so.
+    gave_all: Option<GaveAll>,
 }
 
 impl Import {
@@ -32,6 +34,7 @@ impl Import {
             changes: self.counters.changes,
             changes_left: self.counters.changes_left,
             stalled: self.stalled.then(|| "the target is out of memory".to_owned()),
+            gave_all: self.gave_all,
         }
     }
 
@@ -172,7 +175,7 @@ impl NodeControl {
     fn import(&mut self, spec: MigrationSpec) {
         let (view, writer) = ImportView::new(&spec);
         let target = self.agent.migrations.targets.get_mut(&spec.id).expect("prepared");
-        let import = Import { view, counters: ImporterCounters::default(), stalled: false };
+        let import = Import { view, counters: ImporterCounters::default(), stalled: false, gave_all: None };
         target.progressed(import.progress());
         target.import = Some(import);
         self.command(spec.id, MoverStep::StartImport(Box::new(spec), writer));
@@ -242,6 +245,9 @@ impl NodeControl {
         if let MoverReport::Moved(counters) | MoverReport::Finished(counters) = &report {
             self.parts.shared.gauges.migration.add(&import.counters, counters);
             import.counters = **counters;
+        }
+        if let MoverReport::GaveAll(why) = report {
+            import.gave_all = Some(why);
         }
         import.stalled = match report {
             MoverReport::Stalled(stalled) => stalled,

@@ -41,7 +41,7 @@ use sidle_migration::{
     MigrationSpec, Replay, TargetInput,
 };
 use sidle_store::{LogHead, Store};
-use sidle_types::{Fill, MigrationId, MigrationPolicy, MonotonicUs, NodeId};
+use sidle_types::{Fill, GaveAll, MigrationId, MigrationPolicy, MonotonicUs, NodeId};
 use sidle_wire::Lane;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -128,6 +128,8 @@ pub enum MoverReport {
     CaughtUp,
     /// The import serves.
     Activated,
+    /// Of a range that is given bit by bit: all that was left was given at once.
+    GaveAll(GaveAll),
     /// How much has arrived.
     Moved(Box<ImporterCounters>),
     /// The import waits for memory for what arrives; or it continues.

@@ -69,6 +69,10 @@ impl Mover {
                     self.wakes.send_all(ToWorker::WakeAll(id));
                     self.report(id, MoverReport::Activated);
                 }
+                TargetEvent::GaveAll(why) => {
+                    self.wakes.send_all(ToWorker::WakeAll(id));
+                    self.report(id, MoverReport::GaveAll(why));
+                }
                 TargetEvent::Flushed(waiter) => {
                     let (worker, ticket) = named(waiter);
                     self.wakes.send(worker, ToWorker::Flushed { migration: id, ticket });

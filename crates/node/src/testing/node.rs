@@ -11,7 +11,7 @@ use crate::queue::{MoverIndex, WorkerIndex, connect};
 use crate::shared::NodeParts;
 use crate::worker::Worker;
 use sidle_cluster::{NodeInfo, StartNumber};
-use sidle_migration::Tuning;
+use sidle_migration::{Load, Tuning};
 use sidle_types::NodeId;
 use std::collections::BTreeMap;
 
@@ -45,6 +45,11 @@ impl TestNode {
     /// Its movers' pending work by name, with its count.
     pub fn movers_in_hand(&self) -> Vec<(&'static str, usize)> {
         self.movers.iter().flat_map(Mover::in_hand).collect()
+    }
+
+    /// Its movers measure this load.
+    pub fn load(&mut self, now: Now, load: Load) {
+        self.movers.iter_mut().for_each(|mover| mover.load(now.mono, load));
     }
 
     pub(super) fn new(info: NodeInfo, workers: u16, memory_bytes: u64, tuning: Tuning, now: Now) -> TestNode {

@@ -11,6 +11,7 @@ mod faults;
 mod flush;
 mod forward;
 mod freeze;
+mod give_all;
 mod health;
 mod histories;
 mod hot;

@@ -51,7 +51,8 @@ pub(super) fn check_given(hosts: &[Host]) -> Result<(), Violation> {
     let live =
         || hosts.iter().enumerate().filter_map(|(number, host)| Some((number, host.process.as_ref()?)));
     let imports = live().flat_map(|(number, process)| {
-        let imports = process.control.control.imports().filter(|view| view.is_by_cuts());
+        let is_given = |view: &&Arc<ImportView>| view.is_by_cuts() || view.gave_all();
+        let imports = process.control.control.imports().filter(is_given);
         imports.map(move |view| (number, Arc::clone(view))).collect::<Vec<_>>()
     });
     let imports: Vec<(usize, Arc<ImportView>)> = imports.collect();
@@ -66,7 +67,8 @@ pub(super) fn check_given(hosts: &[Host]) -> Result<(), Violation> {
                 let mut both = None;
                 process.parts.store.each_entry(view.range(), &mut |record, _| {
                     let position = record.position();
-                    if view.keeps(position, step) && import.has_arrived(position) {
+                    let is_owned = import.gave_all() || import.has_arrived(position);
+                    if view.keeps(position, step) && is_owned {
                         both = Some(position);
                     }
                 });

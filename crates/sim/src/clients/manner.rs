@@ -1,6 +1,6 @@
 //! How the operator moves ranges: by which protocol, with which options, under which policy.
 
-use sidle_migration::{Copies, PROTOCOLS, ProtocolChoices};
+use sidle_migration::{Copies, HANDOFF, PROTOCOLS, ProtocolChoices};
 use sidle_testbed::Random;
 use sidle_types::MigrationPolicy;
 
@@ -39,13 +39,22 @@ const CUT_OPTIONS: &[&str] = &[
     "partitions=64",
     "pull-bytes=16384",
     "pace=full",
-    "cut-period=0",
+    "cut-period=0,cut-bytes=1000",
+    "cut-period=0,cut-bytes=10000",
     "cut-period=100000",
     "cut-keys=1",
     "cut-bytes=1",
     "cut-bytes=1000",
     "cut-bytes=10000",
     "digest=off",
+    "uncovered=source",
+    "uncovered=target",
+    "uncovered=target,partitions=64",
+    "out-of-turn=1,cut-bytes=1",
+    "out-of-turn=2,cut-bytes=1000",
+    "out-of-turn=1,cut-period=100000",
+    "out-of-turn=3,cut-period=100000",
+    "out-of-turn=3,cut-period=20000,cut-bytes=10000",
 ];
 
 /// How many of a thousand such migrations give hot positions no earlier than others: then each cut gives a
@@ -86,7 +95,9 @@ impl Manners {
         let mut protocol = PROTOCOLS[0];
         let mut words = String::new();
         if !self.random.permille(PLAIN_PERMILLE) {
-            protocol = PROTOCOLS[self.random.index(PROTOCOLS.len())];
+            // The one by cuts has the most choices, and its faults rare conditions: it is drawn twice.
+            let drawn = self.random.index(PROTOCOLS.len() + 1);
+            protocol = PROTOCOLS.get(drawn).copied().unwrap_or(&HANDOFF);
             words = format!(" PROTOCOL {}", protocol.name);
             // Records are few: by default the first cut gives nearly all of them.
             let permille = if is_by_cuts(protocol) { 800 } else { OPTIONS_PERMILLE };

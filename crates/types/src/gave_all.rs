@@ -1,0 +1,28 @@
+//! Why a range that is given bit by bit was given at once.
+
+use serde::{Deserialize, Serialize};
+
+/// Why the source of a range that is given bit by bit gave all that was left in one cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GaveAll {
+    /// The migration's options say so.
+    Option,
+    /// The source's workers fell behind.
+    Load,
+    /// No more keys could be given out of turn.
+    TableFull,
+    /// The range was flushed.
+    Flush,
+}
+
+impl std::fmt::Display for GaveAll {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            GaveAll::Option => "by its options",
+            GaveAll::Load => "the source fell behind its clients",
+            GaveAll::TableFull => "no more keys could be taken out of turn",
+            GaveAll::Flush => "the range was flushed",
+        })
+    }
+}
