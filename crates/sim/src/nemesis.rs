@@ -86,6 +86,11 @@ impl NemesisSetup {
 /// right after.
 const TARGET_US: u64 = 2_000;
 
+/// Where links are cut and processes die: of how many of a thousand migrations that begin to run the source is
+/// cut off from the coordinator at that moment, and the target dies. So the target comes back before the source
+/// knows that it is to give the range up.
+const LONELY_SOURCES_PERMILLE: u64 = 150;
+
 /// An event that the simulation must handle at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Struck {
@@ -170,7 +175,7 @@ impl Nemesis {
 
     /// A migration takes a step, or a command waits for one: sometimes a fault follows at that very moment.
     pub fn follow(&mut self, facts: &[Fact], hosts: &[Host], world: &mut World) {
-        if self.setup.targets_permille > 0 && !self.is_over && facts.contains(&Fact::Committed) {
+        if !self.is_over && facts.contains(&Fact::Committed) {
             self.aim(hosts, world);
         }
         for _ in facts {
@@ -189,13 +194,33 @@ impl Nemesis {
         let running = seat.into_iter().flat_map(|seat| seat.coordinator.map().migrations());
         for record in running.filter(|record| record.id > self.last_run).collect::<Vec<_>>() {
             self.last_run = record.id;
-            let target = host_of(record.target);
-            if target != HostId(0) && self.random.permille(self.setup.targets_permille) {
+            let (source, target) = (host_of(record.source), host_of(record.target));
+            if target == HostId(0) {
+                continue;
+            }
+            let NemesisSetup { cuts, deaths, targets_permille, .. } = self.setup;
+            let may_be_lonely = cuts > 0 && deaths > 0 && source != HostId(0);
+            let is_lonely = may_be_lonely && self.random.permille(LONELY_SOURCES_PERMILLE);
+            if is_lonely {
+                self.cut_off_from_coordinator(source, world);
+            }
+            if is_lonely || targets_permille > 0 && self.random.permille(targets_permille) {
                 let at_us = world.now_us + self.random.magnitude(1, TARGET_US) - 1;
                 self.doomed.push((at_us, target));
                 world.turn_at(Actor::Nemesis, at_us);
             }
         }
+    }
+
+    /// A machine and the coordinator's do not reach each other for a while.
+    fn cut_off_from_coordinator(&mut self, host: HostId, world: &mut World) {
+        self.troubles += 1;
+        world.tell(|| format!("node {} is cut off from the coordinator", host.0));
+        let (host, coordinator) = (Place::Host(host), Place::Host(HostId(0)));
+        world.network.cut(host, coordinator);
+        world.network.cut(coordinator, host);
+        let heal_us = world.now_us + self.random.magnitude(TARGET_US, 4 * SUSPECTED_AFTER_US);
+        self.heal_us = Some(self.heal_us.unwrap_or(0).max(heal_us));
     }
 
     /// It has a turn: ends what is due, and causes a fault.
