@@ -180,7 +180,7 @@ fn operator(
     // Restarting nodes delay some of the requests.
     let hurry = if upgrades.permille > 0 { 10 } else { 1 };
     OperatorSetup {
-        rest_us: random.magnitude(safety_us / 100, safety_us / 3) / hurry,
+        rest_us: random.magnitude(safety_us / 120, safety_us / 4) / hurry,
         cancel_permille: if random.one_in(2) { random.between(100, 700) } else { random.below(100) },
         return_permille: if random.one_in(2) { 0 } else { random.below(600) },
         hurry_permille: if operators_random.one_in(2) { 0 } else { operators_random.below(600) },
