@@ -98,8 +98,8 @@ impl Core {
             }
             Role::Map => self.map_answer(now, on, frame.reply, done),
             Role::Hello | Role::Capability => self.greeting_answer(now, on, awaited.role, frame.reply, done),
-            // The answer to an attempt that was given up, the OK of ASKING, or that of a subscription, without which
-            // the client does as well.
+            // The answer to an attempt that was given up, the OK of ASKING, or that of a subscription,
+            // without which the client does as well.
             Role::Answer | Role::Source | Role::Asking | Role::AskedAnswer | Role::Subscription => {}
         }
         self.counters.extra_reply_bytes += bytes as u64;

@@ -33,8 +33,8 @@ pub struct Config {
     /// Whether reads of a moving range ask the target alone where MCR or SPH show that it knows. Otherwise
     /// each asks both nodes. For measuring the benefit of tracking.
     pub tracking: bool,
-    /// Whether it has the targets of ranges that are given bit by bit push what was given, over one connection
-    /// to each node.
+    /// Whether it has the targets of ranges that are given bit by bit push what was given, over one
+    /// connection to each node.
     pub digests: bool,
 }
 

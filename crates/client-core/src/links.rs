@@ -225,7 +225,8 @@ impl Links {
         true
     }
 
-    /// A connection is lost. If the node pushed over it what it was given, returns a ready one to take its place.
+    /// A connection is lost. If the node pushed over it what it was given, returns a ready one to take its
+    /// place.
     pub(crate) fn subscription_lost(&mut self, index: ConnectionIndex) -> Option<ConnectionIndex> {
         let node = &mut self.nodes[usize::from(self.connections[index as usize].node)];
         if node.subscribed != Some(index) {

@@ -64,7 +64,8 @@ pub enum TargetEvent {
     Flushed(Waiter),
     /// Fail this command.
     Refuse(Waiter, WaiterRefusal),
-    /// There is news of what was given, and workers want to tell clients ([`GivenDigest`](crate::GivenDigest)).
+    /// There is news of what was given, and workers want to tell clients
+    /// ([`GivenDigest`](crate::GivenDigest)).
     Gave,
     /// Of a copy made before the freeze: so few changes are left that the range may be frozen.
     CaughtUp,

@@ -2,8 +2,8 @@
 //!
 //! `CLIENT CAPA sidle-given` subscribes a connection. When there is news of cuts, at most every few
 //! milliseconds, the worker makes one push of it for all of its subscribers: how far each partition is given,
-//! and a filter of the positions given out of turn since the last one. A new subscriber is sent the cursors at
-//! once.
+//! and a filter of the positions given out of turn since the last one. A new subscriber is sent the cursors
+//! at once.
 //!
 //! All of it only saves trips (M26). So the bytes for all subscribers stay within a share of those that moved
 //! ([`GivenDigest`]): what is too expensive waits for more to move, and the cursors go alone after a while. A
@@ -14,6 +14,7 @@
 use crate::range_table::RangeTable;
 use crate::session::Session;
 use crate::stats::WorkerStats;
+use crate::subscription::Subscription;
 use sidle_migration::{GivenDigest, ImportView};
 use sidle_resp::{ReplyWriter, RespVersion};
 use sidle_types::{
@@ -51,20 +52,6 @@ struct Told {
     silent_rounds: u64,
 }
 
-/// A connection's subscription: it counts until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Subscription {
-    subscribers: Arc<AtomicU64>,
-    /// The number of the pushes that it was sent last.
-    round: u64,
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        self.subscribers.fetch_sub(1, Relaxed);
-    }
-}
-
 impl Digests {
     /// Makes the next pushes, if there is news. Returns whether subscribers are due them.
     pub(crate) fn collect(&mut self, ranges: &RangeTable) -> bool {
@@ -95,7 +82,8 @@ impl Digests {
         has_news
     }
 
-    /// Writes the last pushes for a subscriber, unless it was sent them. Returns whether anything was written.
+    /// Writes the last pushes for a subscriber, unless it was sent them. Returns whether anything was
+    /// written.
     pub(crate) fn write(&self, session: &mut Session, stats: &WorkerStats, out: &mut Vec<u8>) -> bool {
         let Some(subscription) = &mut session.route.subscription else { return false };
         if self.pushes.is_empty() || std::mem::replace(&mut subscription.round, self.round) == self.round {
@@ -115,9 +103,7 @@ impl Digests {
         stats: &WorkerStats,
         out: &mut Vec<u8>,
     ) {
-        self.subscribers.fetch_add(1, Relaxed);
-        let subscribers = Arc::clone(&self.subscribers);
-        session.route.subscription = Some(Subscription { subscribers, round: self.round });
+        session.route.subscription = Some(Subscription::of(&self.subscribers, self.round));
         for (view, digest) in digests(ranges) {
             digest.want();
             let begun = out.len();

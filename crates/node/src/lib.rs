@@ -37,6 +37,7 @@ mod serve;
 mod session;
 mod shared;
 mod stats;
+mod subscription;
 pub mod table;
 mod tally;
 #[cfg(any(test, feature = "testing"))]

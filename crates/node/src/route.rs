@@ -1,9 +1,9 @@
-use crate::digests::Subscription;
 use crate::flush::Flush;
 use crate::forward::{Hold, Progress};
 use crate::progress_reports::ProgressReports;
 use crate::queue::Ticket;
 use crate::routing::Asked;
+use crate::subscription::Subscription;
 use sidle_types::MapEpoch;
 
 /// What the dispatcher remembers of a connection.

@@ -330,14 +330,14 @@ impl Worker {
         true
     }
 
-    /// Call it after each [`turn`](Worker::turn): whether subscribed connections are due a push of what cuts gave
-    /// ([`write_digests`](Worker::write_digests)).
+    /// Call it after each [`turn`](Worker::turn): whether subscribed connections are due a push of what cuts
+    /// gave ([`write_digests`](Worker::write_digests)).
     pub fn collect_digests(&mut self) -> bool {
         self.digests.collect(&self.dispatcher.executor.ranges)
     }
 
-    /// Notifies a subscribed client of what cuts gave, unless it was. Call it between two replies, and not while
-    /// it leaves others unread. Returns whether anything was written.
+    /// Notifies a subscribed client of what cuts gave, unless it was. Call it between two replies, and not
+    /// while it leaves others unread. Returns whether anything was written.
     pub fn write_digests(&self, session: &mut Session, out: &mut Vec<u8>) -> bool {
         self.digests.write(session, &self.dispatcher.executor.stats, out)
     }

@@ -76,11 +76,9 @@ impl Plan {
         let links = LinksSetup { typical, slow_permille, seed: links_random.draw() };
         let think_us = random.magnitude(500, 200_000);
         let clients = random.between(2, 10) as usize;
-        let mut session = |_| SessionSetup {
-            digests: !digests_random.one_in(4),
-            ..session(&mut random, nodes, think_us, &typical)
-        };
-        let sessions = (0..clients).map(&mut session).collect();
+        let mut digests = || !digests_random.one_in(4);
+        let sessions =
+            (0..clients).map(|_| session(&mut random, nodes, think_us, &typical, digests())).collect();
         let slow_readers = match random.one_in(4) {
             true => vec![(random.index(clients), random.magnitude(500, 50_000))],
             false => Vec::new(),
@@ -287,13 +285,19 @@ fn timeout_us(random: &mut Random, typical: &Quality) -> u64 {
     random.magnitude(least_us, 3_000_000)
 }
 
-fn session(random: &mut Random, nodes: usize, think_us: u64, typical: &Quality) -> SessionSetup {
+fn session(
+    random: &mut Random,
+    nodes: usize,
+    think_us: u64,
+    typical: &Quality,
+    digests: bool,
+) -> SessionSetup {
     SessionSetup {
         awareness: if random.one_in(3) { Awareness::Plain } else { Awareness::Sidle },
         rows: random.between(1, 3) as usize,
         think_us,
         connections_per_node: random.between(1, 3) as usize,
-        digests: true,
+        digests,
         timeout_us: timeout_us(random, typical),
         seed: HostId(random.index(nodes)),
     }

@@ -1,7 +1,7 @@
 //! How far each partition of a range goes, as clients are sent it.
 //!
-//! Bytes: a bit for each partition that goes to its end (8 bytes), then each partition's first position behind
-//! (8 bytes each). Numbers are little-endian. No bytes are nothing new.
+//! Bytes: a bit for each partition that goes to its end (8 bytes), then each partition's first position
+//! behind (8 bytes each). Numbers are little-endian. No bytes are nothing new.
 
 use crate::Position;
 

@@ -1,15 +1,15 @@
 //! A set of positions in few bytes, for those who may err: a Golomb-coded set of fingerprints, or a list.
 //!
-//! A fingerprint is the upper bits of a position's hash, [`fingerprint`]. There are 256 times as many of them as
-//! positions, so one position in 256 beside the set looks like one of it. The gaps between them are
+//! A fingerprint is the upper bits of a position's hash, [`fingerprint`]. There are 256 times as many of them
+//! as positions, so one position in 256 beside the set looks like one of it. The gaps between them are
 //! Rice-coded: about 10 bits a position. Who keeps many filters adds up their errors: later ones may be
 //! written with more bits each.
 //!
 //! Bytes: a kind (0: a list, 1: a set). A list goes on with its positions, 8 bytes each. A set goes on with
 //! the number of bits of its fingerprints (1 byte), the Rice parameter (1), their number (2), and the gaps. A
-//! gap is what lies between two fingerprints, or before the first. Its multiple of two to the parameter's power
-//! is that many ones and a zero; the rest is as many bits as the parameter says. Bits fill bytes from the
-//! lowest on, lower bits first. Numbers are little-endian.
+//! gap is what lies between two fingerprints, or before the first. Its multiple of two to the parameter's
+//! power is that many ones and a zero; the rest is as many bits as the parameter says. Bits fill bytes from
+//! the lowest on, lower bits first. Numbers are little-endian.
 
 use crate::Position;
 

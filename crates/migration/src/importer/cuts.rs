@@ -67,8 +67,8 @@ struct Requested {
     records: u64,
 }
 
-/// When workers are told what there is for clients: some time after the last, so that several cuts are told at
-/// once.
+/// When workers are told what there is for clients: some time after the last, so that several cuts are told
+/// at once.
 #[derive(Debug, Default)]
 struct News {
     /// Since a cut was given that was not told.

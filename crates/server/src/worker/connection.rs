@@ -430,7 +430,8 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Announces a changed tablet map to an opted-in client, and what cuts gave to one that subscribed and reads.
+    /// Announces a changed tablet map to an opted-in client, and what cuts gave to one that subscribed and
+    /// reads.
     fn push_changes(&mut self) -> io::Result<()> {
         let shared = SharedEngine::clone(&self.engine);
         let engine = &mut *shared.borrow_mut();

@@ -1,5 +1,7 @@
 //! A client's connection at the node, without a socket.
 
+use crate::network::{Side, StreamId};
+use crate::world::World;
 use sidle_node::{ControlReply, ControlRequest, NodeShared, Now, Session, Then, Ticket, Worker};
 use sidle_resp::{Args, Limits, Parsed, RequestParser, RespVersion};
 use sidle_types::MonotonicUs;
@@ -149,5 +151,12 @@ impl Connection {
     pub(super) fn answer(&mut self, worker: &Worker, reply: &ControlReply) {
         worker.answer(&mut self.session, reply, &mut self.output);
         self.waits = Waits::No;
+    }
+}
+
+/// Sends what the connection has to say.
+pub(super) fn flush(id: StreamId, connection: &mut Connection, world: &mut World) {
+    if !connection.output.is_empty() {
+        world.send(id, Side::Acceptor, std::mem::take(&mut connection.output));
     }
 }

@@ -1,8 +1,7 @@
 //! Pushes of what cuts gave, and what becomes of them: some are lost, late, doubled, damaged or false. What
 //! clients believe of cuts only saves trips (M26), so none of it may change an answer.
 
-use super::connection::Connection;
-use super::worker::flush;
+use super::connection::{Connection, flush};
 use crate::network::{Side, StreamId};
 use crate::world::World;
 use sidle_node::Worker;
@@ -80,12 +79,10 @@ impl Pushes {
                 return;
             }
             2 => drop(self.late.insert(late, bytes.clone())),
-            3 => {
-                // Of the last one's filter, if it has one.
-                if !bytes.ends_with(b"$0\r\n\r\n") {
-                    let at = bytes.len() - 3;
-                    bytes[at] ^= 1 << world.random.below(8);
-                }
+            // Of the last one's filter, if it has one.
+            3 if !bytes.ends_with(b"$0\r\n\r\n") => {
+                let at = bytes.len() - 3;
+                bytes[at] ^= 1 << world.random.below(8);
             }
             _ => {}
         }
@@ -97,7 +94,7 @@ impl Pushes {
 fn write_false(migration: MigrationId, partitions: &[PositionRange], random: &mut Random, out: &mut Vec<u8>) {
     let within = |bounds: &PositionRange, drawn: u64| {
         let span = u128::from(bounds.last().0 - bounds.first().0) + 1;
-        Position(bounds.first().0 + (u128::from(drawn) * span >> 64) as u64)
+        Position(bounds.first().0 + ((u128::from(drawn) * span) >> 64) as u64)
     };
     let cursors: Vec<Option<Position>> = (partitions.iter())
         .map(|bounds| (!random.one_in(4)).then(|| within(bounds, random.draw())))

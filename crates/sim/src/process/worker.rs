@@ -1,6 +1,6 @@
 //! A serving thread: one command of one connection per turn.
 
-use super::connection::{Came, Connection};
+use super::connection::{Came, Connection, flush};
 use super::forward::ForwardLinks;
 use super::pushes::Pushes;
 use super::{Mailbox, control::Call};
@@ -247,11 +247,5 @@ impl WorkerThread {
                 self.worker.forget(ticket);
             });
         }
-    }
-}
-
-pub(super) fn flush(id: StreamId, connection: &mut Connection, world: &mut World) {
-    if !connection.output.is_empty() {
-        world.send(id, Side::Acceptor, std::mem::take(&mut connection.output));
     }
 }
