@@ -33,8 +33,9 @@ impl<'h> Ownership<'h> {
         self.holder(key).filter(|holder| holder.is_self).map(|holder| holder.epoch)
     }
 
-    /// A key's owner and ownership epoch; `None` while they disagree. The same holder at two instants held it
-    /// in between, in one incarnation: an owner never returns under an old epoch.
+    /// A key's owner and ownership epoch; `None` while they disagree, or this node may keep the key of a range
+    /// that it gives bit by bit. The same holder at two instants held it in between, in one incarnation: an
+    /// owner never returns under an old epoch.
     pub fn holder(&self, key: &str) -> Option<Holder> {
         let position = Position::of_key(key.as_bytes());
         let mut tablets = self.possible.iter().map(|data| data.map.tablet_at(position));
@@ -43,7 +44,11 @@ impl<'h> Ownership<'h> {
         let agrees = self.process?.workers.iter().all(|worker| {
             let ranges = worker.worker.ranges();
             let own = ranges.map().tablet_at(position);
-            ranges.is_joined() && own.owner == tablet.owner && own.epoch == tablet.epoch
+            // The map names the target at once.
+            let may_be_kept =
+                ranges.exports().any(|view| view.is_by_cuts() && view.range().contains(position));
+            let agrees = own.owner == tablet.owner && own.epoch == tablet.epoch;
+            ranges.is_joined() && agrees && !may_be_kept
         });
         let holder = Holder { owner: tablet.owner, epoch: tablet.epoch, is_self: tablet.owner == self.name };
         (is_certain && agrees).then_some(holder)
