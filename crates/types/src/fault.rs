@@ -130,7 +130,7 @@ faults! {
         /// A copy packed before the cut that gave all enters what is owed (breaks M30).
         OldCopyEntersOwed, "old-copy-enters-owed", Some(300);
         /// The target keeps its inert copies of what is owed (breaks M30).
-        OwedKeepsInertCopy, "owed-keeps-inert-copy", Some(300);
+        OwedKeepsInertCopy, "owed-keeps-inert-copy", USUAL;
         /// The cut that gives all carries nothing that changed since it was copied (breaks M22).
         GiveAllWithoutMarks, "give-all-without-marks", Some(300);
     }
