@@ -86,13 +86,13 @@ impl NemesisSetup {
 /// right after.
 const TARGET_US: u64 = 2_000;
 
-/// Where links are cut and processes die: of how many of a thousand migrations that begin to run the source is
-/// cut off from the coordinator at that moment, and the target dies. So the target comes back before the source
-/// knows that it is to give the range up.
+/// Where links are cut and processes die: of how many of a thousand migrations that begin to run the source
+/// is cut off from the coordinator at that moment, and the target dies. So the target comes back before the
+/// source knows that it is to give the range up.
 const LONELY_SOURCES_PERMILLE: u64 = 150;
 
-/// Where connections break: of how many of a thousand freezes one of the source's breaks at that moment, as the
-/// activation is on its way.
+/// Where connections break: of how many of a thousand freezes one of the source's breaks at that moment, as
+/// the activation is on its way.
 const BREAKS_AT_FREEZE_PERMILLE: u64 = 200;
 
 /// An event that the simulation must handle at once.
