@@ -32,10 +32,9 @@ impl<'h> Ownership<'h> {
     pub fn since(&self, key: &str) -> Option<TabletEpoch> {
         self.holder(key).filter(|holder| holder.is_self).map(|holder| holder.epoch)
     }
-
     /// A key's owner and ownership epoch; `None` while they disagree, or this node may keep the key of a
-    /// range that it gives bit by bit. The same holder at two instants held it in between, in one incarnation:
-    /// an owner never returns under an old epoch.
+    /// range that it gives bit by bit. The same holder at two instants held it in between, in one
+    /// incarnation: an owner never returns under an old epoch.
     pub fn holder(&self, key: &str) -> Option<Holder> {
         let position = Position::of_key(key.as_bytes());
         let mut tablets = self.possible.iter().map(|data| data.map.tablet_at(position));
