@@ -1,0 +1,483 @@
+//! Messages that can be generated, written and compared.
+
+use proptest::prelude::*;
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch, Version};
+use sidle_wire::{
+    AbsentKeys, Activate, ChangedPull, CutCounts, CutPull, CutReply, CutState, Forward, Frame, FrameReader,
+    Gives, Hello, HotHints, Lane, Message, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply,
+    Pull, PullReplyStart, Refusal, RefusalCode, RoundState, SampPull, SampPullReplyStart, Scope, WireError,
+    limits,
+};
+
+pub(crate) const VERSION: ProtocolVersion = ProtocolVersion::CURRENT;
+pub(crate) const SCOPE: Scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3), version: VERSION };
+
+pub(crate) const ROUND: RoundState = RoundState { number: 1, remaining: 0, is_frozen: false };
+
+/// One message of each kind, owned, so that it can be generated, written and compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Owned {
+    Hello([u8; 20], Lane),
+    HelloAck,
+    Refuse(RefusalCode, String),
+    Activate(u64, u64),
+    Activated,
+    Pull {
+        partition: u8,
+        sequence: u64,
+        range: PositionRange,
+        max_bytes: u32,
+        piece: Option<Piece>,
+    },
+    PullReply {
+        partition: u8,
+        sequence: u64,
+        range: PositionRange,
+        more: bool,
+        piece: Option<Piece>,
+        batch: Vec<u8>,
+    },
+    SampPull(u64, Vec<u64>),
+    SampPullReply(u64, Vec<u8>),
+    PriorityPull(u64, Vec<Vec<u8>>, Option<Piece>),
+    PriorityPullReply {
+        sequence: u64,
+        answered: usize,
+        absent: Vec<usize>,
+        piece: Option<Piece>,
+        batch: Vec<u8>,
+    },
+    ChangedPull {
+        sequence: u64,
+        max_bytes: u32,
+        piece: Option<Piece>,
+    },
+    ChangedPullReply {
+        round: u32,
+        remaining: u64,
+        is_frozen: bool,
+        ranges: Vec<PositionRange>,
+        piece: Option<Piece>,
+        batch: Vec<u8>,
+    },
+    Probe(u64, Vec<u64>),
+    ProbeReply(u64, u64),
+    CutPull {
+        sequence: u64,
+        cut: u32,
+        gives: Gives,
+        took_us: u32,
+        cursors: Vec<Option<u64>>,
+        piece: Option<Piece>,
+        taken: Vec<u64>,
+    },
+    CutReply {
+        cut: u32,
+        highest_version: u64,
+        remaining: u64,
+        counts: CutCounts,
+        asks: bool,
+        ranges: Vec<PositionRange>,
+        piece: Option<Piece>,
+        batch: Vec<u8>,
+    },
+    HotHints(Vec<u64>),
+    Forward([u8; 20], bool),
+    Control(Vec<u8>),
+    Ping(u64),
+    Pong(u64),
+}
+
+impl Owned {
+    pub(crate) fn write(&self, scope: Scope, out: &mut Vec<u8>) {
+        match self {
+            Owned::Hello(node, lane) => {
+                Hello { scope, node: NodeId::from_bytes(*node), lane: *lane }.write(out);
+            }
+            Owned::HelloAck => scope.write_hello_ack(out),
+            Owned::Refuse(code, text) => Refusal::write(scope, *code, text, out),
+            Owned::Activate(version, records) => {
+                Activate { scope, highest_version: Version(*version), records: *records }.write(out);
+            }
+            Owned::Activated => scope.write_activated(out),
+            Owned::Pull { partition, sequence, range, max_bytes, piece } => {
+                let (partition, sequence, range, max_bytes) = (*partition, *sequence, *range, *max_bytes);
+                Pull { scope, partition, sequence, range, max_bytes, piece: *piece }.write(out);
+            }
+            Owned::PullReply { partition, sequence, range, more, piece, batch } => {
+                let (partition, sequence, range) = (*partition, *sequence, *range);
+                let pull = Pull { scope, partition, sequence, range, max_bytes: 1, piece: None };
+                let start = PullReplyStart::begin(&pull, out);
+                out.extend_from_slice(batch);
+                start.finish(more.then_some(range.last()), *piece, out).unwrap();
+            }
+            Owned::SampPull(sequence, positions) => {
+                let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
+                SampPull::write(scope, *sequence, &positions, out);
+            }
+            Owned::SampPullReply(sequence, batch) => {
+                let start = SampPullReplyStart::begin(scope, *sequence, out);
+                out.extend_from_slice(batch);
+                start.finish(out).unwrap();
+            }
+            Owned::PriorityPull(sequence, keys, piece) => {
+                PriorityPull::write(scope, *sequence, keys.iter().map(Vec::as_slice), *piece, out).unwrap();
+            }
+            Owned::PriorityPullReply { sequence, answered, absent, piece, batch } => {
+                let start = PriorityPullReplyStart::begin(scope, *sequence, out);
+                out.extend_from_slice(batch);
+                let mut set = AbsentKeys::default();
+                absent.iter().for_each(|&index| set.insert(index));
+                start.finish(*answered, set, *piece, out).unwrap();
+            }
+            Owned::ChangedPull { sequence, max_bytes, piece } => {
+                let (sequence, max_bytes, piece) = (*sequence, *max_bytes, *piece);
+                ChangedPull { scope, sequence, max_bytes, piece }.write(out);
+            }
+            Owned::ChangedPullReply { round, remaining, is_frozen, ranges, piece, batch } => {
+                let pull = ChangedPull { scope, sequence: 1, max_bytes: 1, piece: None };
+                let (number, remaining, is_frozen) = (*round, *remaining, *is_frozen);
+                let round = RoundState { number, remaining, is_frozen };
+                pull.write_reply(round, ranges, *piece, batch, out).unwrap();
+            }
+            Owned::Probe(sequence, positions) => {
+                let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
+                Probe::write(scope, *sequence, &positions, out);
+            }
+            Owned::CutPull { sequence, cut, gives, took_us, cursors, piece, taken } => {
+                let cursors: Vec<_> = cursors.iter().map(|next| next.map(Position)).collect();
+                let taken: Vec<_> = taken.iter().copied().map(Position).collect();
+                let (numbers, gives) = ((*sequence, *cut), (*gives, *took_us));
+                CutPull::write(scope, numbers, 77, gives, &cursors, *piece, &taken, out);
+            }
+            Owned::CutReply { cut, highest_version, remaining, counts, asks, ranges, piece, batch } => {
+                let highest_version = Version(*highest_version);
+                let (cut, remaining, counts, asks) = (*cut, *remaining, *counts, *asks);
+                let state = CutState { sequence: 1, cut, highest_version, remaining, counts, asks };
+                CutReply::write(scope, state, ranges, *piece, batch, out).unwrap();
+            }
+            Owned::HotHints(positions) => {
+                let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
+                HotHints::write(scope, &positions, out);
+            }
+            Owned::ProbeReply(sequence, found) => {
+                ProbeReply { scope, sequence: *sequence, found: *found }.write(out);
+            }
+            Owned::Forward(node, is_resp3) => {
+                Forward { node: NodeId::from_bytes(*node), is_resp3: *is_resp3 }.write(scope.version, out);
+            }
+            Owned::Control(json) => Message::write_control(json, out).unwrap(),
+            Owned::Ping(nonce) => Message::write_ping(scope.version, *nonce, out),
+            Owned::Pong(nonce) => Message::write_pong(scope.version, *nonce, out),
+        }
+    }
+
+    /// The same in a version without pieces.
+    pub(crate) fn without_piece(mut self) -> Owned {
+        match &mut self {
+            Owned::Pull { piece, .. }
+            | Owned::PullReply { piece, .. }
+            | Owned::PriorityPull(_, _, piece)
+            | Owned::PriorityPullReply { piece, .. }
+            | Owned::ChangedPull { piece, .. }
+            | Owned::CutPull { piece, .. }
+            | Owned::CutReply { piece, .. }
+            | Owned::ChangedPullReply { piece, .. } => *piece = None,
+            _ => {}
+        }
+        self
+    }
+
+    pub(crate) fn of(message: &Message<'_>) -> Owned {
+        match *message {
+            Message::Hello(hello) => Owned::Hello(*hello.node.as_bytes(), hello.lane),
+            Message::HelloAck(_) => Owned::HelloAck,
+            Message::Forward(forward) => Owned::Forward(*forward.node.as_bytes(), forward.is_resp3),
+            Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
+            Message::Activate(activate) => Owned::Activate(activate.highest_version.0, activate.records),
+            Message::Activated(_) => Owned::Activated,
+            Message::Pull(Pull { partition, sequence, range, max_bytes, piece, .. }) => {
+                Owned::Pull { partition, sequence, range, max_bytes, piece }
+            }
+            Message::PullReply(reply) => Owned::PullReply {
+                partition: reply.partition,
+                sequence: reply.sequence,
+                range: PositionRange::new(reply.from, reply.next.unwrap_or(Position::LAST)).unwrap(),
+                more: reply.next.is_some(),
+                piece: reply.piece,
+                batch: reply.batch.to_vec(),
+            },
+            Message::SampPull(pull) => {
+                Owned::SampPull(pull.sequence, pull.positions.iter().map(|position| position.0).collect())
+            }
+            Message::Probe(probe) => {
+                Owned::Probe(probe.sequence, probe.positions.iter().map(|position| position.0).collect())
+            }
+            Message::CutPull(pull) => Owned::CutPull {
+                sequence: pull.sequence,
+                cut: pull.cut,
+                gives: pull.gives,
+                took_us: pull.took_us,
+                cursors: pull.cursors.iter().map(|next| next.map(|next| next.0)).collect(),
+                piece: pull.piece,
+                taken: pull.taken.iter().map(|position| position.0).collect(),
+            },
+            Message::CutReply(reply) => Owned::CutReply {
+                cut: reply.cut,
+                highest_version: reply.highest_version.0,
+                remaining: reply.remaining,
+                counts: reply.counts,
+                asks: reply.asks,
+                ranges: reply.ranges.iter().collect(),
+                piece: reply.piece,
+                batch: reply.batch.to_vec(),
+            },
+            Message::HotHints(hints) => {
+                Owned::HotHints(hints.positions.iter().map(|position| position.0).collect())
+            }
+            Message::ProbeReply(reply) => Owned::ProbeReply(reply.sequence, reply.found),
+            Message::SampPullReply(reply) => Owned::SampPullReply(reply.sequence, reply.batch.to_vec()),
+            Message::PriorityPull(pull) => {
+                assert_eq!(pull.keys.len(), pull.keys.iter().count());
+                Owned::PriorityPull(pull.sequence, pull.keys.iter().map(<[u8]>::to_vec).collect(), pull.piece)
+            }
+            Message::PriorityPullReply(reply) => Owned::PriorityPullReply {
+                sequence: reply.sequence,
+                answered: reply.answered,
+                absent: (0..64).filter(|&index| reply.absent.contains(index)).collect(),
+                piece: reply.piece,
+                batch: reply.batch.to_vec(),
+            },
+            Message::ChangedPull(ChangedPull { sequence, max_bytes, piece, .. }) => {
+                Owned::ChangedPull { sequence, max_bytes, piece }
+            }
+            Message::ChangedPullReply(reply) => Owned::ChangedPullReply {
+                round: reply.round,
+                remaining: reply.remaining,
+                is_frozen: reply.is_frozen,
+                ranges: reply.ranges.iter().collect(),
+                piece: reply.piece,
+                batch: reply.batch.to_vec(),
+            },
+            Message::Control(json) => Owned::Control(json.to_vec()),
+            Message::Ping(nonce) => Owned::Ping(nonce),
+            Message::Pong(nonce) => Owned::Pong(nonce),
+        }
+    }
+}
+
+pub(crate) fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..=most)
+}
+
+pub(crate) fn lane() -> impl Strategy<Value = Lane> {
+    prop::sample::select(Lane::ALL.to_vec())
+}
+
+pub(crate) fn code() -> impl Strategy<Value = RefusalCode> {
+    use RefusalCode::*;
+    prop::sample::select(vec![UnknownMigration, StaleScope, WrongNode, NotFrozen, Done, OutOfRange, TooLarge])
+}
+
+pub(crate) fn range() -> impl Strategy<Value = PositionRange> {
+    any::<[u64; 2]>().prop_map(|mut ends| {
+        ends.sort_unstable();
+        PositionRange::new(Position(ends[0]), Position(ends[1])).unwrap()
+    })
+}
+
+/// A piece of the records at a position, with this many bytes in the reply.
+pub(crate) fn piece_at(position: Position, bytes: usize) -> impl Strategy<Value = Piece> + use<> {
+    let most = (limits::IMAGE_BYTES_MAX - bytes) as u64;
+    (0..=Version::FROM_PEER_MAX.0, 0..most, 0..most).prop_map(move |(version, offset, behind)| {
+        let offset = offset.min(most - 1 - behind);
+        Piece { position, version: Version(version), total: offset + bytes as u64 + behind, offset }
+    })
+}
+
+/// What is in hand at a position.
+pub(crate) fn in_hand(position: Position) -> impl Strategy<Value = Option<Piece>> + use<> {
+    let is_some = |piece: &Piece| piece.offset > 0 && piece.offset < piece.total;
+    prop::option::of(piece_at(position, 1).prop_filter("some of it", is_some))
+}
+
+pub(crate) fn pull() -> impl Strategy<Value = Owned> {
+    (any::<u8>(), any::<u64>(), range(), any::<u32>()).prop_flat_map(
+        |(partition, sequence, range, max_bytes)| {
+            in_hand(range.first()).prop_map(move |piece| Owned::Pull {
+                partition,
+                sequence,
+                range,
+                max_bytes,
+                piece,
+            })
+        },
+    )
+}
+
+pub(crate) fn pull_reply() -> impl Strategy<Value = Owned> {
+    (any::<u8>(), any::<u64>(), range(), any::<bool>(), bytes(300)).prop_map(
+        |(partition, sequence, range, more, batch)| {
+            let more = more && range.first() < range.last();
+            let last = if more { range.last() } else { Position::LAST };
+            let range = PositionRange::new(range.first(), last).unwrap();
+            Owned::PullReply { partition, sequence, range, more, piece: None, batch }
+        },
+    )
+}
+
+/// A reply that holds a piece.
+pub(crate) fn piece_reply() -> impl Strategy<Value = Owned> {
+    let batch = prop::collection::vec(any::<u8>(), 1..=300);
+    let parts = (0..u64::MAX, any::<u8>(), any::<u64>(), 0..4, batch);
+    parts.prop_flat_map(|(at, partition, sequence, kind, batch)| {
+        let (position, next) = (Position(at), Position(at + 1));
+        piece_at(position, batch.len()).prop_map(move |piece| {
+            let (piece, batch) = (Some(piece), batch.clone());
+            match kind {
+                0 => {
+                    let range = PositionRange::new(position, next).unwrap();
+                    Owned::PullReply { partition, sequence, range, more: true, piece, batch }
+                }
+                1 => Owned::PriorityPullReply { sequence, answered: 0, absent: vec![], piece, batch },
+                2 => {
+                    let (ranges, remaining) = (vec![PositionRange::only(position)], sequence);
+                    let counts = CutCounts { records: 9, owed: 2 };
+                    Owned::CutReply {
+                        cut: 1,
+                        highest_version: 5,
+                        remaining,
+                        counts,
+                        asks: true,
+                        ranges,
+                        piece,
+                        batch,
+                    }
+                }
+                _ => {
+                    let ranges = vec![PositionRange::only(position)];
+                    let (round, remaining, is_frozen) = (1, sequence, partition > 9);
+                    Owned::ChangedPullReply { round, remaining, is_frozen, ranges, piece, batch }
+                }
+            }
+        })
+    })
+}
+
+pub(crate) fn priority_pull() -> impl Strategy<Value = Owned> {
+    let keys = prop::collection::vec(bytes(40), 0..=limits::PRIORITY_PULL_KEYS_MAX);
+    (any::<u64>(), keys, in_hand(Position(7))).prop_map(|(sequence, keys, piece)| {
+        let piece = piece.filter(|_| keys.len() == 1);
+        Owned::PriorityPull(sequence, keys, piece)
+    })
+}
+
+pub(crate) fn priority_reply() -> impl Strategy<Value = Owned> {
+    (any::<u64>(), 0..=limits::PRIORITY_PULL_KEYS_MAX, any::<u32>(), bytes(300)).prop_map(
+        |(sequence, answered, bits, batch)| {
+            let absent = (0..answered).filter(|index| bits >> index & 1 == 1).collect();
+            Owned::PriorityPullReply { sequence, answered, absent, piece: None, batch }
+        },
+    )
+}
+
+pub(crate) fn changed_reply() -> impl Strategy<Value = Owned> {
+    let ends = prop::collection::btree_set(any::<u64>(), 0..=20);
+    (any::<u32>(), any::<u64>(), any::<bool>(), ends, bytes(300)).prop_map(
+        |(round, remaining, is_frozen, ends, batch)| {
+            let ends: Vec<u64> = ends.into_iter().collect();
+            let range =
+                |ends: &[u64]| PositionRange::new(Position(ends[0]), Position(ends[ends.len() - 1])).unwrap();
+            let ranges = ends.chunks(2).map(range).collect();
+            Owned::ChangedPullReply { round, remaining, is_frozen, ranges, piece: None, batch }
+        },
+    )
+}
+
+pub(crate) fn cut_pull() -> impl Strategy<Value = Owned> {
+    let cursors = prop::collection::vec(prop::option::of(any::<u64>()), 0..=64);
+    let taken = prop::collection::vec(any::<u64>(), 0..=50);
+    let gives = prop::sample::select(vec![Gives::Named, Gives::All, Gives::AllDiscarded]);
+    (any::<u64>(), any::<u32>(), (gives, any::<u32>()), cursors, in_hand(Position(9)), taken).prop_map(
+        |(sequence, cut, (gives, took_us), cursors, piece, taken)| Owned::CutPull {
+            sequence,
+            cut,
+            gives,
+            took_us,
+            cursors,
+            piece,
+            taken,
+        },
+    )
+}
+
+pub(crate) fn cut_reply() -> impl Strategy<Value = Owned> {
+    (any::<u32>(), 0..=Version::FROM_PEER_MAX.0, changed_reply()).prop_map(|(cut, highest_version, like)| {
+        let Owned::ChangedPullReply { remaining, ranges, piece, batch, .. } = like else { unreachable!() };
+        let counts = CutCounts { records: highest_version, owed: highest_version / 2 };
+        Owned::CutReply { cut, highest_version, remaining, counts, asks: cut > 9, ranges, piece, batch }
+    })
+}
+
+pub(crate) fn message() -> impl Strategy<Value = Owned> {
+    prop_oneof![
+        cut_pull(),
+        cut_reply(),
+        (any::<[u8; 20]>(), lane()).prop_map(|(node, lane)| Owned::Hello(node, lane)),
+        Just(Owned::HelloAck),
+        (code(), "\\PC{0,40}").prop_map(|(code, text)| Owned::Refuse(code, text)),
+        (0..=Version::FROM_PEER_MAX.0, any::<u64>())
+            .prop_map(|(version, records)| Owned::Activate(version, records)),
+        Just(Owned::Activated),
+        pull(),
+        pull_reply(),
+        piece_reply(),
+        (any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50)).prop_map(|(s, p)| Owned::SampPull(s, p)),
+        (any::<u64>(), bytes(300)).prop_map(|(sequence, batch)| Owned::SampPullReply(sequence, batch)),
+        priority_pull(),
+        priority_reply(),
+        (any::<u64>(), any::<u32>(), in_hand(Position(9)))
+            .prop_map(|(sequence, max_bytes, piece)| Owned::ChangedPull { sequence, max_bytes, piece }),
+        changed_reply(),
+        (any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50)).prop_map(|(s, p)| Owned::Probe(s, p)),
+        prop::collection::vec(any::<u64>(), 0..=50).prop_map(Owned::HotHints),
+        (any::<u64>(), any::<u64>()).prop_map(|(sequence, found)| Owned::ProbeReply(sequence, found)),
+        (any::<[u8; 20]>(), any::<bool>()).prop_map(|(node, is_resp3)| Owned::Forward(node, is_resp3)),
+        bytes(300).prop_map(Owned::Control),
+        any::<u64>().prop_map(Owned::Ping),
+        any::<u64>().prop_map(Owned::Pong),
+    ]
+}
+
+pub(crate) fn written(message: &Owned) -> Vec<u8> {
+    let mut out = Vec::new();
+    message.write(SCOPE, &mut out);
+    out
+}
+
+/// A reader's result for a stream that arrives in pieces of these sizes, up to the first error.
+pub(crate) fn read_in_pieces(stream: &[u8], sizes: &[usize]) -> (Vec<Owned>, Option<WireError>) {
+    let mut reader = FrameReader::new();
+    let mut messages = Vec::new();
+    let mut rest = stream;
+    let mut sizes = sizes.iter().copied().cycle();
+    let mut in_place = false;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(sizes.next().unwrap_or(1).clamp(1, rest.len()));
+        rest = after;
+        in_place = !in_place;
+        if in_place {
+            reader.receive_buffer().extend_from_slice(piece);
+        } else {
+            reader.push(piece);
+        }
+        loop {
+            match reader.next_frame().and_then(|frame| frame.map(Frame::message).transpose()) {
+                Ok(Some(message)) => messages.push(Owned::of(&message)),
+                Ok(None) => break,
+                Err(error) => return (messages, Some(error)),
+            }
+        }
+    }
+    (messages, None)
+}
