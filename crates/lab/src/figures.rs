@@ -7,7 +7,7 @@ use crate::variant::Variant;
 use sidle_bench::policy::PolicyWord;
 
 /// Ablations and parameters varied by a paper, with whether a quick set has them too.
-const ABLATIONS: [(&str, bool); 17] = [
+const ABLATIONS: [(&str, bool); 20] = [
     // Fulva, figure 8: tracking; offloading; both.
     ("fulva,tracking=off", true),
     ("fulva,offloading=off", true),
@@ -31,6 +31,10 @@ const ABLATIONS: [(&str, bool); 17] = [
     ("fulva,partitions=1", false),
     ("fulva,partitions=16", false),
     ("fulva,pull-bytes=16384", false),
+    // Hand-off: who serves what is not given, hot keys in their turn, clients that are pushed nothing.
+    ("handoff,uncovered=target", true),
+    ("handoff,hot-first=off", false),
+    ("handoff,digest=off", false),
 ];
 
 /// The best variant found here of each protocol under the ablations' load, if it differs from its paper's,

@@ -153,6 +153,8 @@ pub struct MigrationTotals {
     pub records_present: AtomicU64,
     /// Bytes given to connections with other movers, as source and as target.
     pub bytes_sent: AtomicU64,
+    /// Hot positions that cuts gave the target before their turn, and no command had waited for.
+    pub hinted: AtomicU64,
     /// How many cuts took how long at the target, by bucket.
     pub cut_times: CutTimeSums,
 }
@@ -192,6 +194,7 @@ impl MigrationTotals {
             (&self.pieces, before.pieces, now.pieces),
             (&self.records_moved, before.records_moved, now.records_moved),
             (&self.records_present, before.records_present, now.records_present),
+            (&self.hinted, before.hinted, now.hinted),
         ];
         for (sum, before, now) in sums {
             sum.fetch_add(now.saturating_sub(before), Relaxed);

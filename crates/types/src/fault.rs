@@ -244,11 +244,11 @@ impl Fault {
 #[cfg(feature = "faults")]
 thread_local! {
     /// A bit for each fault that is in effect on this thread.
-    static PUT_BACK: Cell<u64> = const { Cell::new(0) };
+    static PUT_BACK: Cell<u128> = const { Cell::new(0) };
 }
 
 #[cfg(feature = "faults")]
-const _: () = assert!(Fault::ALL.len() <= u64::BITS as usize, "PUT_BACK has a bit for each fault");
+const _: () = assert!(Fault::ALL.len() <= u128::BITS as usize, "PUT_BACK has a bit for each fault");
 
 /// Keeps a fault in effect on its thread until it is dropped.
 #[cfg(feature = "faults")]
@@ -269,7 +269,7 @@ impl Drop for PutBack {
 
 #[cfg(feature = "faults")]
 impl Fault {
-    const fn bit(self) -> u64 {
+    const fn bit(self) -> u128 {
         1 << self as u32
     }
 

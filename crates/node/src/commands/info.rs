@@ -271,6 +271,7 @@ fn migration(call: &Call<'_>, lines: &mut Channels) {
         ("records_moved", &totals.records_moved),
         ("records_present", &totals.records_present),
         ("bytes_sent", &totals.bytes_sent),
+        ("hinted", &totals.hinted),
     ] {
         lines.add(format_args!("migration_{name}"), Gauges::read(sum));
     }

@@ -68,6 +68,10 @@ fn what_clients_read_before_the_migration_is_given_at_once() {
     assert_eq!(scene.ask(1, "APPEND key20 +"), int(10));
     assert_eq!(scene.ask(0, "APPEND key21 +"), int(10), "it is the source's");
     scene.finish(id);
+    let Value::Bulk(info) = scene.ask(1, "INFO") else { panic!("no text") };
+    let info = String::from_utf8(info).expect("text");
+    let hinted = info.lines().find_map(|line| line.strip_prefix("migration_hinted:"));
+    assert_eq!(hinted, Some("10"), "but none that a command had waited for");
     assert_eq!(scene.ask(1, "GET key20"), bulk("old-key20+"));
     assert_eq!(scene.ask(1, "GET key21"), bulk("old-key21+"));
     assert_eq!(scene.ask(1, "DBSIZE"), int(200));
