@@ -245,7 +245,8 @@ impl Pulls {
             parts.counters.bytes_moved += reply.batch.len() as u64;
             return Ok(None);
         };
-        if fault!(ProgressBeforeReplay) {
+        // What is copied ahead of cuts is no progress yet.
+        if fault!(ProgressBeforeReplay) && !parts.writer.view().is_by_cuts() {
             parts.writer.advance(index, reply.next);
         }
         let last = reply
