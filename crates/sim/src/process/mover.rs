@@ -313,6 +313,7 @@ fn meet(report: &MoverReport, world: &mut World) {
             world.meet("sampled pulls", counters.samp_pulls);
             world.meet("pulls", counters.pulls);
             world.meet("pieces", counters.pieces);
+            world.meet("hot positions given first", counters.hinted);
         }
         MoverReport::Stalled(true) => world.meet("stalls", 1),
         MoverReport::Failed(_) => world.meet("failed imports", 1),
