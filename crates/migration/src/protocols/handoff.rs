@@ -6,8 +6,7 @@ use crate::{
 };
 
 /// The source serves what it has not given; the target takes what is requested of it, and otherwise what has
-/// been copied, cut by cut. A source that falls behind gives all that is left in one last cut, and the target
-/// pulls what it lacks.
+/// been copied, cut by cut.
 pub const HANDOFF: ProtocolChoices = ProtocolChoices {
     name: "handoff",
     copies: Copies::BeforeCuts(Cuts {
@@ -16,7 +15,7 @@ pub const HANDOFF: ProtocolChoices = ProtocolChoices {
         bytes: 2 << 20,
         digest: true,
         out_of_turn: crate::OUT_OF_TURN_MAX,
-        uncovered: Uncovered::ByLoad,
+        uncovered: Uncovered::Source,
     }),
     serves: Serves::WhatItWasGiven,
     source_reads: SourceReads::Redirects,

@@ -438,7 +438,7 @@ mod tests {
                     ..HANDOFF
                 },
             ),
-            ("handoff,uncovered=load", HANDOFF),
+            ("handoff,uncovered=source", HANDOFF),
         ] {
             assert_eq!(protocol(text), Ok(choices), "{text}");
         }

@@ -204,7 +204,7 @@ fn both_ends_count_each_key_once() {
 /// All is copied and much has changed since, more than the target has memory for: then all is owed.
 #[test]
 fn all_is_owed_where_there_is_no_memory_for_what_has_changed() {
-    let protocol = protocol("handoff,out-of-turn=1,cut-period=1000000").unwrap();
+    let protocol = protocol("handoff,uncovered=load,out-of-turn=1,cut-period=1000000").unwrap();
     let mut pair = Pair::with_records(Setup { target_bytes: 2 << 20, ..Setup::of(protocol) }, 500, 100);
     pair.begin();
     pair.run_until("it is the target's", |pair| pair.target.roles == [Role::Importing; WORKERS]);

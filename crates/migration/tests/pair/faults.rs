@@ -337,7 +337,10 @@ fn out_of_memory_under_every_fault() {
 #[test]
 fn out_of_memory_when_all_is_given() {
     for_protocols(
-        &["handoff,uncovered=target", "handoff,out-of-turn=3,cut-period=100000,cut-bytes=100000"],
+        &[
+            "handoff,uncovered=target",
+            "handoff,uncovered=load,out-of-turn=3,cut-period=100000,cut-bytes=100000",
+        ],
         out_of_memory,
     );
 }

@@ -231,8 +231,8 @@ const WITH_OPTIONS: [&str; 17] = [
     "zephyr,ownership=source,few=0,rounds=2",
     "handoff,uncovered=source,cut-bytes=1",
     "handoff,uncovered=target",
-    "handoff,out-of-turn=2,cut-period=500,cut-bytes=4000",
-    "handoff,out-of-turn=1,cut-period=100000,partitions=2",
+    "handoff,uncovered=load,out-of-turn=2,cut-period=500,cut-bytes=4000",
+    "handoff,uncovered=load,out-of-turn=1,cut-period=100000,partitions=2",
 ];
 
 #[test]

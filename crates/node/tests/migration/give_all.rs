@@ -70,7 +70,7 @@ fn a_source_of_what_is_uncovered_serves_it_however_many_keys_are_taken() {
 #[test]
 fn all_is_given_when_too_many_keys_are_taken() {
     let mut scene = Scene::new();
-    let id = held(&mut scene, "out-of-turn=2");
+    let id = held(&mut scene, "uncovered=load,out-of-turn=2");
     for key in keys("key", 3) {
         assert!(!gave_all(&scene, id));
         assert_eq!(scene.ask(1, &format!("GET {key}")), bulk(&format!("old-{key}")));

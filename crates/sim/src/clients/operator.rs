@@ -220,8 +220,10 @@ impl Operator {
                         self.next_us = world.now_us + self.random.magnitude(1, REGRET_US) - 1;
                     }
                 }
-                Ended::Reply(Value::Error(_)) => {
+                Ended::Reply(Value::Error(why)) => {
                     self.refused += 1;
+                    // What could not be written down may come to pass all the same.
+                    self.untold += u64::from(why.starts_with("SIDLEUNKNOWN"));
                     self.rest = None;
                     // It may not be over yet.
                     self.back =
