@@ -4,21 +4,13 @@
 //! fingerprints are in one table, so that a look-up is one for each number of bits that occurred, and not for
 //! each push.
 
+use crate::lossy_sets::LossySets;
 use sidle_types::{Position, fingerprint};
 
-/// How many fingerprints share a set: one cache line of them.
-const WAYS: usize = 16;
-/// The fewest sets of a table.
-const MIN_SETS: usize = 16;
-
-/// A lossy, set-associative table of fingerprints. It doubles when a set is full. Its size is bounded: at its
-/// largest, a full set drops one. That only costs a second request the next time.
+/// Fingerprints of several numbers of bits: see the module's header.
 #[derive(Debug)]
 pub(crate) struct Fingerprints {
-    /// Empty until the first insertion. 0 marks a free place.
-    sets: Vec<[u32; WAYS]>,
-    /// The most sets: a power of two, or 0 for a table that keeps nothing.
-    max_sets: usize,
+    tags: LossySets<u32, 16>,
     /// Which numbers of bits occurred: a bit for each.
     lengths: u64,
 }
@@ -33,19 +25,17 @@ fn tag(value: u64, bits: u32) -> u32 {
 impl Fingerprints {
     /// A table of at most `max_bytes`; nothing is allocated yet.
     pub(crate) fn new(max_bytes: usize) -> Fingerprints {
-        let sets = max_bytes / size_of::<[u32; WAYS]>();
-        let max_sets = if sets < MIN_SETS { 0 } else { 1 << sets.ilog2() };
-        Fingerprints { sets: Vec::new(), max_sets, lengths: 0 }
+        Fingerprints { tags: LossySets::new(max_bytes), lengths: 0 }
     }
 
     /// The most bytes of the table.
     pub(crate) fn max_bytes(&self) -> usize {
-        self.max_sets * size_of::<[u32; WAYS]>()
+        self.tags.max_bytes()
     }
 
     /// The bytes of the table.
     pub(crate) fn bytes(&self) -> usize {
-        self.sets.len() * size_of::<[u32; WAYS]>()
+        self.tags.bytes()
     }
 
     /// Whether some filter seems to have the position.
@@ -55,9 +45,7 @@ impl Fingerprints {
         while lengths != 0 {
             let bits = lengths.trailing_zeros();
             lengths &= lengths - 1;
-            let tag = tag(fingerprint(position, bits), bits);
-            let set = self.sets.get(tag as usize & self.sets.len().wrapping_sub(1));
-            if set.is_some_and(|set| set.iter().fold(false, |found, &place| found | (place == tag))) {
+            if self.tags.contains(tag(fingerprint(position, bits), bits)) {
                 return true;
             }
         }
@@ -66,47 +54,16 @@ impl Fingerprints {
 
     /// Adds a fingerprint of so many bits (1 to 63); whether it was new.
     pub(crate) fn insert(&mut self, value: u64, bits: u32) -> bool {
-        if self.max_sets == 0 {
-            return false;
-        }
-        if self.sets.is_empty() {
-            self.sets = vec![[0; WAYS]; MIN_SETS];
-        }
-        self.lengths |= 1 << bits;
         let tag = tag(value, bits);
-        loop {
-            let mask = self.sets.len() - 1;
-            let set = &mut self.sets[tag as usize & mask];
-            if set.contains(&tag) {
-                return false;
-            }
-            let free = set.iter().position(|&place| place == 0);
-            if free.is_none() && mask + 1 < self.max_sets {
-                self.grow();
-                continue;
-            }
-            set[free.unwrap_or((tag >> 24) as usize % WAYS)] = tag;
-            return true;
-        }
-    }
-
-    /// Doubles the table: each set's fingerprints are divided between two.
-    #[cold]
-    fn grow(&mut self) {
-        let sets = self.sets.len();
-        let mut grown = vec![[0; WAYS]; 2 * sets];
-        for (index, set) in self.sets.iter().enumerate() {
-            for (place, &tag) in set.iter().enumerate() {
-                grown[index + (tag as usize & sets)][place] = tag;
-            }
-        }
-        self.sets = grown;
+        self.lengths |= 1 << bits;
+        self.tags.insert(tag, (tag >> 24) as usize, |_| false)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lossy_sets::MIN_SETS;
 
     fn positions(count: u64) -> impl Iterator<Item = Position> {
         (1..=count).map(|n| Position(n.wrapping_mul(0xD1B5_4A32_D192_ED03)))

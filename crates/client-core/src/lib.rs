@@ -30,6 +30,7 @@ mod fingerprints;
 mod index;
 mod lifecycle;
 mod links;
+mod lossy_sets;
 mod mcr;
 mod operation;
 mod outcome;
