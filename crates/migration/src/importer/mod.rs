@@ -29,6 +29,7 @@ mod cuts;
 mod greeting;
 mod hints;
 mod large_keys;
+mod news;
 mod partial;
 mod parts;
 mod phases;

@@ -18,19 +18,24 @@
 //! The machine also counts inert records, so that the number of this node's keys is right in the middle: they
 //! change on this thread only.
 
+mod owning;
+
 use super::hints::Hints;
+use super::news::News;
 use super::partial::{Partial, join};
 use super::parts::TargetParts;
 use super::priority_pull::PriorityQueue;
 use super::records::{Untaken, records_of};
 use crate::cuts::{Ahead, PositionsGiven};
 use crate::resend::Resend;
-use crate::tuning::{DIGEST_PERIOD_US, PRIORITY_RESEND_US, PULL_BYTES_MAX};
-use crate::{Cuts as Choices, ImportPhase, MigrationSpec, TargetEvent, Uncovered};
+use crate::tuning::{PRIORITY_RESEND_US, PULL_BYTES_MAX};
+use crate::{Cuts as Choices, ImportPhase, MigrationSpec, Uncovered};
 use sidle_store::{Replayed, Store};
 use sidle_types::{Fill, GaveAll, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{CutPull, CutReply, Gives, HotHints, Lane, Piece};
 use std::collections::VecDeque;
+
+pub(super) use owning::Given;
 
 /// While memory is short, positions are taken one by one, and only if so many bytes fit: in transit nobody
 /// serves them.
@@ -65,15 +70,6 @@ struct Requested {
     at: MonotonicUs,
     /// Records that its replies have brought so far.
     records: u64,
-}
-
-/// When workers are told what there is for clients: some time after the last, so that several cuts are told
-/// at once.
-#[derive(Debug, Default)]
-struct News {
-    /// Since a cut was given that was not told.
-    due_at: Option<MonotonicUs>,
-    rests_until: Option<MonotonicUs>,
 }
 
 /// The cuts of a migration.
@@ -151,7 +147,7 @@ impl Cuts {
     }
 
     pub(super) fn timeout(&mut self, parts: &mut TargetParts, now: MonotonicUs) {
-        self.tell(parts, now);
+        self.news.tell(parts, now);
         self.hints.iter_mut().for_each(|hints| hints.timeout(now));
         if let Some(resend) = &mut self.in_flight {
             resend.expire(now);
@@ -168,7 +164,7 @@ impl Cuts {
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
         let rests = self.rests_until.into_iter().chain(self.hints.as_ref().and_then(Hints::deadline)).min();
         let cut = self.in_flight.as_ref().map_or(rests, Resend::deadline);
-        [cut, self.news.due_at].into_iter().flatten().min()
+        [cut, self.news.deadline()].into_iter().flatten().min()
     }
 
     /// From where the partition's next copy is replayed.
@@ -414,18 +410,6 @@ impl Cuts {
         Ok(true)
     }
 
-    /// Workers are told of what was given, if that is due.
-    fn tell(&mut self, parts: &mut TargetParts, now: MonotonicUs) {
-        if self.news.due_at.is_none_or(|at| at > now) {
-            return;
-        }
-        self.news = News { due_at: None, rests_until: Some(now.plus_us(DIGEST_PERIOD_US)) };
-        let moved_bytes = parts.counters.bytes_moved;
-        if parts.writer.view().digest().is_some_and(|digest| digest.announce(moved_bytes)) {
-            parts.events.push_back(TargetEvent::Gave);
-        }
-    }
-
     /// Discards the inert records of a range.
     fn discard(&mut self, parts: &mut TargetParts, store: &Store, range: PositionRange) {
         let records = store.len_in(range);
@@ -441,132 +425,4 @@ impl Cuts {
             self.set_inert(parts, self.inert - counted);
         }
     }
-
-    /// All of the cut is readable: what it gives is this node's (M23).
-    fn own(
-        &mut self,
-        parts: &mut TargetParts,
-        now: MonotonicUs,
-        store: &Store,
-        reply: &CutReply<'_>,
-    ) -> Option<Given> {
-        let cursors = self.requested.as_ref()?.cursors.clone();
-        self.own_up_to(parts, now, store, reply, (cursors, reply.counts.owed))
-    }
-
-    /// The cut in flight gives what it names; of what lies behind these cursors, if it gives that too, so
-    /// many records are owed.
-    fn own_up_to(
-        &mut self,
-        parts: &mut TargetParts,
-        now: MonotonicUs,
-        store: &Store,
-        reply: &CutReply<'_>,
-        (mut cursors, owed): (Ahead, u64),
-    ) -> Option<Given> {
-        let Requested { taken, hinted, gives, at, records, .. } = self.requested.take()?;
-        let is_all = gives.is_all() || cursors.iter().all(Option::is_none);
-        store.raise_version_floor(parts.spec.range, reply.highest_version);
-        if is_all && self.flushes {
-            let range = parts.spec.range;
-            let rest = store.discard(range.first(), range.last(), usize::MAX);
-            assert_eq!(rest, None, "without a budget everything is discarded");
-            cursors.fill(None);
-        }
-        let owes = is_all && cursors.iter().any(Option::is_some);
-        if owes && !fault!(OwedKeepsInertCopy) {
-            self.discard_owed(parts, store, &cursors);
-        }
-        let is_clean = |cuts: &Cuts| cuts.copies_of_owed(parts, store, &cursors).is_empty();
-        debug_assert!(!owes || is_clean(self), "M30: an inert copy of what is owed stays");
-        let before: Ahead = parts.writer.view().progress().collect();
-        parts.writer.own(&cursors, &taken);
-        if owes {
-            parts.writer.owe(owed);
-        }
-        self.announce(parts, now);
-        let took_us = now.since(at);
-        self.took_us = u32::try_from(took_us).unwrap_or(u32::MAX);
-        parts.counters.cut_times.add(took_us);
-        parts.counters.hinted += hinted as u64;
-        self.forget_given(parts, &cursors, records);
-        self.cut += 1;
-        let period_us = u64::from(self.choices.period_us);
-        self.rests_until = Some(now.plus_us(period_us));
-        self.hints.iter_mut().for_each(|hints| hints.given(now, hinted, took_us, period_us));
-        if self.partitions.iter().all(|partition| partition.next.is_none()) {
-            // Nothing more is copied that would show that there is memory.
-            parts.resume();
-        }
-        let gave_all = self.gives_all.filter(|_| gives.is_all());
-        Some(Given { before, taken, is_all, gave_all, owed_behind: owes.then_some(cursors) })
-    }
-
-    /// There is news for clients that subscribed.
-    fn announce(&mut self, parts: &mut TargetParts, now: MonotonicUs) {
-        if parts.writer.view().digest().is_some() {
-            self.news.due_at.get_or_insert(self.news.rests_until.map_or(now, |until| until.max(now)));
-            self.tell(parts, now);
-        }
-    }
-
-    /// Copies before these cursors are inert no more, nor are so many records that changed since.
-    fn forget_given(&mut self, parts: &mut TargetParts, cursors: &Ahead, records: u64) {
-        if parts.writer.view().gave_all() {
-            return;
-        }
-        let mut left = self.inert - records;
-        for (partition, cursor) in self.partitions.iter_mut().zip(cursors) {
-            let is_given =
-                |copy: &Copied| cursor.is_none_or(|given| copy.next.is_some_and(|next| next <= given));
-            while let Some(copy) = partition.copies.pop_front_if(|copy| is_given(copy)) {
-                left -= copy.records;
-            }
-        }
-        self.set_inert(parts, left);
-    }
-
-    /// M30: what is owed is empty here, but for what was given out of turn.
-    fn discard_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) {
-        for position in self.copies_of_owed(parts, store, cursors) {
-            let rest = store.discard(position, position, usize::MAX);
-            assert_eq!(rest, None, "without a budget everything is discarded");
-        }
-    }
-
-    /// Where inert copies are of what is owed.
-    fn copies_of_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) -> Vec<Position> {
-        let own = |at| parts.writer.out_of_turn().is_some_and(|given| given.since(at).is_some());
-        let mut inert = Vec::new();
-        for (partition, cursor) in self.partitions.iter().zip(cursors) {
-            let Some(copies) =
-                cursor.zip(partition.reach).and_then(|(from, to)| PositionRange::new(from, to))
-            else {
-                continue;
-            };
-            let rest = store.visit(copies.first(), copies.last(), usize::MAX, &mut |record| {
-                let position = record.hashed_key().position();
-                if copies.contains(position) && !own(position) {
-                    inert.push(position);
-                }
-            });
-            assert_eq!(rest, None, "without a budget everything is visited");
-        }
-        inert
-    }
-}
-
-/// What a cut gave.
-#[derive(Debug)]
-pub(super) struct Given {
-    /// By partition, up to where this node owned it before.
-    pub(super) before: Ahead,
-    /// Out of turn.
-    pub(super) taken: Vec<Position>,
-    /// Whether this node owns all of the range now.
-    pub(super) is_all: bool,
-    /// If all that was left was given at once: why.
-    pub(super) gave_all: Option<GaveAll>,
-    /// If something is owed: by partition, from where on.
-    pub(super) owed_behind: Option<Ahead>,
 }

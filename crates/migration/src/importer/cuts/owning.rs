@@ -1,0 +1,130 @@
+//! The end of a cut: what it gives is this node's, and what it only owes is empty here (M30).
+
+use super::{Copied, Cuts, Requested};
+use crate::cuts::Ahead;
+use crate::importer::parts::TargetParts;
+use sidle_store::Store;
+use sidle_types::{GaveAll, MonotonicUs, Position, PositionRange, fault};
+use sidle_wire::CutReply;
+
+impl Cuts {
+    /// All of the cut is readable: what it gives is this node's (M23).
+    pub(super) fn own(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        reply: &CutReply<'_>,
+    ) -> Option<Given> {
+        let cursors = self.requested.as_ref()?.cursors.clone();
+        self.own_up_to(parts, now, store, reply, (cursors, reply.counts.owed))
+    }
+
+    /// The cut in flight gives what it names; of what lies behind these cursors, if it gives that too, so
+    /// many records are owed.
+    pub(super) fn own_up_to(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        reply: &CutReply<'_>,
+        (mut cursors, owed): (Ahead, u64),
+    ) -> Option<Given> {
+        let Requested { taken, hinted, gives, at, records, .. } = self.requested.take()?;
+        let is_all = gives.is_all() || cursors.iter().all(Option::is_none);
+        store.raise_version_floor(parts.spec.range, reply.highest_version);
+        if is_all && self.flushes {
+            let range = parts.spec.range;
+            let rest = store.discard(range.first(), range.last(), usize::MAX);
+            assert_eq!(rest, None, "without a budget everything is discarded");
+            cursors.fill(None);
+        }
+        let owes = is_all && cursors.iter().any(Option::is_some);
+        if owes && !fault!(OwedKeepsInertCopy) {
+            self.discard_owed(parts, store, &cursors);
+        }
+        let is_clean = |cuts: &Cuts| cuts.copies_of_owed(parts, store, &cursors).is_empty();
+        debug_assert!(!owes || is_clean(self), "M30: an inert copy of what is owed stays");
+        let before: Ahead = parts.writer.view().progress().collect();
+        parts.writer.own(&cursors, &taken);
+        if owes {
+            parts.writer.owe(owed);
+        }
+        self.news.given(parts, now);
+        let took_us = now.since(at);
+        self.took_us = u32::try_from(took_us).unwrap_or(u32::MAX);
+        parts.counters.cut_times.add(took_us);
+        parts.counters.hinted += hinted as u64;
+        self.forget_given(parts, &cursors, records);
+        self.cut += 1;
+        let period_us = u64::from(self.choices.period_us);
+        self.rests_until = Some(now.plus_us(period_us));
+        self.hints.iter_mut().for_each(|hints| hints.given(now, hinted, took_us, period_us));
+        if self.partitions.iter().all(|partition| partition.next.is_none()) {
+            // Nothing more is copied that would show that there is memory.
+            parts.resume();
+        }
+        let gave_all = self.gives_all.filter(|_| gives.is_all());
+        Some(Given { before, taken, is_all, gave_all, owed_behind: owes.then_some(cursors) })
+    }
+
+    /// Copies before these cursors are inert no more, nor are so many records that changed since.
+    fn forget_given(&mut self, parts: &mut TargetParts, cursors: &Ahead, records: u64) {
+        if parts.writer.view().gave_all() {
+            return;
+        }
+        let mut left = self.inert - records;
+        for (partition, cursor) in self.partitions.iter_mut().zip(cursors) {
+            let is_given =
+                |copy: &Copied| cursor.is_none_or(|given| copy.next.is_some_and(|next| next <= given));
+            while let Some(copy) = partition.copies.pop_front_if(|copy| is_given(copy)) {
+                left -= copy.records;
+            }
+        }
+        self.set_inert(parts, left);
+    }
+
+    /// M30: what is owed is empty here, but for what was given out of turn.
+    fn discard_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) {
+        for position in self.copies_of_owed(parts, store, cursors) {
+            let rest = store.discard(position, position, usize::MAX);
+            assert_eq!(rest, None, "without a budget everything is discarded");
+        }
+    }
+
+    /// Where inert copies are of what is owed.
+    fn copies_of_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) -> Vec<Position> {
+        let own = |at| parts.writer.out_of_turn().is_some_and(|given| given.since(at).is_some());
+        let mut inert = Vec::new();
+        for (partition, cursor) in self.partitions.iter().zip(cursors) {
+            let Some(copies) =
+                cursor.zip(partition.reach).and_then(|(from, to)| PositionRange::new(from, to))
+            else {
+                continue;
+            };
+            let rest = store.visit(copies.first(), copies.last(), usize::MAX, &mut |record| {
+                let position = record.hashed_key().position();
+                if copies.contains(position) && !own(position) {
+                    inert.push(position);
+                }
+            });
+            assert_eq!(rest, None, "without a budget everything is visited");
+        }
+        inert
+    }
+}
+
+/// What a cut gave.
+#[derive(Debug)]
+pub(in crate::importer) struct Given {
+    /// By partition, up to where this node owned it before.
+    pub(in crate::importer) before: Ahead,
+    /// Out of turn.
+    pub(in crate::importer) taken: Vec<Position>,
+    /// Whether this node owns all of the range now.
+    pub(in crate::importer) is_all: bool,
+    /// If all that was left was given at once: why.
+    pub(in crate::importer) gave_all: Option<GaveAll>,
+    /// If something is owed: by partition, from where on.
+    pub(in crate::importer) owed_behind: Option<Ahead>,
+}
