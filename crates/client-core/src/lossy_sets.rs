@@ -1,6 +1,6 @@
-//! A lossy, set-associative table of words. It doubles when a set is full, so that a client that sees little of
-//! a migration pays little for it. Its size is bounded: at its largest, a full set drops one word. That only
-//! costs a second request the next time.
+//! A lossy, set-associative table of words. It doubles when a set is full, so that a client that sees little
+//! of a migration pays little for it. Its size is bounded: at its largest, a full set drops one word. That
+//! only costs a second request the next time.
 
 /// The fewest sets of a table.
 pub(crate) const MIN_SETS: usize = 16;
