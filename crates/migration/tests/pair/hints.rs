@@ -1,6 +1,6 @@
 //! Hot positions, which are given first.
 
-use crate::cuts::in_small_steps;
+use crate::cuts::{in_small_steps, with_few_out_of_turn};
 use crate::model::{Bytes, Op};
 use crate::net::{Arrival, End};
 use crate::world::{Outcome, Pair, Setup, WORKERS, key};
@@ -121,6 +121,22 @@ fn hints_outside_the_range_close_the_lane_and_none_of_them_counts() {
     assert!(pair.target_events.iter().any(is_close), "{:?}", pair.target_events);
     pair.run_us(5_000);
     assert_eq!(hinted(&pair), 0);
+    pair.ends_well();
+}
+
+/// Half of the room out of turn is for what commands wait for.
+#[test]
+fn hints_leave_room_for_commands() {
+    let mut pair = Pair::in_the_middle(Setup::slow(with_few_out_of_turn(10)), RECORDS, 100);
+    let late = late_keys(&pair, 10);
+    let frame = hints(&pair, &positions(&late[..9]));
+    pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), frame));
+    pair.run_us(5_000);
+    assert_eq!(hinted(&pair), 4, "a cut of four, and no other");
+    pair.client(Op::Get(late[9].clone()));
+    pair.run_until("answered", |pair| pair.parked() == 0);
+    assert_eq!(owned(&pair, &late), 5);
+    assert!(!pair.target_events.iter().any(|event| matches!(event, TargetEvent::GaveAll(_))));
     pair.ends_well();
 }
 
