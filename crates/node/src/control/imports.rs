@@ -72,8 +72,10 @@ impl NodeControl {
         let waiting = targets.filter(|(_, target)| target.stage() == TargetStage::Clearing);
         let waiting = waiting.map(|(&id, target)| (id, target.record.range));
         for (id, range) in waiting.collect::<Vec<_>>() {
-            // An earlier migration of the range whose end has not been reported here counts too.
+            // An earlier migration of the range whose end has not been reported here counts too. So does one
+            // that a late question has brought back: the coordinator ends it, since it knows none like it.
             let in_hand = self.has_records_in(range)
+                || self.is_prepared_in(range)
                 || self.jobs.overlaps(range)
                 || self.barriers.clear_in(range)
                 // An owner takes nothing in: the map is yet to change, or the question is outdated (C7).
@@ -102,6 +104,12 @@ impl NodeControl {
         let targets = migrations.targets.iter().filter(|(_, target)| target.import.is_some());
         let ranges = sources.map(|(_, source)| source.range);
         ranges.chain(targets.map(|(_, target)| target.record.range)).any(|other| other.overlaps(range))
+    }
+
+    /// Whether a migration into the range is prepared here, or further.
+    fn is_prepared_in(&self, range: PositionRange) -> bool {
+        let targets = self.agent.migrations.targets.values().filter(|target| claims_range(target));
+        targets.map(|target| target.record.range).any(|other| other.overlaps(range))
     }
 
     /// The tablets that this node owns and that share a position with the range.

@@ -1,7 +1,7 @@
 //! Coordinator messages that arrive late, or twice: by then the range may have another owner (M10, C7).
 
 use crate::common::*;
-use sidle_cluster::CoordinatorSays;
+use sidle_cluster::{CoordinatorSays, TargetStage};
 use sidle_resp::Value;
 
 const EVERYTHING: &str = "SLOTS 0-16383";
@@ -74,6 +74,30 @@ fn a_question_to_track_what_another_migration_tracks() {
         scene.finish(there);
         assert_eq!(scene.state(there), "done");
         assert_eq!(scene.ask(1, "GET more"), Value::Null);
+        assert_everything_is_at(&mut scene, 1);
+    });
+}
+
+/// The question to prepare a migration that is over and forgotten arrives while another of the range is
+/// prepared: what is copied for it would overlap what that one takes in.
+#[test]
+fn a_delayed_question_to_prepare_what_another_migration_prepares() {
+    for_protocols_that(copies_ahead, 2, |mut scene| {
+        start_and_keep(&mut scene, |message| matches!(message, CoordinatorSays::Prepare { .. }));
+        move_about(&mut scene, 0);
+        let target = scene.cluster.nodes[1].info.id;
+        scene.cluster.network.lose =
+            Some((target, |message| matches!(message, CoordinatorSays::MapUpdate { .. })));
+        let there = scene.start_by("stop-and-copy", EVERYTHING, 1);
+        scene.cluster.run_until("it is prepared", |cluster| {
+            let targets = &cluster.nodes[1].control.agent().migrations.targets;
+            targets.get(&there).is_some_and(|target| target.stage() == TargetStage::Ready)
+        });
+        scene.cluster.network.repeat_kept();
+        scene.cluster.run_for(5_000);
+        scene.cluster.network.lose = None;
+        scene.finish(there);
+        assert_eq!(scene.state(there), "done");
         assert_everything_is_at(&mut scene, 1);
     });
 }
