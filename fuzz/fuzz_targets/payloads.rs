@@ -1,11 +1,11 @@
 //! Any bytes, as payloads of DUMP with and without a right footer: nothing panics, what is read is within the
-//! limit, and it is the same after another DUMP.
+//! limit, and it is the same after another DUMP, in either form.
 
 #![no_main]
 
 use crc::{CRC_64_REDIS, Crc};
 use libfuzzer_sys::fuzz_target;
-use sidle_rdb::{RestoreError, WRITTEN_VERSION, dump, restore};
+use sidle_rdb::{Dumped, Pair, RestoreError, Restored, WRITTEN_VERSION, dump, restore};
 
 const LONGEST_BYTES: u64 = 1 << 16;
 
@@ -14,9 +14,23 @@ static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 /// The value of a payload; whatever was read is written and read again.
 fn checked(payload: &[u8]) -> Result<(), RestoreError> {
     let value = restore(payload, LONGEST_BYTES)?;
-    assert!(value.len() as u64 <= LONGEST_BYTES);
-    let again = dump(&value).parts().concat();
-    assert_eq!(restore(&again, LONGEST_BYTES).expect("it was written here"), value);
+    let pairs: Vec<Pair<'_>> = match &value {
+        Restored::String(_) => Vec::new(),
+        Restored::Hash(pairs) => pairs.iter().map(|(field, value)| (&field[..], &value[..])).collect(),
+    };
+    for is_small in [true, false] {
+        let (dumped, bytes) = match &value {
+            Restored::String(value) => (Dumped::String(value), value.len()),
+            Restored::Hash(_) => {
+                let bytes = pairs.iter().map(|(field, value)| field.len() + value.len()).sum();
+                (Dumped::Hash { pairs: &pairs, is_small }, bytes)
+            }
+        };
+        assert!(bytes as u64 <= LONGEST_BYTES);
+        let again = dump(dumped).parts().concat();
+        // A listpack is longer than what is in it.
+        assert_eq!(restore(&again, 16 * LONGEST_BYTES).expect("it was written here"), value);
+    }
     Ok(())
 }
 
@@ -27,5 +41,6 @@ fuzz_target!(|body: &[u8]| {
     payload.extend(CRC64.checksum(&payload).to_le_bytes());
     assert_ne!(checked(&payload), Err(RestoreError::Footer), "its footer is right");
 
-    assert_eq!(restore(&dump(body).parts().concat(), u64::MAX).expect("it was written here"), body);
+    let string = dump(Dumped::String(body)).parts().concat();
+    assert_eq!(restore(&string, u64::MAX).expect("it was written here"), Restored::String(body.into()));
 });

@@ -14,6 +14,7 @@ const LAYERS: [&[&str]; 10] = [
         "sidle-handshake",
         "sidle-wire",
         "sidle-rdb",
+        "sidle-collections",
         "sidle-history",
         "sidle-workload",
         "sidle-pacing",

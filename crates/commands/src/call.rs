@@ -3,7 +3,7 @@
 use crate::keyspace::{Keyspace, Value, Values};
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use sidle_types::WallMs;
+use sidle_types::{ValueKind, WallMs};
 use std::fmt::Debug;
 
 /// Runs commands: it locks their keys, lends them a key space, publishes their writes, and handles all that
@@ -55,6 +55,18 @@ impl<'g, E: Executor> Call<'g, E> {
         value
     }
 
+    /// The value of a key that the client requested, if it is a string; counted as a look-up.
+    #[inline]
+    pub(crate) fn look_up_string(&mut self, key: usize) -> Result<Option<Value<'g>>, ReplyError> {
+        self.look_up(key).map(|value| value.of_kind(ValueKind::String)).transpose()
+    }
+
+    /// The value of a key, if it is a string.
+    #[inline]
+    pub(crate) fn string(&mut self, key: usize) -> Result<Option<Value<'g>>, ReplyError> {
+        self.keyspace.get(key).map(|value| value.of_kind(ValueKind::String)).transpose()
+    }
+
     /// A snapshot of all keys' values; counted as look-ups.
     pub(crate) fn look_up_all(&mut self) -> Values<'g> {
         let values = self.keyspace.get_all();
@@ -69,7 +81,27 @@ impl<'g, E: Executor> Call<'g, E> {
         self.keyspace.count_look_ups(is_found.into(), (!is_found).into());
     }
 
-    /// Replies with a value, or with null if there is none.
+    /// Sets a key's value to a collection.
+    pub(crate) fn put_collection(
+        &mut self,
+        key: usize,
+        kind: ValueKind,
+        bytes: &[u8],
+        expires_at: Option<WallMs>,
+    ) -> Result<(), ReplyError> {
+        if !self.keyspace.takes_collections() {
+            return Err(ReplyError::text(
+                "ERR some nodes of this cluster do not know this type yet: restart them with the new program, \
+                 then run SIDLE.UPGRADE",
+            ));
+        }
+        if bytes.len() as u64 > self.keyspace.longest_value_bytes() {
+            return Err(ReplyError::text("ERR the value exceeds the maximum size (proto-max-bulk-len)"));
+        }
+        Ok(self.keyspace.put(key, kind, &[bytes], expires_at)?)
+    }
+
+    /// Replies with a string, or with null if there is none.
     #[inline(always)]
     pub(crate) fn reply_value(&mut self, value: Option<Value<'_>>) {
         match value {

@@ -74,6 +74,11 @@ impl Float80 {
         }
     }
 
+    /// Whether it is neither infinite nor no number.
+    pub(crate) fn is_finite(self) -> bool {
+        matches!(self, Float80::Finite { .. })
+    }
+
     /// The sum, rounded once.
     pub(crate) fn plus(self, other: Float80) -> Float80 {
         use Float80::{Finite, Infinite, NotANumber};

@@ -1,17 +1,31 @@
 //! A command's view of the data.
 
 use crate::reply_error::ReplyError;
-use sidle_types::WallMs;
+use sidle_collections::Limits;
+use sidle_types::{ValueKind, WallMs};
 use smallvec::SmallVec;
 use std::fmt;
 
 /// A value at the time of its look-up. It stays readable during later writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value<'g> {
-    /// The bytes.
+    /// Its type.
+    pub kind: ValueKind,
+    /// The bytes of a string; of a collection, all of it, as `sidle-collections` lays it out.
     pub bytes: &'g [u8],
     /// When the key expires, if ever.
     pub expires_at: Option<WallMs>,
+}
+
+impl<'g> Value<'g> {
+    /// The value, if it is of this type.
+    ///
+    /// # Errors
+    /// It is of another type.
+    #[inline]
+    pub(crate) fn of_kind(self, kind: ValueKind) -> Result<Value<'g>, ReplyError> {
+        if self.kind == kind { Ok(self) } else { Err(ReplyError::WrongType) }
+    }
 }
 
 /// The values of several keys, in their order.
@@ -62,28 +76,44 @@ pub trait Keyspace<'g> {
     ///
     /// # Errors
     /// There is no memory for it.
-    fn put(&mut self, key: usize, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory>;
+    fn put(
+        &mut self,
+        key: usize,
+        kind: ValueKind,
+        value: &[&[u8]],
+        expires_at: Option<WallMs>,
+    ) -> Result<(), OutOfMemory>;
 
-    /// Sets a key's value to a part of the request: it need not be copied, since it outlives the command.
+    /// Sets a key's value to one that need not be copied, since it outlives the command: a part of the
+    /// request, or another value.
     ///
     /// # Errors
     /// There is no memory for it.
+    fn put_lasting(&mut self, key: usize, value: Value<'g>) -> Result<(), OutOfMemory> {
+        self.put(key, value.kind, &[value.bytes], value.expires_at)
+    }
+
+    /// Sets a key's value to a string that is a part of the request.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    #[inline]
     fn put_argument(
         &mut self,
         key: usize,
-        value: &'g [u8],
+        bytes: &'g [u8],
         expires_at: Option<WallMs>,
     ) -> Result<(), OutOfMemory> {
-        self.put(key, &[value], expires_at)
+        self.put_lasting(key, Value { kind: ValueKind::String, bytes, expires_at })
     }
 
-    /// Appends parts to a key's value and keeps its expiry. Takes time in proportion to the bytes added.
+    /// Appends parts to a key's string and keeps its expiry. Takes time in proportion to the bytes added.
     ///
     /// # Errors
     /// There is no memory for it.
     ///
     /// # Panics
-    /// If the key has no value.
+    /// If the key has no string.
     fn extend(&mut self, key: usize, added: &[&[u8]]) -> Result<(), OutOfMemory>;
 
     /// Sets or removes a key's expiry.
@@ -107,4 +137,13 @@ pub trait Keyspace<'g> {
 
     /// The longest value that may be written.
     fn longest_value_bytes(&self) -> u64;
+
+    /// Up to which size collections are reported as small.
+    fn collection_limits(&self) -> Limits;
+
+    /// Whether all nodes of the cluster know collections.
+    fn takes_collections(&self) -> bool;
+
+    /// Fresh random bits.
+    fn random(&mut self) -> u64;
 }

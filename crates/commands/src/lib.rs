@@ -11,12 +11,14 @@
 //! | `families/` | the commands |
 //! | `overlay` | a key space whose writes are private until all are published |
 //! | `number`, `float80`, `natural`, `glob` | numbers and patterns as Redis reads and writes them |
+//! | `scan_options`, `draws` | what walks are asked for; drawing by lot |
 //! | `subsequence` | what two strings have in common |
 //!
 //! Commands about a node, its connections and its cluster are the executor's own ([`Run::Own`]) and share the
 //! table.
 
 mod call;
+mod draws;
 mod families;
 mod float80;
 pub mod glob;
@@ -26,6 +28,7 @@ mod number;
 mod overlay;
 mod reply;
 mod reply_error;
+mod scan_options;
 mod spec;
 mod subsequence;
 mod table;
@@ -37,5 +40,6 @@ pub use number::{Decimal, parse_i64};
 pub use overlay::{Change, Overlay, Underlay};
 pub use reply::{Reply, reply_help};
 pub use reply_error::ReplyError;
+pub use scan_options::{ScanOptions, kind_named};
 pub use spec::{Access, CommandFlags, CommandSpec, Docs, KeySpec, Split};
 pub use table::{CommandId, CommandTable, Found};

@@ -12,7 +12,8 @@ use crate::keyspace::{Keyspace, OutOfMemory, Value, Values};
 use bumpalo::Bump;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use sidle_types::{HashedKey, WallMs};
+use sidle_collections::Limits;
+use sidle_types::{HashedKey, ValueKind, WallMs};
 
 /// The data below an overlay. It does not change during the overlay's lifetime.
 pub trait Underlay {
@@ -22,6 +23,12 @@ pub trait Underlay {
     fn count_look_ups(&self, hits: usize, misses: usize);
     /// The longest value that may be written.
     fn longest_value_bytes(&self) -> u64;
+    /// Up to which size collections are reported as small.
+    fn collection_limits(&self) -> Limits;
+    /// Whether all nodes of the cluster know collections.
+    fn takes_collections(&self) -> bool;
+    /// Fresh random bits.
+    fn random(&self) -> u64;
 }
 
 /// A pending change of a key.
@@ -127,30 +134,31 @@ impl<'g, U: Underlay> Keyspace<'g> for Overlay<'g, U> {
         (0..self.keys.len()).map(|key| self.get(key)).collect()
     }
 
-    fn put(&mut self, key: usize, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
-        let bytes = self.joined(value);
-        self.put_argument(key, bytes, expires_at)
-    }
-
-    fn put_argument(
+    fn put(
         &mut self,
         key: usize,
-        value: &'g [u8],
+        kind: ValueKind,
+        value: &[&[u8]],
         expires_at: Option<WallMs>,
     ) -> Result<(), OutOfMemory> {
-        self.change(key, Change::Put(Value { bytes: value, expires_at }));
+        let bytes = self.joined(value);
+        self.put_lasting(key, Value { kind, bytes, expires_at })
+    }
+
+    fn put_lasting(&mut self, key: usize, value: Value<'g>) -> Result<(), OutOfMemory> {
+        self.change(key, Change::Put(value));
         Ok(())
     }
 
     fn extend(&mut self, key: usize, added: &[&[u8]]) -> Result<(), OutOfMemory> {
         let old = self.present(key);
         let parts: Vec<&[u8]> = std::iter::once(old.bytes).chain(added.iter().copied()).collect();
-        self.put(key, &parts, old.expires_at)
+        self.put(key, old.kind, &parts, old.expires_at)
     }
 
     fn set_end(&mut self, key: usize, expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
         let old = self.present(key);
-        self.put_argument(key, old.bytes, expires_at)
+        self.put_lasting(key, Value { expires_at, ..old })
     }
 
     fn remove(&mut self, key: usize) -> Result<(), OutOfMemory> {
@@ -164,5 +172,17 @@ impl<'g, U: Underlay> Keyspace<'g> for Overlay<'g, U> {
 
     fn longest_value_bytes(&self) -> u64 {
         self.below.longest_value_bytes()
+    }
+
+    fn collection_limits(&self) -> Limits {
+        self.below.collection_limits()
+    }
+
+    fn takes_collections(&self) -> bool {
+        self.below.takes_collections()
+    }
+
+    fn random(&mut self) -> u64 {
+        self.below.random()
     }
 }

@@ -19,6 +19,13 @@ pub trait Reply {
     /// The header of a map; this many names follow, each before its value.
     fn map(&mut self, pairs: usize);
 
+    /// The header of a list of pairs; each is announced by [`pair`](Self::pair), and two replies follow.
+    fn pairs(&mut self, pairs: usize);
+    /// A pair begins.
+    fn pair(&mut self);
+    /// Whether the reply has become too long, so that no more need be written.
+    fn is_cut(&self) -> bool;
+
     /// `OK`.
     fn ok(&mut self) {
         self.simple("OK");
@@ -57,6 +64,18 @@ impl Reply for ReplyWriter<'_> {
 
     fn map(&mut self, pairs: usize) {
         self.map(pairs);
+    }
+
+    fn pairs(&mut self, pairs: usize) {
+        self.pairs(pairs);
+    }
+
+    fn pair(&mut self) {
+        self.pair();
+    }
+
+    fn is_cut(&self) -> bool {
+        self.is_cut()
     }
 
     #[inline]

@@ -8,8 +8,12 @@ use std::fmt;
 pub enum ReplyError {
     /// Options that do not parse or exclude each other.
     Syntax,
+    /// The command is for values of another type.
+    WrongType,
     /// An argument or a stored value is not a 64-bit integer.
     NotAnInteger,
+    /// An integer beyond what the command takes.
+    OutOfRange,
     /// An argument or a stored value is not a number.
     NotAFloat,
     /// An expiry of this command that is not positive or is out of range.
@@ -43,6 +47,7 @@ impl ReplyError {
     pub fn code(&self) -> Cow<'_, str> {
         match self {
             ReplyError::OutOfMemory => "OOM".into(),
+            ReplyError::WrongType => "WRONGTYPE".into(),
             ReplyError::NoAuth => "NOAUTH".into(),
             ReplyError::WrongPass => "WRONGPASS".into(),
             ReplyError::Text(text) => {
@@ -72,7 +77,11 @@ impl fmt::Display for ReplyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReplyError::Syntax => f.write_str("ERR syntax error"),
+            ReplyError::WrongType => {
+                f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value")
+            }
             ReplyError::NotAnInteger => f.write_str("ERR value is not an integer or out of range"),
+            ReplyError::OutOfRange => f.write_str("ERR value is out of range"),
             ReplyError::NotAFloat => f.write_str("ERR value is not a valid float"),
             ReplyError::InvalidExpire(command) => {
                 write!(f, "ERR invalid expire time in '{command}' command")

@@ -51,6 +51,9 @@ impl CommandFlags {
     /// Kept out of SLOWLOG: the commands that it runs are logged instead.
     pub const SKIP_SLOWLOG: CommandFlags = CommandFlags(1 << 18);
 
+    /// Belongs to hashes: the ACL category `@hash`.
+    pub const HASH: CommandFlags = CommandFlags(1 << 19);
+
     const NAMES: [(CommandFlags, &'static str); 13] = [
         (CommandFlags::WRITE, "write"),
         (CommandFlags::READONLY, "readonly"),
@@ -94,6 +97,7 @@ impl CommandFlags {
             (self.contains(CommandFlags::KEYSPACE), "@keyspace"),
             (self.contains(CommandFlags::READONLY), "@read"),
             (self.contains(CommandFlags::WRITE), "@write"),
+            (self.contains(CommandFlags::HASH), "@hash"),
             (self.contains(CommandFlags::STRING), "@string"),
             (self.contains(CommandFlags::ADMIN), "@admin"),
             (self.contains(CommandFlags::FAST), "@fast"),

@@ -3,11 +3,12 @@
 
 use bumpalo::Bump;
 use proptest::prelude::*;
+use sidle_collections::Limits;
 use sidle_commands::{
     Call, Change, CommandTable, Executor, Keyspace, OutOfMemory, Overlay, Reply, Run, Underlay, Value,
     Values, families,
 };
-use sidle_types::{HashedKey, WallMs};
+use sidle_types::{HashedKey, ValueKind, WallMs};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -60,6 +61,16 @@ impl Reply for Words {
     fn map(&mut self, pairs: usize) {
         self.0.push(format!("{pairs}%"));
     }
+
+    fn pairs(&mut self, pairs: usize) {
+        self.0.push(format!("{pairs}="));
+    }
+
+    fn pair(&mut self) {}
+
+    fn is_cut(&self) -> bool {
+        false
+    }
 }
 
 /// The key space that a command is given.
@@ -92,6 +103,18 @@ impl Underlay for Below<'_> {
     fn longest_value_bytes(&self) -> u64 {
         LONGEST_VALUE_BYTES
     }
+
+    fn collection_limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    fn takes_collections(&self) -> bool {
+        true
+    }
+
+    fn random(&self) -> u64 {
+        4
+    }
 }
 
 impl<'g> Plain<'g> {
@@ -99,9 +122,9 @@ impl<'g> Plain<'g> {
         live(&self.map.borrow(), self.keys[key]).expect("a key that has a value")
     }
 
-    fn set(&self, key: usize, value: &[&[u8]], expires_at: Option<WallMs>) {
+    fn set(&self, key: usize, kind: ValueKind, value: &[&[u8]], expires_at: Option<WallMs>) {
         let bytes = self.arena.alloc_slice_copy(&value.concat());
-        self.map.borrow_mut().insert(self.keys[key].bytes().to_vec(), Value { bytes, expires_at });
+        self.map.borrow_mut().insert(self.keys[key].bytes().to_vec(), Value { kind, bytes, expires_at });
     }
 }
 
@@ -124,23 +147,24 @@ impl<'g> Keyspace<'g> for Space<'g> {
         (0..self.len()).map(|key| self.get(key)).collect()
     }
 
-    fn put(&mut self, key: usize, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
+    fn put(
+        &mut self,
+        key: usize,
+        kind: ValueKind,
+        value: &[&[u8]],
+        expires_at: Option<WallMs>,
+    ) -> Result<(), OutOfMemory> {
         match self {
-            Space::Plain(plain) => plain.set(key, value, expires_at),
-            Space::Overlay(overlay) => overlay.borrow_mut().put(key, value, expires_at)?,
+            Space::Plain(plain) => plain.set(key, kind, value, expires_at),
+            Space::Overlay(overlay) => overlay.borrow_mut().put(key, kind, value, expires_at)?,
         }
         Ok(())
     }
 
-    fn put_argument(
-        &mut self,
-        key: usize,
-        value: &'g [u8],
-        expires_at: Option<WallMs>,
-    ) -> Result<(), OutOfMemory> {
+    fn put_lasting(&mut self, key: usize, value: Value<'g>) -> Result<(), OutOfMemory> {
         match self {
-            Space::Plain(plain) => plain.set(key, &[value], expires_at),
-            Space::Overlay(overlay) => overlay.borrow_mut().put_argument(key, value, expires_at)?,
+            Space::Plain(plain) => plain.set(key, value.kind, &[value.bytes], value.expires_at),
+            Space::Overlay(overlay) => overlay.borrow_mut().put_lasting(key, value)?,
         }
         Ok(())
     }
@@ -149,7 +173,7 @@ impl<'g> Keyspace<'g> for Space<'g> {
         match self {
             Space::Plain(plain) => {
                 let old = plain.present(key);
-                plain.set(key, &[old.bytes, &added.concat()], old.expires_at);
+                plain.set(key, old.kind, &[old.bytes, &added.concat()], old.expires_at);
             }
             Space::Overlay(overlay) => overlay.borrow_mut().extend(key, added)?,
         }
@@ -158,7 +182,10 @@ impl<'g> Keyspace<'g> for Space<'g> {
 
     fn set_end(&mut self, key: usize, expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
         match self {
-            Space::Plain(plain) => plain.set(key, &[plain.present(key).bytes], expires_at),
+            Space::Plain(plain) => {
+                let old = plain.present(key);
+                plain.set(key, old.kind, &[old.bytes], expires_at);
+            }
             Space::Overlay(overlay) => overlay.borrow_mut().set_end(key, expires_at)?,
         }
         Ok(())
@@ -176,6 +203,18 @@ impl<'g> Keyspace<'g> for Space<'g> {
 
     fn longest_value_bytes(&self) -> u64 {
         LONGEST_VALUE_BYTES
+    }
+
+    fn collection_limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    fn takes_collections(&self) -> bool {
+        true
+    }
+
+    fn random(&mut self) -> u64 {
+        4
     }
 }
 

@@ -4,6 +4,7 @@
 //! effect.
 
 use crate::observe::Thresholds;
+use sidle_collections::Limits;
 use sidle_commands::glob;
 use sidle_commands::parse_i64;
 use std::collections::BTreeMap;
@@ -38,6 +39,10 @@ const PARAMETERS: &[Parameter] = &[
     settled("cluster-slot-stats-enabled", "yes"),
     settled("databases", "1"),
     settled("dir", ""),
+    mutable("hash-max-listpack-entries", "512"),
+    mutable("hash-max-listpack-value", "64"),
+    mutable("hash-max-ziplist-entries", "512"),
+    mutable("hash-max-ziplist-value", "64"),
     settled("io-threads", "1"),
     mutable("latency-monitor-threshold", "0"),
     mutable("latency-tracking", "yes"),
@@ -90,6 +95,8 @@ struct Numbers {
     query_buffer_bytes: AtomicU64,
     held_bytes: AtomicU64,
     idle_seconds: AtomicU64,
+    hash_entries: AtomicU64,
+    hash_value_bytes: AtomicU64,
 }
 
 /// The bound of a reply when neither connections nor all clients have a limit, and the node's data has less.
@@ -154,6 +161,14 @@ impl Config {
     #[inline]
     pub fn longest_value_bytes(&self) -> u64 {
         self.numbers.longest_value_bytes.load(Relaxed)
+    }
+
+    /// Up to which size collections are reported as small.
+    pub fn collection_limits(&self) -> Limits {
+        Limits {
+            hash_entries: self.numbers.hash_entries.load(Relaxed),
+            hash_value_bytes: self.numbers.hash_value_bytes.load(Relaxed),
+        }
     }
 
     /// How many clients may be connected.
@@ -242,6 +257,12 @@ impl Config {
                     .to_owned(),
             ),
             "timeout" => integer_objection(value, 0, 0x7FFF_FFFF),
+            name if other_name(name).is_some() && name.ends_with("value") => {
+                let bytes = std::str::from_utf8(value).ok().and_then(|text| memory_or_percent(text, 0));
+                let is_memory = bytes.is_some() && !value.ends_with(b"%");
+                (!is_memory).then(|| "argument must be a memory value".to_owned())
+            }
+            name if other_name(name).is_some() => integer_objection(value, 0, i64::MAX),
             "maxmemory-clients" => self.client_memory_objection(value),
             _ => Thresholds::objection(name, value).map(str::to_owned),
         }
@@ -277,12 +298,15 @@ impl Config {
         for (name, value) in changes {
             self.thresholds.apply(name, &value);
             // Bytes are shown as a number, as in Redis, however they were given; a percentage stays one.
-            let shown = match name {
-                "maxmemory-clients" if !value.ends_with('%') => {
-                    memory_or_percent(&value, 0).map_or(value, |bytes| bytes.to_string())
-                }
-                _ => value,
+            let is_memory =
+                name == "maxmemory-clients" && !value.ends_with('%') || other_name(name).is_some();
+            let shown = match is_memory {
+                true => memory_or_percent(&value, 0).map_or(value, |bytes| bytes.to_string()),
+                false => value,
             };
+            if let Some(other) = other_name(name) {
+                values.insert(other, shown.clone());
+            }
             assert!(values.insert(name, shown).is_some(), "no parameter is named {name}");
         }
         self.numbers.derive(&values, self.own_output_bytes.load(Relaxed));
@@ -300,6 +324,8 @@ impl Numbers {
         self.longest_value_bytes.store(value_bytes, Relaxed);
         self.most_clients.store(number("maxclients"), Relaxed);
         self.idle_seconds.store(number("timeout"), Relaxed);
+        self.hash_entries.store(number("hash-max-listpack-entries"), Relaxed);
+        self.hash_value_bytes.store(number("hash-max-listpack-value"), Relaxed);
         let memory_bytes = number("maxmemory");
         let client_bytes = memory_or_percent(&values["maxmemory-clients"], memory_bytes).unwrap_or(0);
         self.client_bytes.store(client_bytes, Relaxed);
@@ -313,6 +339,21 @@ impl Numbers {
         self.query_buffer_bytes.store(query_bytes.min(clients), Relaxed);
         self.held_bytes.store(or_unbounded(memory_bytes).min(clients), Relaxed);
     }
+}
+
+/// The two names of a limit of small collections.
+const LISTPACK_NAMES: &[(&str, &str)] = &[
+    ("hash-max-listpack-entries", "hash-max-ziplist-entries"),
+    ("hash-max-listpack-value", "hash-max-ziplist-value"),
+];
+
+/// The other name of a parameter that has two.
+fn other_name(name: &str) -> Option<&'static str> {
+    LISTPACK_NAMES.iter().find_map(|(new, old)| match name {
+        _ if name == *new => Some(*old),
+        _ if name == *old => Some(*new),
+        _ => None,
+    })
 }
 
 /// Why a text is not an integer between two others.
@@ -382,10 +423,23 @@ mod tests {
         assert_eq!(objection("maxmemory-clients", b"10%"), "");
         assert!(objection("maxmemory-clients", b"101%").contains("memory or percent"));
         assert!(objection("maxmemory-clients", b"\xff").contains("memory or percent"));
+        assert_eq!(objection("hash-max-listpack-value", b"1kb"), "");
+        assert!(objection("hash-max-ziplist-value", b"5%").contains("memory value"));
+        assert!(objection("hash-max-listpack-entries", b"1kb").contains("integer"));
         assert_eq!(objection("requirepass", b"many"), "");
         config.set_servable_clients(50);
         assert!(objection("maxclients", b"100").ends_with("try with 50"));
         assert_eq!(objection("maxclients", b"50"), "");
+    }
+
+    #[test]
+    fn a_limit_of_small_collections_has_two_names() {
+        let config = Config::default();
+        config
+            .apply(vec![("hash-max-ziplist-entries", "7".into()), ("hash-max-listpack-value", "1kb".into())]);
+        assert_eq!(config.value("hash-max-listpack-entries"), "7");
+        assert_eq!(config.value("hash-max-ziplist-value"), "1024");
+        assert_eq!(config.collection_limits(), Limits { hash_entries: 7, hash_value_bytes: 1024 });
     }
 
     #[test]

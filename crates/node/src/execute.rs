@@ -166,7 +166,13 @@ impl Executor {
             return self.call_reads(now, session, request, run, out);
         }
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
-        let scene = Scene { now: now.wall, stats: &self.stats, shared: &self.shared };
+        let scene = Scene {
+            now: now.wall,
+            stats: &self.stats,
+            shared: &self.shared,
+            ranges: &self.ranges,
+            random: &self.random,
+        };
         let (guard, slot);
         let keyspace = match keys {
             [key] if found.spec.access.is_write() => {
@@ -174,8 +180,7 @@ impl Executor {
                 if self.is_held(keys, true) {
                     return (Ok(Flow::Held), false);
                 }
-                let (head, ranges) = (&mut self.head, &*self.ranges);
-                NodeKeyspace::Writes(Writes { key: *key, slot: &slot, head, ranges, scene })
+                NodeKeyspace::Writes(Writes { key: *key, slot: &slot, head: &mut self.head, scene })
             }
             _ => {
                 guard = self.store.pin();
@@ -205,7 +210,13 @@ impl Executor {
                 return (Ok(Flow::Held), false);
             }
             let guard = self.store.pin();
-            let scene = Scene { now: now.wall, stats: &self.stats, shared: &self.shared };
+            let scene = Scene {
+                now: now.wall,
+                stats: &self.stats,
+                shared: &self.shared,
+                ranges: &self.ranges,
+                random: &self.random,
+            };
             let keyspace = NodeKeyspace::Reads(Reads { keys, guard: &guard, scene });
             let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
             let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply };
@@ -233,7 +244,13 @@ impl Executor {
         let Request { keys, args, .. } = request;
         let start = out.len();
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
-        let scene = Scene { now: now.wall, stats: &self.stats, shared: &self.shared };
+        let scene = Scene {
+            now: now.wall,
+            stats: &self.stats,
+            shared: &self.shared,
+            ranges: &self.ranges,
+            random: &self.random,
+        };
         let together = Together { slots: SlotGuards::lock(&self.store, &slots_of(keys)), scene };
         if self.is_held(keys, true) {
             return (Ok(Flow::Held), false);
@@ -251,7 +268,7 @@ impl Executor {
         }
         let ranges = &self.ranges;
         let changes = changes.iter().map(|&(key, change)| match change {
-            Change::Put(value) => (key, sidle_store::Change::Put(value.bytes, value.expires_at)),
+            Change::Put(value) => (key, sidle_store::Change::Put(value.kind, value.bytes, value.expires_at)),
             Change::Remove => (key, sidle_store::Change::Remove(ranges.left_by_removal(key.position()))),
         });
         let Ok(expired) = together.slots.publish(&mut self.head, now.wall, changes) else {

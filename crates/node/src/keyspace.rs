@@ -6,12 +6,14 @@
 //! - Several keys that may be written: the locks of all their slots, and an overlay. The executor publishes
 //!   its writes in one step ([`Together`]).
 
+use crate::random::Random;
 use crate::range_table::RangeTable;
 use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
+use sidle_collections::Limits;
 use sidle_commands::{Keyspace, OutOfMemory, Overlay, Underlay, Value, Values};
 use sidle_store::{Entry, Guard, LogHead, SlotGuard, SlotGuards};
-use sidle_types::{HashedKey, WallMs};
+use sidle_types::{HashedKey, ValueKind, WallMs};
 
 /// The key space of a command over keys.
 pub enum NodeKeyspace<'g> {
@@ -30,8 +32,11 @@ pub(crate) struct Scene<'g> {
     pub(crate) now: WallMs,
     /// Counts look-ups, and removals of expired keys.
     pub(crate) stats: &'g WorkerStats,
-    /// Holds the limit of values' length.
+    /// Holds the limits of values.
     pub(crate) shared: &'g NodeShared,
+    /// Determines what a removal leaves behind, and what all nodes know.
+    pub(crate) ranges: &'g RangeTable,
+    pub(crate) random: &'g Random,
 }
 
 /// Keys that are only read.
@@ -46,8 +51,6 @@ pub struct Writes<'g> {
     pub(crate) key: HashedKey<'g>,
     pub(crate) slot: &'g SlotGuard<'g>,
     pub(crate) head: &'g mut LogHead,
-    /// Determines what a removal leaves behind.
-    pub(crate) ranges: &'g RangeTable,
     pub(crate) scene: Scene<'g>,
 }
 
@@ -62,13 +65,17 @@ pub struct Together<'g> {
 fn live(entry: Entry<'_>, now: WallMs) -> Option<Value<'_>> {
     match entry {
         Entry::Value(record) if !record.is_expired(now) => {
-            Some(Value { bytes: record.value(), expires_at: record.expires_at() })
+            Some(Value { kind: record.kind(), bytes: record.value(), expires_at: record.expires_at() })
         }
         _ => None,
     }
 }
 
 impl Scene<'_> {
+    fn takes_collections(&self) -> bool {
+        self.ranges.map().version().has_collections()
+    }
+
     #[inline]
     fn count_look_ups(&self, hits: usize, misses: usize) {
         self.stats.hits.add(hits as u64);
@@ -112,8 +119,13 @@ impl<'g> Writes<'g> {
 
     /// An expired value that is replaced unseen counts as expired, too.
     #[inline]
-    fn put(&mut self, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
-        done(self.slot.put(self.head, self.key, value, expires_at))?;
+    fn put(
+        &mut self,
+        kind: ValueKind,
+        value: &[&[u8]],
+        expires_at: Option<WallMs>,
+    ) -> Result<(), OutOfMemory> {
+        done(self.slot.put_typed(self.head, self.key, kind, value, expires_at))?;
         if self.slot.take_replaced_deadline().is_some_and(|deadline| deadline < self.scene.now) {
             self.scene.stats.expired.add(1);
         }
@@ -121,7 +133,7 @@ impl<'g> Writes<'g> {
     }
 
     fn remove(&mut self) -> Result<(), OutOfMemory> {
-        done(self.slot.remove(self.head, self.key, self.ranges.left_by_removal(self.key.position())))
+        done(self.slot.remove(self.head, self.key, self.scene.ranges.left_by_removal(self.key.position())))
     }
 }
 
@@ -136,6 +148,18 @@ impl Underlay for Together<'_> {
 
     fn longest_value_bytes(&self) -> u64 {
         self.scene.shared.config.longest_value_bytes()
+    }
+
+    fn collection_limits(&self) -> Limits {
+        self.scene.shared.config.collection_limits()
+    }
+
+    fn takes_collections(&self) -> bool {
+        self.scene.takes_collections()
+    }
+
+    fn random(&self) -> u64 {
+        self.scene.random.next()
     }
 }
 
@@ -172,25 +196,26 @@ impl<'g> Keyspace<'g> for NodeKeyspace<'g> {
     }
 
     #[inline]
-    fn put(&mut self, key: usize, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
-        match self {
-            NodeKeyspace::Reads(_) => only_reads(),
-            NodeKeyspace::Writes(writes) => writes.put(value, expires_at),
-            NodeKeyspace::Together(overlay) => overlay.put(key, value, expires_at),
-        }
-    }
-
-    #[inline]
-    fn put_argument(
+    fn put(
         &mut self,
         key: usize,
-        value: &'g [u8],
+        kind: ValueKind,
+        value: &[&[u8]],
         expires_at: Option<WallMs>,
     ) -> Result<(), OutOfMemory> {
         match self {
             NodeKeyspace::Reads(_) => only_reads(),
-            NodeKeyspace::Writes(writes) => writes.put(&[value], expires_at),
-            NodeKeyspace::Together(overlay) => overlay.put_argument(key, value, expires_at),
+            NodeKeyspace::Writes(writes) => writes.put(kind, value, expires_at),
+            NodeKeyspace::Together(overlay) => overlay.put(key, kind, value, expires_at),
+        }
+    }
+
+    #[inline]
+    fn put_lasting(&mut self, key: usize, value: Value<'g>) -> Result<(), OutOfMemory> {
+        match self {
+            NodeKeyspace::Reads(_) => only_reads(),
+            NodeKeyspace::Writes(writes) => writes.put(value.kind, &[value.bytes], value.expires_at),
+            NodeKeyspace::Together(overlay) => overlay.put_lasting(key, value),
         }
     }
 
@@ -236,6 +261,33 @@ impl<'g> Keyspace<'g> for NodeKeyspace<'g> {
                 scene.shared.config.longest_value_bytes()
             }
             NodeKeyspace::Together(overlay) => overlay.longest_value_bytes(),
+        }
+    }
+
+    fn collection_limits(&self) -> Limits {
+        match self {
+            NodeKeyspace::Reads(Reads { scene, .. }) | NodeKeyspace::Writes(Writes { scene, .. }) => {
+                scene.shared.config.collection_limits()
+            }
+            NodeKeyspace::Together(overlay) => overlay.collection_limits(),
+        }
+    }
+
+    fn takes_collections(&self) -> bool {
+        match self {
+            NodeKeyspace::Reads(Reads { scene, .. }) | NodeKeyspace::Writes(Writes { scene, .. }) => {
+                scene.takes_collections()
+            }
+            NodeKeyspace::Together(overlay) => overlay.takes_collections(),
+        }
+    }
+
+    fn random(&mut self) -> u64 {
+        match self {
+            NodeKeyspace::Reads(Reads { scene, .. }) | NodeKeyspace::Writes(Writes { scene, .. }) => {
+                scene.random.next()
+            }
+            NodeKeyspace::Together(overlay) => overlay.random(),
         }
     }
 }

@@ -1,20 +1,28 @@
 //! Writing a payload.
 
-use crate::{FOOTER_BYTES, STRING, WRITTEN_VERSION, checksum, text};
+use crate::value::{Dumped, Pair};
+use crate::{FOOTER_BYTES, HASH, HASH_LISTPACK, STRING, WRITTEN_VERSION, checksum, length, listpack, text};
 
-/// A string's payload, in parts: the value is not copied.
+/// A payload, in parts: a string's value is not copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dump<'v> {
-    /// The type, and the length or all of an encoded value.
+    /// The type, and what is not in `value`.
     front: Vec<u8>,
     value: &'v [u8],
     footer: [u8; FOOTER_BYTES],
 }
 
-/// The payload of a string.
-pub fn dump(value: &[u8]) -> Dump<'_> {
-    let mut front = vec![STRING];
-    let value = text::write_front(value, &mut front);
+/// The payload of a value.
+pub fn dump(value: Dumped<'_>) -> Dump<'_> {
+    let (mut front, mut rest) = (Vec::new(), &[][..]);
+    match value {
+        Dumped::String(value) => {
+            front.push(STRING);
+            rest = text::write_front(value, &mut front);
+        }
+        Dumped::Hash { pairs, is_small } => write_hash(pairs, is_small, &mut front),
+    }
+    let value = rest;
     let version = WRITTEN_VERSION.to_le_bytes();
     let checksum = checksum::of(&[&front, value, &version]);
     let mut footer = [0; FOOTER_BYTES];
@@ -22,6 +30,23 @@ pub fn dump(value: &[u8]) -> Dump<'_> {
     footer_version.copy_from_slice(&version);
     footer_checksum.copy_from_slice(&checksum.to_le_bytes());
     Dump { front, value, footer }
+}
+
+fn write_hash(pairs: &[Pair<'_>], is_small: bool, out: &mut Vec<u8>) {
+    let elements = pairs.iter().flat_map(|&(field, value)| [field, value]);
+    if is_small {
+        out.push(HASH_LISTPACK);
+        write_text(&listpack::write(elements), out);
+    } else {
+        out.push(HASH);
+        length::write(pairs.len() as u64, out);
+        elements.for_each(|element| write_text(element, out));
+    }
+}
+
+fn write_text(bytes: &[u8], out: &mut Vec<u8>) {
+    let rest = text::write_front(bytes, out);
+    out.extend_from_slice(rest);
 }
 
 impl Dump<'_> {

@@ -14,9 +14,12 @@ pub enum RestoreError {
     /// Something stands between the value and the footer.
     #[error("the payload goes on after its value")]
     GoesOn,
-    /// It holds a value that is no string.
-    #[error("the payload holds a {0}, and only strings are known here")]
-    NotAString(&'static str),
+    /// It holds a value of a type that is not known here.
+    #[error("the payload holds a {0}, which is not known here")]
+    OtherType(&'static str),
+    /// A collection's elements do not fit each other.
+    #[error("the payload's collection is damaged")]
+    Damaged,
     /// There is no such type.
     #[error("the payload's type {0} is unknown")]
     UnknownType(u8),

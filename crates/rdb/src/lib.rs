@@ -11,26 +11,32 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `dump` | the payload of a string, in parts that are not copied |
+//! | `value` | values that are written, and that were read |
+//! | `dump` | the payload of a value, in parts: a string is not copied |
 //! | `restore` | the value of a payload, or what is wrong with it |
 //! | `rest`, `length`, `text` | what is unread, lengths, strings |
+//! | `listpack`, `ziplist` | small collections as one string |
 //! | `lzf`, `checksum` | the compression, the CRC64 |
 //!
-//! Strings are the only values so far; a payload of another type is refused by its name. Nothing is written
+//! Strings and hashes are known so far; a payload of another type is refused by its name. Nothing is written
 //! compressed, as by a Redis with `rdbcompression no`, and everything that Redis writes is read.
 
 mod checksum;
 mod dump;
 mod error;
 mod length;
+mod listpack;
 mod lzf;
 mod rest;
 mod restore;
 mod text;
+mod value;
+mod ziplist;
 
 pub use dump::{Dump, dump};
 pub use error::RestoreError;
 pub use restore::restore;
+pub use value::{Dumped, Pair, Restored, Text};
 
 /// The version that is written: Redis 7.0's. It has all that a string needs, and later ones read it too.
 pub const WRITTEN_VERSION: u16 = 10;
@@ -41,3 +47,11 @@ pub const LATEST_VERSION: u16 = 11;
 const FOOTER_BYTES: usize = 10;
 /// The type of a string.
 const STRING: u8 = 0;
+/// The type of a hash: how many fields, then each and its value.
+const HASH: u8 = 4;
+/// A small hash of Redis 2.4, as one string.
+const HASH_ZIPMAP: u8 = 9;
+/// A small hash until Redis 6, as one string.
+const HASH_ZIPLIST: u8 = 13;
+/// A small hash, as one string.
+const HASH_LISTPACK: u8 = 16;

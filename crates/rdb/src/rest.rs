@@ -14,6 +14,10 @@ impl<'p> Rest<'p> {
         self.0.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn byte(&mut self) -> Result<u8, RestoreError> {
         self.array().map(|[byte]| byte)
     }

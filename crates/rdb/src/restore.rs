@@ -4,25 +4,75 @@
 //! on into the footer. Both are damage, and are refused here.
 
 use crate::error::RestoreError;
+use crate::length::Length;
 use crate::rest::Rest;
-use crate::{FOOTER_BYTES, LATEST_VERSION, STRING, checksum, text};
+use crate::value::Restored;
+use crate::{
+    FOOTER_BYTES, HASH, HASH_LISTPACK, HASH_ZIPLIST, HASH_ZIPMAP, LATEST_VERSION, STRING, checksum, listpack,
+    text, ziplist,
+};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-/// The string in a payload: a part of it where that is possible. It has at most `most_bytes`.
+/// The value in a payload. A string, and a small collection, has at most `most_bytes`.
 ///
 /// # Errors
-/// The payload is damaged, or holds no string.
-pub fn restore(payload: &[u8], most_bytes: u64) -> Result<Cow<'_, [u8]>, RestoreError> {
+/// The payload is damaged, or holds a value of another type.
+pub fn restore(payload: &[u8], most_bytes: u64) -> Result<Restored<'_>, RestoreError> {
     let body = body(payload).ok_or(RestoreError::Footer)?;
     let mut rest = Rest::new(body);
-    match rest.byte()? {
-        STRING => {}
+    let value = match rest.byte()? {
+        STRING => Restored::String(text::read(&mut rest, most_bytes)?),
+        HASH => {
+            let fields = Length::read_bytes(&mut rest)?;
+            hash(texts(&mut rest, fields.saturating_mul(2), most_bytes)?)?
+        }
+        HASH_LISTPACK => hash(small(text::read(&mut rest, most_bytes)?, listpack::read)?)?,
+        HASH_ZIPLIST => hash(small(text::read(&mut rest, most_bytes)?, ziplist::read)?)?,
+        HASH_ZIPMAP => hash(small(text::read(&mut rest, most_bytes)?, ziplist::read_zipmap)?)?,
         other => {
-            return Err(type_name(other).map_or(RestoreError::UnknownType(other), RestoreError::NotAString));
+            return Err(type_name(other).map_or(RestoreError::UnknownType(other), RestoreError::OtherType));
+        }
+    };
+    if rest.is_empty() { Ok(value) } else { Err(RestoreError::GoesOn) }
+}
+
+/// So many strings, of `most_bytes` at most together.
+fn texts<'p>(rest: &mut Rest<'p>, count: u64, most_bytes: u64) -> Result<Vec<Cow<'p, [u8]>>, RestoreError> {
+    let (mut texts, mut left) = (Vec::new(), most_bytes);
+    // The count is a stranger's word: memory is taken as strings are found.
+    for _ in 0..count {
+        let text = text::read(rest, left)?;
+        left -= text.len() as u64;
+        texts.push(text);
+    }
+    Ok(texts)
+}
+
+/// The elements of a small collection, which is one string.
+fn small<'p>(
+    bytes: Cow<'p, [u8]>,
+    read: impl for<'b> Fn(&'b [u8]) -> Result<Vec<Cow<'b, [u8]>>, RestoreError>,
+) -> Result<Vec<Cow<'p, [u8]>>, RestoreError> {
+    match bytes {
+        Cow::Borrowed(bytes) => read(bytes),
+        // It was compressed.
+        Cow::Owned(bytes) => {
+            let elements = read(&bytes)?.into_iter();
+            Ok(elements.map(|element| Cow::Owned(element.into_owned())).collect())
         }
     }
-    let value = text::read(&mut rest, most_bytes)?;
-    if rest.is_empty() { Ok(value) } else { Err(RestoreError::GoesOn) }
+}
+
+/// The hash of fields and values in turn.
+fn hash(elements: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
+    let fields: BTreeSet<&[u8]> = elements.iter().step_by(2).map(Cow::as_ref).collect();
+    if elements.is_empty() || 2 * fields.len() != elements.len() {
+        return Err(RestoreError::Damaged);
+    }
+    let mut elements = elements.into_iter();
+    let pairs = std::iter::from_fn(|| Some((elements.next()?, elements.next()?)));
+    Ok(Restored::Hash(pairs.collect()))
 }
 
 /// What stands before the footer, if that is right.
@@ -34,13 +84,12 @@ fn body(payload: &[u8]) -> Option<&[u8]> {
     (is_known && checksum::of(&[body, version]) == expected).then_some(body)
 }
 
-/// What a type other than a string is called; the number also says how it is kept.
+/// What another type is called; the number also says how it is kept.
 fn type_name(number: u8) -> Option<&'static str> {
     Some(match number {
         1 | 10 | 14 | 18 => "list",
         2 | 11 | 20 => "set",
         3 | 5 | 12 | 17 => "sorted set",
-        4 | 9 | 13 | 16 => "hash",
         6 | 7 => "module's value",
         15 | 19 | 21 => "stream",
         _ => return None,

@@ -1,9 +1,44 @@
 //! Payloads that Redis made, payloads of a model, and damaged ones.
 
 use proptest::prelude::*;
-use sidle_rdb::{RestoreError, WRITTEN_VERSION, dump, restore};
+use sidle_rdb::{Dumped, Pair, RestoreError, Restored, WRITTEN_VERSION};
 
 const LONGEST: u64 = 1 << 20;
+
+fn restore(payload: &[u8], most_bytes: u64) -> Result<Restored<'_>, RestoreError> {
+    sidle_rdb::restore(payload, most_bytes)
+}
+
+/// The payload of a string.
+fn dump(value: &[u8]) -> Vec<u8> {
+    sidle_rdb::dump(Dumped::String(value)).parts().concat()
+}
+
+/// The payload of what was read, in either form.
+fn dump_again(value: &Restored<'_>, is_small: bool) -> Vec<u8> {
+    match value {
+        Restored::String(value) => dump(value),
+        Restored::Hash(pairs) => {
+            let pairs: Vec<Pair<'_>> =
+                pairs.iter().map(|(field, value)| (field.as_ref(), value.as_ref())).collect();
+            sidle_rdb::dump(Dumped::Hash { pairs: &pairs, is_small }).parts().concat()
+        }
+    }
+}
+
+fn string(value: Restored<'_>) -> Vec<u8> {
+    match value {
+        Restored::String(value) => value.into_owned(),
+        other => panic!("no string: {other:?}"),
+    }
+}
+
+fn bytes_of(value: &Restored<'_>) -> usize {
+    match value {
+        Restored::String(value) => value.len(),
+        Restored::Hash(pairs) => pairs.iter().map(|(field, value)| field.len() + value.len()).sum(),
+    }
+}
 
 /// The checksum bit by bit, by its definition.
 fn crc64(bytes: &[u8]) -> u64 {
@@ -22,7 +57,7 @@ fn payload(body: &[u8], version: u16) -> Vec<u8> {
 }
 
 fn restored(body: &[u8]) -> Result<Vec<u8>, RestoreError> {
-    restore(&payload(body, 10), LONGEST).map(|value| value.into_owned())
+    restore(&payload(body, 10), LONGEST).map(string)
 }
 
 /// DUMP's replies of Redis 7.0.15, and the values.
@@ -42,7 +77,6 @@ const OF_REDIS: &[(&[u8], &str, usize)] = &[
 
 /// The same of other types.
 const COLLECTIONS: &[(&[u8], &str)] = &[
-    (b"\x10\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xff\n\x00\x84\xa6\x93\xe8\xaa\x17\xe4\xdb", "hash"),
     (
         b"\x12\x01\x02\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xff\n\x00\x94\x96+#\xac\x17\xaa\x85",
         "list",
@@ -58,23 +92,57 @@ const COLLECTIONS: &[(&[u8], &str)] = &[
 fn restore_reads_what_redis_wrote() {
     for (payload, unit, count) in OF_REDIS {
         let value = restore(payload, LONGEST);
-        assert_eq!(value.unwrap().as_ref(), unit.repeat(*count).as_bytes(), "{}", payload.escape_ascii());
+        assert_eq!(string(value.unwrap()), unit.repeat(*count).as_bytes(), "{}", payload.escape_ascii());
     }
     for &(payload, name) in COLLECTIONS {
-        assert_eq!(restore(payload, LONGEST), Err(RestoreError::NotAString(name)));
+        assert_eq!(restore(payload, LONGEST), Err(RestoreError::OtherType(name)));
     }
 }
 
 #[test]
 fn dump_writes_what_redis_writes() {
     for (payload, unit, count) in OF_REDIS.iter().filter(|(payload, ..)| payload[1] != 0xc3) {
-        assert_eq!(dump(unit.repeat(*count).as_bytes()).parts().concat(), *payload);
+        assert_eq!(dump(unit.repeat(*count).as_bytes()), *payload);
     }
+}
+
+const SMALL_HASH: &[u8] =
+    b"\x10\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xff\n\x00\x84\xa6\x93\xe8\xaa\x17\xe4\xdb";
+
+#[test]
+fn hashes_are_read_and_written() {
+    let hash = restore(SMALL_HASH, LONGEST).unwrap();
+    assert_eq!(hash, Restored::Hash(vec![(b"a"[..].into(), b"1"[..].into())]));
+    assert_eq!(dump_again(&hash, true), SMALL_HASH);
+    let plain = payload(b"\x04\x01\x01a\xc0\x01", 10);
+    assert_eq!(restore(&plain, LONGEST).unwrap(), hash);
+    assert_eq!(dump_again(&hash, false), plain);
+}
+
+#[test]
+fn hashes_that_are_wrong_are_refused() {
+    for (body, error) in [
+        (&b"\x04"[..], RestoreError::Truncated),
+        // Without a field, with half of one, with one twice.
+        (b"\x04\x00", RestoreError::Damaged),
+        (b"\x04\x01\x01a", RestoreError::Truncated),
+        (b"\x04\x02\x01a\x01b\x01a\x01c", RestoreError::Damaged),
+        (b"\x04\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01a\x01b", RestoreError::Truncated),
+        (b"\x10\x07\x07\x00\x00\x00\x00\x00\xff", RestoreError::Damaged),
+        (b"\x10\x0a\x0a\x00\x00\x00\x01\x00\x81a\x02\xff", RestoreError::Damaged),
+        (b"\x10\x03abc", RestoreError::Truncated),
+    ] {
+        assert_eq!(restore(&payload(body, 10), LONGEST), Err(error), "{}", body.escape_ascii());
+    }
+    // A few bytes that would become many, more than once.
+    let long = [b"\xc3", &long_length(5)[..], &long_length(264), b"\x00x\xe0\xfe\x00"].concat();
+    let body = [b"\x04\x01", &long[..], &long[..]].concat();
+    assert_eq!(restore(&payload(&body, 10), 527).map(|_| ()), Err(RestoreError::TooLong));
 }
 
 #[test]
 fn restore_refuses_footers_that_are_wrong() {
-    let right = dump(b"hello").parts().concat();
+    let right = dump(b"hello");
     assert!(restore(&right, LONGEST).is_ok());
     for cut in 0..right.len() {
         assert_eq!(restore(&right[..cut], LONGEST), Err(RestoreError::Footer));
@@ -106,8 +174,8 @@ fn restore_refuses_values_that_are_wrong() {
         (b"\x00\xc3\x03\x01\x00a", RestoreError::Truncated),
         (b"\x00\xc3\x02\x80\xff\xff\xff\xff\x00a", RestoreError::TooLong),
         (b"\x00\xc3\x02\x80\x00\x0f\xff\xff\x00a", RestoreError::Compression),
-        (b"\x07", RestoreError::NotAString("module's value")),
-        (b"\x0f", RestoreError::NotAString("stream")),
+        (b"\x07", RestoreError::OtherType("module's value")),
+        (b"\x0f", RestoreError::OtherType("stream")),
         (b"\x08", RestoreError::UnknownType(8)),
         (b"\xfe", RestoreError::UnknownType(254)),
     ] {
@@ -171,10 +239,9 @@ proptest! {
             (-40_000..40_000i32).prop_map(|number| number.to_string().into_bytes()),
         ],
     ) {
-        let written = dump(&value).parts().concat();
+        let written = dump(&value);
         prop_assert_eq!(&written, &payload(&written[..written.len() - 10], WRITTEN_VERSION));
-        let value_again = restore(&written, LONGEST).unwrap();
-        prop_assert_eq!(value_again.as_ref(), &value);
+        prop_assert_eq!(string(restore(&written, LONGEST).unwrap()), value);
     }
 
     #[test]
@@ -186,7 +253,7 @@ proptest! {
 
     #[test]
     fn restore_sees_a_changed_bit(value in prop::collection::vec(any::<u8>(), 0..40), bit in any::<usize>()) {
-        let mut written = dump(&value).parts().concat();
+        let mut written = dump(&value);
         let bit = bit % (written.len() * 8);
         written[bit / 8] ^= 1 << (bit % 8);
         prop_assert_eq!(restore(&written, LONGEST), Err(RestoreError::Footer));
@@ -195,16 +262,18 @@ proptest! {
     /// Whatever stands before a right footer, nothing panics, and what is read can be written and read again.
     #[test]
     fn restore_survives_any_body(
-        kind in prop_oneof![Just(0u8), any::<u8>()],
+        kind in prop_oneof![Just(0u8), prop::sample::select(vec![4u8, 9, 13, 16]), any::<u8>()],
         first in prop_oneof![Just(0xc3u8), any::<u8>()],
         rest in prop::collection::vec(prop_oneof![0..40u8, any::<u8>()], 0..60),
     ) {
         let body = [&[kind, first][..], &rest].concat();
-        if let Ok(value) = restored(&body) {
-            prop_assert!(value.len() as u64 <= LONGEST);
-            let written = dump(&value).parts().concat();
-            let value_again = restore(&written, LONGEST).unwrap();
-            prop_assert_eq!(value_again.as_ref(), &value);
+        let payload = payload(&body, 10);
+        if let Ok(value) = restore(&payload, LONGEST) {
+            prop_assert!(bytes_of(&value) as u64 <= LONGEST);
+            for is_small in [true, false] {
+                let written = dump_again(&value, is_small);
+                prop_assert_eq!(&restore(&written, LONGEST).unwrap(), &value);
+            }
         }
     }
 }

@@ -242,6 +242,22 @@ impl<'o> ReplyWriter<'o> {
         }
     }
 
+    /// The header of a list of pairs, each of which [`pair`](Self::pair) announces; in RESP2 an array of all
+    /// that is in them.
+    pub fn pairs(&mut self, pairs: usize) {
+        match self.version {
+            RespVersion::Resp2 => self.header(b'*', 2 * pairs as u64),
+            RespVersion::Resp3 => self.header(b'*', pairs as u64),
+        }
+    }
+
+    /// The header of a pair; nothing in RESP2.
+    pub fn pair(&mut self) {
+        if self.version == RespVersion::Resp3 {
+            self.header(b'*', 2);
+        }
+    }
+
     /// The header of a set of `elements`; in RESP2 an array.
     pub fn set(&mut self, elements: usize) {
         self.aggregate(b'~', elements);

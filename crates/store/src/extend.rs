@@ -19,7 +19,7 @@ use crate::log::LogHead;
 use crate::record::{Draft, OutsideDraft, Record};
 use crate::slot_table::{Counted, Place};
 use crate::writer::{SlotGuard, counted};
-use sidle_types::{HashedKey, Version, WallMs};
+use sidle_types::{HashedKey, ValueKind, Version, WallMs};
 
 /// Shorter values are copied when appended to. A run's last page is half empty on average: at most a
 /// sixteenth of an outside value.
@@ -32,7 +32,7 @@ impl SlotGuard<'_> {
     /// appended.
     ///
     /// # Panics
-    /// When the key has no value, or the new one is longer than the limit.
+    /// When the key has no string, or the new one is longer than the limit.
     pub fn extend(
         &self,
         head: &mut LogHead,
@@ -43,6 +43,7 @@ impl SlotGuard<'_> {
         let (place, word) =
             self.find(key).filter(|(_, word)| !word.kind().is_tombstone).expect("a value to extend");
         let old = self.record(word);
+        assert!(old.kind() == ValueKind::String, "only strings grow");
         let version = self.next_version();
         let bytes = old.value().len() + added.iter().map(|part| part.len()).sum::<usize>();
         let mut draft = OutsideDraft {
@@ -55,7 +56,11 @@ impl SlotGuard<'_> {
         };
         if bytes < OUTSIDE_FROM_BYTES || !head.is_ordinary(draft.shape().total_bytes()) {
             let parts: Vec<&[u8]> = std::iter::once(old.value()).chain(added.iter().copied()).collect();
-            self.write(head, key, &Draft::value(key.bytes(), &parts, version, old.expires_at()))?;
+            self.write(
+                head,
+                key,
+                &Draft::value(key.bytes(), ValueKind::String, &parts, version, old.expires_at()),
+            )?;
             return Ok(version);
         }
         draft.run = self.write_longer(old, bytes, added).inspect_err(|_| head.note_refused(bytes))?;
@@ -97,7 +102,7 @@ impl SlotGuard<'_> {
                 return self.write_outside_record(head, key, (place, word), old, &draft);
             }
         }
-        self.write(head, key, &Draft::value(key.bytes(), &[old.value()], version, expires_at))?;
+        self.write(head, key, &Draft::value(key.bytes(), old.kind(), &[old.value()], version, expires_at))?;
         Ok(version)
     }
 

@@ -11,7 +11,7 @@ use crate::record::Draft;
 use crate::segment::Purpose;
 use crate::store::Store;
 use crate::writer::{Leave, SlotGuard};
-use sidle_types::{HashedKey, Slot, Version, WallMs};
+use sidle_types::{HashedKey, Slot, ValueKind, Version, WallMs};
 
 /// The index bytes of a new key without a request for room: a bucket, and one for the old array as its table
 /// grows.
@@ -20,8 +20,8 @@ const INDEX_BYTES_PER_KEY: u64 = 128;
 /// One key's change among several.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'p> {
-    /// It gets a value, with a deadline or none.
-    Put(&'p [u8], Option<WallMs>),
+    /// It gets a value of this type, with a deadline or none.
+    Put(ValueKind, &'p [u8], Option<WallMs>),
     /// It is removed, as by [`SlotGuard::remove`].
     Remove(Leave),
 }
@@ -130,8 +130,8 @@ impl<'g, 'p> Step<'g, 'p> {
     #[inline]
     fn drafted<T>(&self, version: Version, f: impl FnOnce(&Draft<'_>) -> T) -> T {
         match self.change {
-            Change::Put(value, expires_at) => {
-                f(&Draft::value(self.key.bytes(), &[value], version, expires_at))
+            Change::Put(kind, value, expires_at) => {
+                f(&Draft::value(self.key.bytes(), kind, &[value], version, expires_at))
             }
             Change::Remove(_) => f(&Draft::tombstone(self.key.bytes(), version)),
         }

@@ -13,8 +13,8 @@
 //! | 20.. | the words, 8 bytes each: a value's deadline in milliseconds since the Unix epoch, if any |
 //! | .. | key, value, zeros up to a multiple of 8 |
 //!
-//! The layout has room for more than values and tombstones: further kinds, with their own words before the
-//! deadline, and marks. This version refuses them by number.
+//! Kinds: 0 string, 1 tombstone, 2 hash, 3 list, 4 set, 5 sorted set. The layout has room for more: further
+//! kinds, with their own words before the deadline, and marks. This version refuses them by number.
 //!
 //! In memory only, a value may be outside: in its own run, where it grows. Then the topmost bit of the
 //! value's length is set, and the checksum covers the value alone, so that it can be continued. The run's
@@ -25,7 +25,7 @@
 
 use crate::address::ALIGNMENT;
 use crate::config::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use sidle_types::{HashedKey, Position, Version, WallMs};
+use sidle_types::{HashedKey, Position, ValueKind, Version, WallMs};
 use std::ops::Range;
 
 /// Bytes before the key of a record without a deadline.
@@ -53,15 +53,49 @@ const KIND_AT: usize = 19;
 /// Later than every deadline.
 pub(crate) const NEVER: WallMs = WallMs(u64::MAX);
 
-/// A record's kind, with its number in the record.
+/// A record's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum RecordKind {
-    /// A string.
-    Value = 0,
+    /// A value of this type. A collection is one record, and its value all of its elements.
+    Value(ValueKind),
     /// The key was removed; with version 0, a mark of absence.
-    Tombstone = 1,
+    Tombstone,
 }
+
+/// The kind's byte of a tombstone.
+const TOMBSTONE: u8 = 1;
+
+impl RecordKind {
+    /// Its number in the record.
+    #[inline]
+    const fn number(self) -> u8 {
+        match self {
+            RecordKind::Value(ValueKind::String) => 0,
+            RecordKind::Tombstone => TOMBSTONE,
+            RecordKind::Value(ValueKind::Hash) => 2,
+            RecordKind::Value(ValueKind::List) => 3,
+            RecordKind::Value(ValueKind::Set) => 4,
+            RecordKind::Value(ValueKind::SortedSet) => 5,
+        }
+    }
+
+    /// The kind with this number.
+    #[inline]
+    const fn numbered(number: u8) -> Option<RecordKind> {
+        Some(match number {
+            0 => RecordKind::Value(ValueKind::String),
+            TOMBSTONE => RecordKind::Tombstone,
+            2 => RecordKind::Value(ValueKind::Hash),
+            3 => RecordKind::Value(ValueKind::List),
+            4 => RecordKind::Value(ValueKind::Set),
+            5 => RecordKind::Value(ValueKind::SortedSet),
+            _ => return None,
+        })
+    }
+}
+
+/// The kind of values outside of their records: only strings grow.
+const STRING: RecordKind = RecordKind::Value(ValueKind::String);
 
 /// The bytes that replace an outside value.
 const OUTSIDE_BYTES: usize = 8;
@@ -172,14 +206,15 @@ pub(crate) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// A value, joined of these parts.
+    /// A value of this type, joined of these parts.
     pub(crate) fn value(
         key: &'a [u8],
+        kind: ValueKind,
         value: &'a [&'a [u8]],
         version: Version,
         expires_at: Option<WallMs>,
     ) -> Draft<'a> {
-        Draft { key, value, version, expires_at, kind: RecordKind::Value }
+        Draft { key, value, version, expires_at, kind: RecordKind::Value(kind) }
     }
 
     /// A tombstone; with version 0, a mark of absence.
@@ -237,7 +272,7 @@ fn write_head(
     bytes: &mut [u8],
 ) {
     debug_assert!(version <= Version::MAX, "version {version:?} has more than 56 bits");
-    let version_and_kind = version.0 | (kind as u64) << KIND_SHIFT;
+    let version_and_kind = version.0 | u64::from(kind.number()) << KIND_SHIFT;
     bytes[4..8].copy_from_slice(&shape.value.to_le_bytes());
     bytes[8..12].copy_from_slice(&shape.key.to_le_bytes());
     bytes[12..20].copy_from_slice(&version_and_kind.to_le_bytes());
@@ -272,7 +307,7 @@ impl OutsideDraft<'_> {
 
     /// Writes the record into `bytes`, whose length is the shape's.
     pub(crate) fn write(&self, shape: Shape, bytes: &mut [u8]) {
-        write_head(shape, RecordKind::Value, self.key, self.version, self.expires_at, bytes);
+        write_head(shape, STRING, self.key, self.version, self.expires_at, bytes);
         bytes[0..4].copy_from_slice(&self.value_crc.to_le_bytes());
         bytes[shape.key_end()..shape.content_bytes()].copy_from_slice(&self.run.to_le_bytes());
         bytes[shape.content_bytes()..].fill(0);
@@ -365,11 +400,9 @@ impl<'r> Record<'r> {
             return Err(RecordError::Truncated);
         }
         let shape = Shape::read(bytes);
-        let is_tombstone = match bytes[KIND_AT] {
-            kind if kind == RecordKind::Value as u8 => false,
-            kind if kind == RecordKind::Tombstone as u8 => true,
-            other => return Err(RecordError::UnknownKind(other)),
-        };
+        let number = bytes[KIND_AT];
+        let kind = RecordKind::numbered(number).ok_or(RecordError::UnknownKind(number))?;
+        let is_tombstone = kind == RecordKind::Tombstone;
         if u32_at(bytes, 8) & KEY_RESERVED != 0
             || u32_at(bytes, 4) & VALUE_RESERVED != 0
             || shape.is_outside()
@@ -405,6 +438,15 @@ impl<'r> Record<'r> {
         }
         let start = self.shape.key_end();
         &self.bytes[start..start + self.shape.value_bytes()]
+    }
+
+    /// The value's type; of a tombstone, a string's.
+    #[inline]
+    pub fn kind(&self) -> ValueKind {
+        match RecordKind::numbered(self.bytes[KIND_AT]) {
+            Some(RecordKind::Value(kind)) => kind,
+            Some(RecordKind::Tombstone) | None => ValueKind::String,
+        }
     }
 
     /// The record's version.
@@ -471,7 +513,7 @@ impl<'r> Record<'r> {
         let shape = self.shape.with_value_inside();
         let mut head = vec![0; shape.key_end()];
         let (version, expires_at) = (self.version(), self.expires_at());
-        write_head(shape, RecordKind::Value, self.key(), version, expires_at, &mut head);
+        write_head(shape, STRING, self.key(), version, expires_at, &mut head);
         let crc = crc32c::crc32c(&head[CHECKED_FROM..]);
         let crc = crc32c::crc32c_combine(crc, self.value_crc(), self.outside.len());
         head[..4].copy_from_slice(&crc.to_le_bytes());
@@ -510,7 +552,7 @@ impl<'r> Record<'r> {
 
     #[inline]
     pub(crate) fn is_tombstone(&self) -> bool {
-        self.bytes[KIND_AT] == RecordKind::Tombstone as u8
+        self.bytes[KIND_AT] == TOMBSTONE
     }
 
     /// How much of a record whose entry is a tombstone can be dropped: all of a mark of absence; of a
@@ -545,7 +587,7 @@ mod tests {
     use crate::documented::check_documented;
 
     fn encoded(key: &[u8], value: &[u8], expires_at: Option<WallMs>) -> Vec<u8> {
-        let draft = Draft { key, value: &[value], version: Version(7), expires_at, kind: RecordKind::Value };
+        let draft = Draft { key, value: &[value], version: Version(7), expires_at, kind: STRING };
         let shape = draft.shape();
         let mut bytes = vec![0xAA; shape.total_bytes()];
         draft.write(shape, &mut bytes);
@@ -618,7 +660,7 @@ mod tests {
     #[test]
     fn check_refuses_kinds_and_marks_of_later_versions() {
         let plain = encoded(b"key", b"value", None);
-        for kind in (2..=15).chain([0x10, 0x21, 0x80]) {
+        for kind in (6..=15).chain([0x10, 0x21, 0x80]) {
             let mut later = plain.clone();
             later[KIND_AT] = kind;
             let crc = crc32c::crc32c(&later[4..28]);
@@ -632,7 +674,7 @@ mod tests {
         for (version, is_fine) in
             [(Version::FROM_PEER_MAX, true), (Version(Version::FROM_PEER_MAX.0 + 1), false)]
         {
-            let draft = Draft::value(b"key", &[b"value"], version, None);
+            let draft = Draft::value(b"key", ValueKind::String, &[b"value"], version, None);
             let mut bytes = vec![0; draft.shape().total_bytes()];
             draft.write(draft.shape(), &mut bytes);
             assert_eq!(Record::check(&bytes).is_ok(), is_fine);

@@ -8,7 +8,7 @@ use crate::{
     Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, SlotGuards,
     Store, StoreConfig,
 };
-use sidle_types::{HashedKey, Position, PositionRange, Version, WallMs};
+use sidle_types::{HashedKey, Position, PositionRange, ValueKind, Version, WallMs};
 use std::collections::BTreeMap;
 
 /// Memory of each store: small, so that sequences fill it and the cleaner has to work.
@@ -253,7 +253,7 @@ impl Side {
             WallMs(0),
             changes.iter().map(|(key, value)| {
                 let change = match value {
-                    Some(value) => Change::Put(value, None),
+                    Some(value) => Change::Put(ValueKind::String, value, None),
                     None => Change::Remove(leave),
                 };
                 (HashedKey::new(key), change)

@@ -10,7 +10,7 @@ use crate::pending_tombstones::Large;
 use crate::record::{Draft, Record};
 use crate::segment::Purpose;
 use crate::slot_table::{Counted, Place, SlotTable};
-use sidle_types::{HashedKey, KeyHash, Slot, Version, WallMs};
+use sidle_types::{HashedKey, KeyHash, Slot, ValueKind, Version, WallMs};
 use std::cell::Cell;
 
 /// What a removal leaves behind.
@@ -92,8 +92,8 @@ impl<'s> SlotGuard<'s> {
         self.table().find(hash.0, pin, |word| data.log.shape_with_key(word.address(), key, pin).is_some())
     }
 
-    /// Sets a key's value, `value` being the parts to join, and its deadline or none; returns the new
-    /// version.
+    /// Sets a key's value to a string, `value` being the parts to join, and its deadline or none; returns the
+    /// new version.
     ///
     /// The parts may be in the store itself when they were found through a [`Guard`] of this thread.
     #[inline]
@@ -104,9 +104,22 @@ impl<'s> SlotGuard<'s> {
         value: &[&[u8]],
         expires_at: Option<WallMs>,
     ) -> Result<Version, OutOfMemory> {
+        self.put_typed(head, key, ValueKind::String, value, expires_at)
+    }
+
+    /// As [`put`](Self::put), for a value of any type.
+    #[inline]
+    pub fn put_typed(
+        &self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        kind: ValueKind,
+        value: &[&[u8]],
+        expires_at: Option<WallMs>,
+    ) -> Result<Version, OutOfMemory> {
         self.check(head, key);
         let version = self.next_version();
-        let draft = Draft::value(key.bytes(), value, version, expires_at);
+        let draft = Draft::value(key.bytes(), kind, value, version, expires_at);
         self.write(head, key, &draft)?;
         Ok(version)
     }

@@ -5,7 +5,7 @@
 use sidle_store::{
     Change, CleanOutcome, Entry, Leave, LogHead, RecordBatch, ReplayError, SlotGuards, Store, StoreConfig,
 };
-use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, ValueKind, Version, WallMs};
 
 fn store() -> Store {
     Store::new(StoreConfig {
@@ -248,7 +248,7 @@ fn several_keys_are_written_read_and_removed_together() {
     let mut head = store.log_head();
     let keys = [HashedKey::new(b"a"), HashedKey::new(b"b"), HashedKey::new(b"{a}c")];
     let slots = slots_of(&keys);
-    let put = keys.iter().map(|key| (*key, Change::Put(key.bytes(), None)));
+    let put = keys.iter().map(|key| (*key, Change::Put(ValueKind::String, key.bytes(), None)));
     SlotGuards::lock(&store, &slots).publish(&mut head, WallMs(0), put).unwrap();
     assert_eq!(value(&store, b"{a}c").unwrap(), b"{a}c");
     assert_eq!(store.at_one_moment(|| store.len()), 3);
@@ -265,10 +265,10 @@ fn several_keys_are_written_read_and_removed_together() {
     // One is changed twice: in order, as one.
     let changes = [
         (keys[0], Change::Remove(Leave::Nothing)),
-        (keys[1], Change::Put(b"between", None)),
+        (keys[1], Change::Put(ValueKind::String, b"between", None)),
         (keys[1], Change::Remove(Leave::Nothing)),
         (keys[2], Change::Remove(Leave::Nothing)),
-        (keys[2], Change::Put(b"after", Some(WallMs(1 << 50)))),
+        (keys[2], Change::Put(ValueKind::String, b"after", Some(WallMs(1 << 50)))),
     ];
     locked.publish(&mut head, WallMs(0), changes.into_iter()).unwrap();
     drop(locked);
@@ -289,12 +289,12 @@ fn what_had_expired_when_several_keys_were_written_is_counted_once() {
         store.lock_slot(key.slot()).put(&mut head, key, &[b"v"], deadline).unwrap();
     }
     let changes = [
-        Change::Put(b"w", None),
+        Change::Put(ValueKind::String, b"w", None),
         Change::Remove(Leave::Nothing),
         Change::Remove(Leave::Tombstone),
-        Change::Put(b"w", None),
-        Change::Put(b"w", None),
-        Change::Put(b"w", None),
+        Change::Put(ValueKind::String, b"w", None),
+        Change::Put(ValueKind::String, b"w", None),
+        Change::Put(ValueKind::String, b"w", None),
     ];
     let mut publish = || {
         let changes = keys.into_iter().zip(changes);

@@ -4,7 +4,7 @@
 
 use sidle_store::{Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, SlotGuards, Store, StoreConfig};
 use sidle_testbed::Random;
-use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, ValueKind, Version, WallMs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MIB: u64 = 1 << 20;
@@ -406,9 +406,9 @@ fn put_all(store: &Store, head: &mut LogHead, pairs: &[(String, Vec<u8>)]) -> Re
     let mut slots: Vec<Slot> = pairs.iter().map(|(key, _)| Slot::of_key(key.as_bytes())).collect();
     slots.sort_unstable();
     slots.dedup();
-    let changes = pairs
-        .iter()
-        .map(|(key, value)| (HashedKey::new(key.as_bytes()), Change::Put(value.as_slice(), None)));
+    let changes = pairs.iter().map(|(key, value)| {
+        (HashedKey::new(key.as_bytes()), Change::Put(ValueKind::String, value.as_slice(), None))
+    });
     SlotGuards::lock(store, &slots).publish(head, WallMs(0), changes).map(drop)
 }
 

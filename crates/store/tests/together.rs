@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
 use sidle_store::{Change, CleanOutcome, Leave, LogHead, SlotGuards, Store, StoreConfig};
-use sidle_types::{HashedKey, Slot, WallMs};
+use sidle_types::{HashedKey, Slot, ValueKind, WallMs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -82,7 +82,8 @@ fn values_that_are_set_together_are_read_together_while_the_log_is_cleaned() {
     let slots = slots_of(&keys);
     let put = |head: &mut LogHead, stamp: u64| {
         let values: Vec<Vec<u8>> = (0..KEYS).map(|number| value_of(stamp, number)).collect();
-        let changes = keys.iter().copied().zip(values.iter().map(|value| Change::Put(value, None)));
+        let changes =
+            keys.iter().copied().zip(values.iter().map(|value| Change::Put(ValueKind::String, value, None)));
         // A delayed reader keeps memory from being freed.
         while SlotGuards::lock(&store, &slots).publish(head, WallMs(0), changes.clone()).is_err() {
             std::thread::yield_now();
@@ -119,7 +120,7 @@ fn a_count_is_of_one_moment() {
     let keys = hashed(&names);
     let slots = slots_of(&keys);
     let write = |head: &mut LogHead| {
-        for change in [Change::Put(b"v", None), Change::Remove(Leave::Nothing)] {
+        for change in [Change::Put(ValueKind::String, b"v", None), Change::Remove(Leave::Nothing)] {
             let changes = keys.iter().map(|&key| (key, change));
             SlotGuards::lock(&store, &slots).publish(head, WallMs(0), changes).unwrap();
         }

@@ -19,6 +19,7 @@ mod protocol_version;
 mod scan_cursor;
 mod slot;
 mod time;
+mod value_kind;
 pub mod words;
 
 #[cfg(feature = "faults")]
@@ -37,3 +38,4 @@ pub use protocol_version::{ProtocolVersion, Speaks};
 pub use scan_cursor::ScanCursor;
 pub use slot::{SLOT_COUNT, Slot, hash_tag};
 pub use time::{MonotonicUs, WallMs};
+pub use value_kind::ValueKind;

@@ -35,6 +35,11 @@ impl ProtocolVersion {
         self.0 >= 4
     }
 
+    /// Whether values may be collections.
+    pub const fn has_collections(self) -> bool {
+        self.0 >= 4
+    }
+
     /// Whether it is left out where it is written. Whoever spoke it knows no such field.
     pub const fn is_unsaid(&self) -> bool {
         self.0 == Self::UNSAID.0

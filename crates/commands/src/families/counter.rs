@@ -8,6 +8,7 @@ use crate::number::{Decimal, parse_i64};
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use sidle_types::ValueKind;
 
 const FLAGS: CommandFlags =
     CommandFlags::WRITE.with(CommandFlags::DENYOOM).with(CommandFlags::FAST).with(CommandFlags::STRING);
@@ -70,25 +71,25 @@ fn decrby<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn add<E: Executor>(call: &mut Call<'_, E>, amount: i64) -> Done {
-    let (old, expires_at) = match call.keyspace.get(0) {
+    let (old, expires_at) = match call.string(0)? {
         Some(value) => (parse_i64(value.bytes).ok_or(ReplyError::NotAnInteger)?, value.expires_at),
         None => (0, None),
     };
     let sum = old.checked_add(amount).ok_or(ReplyError::text("ERR increment or decrement would overflow"))?;
-    call.keyspace.put(0, &[Decimal::new(sum).as_bytes()], expires_at)?;
+    call.keyspace.put(0, ValueKind::String, &[Decimal::new(sum).as_bytes()], expires_at)?;
     call.reply.integer(sum);
     Ok(())
 }
 
 fn incrbyfloat<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let (old, expires_at) = match call.keyspace.get(0) {
+    let (old, expires_at) = match call.string(0)? {
         Some(value) => (Float80::parse(value.bytes).ok_or(ReplyError::NotAFloat)?, value.expires_at),
         None => (Float80::ZERO, None),
     };
     let amount = Float80::parse(call.args[2]).ok_or(ReplyError::NotAFloat)?;
     let sum = old.plus(amount).to_decimal();
     let sum = sum.ok_or(ReplyError::text("ERR increment would produce NaN or Infinity"))?;
-    call.keyspace.put(0, &[sum.as_bytes()], expires_at)?;
+    call.keyspace.put(0, ValueKind::String, &[sum.as_bytes()], expires_at)?;
     call.reply.bulk(sum.as_bytes());
     Ok(())
 }

@@ -10,8 +10,9 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
-use sidle_rdb::RestoreError;
-use sidle_types::WallMs;
+use sidle_collections::{Encoding, Hash, HashDraft};
+use sidle_rdb::{Dumped, RestoreError, Restored};
+use sidle_types::{ValueKind, WallMs};
 use std::borrow::Cow;
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::KEYSPACE);
@@ -106,10 +107,21 @@ impl RestoreOptions {
 }
 
 fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    match call.look_up(0) {
-        Some(value) => call.reply.bulk_parts(&sidle_rdb::dump(value.bytes).parts()),
-        None => call.reply.null(),
-    }
+    let Some(value) = call.look_up(0) else {
+        call.reply.null();
+        return Ok(());
+    };
+    let pairs: Vec<_>;
+    let dumped = match value.kind {
+        ValueKind::String => Dumped::String(value.bytes),
+        ValueKind::Hash => {
+            let hash = Hash::of(value.bytes);
+            pairs = hash.pairs().collect();
+            Dumped::Hash { pairs: &pairs, is_small: hash.encoding() == Encoding::Listpack }
+        }
+        ValueKind::List | ValueKind::Set | ValueKind::SortedSet => return Err(ReplyError::WrongType),
+    };
+    call.reply.bulk_parts(&sidle_rdb::dump(dumped).parts());
     Ok(())
 }
 
@@ -125,8 +137,18 @@ fn restore<E: Executor>(call: &mut Call<'_, E>) -> Done {
         call.keyspace.remove(0)?;
     } else {
         match value {
-            Cow::Borrowed(value) => call.keyspace.put_argument(0, value, expires_at)?,
-            Cow::Owned(value) => call.keyspace.put(0, &[&value], expires_at)?,
+            Restored::String(Cow::Borrowed(value)) => call.keyspace.put_argument(0, value, expires_at)?,
+            Restored::String(Cow::Owned(value)) => {
+                call.keyspace.put(0, ValueKind::String, &[&value], expires_at)?;
+            }
+            Restored::Hash(pairs) => {
+                let mut draft = HashDraft::of(None, pairs.len());
+                for (field, value) in &pairs {
+                    draft.set(field, value);
+                }
+                let bytes = draft.finish(&call.keyspace.collection_limits());
+                call.put_collection(0, ValueKind::Hash, &bytes, expires_at)?;
+            }
         }
     }
     call.reply.ok();
@@ -137,7 +159,7 @@ fn restore<E: Executor>(call: &mut Call<'_, E>) -> Done {
 fn refusal(error: RestoreError) -> ReplyError {
     match error {
         RestoreError::Footer => ReplyError::text("ERR DUMP payload version or checksum are wrong"),
-        RestoreError::NotAString(_) => ReplyError::owned(format!("ERR Bad data format: {error}")),
+        RestoreError::OtherType(_) => ReplyError::owned(format!("ERR Bad data format: {error}")),
         RestoreError::TooLong => ReplyError::StringTooLong,
         _ => ReplyError::text("ERR Bad data format"),
     }

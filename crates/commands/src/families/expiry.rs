@@ -240,7 +240,7 @@ impl<'a> NewEnd<'a> {
 
 fn getex<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let new_end = NewEnd::parse(&call.args[2..])?;
-    let old = call.keyspace.get(0);
+    let old = call.string(0)?;
     match (old, new_end) {
         (None, _) | (Some(_), NewEnd::Unchanged) => {}
         (Some(value), NewEnd::Never) => {

@@ -6,6 +6,7 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec, Split};
+use sidle_types::ValueKind;
 
 const SLOW: CommandFlags = CommandFlags::READONLY.with(CommandFlags::STRING);
 const FAST: CommandFlags = SLOW.with(CommandFlags::FAST);
@@ -55,7 +56,7 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
 }
 
 fn get<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let value = call.look_up(0);
+    let value = call.look_up_string(0)?;
     call.reply_value(value);
     Ok(())
 }
@@ -64,13 +65,13 @@ fn mget<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let values = call.look_up_all();
     call.reply.array(values.len());
     for value in values {
-        call.reply_value(value);
+        call.reply_value(value.filter(|value| value.kind == ValueKind::String));
     }
     Ok(())
 }
 
 fn strlen<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let value = call.look_up(0);
+    let value = call.look_up_string(0)?;
     call.reply.integer(value.map_or(0, |value| value.bytes.len() as i64));
     Ok(())
 }
@@ -78,7 +79,7 @@ fn strlen<E: Executor>(call: &mut Call<'_, E>) -> Done {
 fn getrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let first = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
     let last = parse_i64(call.args[3]).ok_or(ReplyError::NotAnInteger)?;
-    let part = match call.look_up(0) {
+    let part = match call.look_up_string(0)? {
         Some(value) => part(value.bytes, first, last),
         None => &[],
     };

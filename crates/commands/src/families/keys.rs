@@ -51,7 +51,7 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
                 "generic",
                 "1.0.0",
                 "O(1)",
-                "Returns what a key holds: a string, or nothing.",
+                "Returns the type of a key's value, or none.",
             ),
         ]
     }
@@ -70,7 +70,7 @@ fn del<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn getdel<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let old = call.keyspace.get(0);
+    let old = call.string(0)?;
     if old.is_some() {
         call.keyspace.remove(0)?;
     }
@@ -86,7 +86,7 @@ fn count_present<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn type_of<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let present = call.look_up(0).is_some();
-    call.reply.simple(if present { "string" } else { "none" });
+    let value = call.look_up(0);
+    call.reply.simple(value.map_or("none", |value| value.kind.name()));
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
 use crate::subsequence::{Common, Matched};
+use sidle_types::ValueKind;
 
 const FLAGS: CommandFlags = CommandFlags::READONLY.with(CommandFlags::STRING);
 
@@ -83,6 +84,9 @@ fn check_size(one: &[u8], other: &[u8], most_bytes: u64) -> Result<(), ReplyErro
 
 fn lcs<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let values = call.look_up_all();
+    if values.iter().flatten().any(|value| value.kind != ValueKind::String) {
+        return Err(ReplyError::text("ERR The specified keys must contain string values"));
+    }
     let options = LcsOptions::parse(&call.args[3..])?;
     let [one, other] = [0, 1].map(|key| values[key].map_or(&[][..], |value| value.bytes));
     check_size(one, other, call.keyspace.longest_value_bytes())?;

@@ -8,6 +8,7 @@ mod dump;
 mod expire_option;
 mod expiry;
 mod get;
+mod hash;
 mod keys;
 mod lcs;
 mod modify;
@@ -16,7 +17,7 @@ mod rename;
 mod set;
 
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 10] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 11] {
     [
         get::commands(),
         set::commands(),
@@ -28,6 +29,7 @@ pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 10] {
         dump::commands(),
         rename::commands(),
         lcs::commands(),
+        hash::commands(),
     ]
 }
 

@@ -10,6 +10,7 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use sidle_types::ValueKind;
 use smallvec::{SmallVec, smallvec};
 
 const FLAGS: CommandFlags = CommandFlags::WRITE.with(CommandFlags::DENYOOM).with(CommandFlags::STRING);
@@ -49,7 +50,7 @@ fn check_length(length: usize, added: usize, longest: u64) -> Result<(), ReplyEr
 
 fn append<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let added = call.args[2];
-    let old_bytes = call.keyspace.get(0).map(|value| value.bytes.len());
+    let old_bytes = call.string(0)?.map(|value| value.bytes.len());
     match old_bytes {
         Some(bytes) => {
             check_length(bytes, added.len(), call.keyspace.longest_value_bytes())?;
@@ -67,7 +68,7 @@ fn setrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
         return Err(ReplyError::text("ERR offset is out of range"));
     };
     let part = call.args[3];
-    let old = call.keyspace.get(0);
+    let old = call.string(0)?;
     let (value, expires_at) = old.map_or((&[][..], None), |value| (value.bytes, value.expires_at));
     if part.is_empty() {
         call.reply.integer(value.len() as i64);
@@ -78,7 +79,7 @@ fn setrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
     // The first piece stays in front.
     match old.is_some() && offset >= value.len() {
         true => call.keyspace.extend(0, &parts[1..])?,
-        false => call.keyspace.put(0, &parts, expires_at)?,
+        false => call.keyspace.put(0, ValueKind::String, &parts, expires_at)?,
     }
     call.reply.integer(value.len().max(offset + part.len()) as i64);
     Ok(())

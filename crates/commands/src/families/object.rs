@@ -7,6 +7,7 @@ use crate::number::parse_i64;
 use crate::reply::{Reply, reply_help};
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use sidle_types::ValueKind;
 
 const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE);
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::KEYSPACE);
@@ -82,19 +83,18 @@ const EMBEDDED_BYTES: usize = 44;
 /// A record's header and its share of an index bucket that is three quarters full.
 const BYTES_PER_KEY: usize = 24 + 12;
 
-fn encoding_of(value: &[u8]) -> &'static [u8] {
-    if parse_i64(value).is_some() {
-        b"int"
-    } else if value.len() <= EMBEDDED_BYTES {
-        b"embstr"
-    } else {
-        b"raw"
+fn encoding_of(value: Value<'_>) -> &'static str {
+    match value.kind {
+        ValueKind::String if parse_i64(value.bytes).is_some() => "int",
+        ValueKind::String if value.bytes.len() <= EMBEDDED_BYTES => "embstr",
+        ValueKind::String => "raw",
+        _ => sidle_collections::encoding(value.bytes).name(),
     }
 }
 
 fn encoding<E: Executor>(call: &mut Call<'_, E>) -> Done {
     with_value(call, |call, value| {
-        call.reply.bulk(encoding_of(value.bytes));
+        call.reply.bulk(encoding_of(value).as_bytes());
         Ok(())
     })
 }
@@ -198,7 +198,8 @@ mod tests {
             (&"x".repeat(44), "embstr"),
             (&"x".repeat(45), "raw"),
         ] {
-            assert_eq!(encoding_of(value.as_bytes()), encoding.as_bytes(), "{value}");
+            let value = Value { kind: ValueKind::String, bytes: value.as_bytes(), expires_at: None };
+            assert_eq!(encoding_of(value), encoding, "{value:?}");
         }
     }
 }

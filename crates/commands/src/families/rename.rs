@@ -63,7 +63,7 @@ fn copy<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let value = call.look_up(FROM);
     let copied = value.filter(|_| replaces || call.keyspace.get(TO).is_none());
     if let Some(value) = copied {
-        call.keyspace.put_argument(TO, value.bytes, value.expires_at)?;
+        call.keyspace.put_lasting(TO, value)?;
     }
     call.reply.integer(copied.is_some().into());
     Ok(())
@@ -89,7 +89,7 @@ fn move_value<E: Executor>(call: &mut Call<'_, E>, replaces: bool) -> Result<boo
     if call.args[1] == call.args[2] || !replaces && call.keyspace.get(TO).is_some() {
         return Ok(false);
     }
-    call.keyspace.put_argument(TO, value.bytes, value.expires_at)?;
+    call.keyspace.put_lasting(TO, value)?;
     call.keyspace.remove(FROM)?;
     Ok(true)
 }

@@ -165,7 +165,10 @@ fn set<E: Executor>(call: &mut Call<'_, E>) -> Done {
         call.reply.ok();
         return Ok(());
     }
-    let old = call.keyspace.get(0);
+    let old = match options.returns_old {
+        true => call.string(0)?,
+        false => call.keyspace.get(0),
+    };
     let writes = match options.when {
         When::Always => true,
         When::Absent => old.is_none(),
@@ -224,7 +227,7 @@ fn set_for<E: Executor>(call: &mut Call<'_, E>, unit: Unit, command: &'static st
 }
 
 fn getset<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let old = call.keyspace.get(0);
+    let old = call.string(0)?;
     call.keyspace.put_argument(0, call.args[2], None)?;
     call.count_look_up(old.is_some());
     call.reply_value(old);

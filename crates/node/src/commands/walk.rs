@@ -7,11 +7,10 @@
 //! keys and the same cursor: the walk continues as the range arrives. KEYS waits for everything, and so does
 //! RANDOMKEY while there is no key.
 
-use crate::call::{Awaited, Call, CommandResult, Flow, ReplyError};
+use crate::call::{Awaited, Call, CommandResult, Flow};
 use crate::range_table::Reach;
 use crate::table::{CommandFlags, CommandSpec};
-use sidle_commands::glob;
-use sidle_commands::parse_i64;
+use sidle_commands::{ScanOptions, glob, kind_named};
 use sidle_store::Record;
 use sidle_types::{MigrationId, Position, PositionRange, ScanCursor, fault};
 
@@ -33,8 +32,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
 ];
 
-/// How many keys SCAN visits without COUNT.
-const DEFAULT_COUNT: usize = 10;
 /// How many records are visited before memory may be freed again.
 const STEP_RECORDS: usize = 1024;
 /// How long one SCAN call waits for keys: well below clients' timeouts.
@@ -42,39 +39,10 @@ const SCAN_PATIENCE_US: u64 = 1_000_000;
 /// How often RANDOMKEY draws before it takes the first key.
 const DRAWS: u64 = 64;
 
-/// SCAN's options.
-struct ScanOptions<'a> {
-    pattern: Option<&'a [u8]>,
-    count: usize,
-    /// Whether TYPE names anything but strings.
-    other_type: bool,
-}
-
-impl<'a> ScanOptions<'a> {
-    fn parse(mut options: &[&'a [u8]]) -> Result<ScanOptions<'a>, ReplyError> {
-        let mut parsed = ScanOptions { pattern: None, count: DEFAULT_COUNT, other_type: false };
-        while let [option, value, rest @ ..] = options {
-            options = rest;
-            match option.to_ascii_lowercase().as_slice() {
-                b"count" => {
-                    let count = parse_i64(value).ok_or(ReplyError::NotAnInteger)?;
-                    if count < 1 {
-                        return Err(ReplyError::Syntax);
-                    }
-                    parsed.count = usize::try_from(count).unwrap_or(usize::MAX);
-                }
-                b"match" => parsed.pattern = Some(*value).filter(|pattern| *pattern != b"*"),
-                b"type" => parsed.other_type = !value.eq_ignore_ascii_case(b"string"),
-                _ => return Err(ReplyError::Syntax),
-            }
-        }
-        if options.is_empty() { Ok(parsed) } else { Err(ReplyError::Syntax) }
-    }
-}
-
 fn scan(call: &mut Call<'_>) -> CommandResult {
-    let cursor = parse_cursor(call.args[1]).ok_or(ReplyError::text("ERR invalid cursor"))?;
-    let options = ScanOptions::parse(&call.args[2..])?;
+    let cursor = ScanOptions::cursor(call.args[1])?;
+    let (options, kind_name) = ScanOptions::parse_with_type(&call.args[2..])?;
+    let kind = kind_name.map(kind_named);
     let mut found = Vec::new();
     let mut elements = call.reply.aside(&mut found);
     let (mut count, mut looked_at) = (0, 0);
@@ -106,9 +74,9 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
         let budget = options.count.saturating_sub(looked_at).min(STEP_RECORDS);
         let within = call.store.visit(range.first(), range.last(), budget, &mut |record| {
             looked_at += 1;
-            let wanted = !options.other_type
-                && !record.is_expired(call.now)
-                && options.pattern.is_none_or(|pattern| glob::matches(pattern, record.key()));
+            let wanted = !record.is_expired(call.now)
+                && kind.is_none_or(|kind| kind == Some(record.kind()))
+                && options.wants(record.key());
             if wanted {
                 elements.bulk(record.key());
                 count += 1;
@@ -128,23 +96,6 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
 fn await_position(position: Position, migration: MigrationId) -> Flow {
     let range = PositionRange::only(position);
     Flow::Await(Awaited { migration, range, patience_us: SCAN_PATIENCE_US })
-}
-
-/// A cursor as C's `strtoul` reads it, like Redis: a sign may precede it, and no text is 0.
-fn parse_cursor(text: &[u8]) -> Option<u64> {
-    let (negative, digits) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        rest => (false, rest),
-    };
-    if digits.is_empty() {
-        return text.is_empty().then_some(0);
-    }
-    let number = digits.iter().try_fold(0u64, |sum, &byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        sum.checked_mul(10)?.checked_add(digit)
-    })?;
-    Some(if negative { number.wrapping_neg() } else { number })
 }
 
 fn keys(call: &mut Call<'_>) -> CommandResult {
@@ -220,29 +171,4 @@ fn dbsize(call: &mut Call<'_>) -> CommandResult {
     let keys = call.store.at_one_moment(|| call.key_count());
     call.reply.integer(keys as i64);
     Ok(Flow::Done)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parse_cursor_reads_as_strtoul_does() {
-        for (text, cursor) in [
-            ("0", Some(0)),
-            ("", Some(0)),
-            ("007", Some(7)),
-            ("+7", Some(7)),
-            ("-1", Some(u64::MAX)),
-            ("18446744073709551615", Some(u64::MAX)),
-            ("18446744073709551616", None),
-            ("-", None),
-            (" 1", None),
-            ("1 ", None),
-            ("x", None),
-            ("1x", None),
-        ] {
-            assert_eq!(parse_cursor(text.as_bytes()), cursor, "{text:?}");
-        }
-    }
 }

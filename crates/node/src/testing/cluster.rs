@@ -32,11 +32,19 @@ pub struct ClusterSetup {
     pub memory_bytes: Vec<u64>,
     /// How migrations are carried out.
     pub tuning: Tuning,
+    /// What the program spoke that founded it.
+    pub founder_speaks: Speaks,
 }
 
 impl Default for ClusterSetup {
     fn default() -> ClusterSetup {
-        ClusterSetup { nodes: 2, workers: 2, memory_bytes: vec![64 << 20; 3], tuning: Tuning::default() }
+        ClusterSetup {
+            nodes: 2,
+            workers: 2,
+            memory_bytes: vec![64 << 20; 3],
+            tuning: Tuning::default(),
+            founder_speaks: Speaks::THIS_BUILD,
+        }
     }
 }
 
@@ -66,7 +74,7 @@ impl TestCluster {
             cluster: ClusterId::from_bits(1),
             first: infos[0].clone(),
             start: StartNumber(1),
-            speaks: Speaks::THIS_BUILD,
+            speaks: setup.founder_speaks,
         };
         let start = MonotonicUs(1);
         let coordinator = Coordinator::open(start, MemoryMetaStore::new(), founding, crate::read_protocol)

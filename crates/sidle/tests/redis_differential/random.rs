@@ -115,6 +115,9 @@ const SET_OPTIONS: &[&str] =
     &["NX", "XX", "GET", "KEEPTTL", "EX", "px", "EXAT", "PXAT", "PERSIST", "foo", "60000", "9000"];
 const GETEX_OPTIONS: &[&str] = &["EX", "PX", "EXAT", "pxat", "PERSIST", "KEEPTTL", "60000", "9000", "foo"];
 const RESTORE_OPTIONS: &[&str] = &["REPLACE", "ABSTTL", "replace", "IDLETIME", "FREQ", "5", "-1", "foo"];
+/// Their sums are short: a hash with a long value has no order.
+const SHORT_FLOATS: &[&str] = &["0.1", "-1", "1e3", "abc", "inf", "3.0", ".5", "nan"];
+const HSCAN_OPTIONS: &[&str] = &["MATCH", "COUNT", "1*", "*", "5", "0", "abc", "foo"];
 const LCS_OPTIONS: &[&str] = &["LEN", "IDX", "MINMATCHLEN", "WITHMATCHLEN", "2", "-1", "foo"];
 /// An overflow of RESTORE's time to live is an error here, and none in Redis: these are far from it.
 const RESTORED: &[&str] = &["0", "60000", "9000", "-1", "abc", "", "1.5", "3000000000000"];
@@ -181,6 +184,22 @@ const FORMS: &[Form] = &[
     ("COPY", &[Pool::Key, Pool::Key], Some(Pool::Word(&["REPLACE", "DB", "0", "foo"]))),
     ("RENAME", &[Pool::Key, Pool::Key], None),
     ("RENAMENX", &[Pool::Key, Pool::Key], None),
+    ("HSET", &[Pool::Key, Pool::Value, Pool::Value], None),
+    ("HSET", &[Pool::Key, Pool::Value, Pool::Value], Some(Pool::Value)),
+    ("HMSET", &[Pool::Key, Pool::Value, Pool::Value], Some(Pool::Value)),
+    ("HSETNX", &[Pool::Key, Pool::Value, Pool::Value], None),
+    ("HGET", &[Pool::Key, Pool::Value], None),
+    ("HMGET", &[Pool::Key, Pool::Value], Some(Pool::Value)),
+    ("HDEL", &[Pool::Key, Pool::Value], Some(Pool::Value)),
+    ("HEXISTS", &[Pool::Key, Pool::Value], None),
+    ("HSTRLEN", &[Pool::Key, Pool::Value], None),
+    ("HLEN", &[Pool::Key], None),
+    ("HGETALL", &[Pool::Key], None),
+    ("HKEYS", &[Pool::Key], None),
+    ("HVALS", &[Pool::Key], None),
+    ("HINCRBY", &[Pool::Key, Pool::Value, Pool::Integer], None),
+    ("HINCRBYFLOAT", &[Pool::Key, Pool::Value, Pool::Word(SHORT_FLOATS)], None),
+    ("HSCAN", &[Pool::Key, Pool::Word(&["0", "x"])], Some(Pool::Word(HSCAN_OPTIONS))),
     ("LCS", &[Pool::Key, Pool::Key], None),
     ("LCS", &[Pool::Key, Pool::Key], Some(Pool::Word(LCS_OPTIONS))),
 ];

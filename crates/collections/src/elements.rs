@@ -1,0 +1,127 @@
+//! The layout of a collection: a head, then byte strings.
+
+use crate::encoding::Encoding;
+
+/// The encoding, and the count.
+const HEAD_BYTES: usize = 5;
+/// The longest length: of five groups of seven bits.
+const LENGTH_BYTES_MAX: usize = 5;
+
+/// A collection's byte strings, in order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elements<'b> {
+    rest: &'b [u8],
+}
+
+/// How many elements a collection has, by its head.
+pub(crate) fn count(bytes: &[u8]) -> usize {
+    match bytes {
+        [_, a, b, c, d, ..] => u32::from_le_bytes([*a, *b, *c, *d]) as usize,
+        _ => 0,
+    }
+}
+
+/// The encoding to report of a collection of any type.
+pub fn encoding(bytes: &[u8]) -> Encoding {
+    Encoding::numbered(bytes.first().copied().unwrap_or(0))
+}
+
+impl<'b> Elements<'b> {
+    /// Those of a collection.
+    pub(crate) fn of(bytes: &'b [u8]) -> Elements<'b> {
+        Elements { rest: bytes.get(HEAD_BYTES..).unwrap_or(&[]) }
+    }
+}
+
+impl<'b> Iterator for Elements<'b> {
+    type Item = &'b [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'b [u8]> {
+        let (length, after) = match self.rest {
+            [short, after @ ..] if *short < 0x80 => (usize::from(*short), after),
+            rest => long_length(rest)?,
+        };
+        let (element, rest) = after.split_at_checked(length)?;
+        self.rest = rest;
+        Some(element)
+    }
+}
+
+/// A length of more than one byte, and what follows it.
+fn long_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut length = 0;
+    for (at, byte) in bytes.iter().take(LENGTH_BYTES_MAX).enumerate() {
+        length |= usize::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            return Some((length, &bytes[at + 1..]));
+        }
+    }
+    None
+}
+
+/// Writes a collection.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    /// One of so many elements, whose byte strings have about so many bytes.
+    pub(crate) fn new(encoding: Encoding, count: usize, about_bytes: usize) -> Writer {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + about_bytes);
+        bytes.push(encoding as u8);
+        bytes.extend_from_slice(&(count as u32).to_le_bytes());
+        Writer { bytes }
+    }
+
+    /// Adds a byte string.
+    pub(crate) fn push(&mut self, element: &[u8]) {
+        let mut length = element.len();
+        while length >= 0x80 {
+            self.bytes.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        self.bytes.push(length as u8);
+        self.bytes.extend_from_slice(element);
+    }
+
+    /// The collection.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(lengths in prop::collection::vec(0usize..300, 0..40), large in 0usize..40_000) {
+            let elements: Vec<Vec<u8>> =
+                lengths.iter().chain([&large]).enumerate().map(|(at, &length)| vec![at as u8; length]).collect();
+            let mut writer = Writer::new(Encoding::Hashtable, elements.len(), 0);
+            elements.iter().for_each(|element| writer.push(element));
+            let bytes = writer.finish();
+            prop_assert_eq!(count(&bytes), elements.len());
+            prop_assert_eq!(encoding(&bytes), Encoding::Hashtable);
+            let read: Vec<&[u8]> = Elements::of(&bytes).collect();
+            prop_assert_eq!(read, elements);
+        }
+
+        #[test]
+        fn bytes_of_any_content_are_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let read: usize = Elements::of(&bytes).map(<[u8]>::len).sum();
+            prop_assert!(read <= bytes.len());
+            let _ = (count(&bytes), encoding(&bytes));
+        }
+    }
+
+    #[test]
+    fn a_length_without_an_end_is_none() {
+        assert_eq!(long_length(&[0x80; 9]), None);
+        assert_eq!(long_length(&[0x81, 0x01, 7]), Some((129, &[7][..])));
+    }
+}

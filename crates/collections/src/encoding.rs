@@ -1,0 +1,45 @@
+//! The encodings that Redis would use, which OBJECT ENCODING reports. They say nothing about how Sidle keeps a
+//! collection.
+
+/// An encoding by Redis's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Encoding {
+    /// A small hash, list or sorted set.
+    Listpack = 0,
+    /// A hash or a set that was not small once.
+    Hashtable = 1,
+}
+
+impl Encoding {
+    /// The name in OBJECT ENCODING's reply.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Encoding::Listpack => "listpack",
+            Encoding::Hashtable => "hashtable",
+        }
+    }
+
+    /// The one with this number; another version's numbers count as the small one.
+    pub(crate) const fn numbered(number: u8) -> Encoding {
+        match number {
+            1 => Encoding::Hashtable,
+            _ => Encoding::Listpack,
+        }
+    }
+}
+
+/// Up to which size collections are reported as small: Redis's parameters of these names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `hash-max-listpack-entries`.
+    pub hash_entries: u64,
+    /// `hash-max-listpack-value`: bytes of a field or a value.
+    pub hash_value_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { hash_entries: 512, hash_value_bytes: 64 }
+    }
+}

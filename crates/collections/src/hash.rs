@@ -1,0 +1,284 @@
+//! Hashes: fields with values.
+
+use crate::elements::{self, Elements, Writer};
+use crate::encoding::{Encoding, Limits};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use sidle_types::KeyHash;
+
+/// A field and its value.
+pub type Pair<'b> = (&'b [u8], &'b [u8]);
+
+/// A hash that is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Hash<'b> {
+    bytes: &'b [u8],
+}
+
+impl<'b> Hash<'b> {
+    /// The hash of a record's value.
+    pub fn of(bytes: &'b [u8]) -> Hash<'b> {
+        Hash { bytes }
+    }
+
+    /// How many fields it has.
+    pub fn len(self) -> usize {
+        elements::count(self.bytes)
+    }
+
+    /// Whether it has none; no record holds such a hash.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The encoding to report.
+    pub fn encoding(self) -> Encoding {
+        elements::encoding(self.bytes)
+    }
+
+    /// A field's value.
+    pub fn get(self, field: &[u8]) -> Option<&'b [u8]> {
+        let mut elements = Elements::of(self.bytes);
+        while let Some(found) = elements.next() {
+            let value = elements.next()?;
+            if found == field {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// All fields with their values, in the order in which they were added.
+    pub fn pairs(self) -> impl Iterator<Item = Pair<'b>> {
+        let mut elements = Elements::of(self.bytes);
+        std::iter::from_fn(move || Some((elements.next()?, elements.next()?)))
+    }
+}
+
+/// From so many changes on, fields are found by an index: it costs about so many walks to make.
+const INDEXED_FROM: usize = 8;
+
+/// A hash that is changed.
+#[derive(Debug)]
+pub struct HashDraft<'b> {
+    /// In order; of a removed one nothing is left.
+    pairs: Vec<Option<Pair<'b>>>,
+    /// How many are left.
+    len: usize,
+    encoding: Encoding,
+    /// The longest field or value that was set here.
+    longest_bytes: usize,
+    /// Their places, if many changes are made.
+    index: Option<HashTable<usize>>,
+}
+
+impl<'b> HashDraft<'b> {
+    /// To make about so many changes to a hash, or to make one.
+    pub fn of(hash: Option<Hash<'b>>, changes: usize) -> HashDraft<'b> {
+        let len = hash.map_or(0, Hash::len);
+        // The count is a peer's word: memory is taken as fields are found.
+        let mut pairs = Vec::with_capacity(len.min(1 << 16) + changes.min(1 << 16));
+        pairs.extend(hash.into_iter().flat_map(Hash::pairs).map(Some));
+        let mut draft = HashDraft {
+            len: pairs.len(),
+            pairs,
+            encoding: hash.map_or(Encoding::Listpack, Hash::encoding),
+            longest_bytes: 0,
+            index: None,
+        };
+        if changes >= INDEXED_FROM {
+            let mut index = HashTable::with_capacity(draft.pairs.len() + changes);
+            for (place, pair) in draft.pairs.iter().enumerate() {
+                let Some((field, _)) = pair else { continue };
+                index.insert_unique(hash_of(field), place, |&place| hash_at(&draft.pairs, place));
+            }
+            draft.index = Some(index);
+        }
+        draft
+    }
+
+    /// How many fields it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none: then the key must go.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A field's value.
+    pub fn get(&self, field: &[u8]) -> Option<&'b [u8]> {
+        let place = self.place_of(field)?;
+        self.pairs[place].map(|(_, value)| value)
+    }
+
+    /// Sets a field; whether it is new.
+    pub fn set(&mut self, field: &'b [u8], value: &'b [u8]) -> bool {
+        self.longest_bytes = self.longest_bytes.max(field.len()).max(value.len());
+        let place = match &mut self.index {
+            None => self.place_of(field),
+            Some(index) => {
+                let is_it = |&place: &usize| self.pairs[place].is_some_and(|(other, _)| other == field);
+                let hash_at = |&place: &usize| hash_at(&self.pairs, place);
+                match index.entry(hash_of(field), is_it, hash_at) {
+                    Entry::Occupied(entry) => Some(*entry.get()),
+                    Entry::Vacant(entry) => {
+                        entry.insert(self.pairs.len());
+                        None
+                    }
+                }
+            }
+        };
+        match place {
+            Some(place) => self.pairs[place] = Some((field, value)),
+            None => {
+                self.pairs.push(Some((field, value)));
+                self.len += 1;
+            }
+        }
+        place.is_none()
+    }
+
+    /// Removes a field; whether it was there.
+    pub fn remove(&mut self, field: &[u8]) -> bool {
+        let Some(place) = self.place_of(field) else { return false };
+        if let Some(index) = &mut self.index
+            && let Ok(entry) = index.find_entry(hash_of(field), |&other| other == place)
+        {
+            entry.remove();
+        }
+        self.pairs[place] = None;
+        self.len -= 1;
+        true
+    }
+
+    fn place_of(&self, field: &[u8]) -> Option<usize> {
+        let is_it = |place: &usize| self.pairs[*place].is_some_and(|(other, _)| other == field);
+        match &self.index {
+            None => (0..self.pairs.len()).find(is_it),
+            Some(index) => index.find(hash_of(field), is_it).copied(),
+        }
+    }
+
+    /// The hash as a record holds it.
+    pub fn finish(&self, limits: &Limits) -> Vec<u8> {
+        let is_small =
+            self.len as u64 <= limits.hash_entries && self.longest_bytes as u64 <= limits.hash_value_bytes;
+        let encoding = if is_small { self.encoding } else { Encoding::Hashtable };
+        let left = || self.pairs.iter().flatten();
+        let bytes = left().map(|(field, value)| field.len() + value.len() + 4).sum();
+        let mut writer = Writer::new(encoding, self.len, bytes);
+        for (field, value) in left() {
+            writer.push(field);
+            writer.push(value);
+        }
+        writer.finish()
+    }
+}
+
+fn hash_of(field: &[u8]) -> u64 {
+    KeyHash::of_key(field).0
+}
+
+fn hash_at(pairs: &[Option<Pair<'_>>], place: usize) -> u64 {
+    pairs[place].map_or(0, |(field, _)| hash_of(field))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        Set(u8, u8),
+        Remove(u8),
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        prop_oneof![
+            2 => (0u8..30, any::<u8>()).prop_map(|(field, value)| Change::Set(field, value)),
+            1 => (0u8..30).prop_map(Change::Remove),
+        ]
+    }
+
+    static BYTES: [u8; 256] = {
+        let mut bytes = [0; 256];
+        let mut at = 0;
+        while at < 256 {
+            bytes[at] = at as u8;
+            at += 1;
+        }
+        bytes
+    };
+
+    fn word(of: u8) -> &'static [u8] {
+        std::slice::from_ref(&BYTES[usize::from(of)])
+    }
+
+    proptest! {
+        /// With and without an index it does what a map does.
+        #[test]
+        fn a_draft_is_a_map(rounds in prop::collection::vec(prop::collection::vec(change(), 0..20), 1..4)) {
+            let mut model: BTreeMap<u8, u8> = BTreeMap::new();
+            let mut bytes: Option<Vec<u8>> = None;
+            for changes in rounds {
+                let mut draft = HashDraft::of(bytes.as_deref().map(Hash::of), changes.len());
+                for change in changes {
+                    match change {
+                        Change::Set(field, value) => {
+                            let is_new = model.insert(field, value).is_none();
+                            prop_assert_eq!(draft.set(word(field), word(value)), is_new);
+                        }
+                        Change::Remove(field) => {
+                            prop_assert_eq!(draft.remove(word(field)), model.remove(&field).is_some());
+                        }
+                    }
+                    prop_assert_eq!(draft.len(), model.len());
+                }
+                for field in 0..30 {
+                    prop_assert_eq!(draft.get(word(field)), model.get(&field).map(|&value| word(value)));
+                }
+                bytes = Some(draft.finish(&Limits::default()));
+                let hash = Hash::of(bytes.as_deref().unwrap_or_default());
+                prop_assert_eq!((hash.len(), hash.is_empty()), (model.len(), model.is_empty()));
+                let read: BTreeMap<u8, u8> = hash.pairs().map(|(field, value)| (field[0], value[0])).collect();
+                prop_assert_eq!(&read, &model);
+                prop_assert_eq!(hash.get(word(7)), model.get(&7).map(|&value| word(value)));
+            }
+        }
+    }
+
+    /// The example in `docs/layout.md`.
+    #[test]
+    fn a_hash_looks_as_documented() {
+        let mut draft = HashDraft::of(None, 2);
+        assert!(draft.set(b"a", b"1") && draft.set(b"b", b"two"));
+        let bytes = draft.finish(&Limits::default());
+        let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let example = format!("    hash\n    00  {}  {}\n", shown[..8].join(" "), shown[8..].join(" "));
+        assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
+    }
+
+    #[test]
+    fn the_encoding_stays_what_it_became() {
+        let limits = Limits { hash_entries: 2, hash_value_bytes: 4 };
+        let encoding = |pairs: &[(&'static [u8], &'static [u8])], old: Option<&[u8]>| {
+            let mut draft = HashDraft::of(old.map(Hash::of), pairs.len());
+            for (field, value) in pairs {
+                draft.set(field, value);
+            }
+            let bytes = draft.finish(&limits);
+            (Hash::of(&bytes).encoding(), bytes)
+        };
+        assert_eq!(encoding(&[(b"a", b"four"), (b"b", b"")], None).0, Encoding::Listpack);
+        assert_eq!(encoding(&[(b"a", b"fiver")], None).0, Encoding::Hashtable);
+        let (three, bytes) = encoding(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], None);
+        assert_eq!(three, Encoding::Hashtable);
+        let mut draft = HashDraft::of(Some(Hash::of(&bytes)), 1);
+        assert!(draft.remove(b"a") && draft.remove(b"b"));
+        assert_eq!(Hash::of(&draft.finish(&limits)).encoding(), Encoding::Hashtable);
+    }
+}

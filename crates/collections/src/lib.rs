@@ -1,0 +1,27 @@
+//! Collections as one record holds them: all elements one after the other. Pure: bytes to bytes.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0 | the encoding that OBJECT ENCODING reports ([`Encoding`]) |
+//! | 1..5 | how many elements there are, little-endian |
+//! | 5.. | the elements: of a hash a field and its value, each a length (LEB128) and so many bytes |
+//!
+//! A reader finds an element by walking, and a writer writes the whole collection anew: costs grow with the
+//! collection. Readers take bytes of any content. What is not laid out so reads as fewer elements.
+//!
+//! | file | what |
+//! |---|---|
+//! | `elements` | the layout: the head, byte strings one after the other |
+//! | `encoding` | what is reported as the encoding, and when it changes |
+//! | `hash` | hashes: look-ups, and changes |
+//! | `scan` | walking over a collection that changes meanwhile |
+
+mod elements;
+mod encoding;
+mod hash;
+mod scan;
+
+pub use elements::encoding;
+pub use encoding::{Encoding, Limits};
+pub use hash::{Hash, HashDraft, Pair};
+pub use scan::scan;

@@ -1,0 +1,391 @@
+//! Hashes: fields with values under one key.
+
+use super::Done;
+use crate::call::{Call, Executor};
+use crate::draws::Draws;
+use crate::float80::Float80;
+use crate::keyspace::{Keyspace, Value};
+use crate::number::{Decimal, parse_i64};
+use crate::reply::Reply;
+use crate::reply_error::ReplyError;
+use crate::scan_options::ScanOptions;
+use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use sidle_collections::{Encoding, Hash, HashDraft, Pair};
+use sidle_types::{ValueKind, WallMs};
+
+const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::HASH);
+const READ_FAST: CommandFlags = READ.with(CommandFlags::FAST);
+const REMOVE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::HASH).with(CommandFlags::FAST);
+const WRITE: CommandFlags = REMOVE.with(CommandFlags::DENYOOM);
+const SIZE: &str = "O(N) where N is the number of fields of the hash";
+const UNORDERED: &[&str] = &["nondeterministic_output_order"];
+const VARIES: &[&str] = &["nondeterministic_output"];
+const READ_KEY: KeySpec = KeySpec::one(&["RO", "access"]);
+const LOOK_AT_KEY: KeySpec = KeySpec::one(&["RO"]);
+const UPDATE_KEY: KeySpec = KeySpec::one(&["RW", "update"]);
+
+pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
+    const {
+        &[
+            CommandSpec::over_keys("hset", -4, WRITE, hset).keys(UPDATE_KEY, Access::ReadWrite).docs(
+                "hash",
+                "2.0.0",
+                SIZE,
+                "Sets fields and returns how many are new.",
+            ),
+            CommandSpec::over_keys("hmset", -4, WRITE, hmset)
+                .keys(UPDATE_KEY, Access::ReadWrite)
+                .docs("hash", "2.0.0", SIZE, "HSET by its older name; the reply is OK.")
+                .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
+            CommandSpec::over_keys("hsetnx", 4, WRITE, hsetnx)
+                .keys(KeySpec::one(&["RW", "insert"]), Access::ReadWrite)
+                .docs("hash", "2.0.0", SIZE, "Sets a field that does not exist."),
+            CommandSpec::over_keys("hget", 3, READ_FAST, hget).keys(READ_KEY, Access::Read).docs(
+                "hash",
+                "2.0.0",
+                SIZE,
+                "Returns the value of a field.",
+            ),
+            CommandSpec::over_keys("hmget", -3, READ_FAST, hmget).keys(READ_KEY, Access::Read).docs(
+                "hash",
+                "2.0.0",
+                SIZE,
+                "Returns the values of several fields.",
+            ),
+            CommandSpec::over_keys("hdel", -3, REMOVE, hdel)
+                .keys(KeySpec::one(&["RW", "delete"]), Access::ReadWrite)
+                .docs("hash", "2.0.0", SIZE, "Removes fields and returns how many there were."),
+            CommandSpec::over_keys("hexists", 3, READ_FAST, hexists).keys(LOOK_AT_KEY, Access::Read).docs(
+                "hash",
+                "2.0.0",
+                SIZE,
+                "Returns whether there is a field.",
+            ),
+            CommandSpec::over_keys("hstrlen", 3, READ_FAST, hstrlen).keys(LOOK_AT_KEY, Access::Read).docs(
+                "hash",
+                "3.2.0",
+                SIZE,
+                "Returns how many bytes the value of a field has.",
+            ),
+            CommandSpec::over_keys("hlen", 2, READ_FAST, hlen).keys(LOOK_AT_KEY, Access::Read).docs(
+                "hash",
+                "2.0.0",
+                "O(1)",
+                "Returns how many fields there are.",
+            ),
+            CommandSpec::over_keys("hgetall", 2, READ, hgetall)
+                .keys(READ_KEY, Access::Read)
+                .docs("hash", "2.0.0", SIZE, "Returns all fields with their values.")
+                .tips(UNORDERED),
+            CommandSpec::over_keys("hkeys", 2, READ, hkeys)
+                .keys(READ_KEY, Access::Read)
+                .docs("hash", "2.0.0", SIZE, "Returns all fields.")
+                .tips(UNORDERED),
+            CommandSpec::over_keys("hvals", 2, READ, hvals)
+                .keys(READ_KEY, Access::Read)
+                .docs("hash", "2.0.0", SIZE, "Returns the values of all fields.")
+                .tips(UNORDERED),
+            CommandSpec::over_keys("hincrby", 4, WRITE, hincrby)
+                .keys(KeySpec::one(&["RW", "access", "update"]), Access::ReadWrite)
+                .docs("hash", "2.0.0", SIZE, "Adds to the integer in a field; a missing one counts as 0."),
+            CommandSpec::over_keys("hincrbyfloat", 4, WRITE, hincrbyfloat)
+                .keys(KeySpec::one(&["RW", "access", "update"]), Access::ReadWrite)
+                .docs("hash", "2.6.0", SIZE, "Adds to the number in a field; a missing one counts as 0."),
+            CommandSpec::over_keys("hrandfield", -2, READ, hrandfield)
+                .keys(READ_KEY, Access::Read)
+                .docs("hash", "6.2.0", SIZE, "Returns fields drawn by lot.")
+                .tips(VARIES),
+            CommandSpec::over_keys("hscan", -3, READ, hscan)
+                .keys(READ_KEY, Access::Read)
+                .docs("hash", "2.8.0", SIZE, "Returns some of the fields, and where to go on.")
+                .tips(VARIES),
+        ]
+    }
+}
+
+/// The hash of the command's key, counted as a look-up.
+fn look_up<'g, E: Executor>(call: &mut Call<'g, E>) -> Result<Option<Hash<'g>>, ReplyError> {
+    let value = call.look_up(0);
+    let value = value.map(|value| value.of_kind(ValueKind::Hash)).transpose()?;
+    Ok(value.map(|value| Hash::of(value.bytes)))
+}
+
+/// A hash that the command changes.
+struct Changed<'g> {
+    old: Option<Value<'g>>,
+}
+
+impl<'g> Changed<'g> {
+    fn of<E: Executor>(call: &mut Call<'g, E>) -> Result<Changed<'g>, ReplyError> {
+        let old = call.keyspace.get(0);
+        Ok(Changed { old: old.map(|value| value.of_kind(ValueKind::Hash)).transpose()? })
+    }
+
+    fn draft(&self, changes: usize) -> HashDraft<'g> {
+        HashDraft::of(self.old.map(|value| Hash::of(value.bytes)), changes)
+    }
+
+    fn expires_at(&self) -> Option<WallMs> {
+        self.old.and_then(|value| value.expires_at)
+    }
+
+    fn write<E: Executor>(self, call: &mut Call<'g, E>, draft: &HashDraft<'_>) -> Result<(), ReplyError> {
+        if draft.is_empty() {
+            return Ok(call.keyspace.remove(0)?);
+        }
+        let limits = call.keyspace.collection_limits();
+        call.put_collection(0, ValueKind::Hash, &draft.finish(&limits), self.expires_at())
+    }
+}
+
+/// Sets fields; how many are new.
+fn set_fields<E: Executor>(call: &mut Call<'_, E>, command: &'static str) -> Result<i64, ReplyError> {
+    if !call.args.len().is_multiple_of(2) {
+        return Err(ReplyError::WrongArity(command));
+    }
+    let hash = Changed::of(call)?;
+    let pairs = call.args[2..].chunks_exact(2);
+    let mut draft = hash.draft(pairs.len());
+    let new = pairs.filter(|pair| draft.set(pair[0], pair[1])).count();
+    hash.write(call, &draft)?;
+    Ok(new as i64)
+}
+
+fn hset<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let new = set_fields(call, "hset")?;
+    call.reply.integer(new);
+    Ok(())
+}
+
+fn hmset<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    set_fields(call, "hmset")?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn hsetnx<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let hash = Changed::of(call)?;
+    let mut draft = hash.draft(1);
+    let is_new = draft.get(call.args[2]).is_none();
+    if is_new {
+        draft.set(call.args[2], call.args[3]);
+        hash.write(call, &draft)?;
+    }
+    call.reply.integer(is_new.into());
+    Ok(())
+}
+
+fn hget<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let hash = look_up(call)?;
+    reply_field(call, hash, call.args[2]);
+    Ok(())
+}
+
+fn reply_field<E: Executor>(call: &mut Call<'_, E>, hash: Option<Hash<'_>>, field: &[u8]) {
+    match hash.and_then(|hash| hash.get(field)) {
+        Some(value) => call.reply.bulk(value),
+        None => call.reply.null(),
+    }
+}
+
+fn hmget<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let hash = look_up(call)?;
+    call.reply.array(call.args.len() - 2);
+    for field in &call.args[2..] {
+        reply_field(call, hash, field);
+    }
+    Ok(())
+}
+
+fn hdel<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let hash = Changed::of(call)?;
+    let mut removed = 0;
+    if hash.old.is_some() {
+        let fields = &call.args[2..];
+        let mut draft = hash.draft(fields.len());
+        removed = fields.iter().filter(|field| draft.remove(field)).count();
+        if removed > 0 {
+            hash.write(call, &draft)?;
+        }
+    }
+    call.reply.integer(removed as i64);
+    Ok(())
+}
+
+fn hexists<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let value = look_up(call)?.and_then(|hash| hash.get(call.args[2]));
+    call.reply.integer(value.is_some().into());
+    Ok(())
+}
+
+fn hstrlen<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let value = look_up(call)?.and_then(|hash| hash.get(call.args[2]));
+    call.reply.integer(value.map_or(0, |value| value.len() as i64));
+    Ok(())
+}
+
+fn hlen<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let fields = look_up(call)?.map_or(0, Hash::len);
+    call.reply.integer(fields as i64);
+    Ok(())
+}
+
+/// All fields of the command's hash.
+fn all<'g, E: Executor>(call: &mut Call<'g, E>) -> Result<Vec<Pair<'g>>, ReplyError> {
+    // The header needs a count that is right whatever the record's head says.
+    Ok(look_up(call)?.map_or_else(Vec::new, |hash| hash.pairs().collect()))
+}
+
+fn hgetall<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let pairs = all(call)?;
+    call.reply.map(pairs.len());
+    for (field, value) in pairs {
+        call.reply.bulk(field);
+        call.reply.bulk(value);
+    }
+    Ok(())
+}
+
+fn hkeys<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let pairs = all(call)?;
+    call.reply.array(pairs.len());
+    pairs.iter().for_each(|(field, _)| call.reply.bulk(field));
+    Ok(())
+}
+
+fn hvals<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let pairs = all(call)?;
+    call.reply.array(pairs.len());
+    pairs.iter().for_each(|(_, value)| call.reply.bulk(value));
+    Ok(())
+}
+
+fn hincrby<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let amount = parse_i64(call.args[3]).ok_or(ReplyError::NotAnInteger)?;
+    let hash = Changed::of(call)?;
+    let old = hash.old.and_then(|value| Hash::of(value.bytes).get(call.args[2]));
+    let old = match old {
+        Some(text) => parse_i64(text).ok_or(ReplyError::text("ERR hash value is not an integer"))?,
+        None => 0,
+    };
+    let sum = old.checked_add(amount).ok_or(ReplyError::text("ERR increment or decrement would overflow"))?;
+    let text = Decimal::new(sum);
+    write_field(call, hash, text.as_bytes())?;
+    call.reply.integer(sum);
+    Ok(())
+}
+
+fn hincrbyfloat<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let amount = Float80::parse(call.args[3]).ok_or(ReplyError::NotAFloat)?;
+    if !amount.is_finite() {
+        return Err(ReplyError::text("ERR value is NaN or Infinity"));
+    }
+    let hash = Changed::of(call)?;
+    let old = match hash.old.and_then(|value| Hash::of(value.bytes).get(call.args[2])) {
+        Some(text) => Float80::parse(text).ok_or(ReplyError::text("ERR hash value is not a float"))?,
+        None => Float80::ZERO,
+    };
+    let sum = old.plus(amount).to_decimal();
+    let sum = sum.ok_or(ReplyError::text("ERR increment would produce NaN or Infinity"))?;
+    write_field(call, hash, sum.as_bytes())?;
+    call.reply.bulk(sum.as_bytes());
+    Ok(())
+}
+
+/// Sets the field that the command names.
+fn write_field<'g, E: Executor>(
+    call: &mut Call<'g, E>,
+    hash: Changed<'g>,
+    value: &[u8],
+) -> Result<(), ReplyError> {
+    let mut draft: HashDraft<'_> = hash.draft(1);
+    draft.set(call.args[2], value);
+    hash.write(call, &draft)
+}
+
+fn hrandfield<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    if call.args.len() == 2 {
+        let pairs = all(call)?;
+        match Draws::new(call.keyspace.random()).one_of(&pairs) {
+            Some((field, _)) => call.reply.bulk(field),
+            None => call.reply.null(),
+        }
+        return Ok(());
+    }
+    let count = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
+    let with_values = match call.args[3..] {
+        _ if count == i64::MIN => {
+            return Err(ReplyError::text(
+                "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+            ));
+        }
+        [] => false,
+        // Redis counts the values too.
+        [option] if option.eq_ignore_ascii_case(b"withvalues") => {
+            match (-(i64::MAX / 2)..=i64::MAX / 2).contains(&count) {
+                true => true,
+                false => return Err(ReplyError::OutOfRange),
+            }
+        }
+        _ => return Err(ReplyError::Syntax),
+    };
+    let pairs = all(call)?;
+    let mut draws = Draws::new(call.keyspace.random());
+    if count >= 0 {
+        let drawn = draws.some_of(pairs, usize::try_from(count).unwrap_or(usize::MAX));
+        reply_drawn(call, drawn.len(), drawn.iter().copied(), with_values);
+    } else {
+        let times = if pairs.is_empty() { 0 } else { count.unsigned_abs() as usize };
+        let drawn = (0..times).map_while(|_| draws.one_of(&pairs));
+        reply_drawn(call, times, drawn, with_values);
+    }
+    Ok(())
+}
+
+fn reply_drawn<'g, E: Executor>(
+    call: &mut Call<'_, E>,
+    count: usize,
+    drawn: impl Iterator<Item = Pair<'g>>,
+    with_values: bool,
+) {
+    if with_values {
+        call.reply.pairs(count);
+    } else {
+        call.reply.array(count);
+    }
+    for (field, value) in drawn {
+        if call.reply.is_cut() {
+            return;
+        }
+        if with_values {
+            call.reply.pair();
+        }
+        call.reply.bulk(field);
+        if with_values {
+            call.reply.bulk(value);
+        }
+    }
+}
+
+fn hscan<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let cursor = ScanOptions::cursor(call.args[2])?;
+    let (next, found) = match look_up(call)? {
+        None => (0, Vec::new()),
+        Some(hash) => {
+            let options = ScanOptions::parse(&call.args[3..])?;
+            // Redis returns a small one whole.
+            let count = if hash.encoding() == Encoding::Listpack { usize::MAX } else { options.count };
+            let named = hash.pairs().map(|(field, value)| (field, (field, value)));
+            let (next, found) = sidle_collections::scan(named, cursor, count);
+            (next, found.into_iter().filter(|(field, _)| options.wants(field)).collect::<Vec<_>>())
+        }
+    };
+    call.reply.array(2);
+    call.reply.bulk(next.to_string().as_bytes());
+    call.reply.array(2 * found.len());
+    for (field, value) in found {
+        call.reply.bulk(field);
+        call.reply.bulk(value);
+    }
+    Ok(())
+}
