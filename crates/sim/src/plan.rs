@@ -264,6 +264,7 @@ fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
     Workload {
         keys: random.magnitude(if is_tight { 250 } else { 1 }, 2_000),
         groups: 0,
+        hashes: if random.one_in(3) { 0 } else { random.magnitude(1, 60) },
         timed_keys: random.magnitude(1, 100),
         noise_keys: random.magnitude(1, 500),
         timed_permille: if random.one_in(4) { 0 } else { random.below(400) },

@@ -16,6 +16,7 @@
 use crate::disk::Disk;
 use crate::host::Host;
 use crate::process::node_id;
+use crate::workload::stored_key;
 use crate::world::HostId;
 use sidle_cluster::{Metadata, MigrationState};
 use sidle_history::{Datum, Op, Operation, Outcome};
@@ -89,6 +90,7 @@ impl Losses {
     }
 
     fn fate(&self, hosts: &[Host], dying: HostId, possible: &[Metadata], key: &str) -> Fate {
+        let key = stored_key(key);
         let position = Position::of_key(key.as_bytes());
         let name = node_id(dying);
         let moves = possible.iter().filter_map(|data| data.map.migration_at(position));

@@ -8,6 +8,7 @@ use super::Violation;
 use crate::disk::Disk;
 use crate::host::Host;
 use crate::process::{Process, node_id};
+use crate::workload::stored_key;
 use crate::world::HostId;
 use sidle_cluster::Metadata;
 use sidle_types::{NodeId, Position, TabletEpoch};
@@ -36,7 +37,7 @@ impl<'h> Ownership<'h> {
     /// range that it gives bit by bit. The same holder at two instants held it in between, in one
     /// incarnation: an owner never returns under an old epoch.
     pub fn holder(&self, key: &str) -> Option<Holder> {
-        let position = Position::of_key(key.as_bytes());
+        let position = Position::of_key(stored_key(key).as_bytes());
         let mut tablets = self.possible.iter().map(|data| data.map.tablet_at(position));
         let tablet = tablets.next()?;
         let is_certain = tablets.all(|other| other.owner == tablet.owner && other.epoch == tablet.epoch);

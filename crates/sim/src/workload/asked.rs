@@ -14,6 +14,8 @@ pub(super) enum Shape {
     Each,
     /// It is the result of every record.
     All,
+    /// It says that every record was done; what else it says is not judged.
+    Done,
 }
 
 /// An answer's purpose.

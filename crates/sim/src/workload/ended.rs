@@ -140,6 +140,8 @@ fn answered(
         (Shape::Each, Value::Array(replies)) => replies.into_iter().map(datum).collect::<Result<_, _>>()?,
         (Shape::Each, other) => return Err(format!("{words:?} was answered {other:?}")),
         (Shape::All, reply) => vec![datum(reply)?; records.len()],
+        (Shape::Done, Value::Integer(_)) => vec![Datum::from("OK"); records.len()],
+        (Shape::Done, other) => return Err(format!("{words:?} was answered {other:?}")),
     };
     if results.len() != records.len() {
         return Err(format!("{words:?} was answered with {} values", results.len()));

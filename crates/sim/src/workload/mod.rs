@@ -1,11 +1,12 @@
 //! Clients' requests: drawn operations, each with the records that its answer completes.
 //!
-//! There are four key spaces, each with its own rules: registers (`k`), groups of keys that form one register
-//! (`g`), keys with a time to live (`t`) and noise (`n`), for which only the kind of the answer is checked.
+//! There are five key spaces, each with its own rules: registers (`k`), groups of keys that form one register
+//! (`g`), hashes whose fields are registers (`h`), keys with a time to live (`t`) and noise (`n`), for which only the kind of the answer is checked.
 
 mod asked;
 mod ended;
 mod groups;
+mod hashes;
 mod kind;
 mod noise;
 mod registers;
@@ -15,6 +16,7 @@ mod timed_operation;
 pub use asked::{Asked, Order};
 pub use ended::History;
 pub use groups::{MOST_GROUPS, inside_a_group, keep_whole};
+pub use hashes::stored_key;
 pub use timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
 use sidle_testbed::Random;
@@ -29,6 +31,8 @@ pub struct Workload {
     pub keys: u64,
     /// How many groups there are.
     pub groups: u64,
+    /// How many hashes there are.
+    pub hashes: u64,
     /// How many keys with a time to live there are.
     pub timed_keys: u64,
     /// How many keys there are that are not judged.
@@ -86,9 +90,12 @@ impl Workload {
         }
     }
 
-    /// All registers, groups by their names.
+    /// All registers: groups by their names, hashes by those of their fields.
     pub fn all_keys(&self) -> impl Iterator<Item = String> {
-        (0..self.keys + 3).map(|number| self.key(number)).chain(groups::names(self.groups))
+        (0..self.keys + 3)
+            .map(|number| self.key(number))
+            .chain(groups::names(self.groups))
+            .chain(hashes::names(self.hashes))
     }
 
     /// All keys with a time to live.
@@ -105,6 +112,8 @@ impl Workload {
             noise::draw(self, random)
         } else if groups::is_next(self, random) {
             groups::draw(self, random, turn)
+        } else if hashes::is_next(self, random) {
+            hashes::draw(self, random, turn)
         } else if random.permille(self.multi_permille) {
             registers::draw_several(self, random, turn)
         } else {
@@ -117,6 +126,7 @@ impl Workload {
         match key.starts_with('t') {
             true => timed::read_back(client, key, now_us),
             false if groups::is_name(&key) => groups::read_back(client, &key, now_us),
+            false if hashes::is_name(&key) => hashes::read_back(client, key, now_us),
             false => registers::read_back(client, key, now_us),
         }
     }
@@ -131,6 +141,7 @@ impl Workload {
         match key.starts_with('n') {
             true => noise::delete(key),
             false if groups::is_name(&key) => groups::delete(client, &key, now_us),
+            false if hashes::is_name(&key) => hashes::delete(client, key, now_us),
             false => registers::delete(client, key, now_us),
         }
     }

@@ -64,7 +64,13 @@ pub(super) fn draw_several(workload: &Workload, random: &mut Random, turn: Turn)
     Asked { words, class, order: Order::Key(1), purpose: Purpose::Registers(records, shape) }
 }
 
-fn value(workload: &Workload, random: &mut Random, is_number: bool, turn: Turn, place: usize) -> Value {
+pub(super) fn value(
+    workload: &Workload,
+    random: &mut Random,
+    is_number: bool,
+    turn: Turn,
+    place: usize,
+) -> Value {
     let Turn { client, serial, .. } = turn;
     if is_number {
         let number = (client * 1_000_000_000 + serial * 100 + place as u64 * 10) as i64;
@@ -78,15 +84,15 @@ fn value(workload: &Workload, random: &mut Random, is_number: bool, turn: Turn, 
 }
 
 /// A value that is written once.
-struct Value {
+pub(super) struct Value {
     /// Without its padding. Large values are set, not appended to each other.
-    short: Datum,
+    pub(super) short: Datum,
     /// The bytes that make it large.
     padding: usize,
 }
 
 impl Value {
-    fn whole(self) -> Datum {
+    pub(super) fn whole(self) -> Datum {
         match self.short {
             Datum::Text(mut text) => {
                 text.extend(std::iter::repeat_n('x', self.padding));
@@ -117,7 +123,7 @@ pub(super) fn record(client: u64, op: Op, key: String, arg: Datum, now_us: u64) 
     Operation::begun(client, op, key, arg, now_us * 1000)
 }
 
-fn word(arg: &Datum) -> Option<String> {
+pub(super) fn word(arg: &Datum) -> Option<String> {
     match arg {
         Datum::Null => None,
         Datum::Integer(number) => Some(number.to_string()),
