@@ -9,6 +9,8 @@ pub enum Encoding {
     Listpack = 0,
     /// A hash or a set that was not small once.
     Hashtable = 1,
+    /// A small set of integers.
+    Intset = 2,
 }
 
 impl Encoding {
@@ -17,6 +19,7 @@ impl Encoding {
         match self {
             Encoding::Listpack => "listpack",
             Encoding::Hashtable => "hashtable",
+            Encoding::Intset => "intset",
         }
     }
 
@@ -24,6 +27,7 @@ impl Encoding {
     pub(crate) const fn numbered(number: u8) -> Encoding {
         match number {
             1 => Encoding::Hashtable,
+            2 => Encoding::Intset,
             _ => Encoding::Listpack,
         }
     }
@@ -36,10 +40,12 @@ pub struct Limits {
     pub hash_entries: u64,
     /// `hash-max-listpack-value`: bytes of a field or a value.
     pub hash_value_bytes: u64,
+    /// `set-max-intset-entries`.
+    pub intset_entries: u64,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { hash_entries: 512, hash_value_bytes: 64 }
+        Limits { hash_entries: 512, hash_value_bytes: 64, intset_entries: 512 }
     }
 }

@@ -2,9 +2,7 @@
 
 use crate::elements::{self, Elements, Writer};
 use crate::encoding::{Encoding, Limits};
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-use sidle_types::KeyHash;
+use crate::table::Table;
 
 /// A field and its value.
 pub type Pair<'b> = (&'b [u8], &'b [u8]);
@@ -55,134 +53,64 @@ impl<'b> Hash<'b> {
     }
 }
 
-/// From so many changes on, fields are found by an index: it costs about so many walks to make.
-const INDEXED_FROM: usize = 8;
-
 /// A hash that is changed.
 #[derive(Debug)]
 pub struct HashDraft<'b> {
-    /// In order; of a removed one nothing is left.
-    pairs: Vec<Option<Pair<'b>>>,
-    /// How many are left.
-    len: usize,
+    fields: Table<'b, &'b [u8]>,
     encoding: Encoding,
     /// The longest field or value that was set here.
     longest_bytes: usize,
-    /// Their places, if many changes are made.
-    index: Option<HashTable<usize>>,
 }
 
 impl<'b> HashDraft<'b> {
     /// To make about so many changes to a hash, or to make one.
     pub fn of(hash: Option<Hash<'b>>, changes: usize) -> HashDraft<'b> {
-        let len = hash.map_or(0, Hash::len);
-        // The count is a peer's word: memory is taken as fields are found.
-        let mut pairs = Vec::with_capacity(len.min(1 << 16) + changes.min(1 << 16));
-        pairs.extend(hash.into_iter().flat_map(Hash::pairs).map(Some));
-        let mut draft = HashDraft {
-            len: pairs.len(),
-            pairs,
+        HashDraft {
+            fields: Table::new(hash.into_iter().flat_map(Hash::pairs), changes),
             encoding: hash.map_or(Encoding::Listpack, Hash::encoding),
             longest_bytes: 0,
-            index: None,
-        };
-        if changes >= INDEXED_FROM {
-            let mut index = HashTable::with_capacity(draft.pairs.len() + changes);
-            for (place, pair) in draft.pairs.iter().enumerate() {
-                let Some((field, _)) = pair else { continue };
-                index.insert_unique(hash_of(field), place, |&place| hash_at(&draft.pairs, place));
-            }
-            draft.index = Some(index);
         }
-        draft
     }
 
     /// How many fields it has.
     pub fn len(&self) -> usize {
-        self.len
+        self.fields.len()
     }
 
     /// Whether it has none: then the key must go.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// A field's value.
     pub fn get(&self, field: &[u8]) -> Option<&'b [u8]> {
-        let place = self.place_of(field)?;
-        self.pairs[place].map(|(_, value)| value)
+        self.fields.get(field)
     }
 
     /// Sets a field; whether it is new.
     pub fn set(&mut self, field: &'b [u8], value: &'b [u8]) -> bool {
         self.longest_bytes = self.longest_bytes.max(field.len()).max(value.len());
-        let place = match &mut self.index {
-            None => self.place_of(field),
-            Some(index) => {
-                let is_it = |&place: &usize| self.pairs[place].is_some_and(|(other, _)| other == field);
-                let hash_at = |&place: &usize| hash_at(&self.pairs, place);
-                match index.entry(hash_of(field), is_it, hash_at) {
-                    Entry::Occupied(entry) => Some(*entry.get()),
-                    Entry::Vacant(entry) => {
-                        entry.insert(self.pairs.len());
-                        None
-                    }
-                }
-            }
-        };
-        match place {
-            Some(place) => self.pairs[place] = Some((field, value)),
-            None => {
-                self.pairs.push(Some((field, value)));
-                self.len += 1;
-            }
-        }
-        place.is_none()
+        self.fields.set(field, value).is_none()
     }
 
     /// Removes a field; whether it was there.
     pub fn remove(&mut self, field: &[u8]) -> bool {
-        let Some(place) = self.place_of(field) else { return false };
-        if let Some(index) = &mut self.index
-            && let Ok(entry) = index.find_entry(hash_of(field), |&other| other == place)
-        {
-            entry.remove();
-        }
-        self.pairs[place] = None;
-        self.len -= 1;
-        true
-    }
-
-    fn place_of(&self, field: &[u8]) -> Option<usize> {
-        let is_it = |place: &usize| self.pairs[*place].is_some_and(|(other, _)| other == field);
-        match &self.index {
-            None => (0..self.pairs.len()).find(is_it),
-            Some(index) => index.find(hash_of(field), is_it).copied(),
-        }
+        self.fields.remove(field).is_some()
     }
 
     /// The hash as a record holds it.
     pub fn finish(&self, limits: &Limits) -> Vec<u8> {
         let is_small =
-            self.len as u64 <= limits.hash_entries && self.longest_bytes as u64 <= limits.hash_value_bytes;
+            self.len() as u64 <= limits.hash_entries && self.longest_bytes as u64 <= limits.hash_value_bytes;
         let encoding = if is_small { self.encoding } else { Encoding::Hashtable };
-        let left = || self.pairs.iter().flatten();
-        let bytes = left().map(|(field, value)| field.len() + value.len() + 4).sum();
-        let mut writer = Writer::new(encoding, self.len, bytes);
-        for (field, value) in left() {
+        let bytes = self.fields.iter().map(|(field, value)| field.len() + value.len() + 4).sum();
+        let mut writer = Writer::new(encoding, self.len(), bytes);
+        for (field, value) in self.fields.iter() {
             writer.push(field);
             writer.push(value);
         }
         writer.finish()
     }
-}
-
-fn hash_of(field: &[u8]) -> u64 {
-    KeyHash::of_key(field).0
-}
-
-fn hash_at(pairs: &[Option<Pair<'_>>], place: usize) -> u64 {
-    pairs[place].map_or(0, |(field, _)| hash_of(field))
 }
 
 #[cfg(test)]
@@ -264,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_encoding_stays_what_it_became() {
-        let limits = Limits { hash_entries: 2, hash_value_bytes: 4 };
+        let limits = Limits { hash_entries: 2, hash_value_bytes: 4, ..Limits::default() };
         let encoding = |pairs: &[(&'static [u8], &'static [u8])], old: Option<&[u8]>| {
             let mut draft = HashDraft::of(old.map(Hash::of), pairs.len());
             for (field, value) in pairs {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | the encoding that OBJECT ENCODING reports ([`Encoding`]) |
 //! | 1..5 | how many elements there are, little-endian |
-//! | 5.. | the elements: of a hash a field and its value, each a length (LEB128) and so many bytes |
+//! | 5.. | the elements: of a hash a field and its value, of a set a member, each a length (LEB128) and so many bytes |
 //!
 //! A reader finds an element by walking, and a writer writes the whole collection anew: costs grow with the
 //! collection. Readers take bytes of any content. What is not laid out so reads as fewer elements.
@@ -13,15 +13,19 @@
 //! |---|---|
 //! | `elements` | the layout: the head, byte strings one after the other |
 //! | `encoding` | what is reported as the encoding, and when it changes |
-//! | `hash` | hashes: look-ups, and changes |
+//! | `table` | names with values: what is changed, or asked often |
+//! | `hash`, `set` | look-ups, and changes |
 //! | `scan` | walking over a collection that changes meanwhile |
 
 mod elements;
 mod encoding;
 mod hash;
 mod scan;
+mod set;
+mod table;
 
 pub use elements::encoding;
 pub use encoding::{Encoding, Limits};
 pub use hash::{Hash, HashDraft, Pair};
 pub use scan::scan;
+pub use set::{MemberTable, Set, SetDraft};

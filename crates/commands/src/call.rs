@@ -1,6 +1,7 @@
 //! A running command over keys: its inputs and its executor.
 
 use crate::keyspace::{Keyspace, Value, Values};
+use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use sidle_types::{ValueKind, WallMs};
@@ -79,6 +80,16 @@ impl<'g, E: Executor> Call<'g, E> {
     #[inline]
     pub(crate) fn count_look_up(&mut self, is_found: bool) {
         self.keyspace.count_look_ups(is_found.into(), (!is_found).into());
+    }
+
+    /// The number of keys that the argument with this index gives.
+    pub(crate) fn counted_keys(&self, count_at: usize) -> Result<usize, ReplyError> {
+        let count = parse_i64(self.args[count_at]).filter(|count| *count > 0);
+        let count = count.ok_or(ReplyError::text("ERR numkeys should be greater than 0"))?;
+        if self.keyspace.is_empty() {
+            return Err(ReplyError::text("ERR Number of keys can't be greater than number of args"));
+        }
+        Ok(count as usize)
     }
 
     /// Sets a key's value to a collection.

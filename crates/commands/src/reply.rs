@@ -19,6 +19,8 @@ pub trait Reply {
     /// The header of a map; this many names follow, each before its value.
     fn map(&mut self, pairs: usize);
 
+    /// The header of a set; this many replies follow.
+    fn set(&mut self, elements: usize);
     /// The header of a list of pairs; each is announced by [`pair`](Self::pair), and two replies follow.
     fn pairs(&mut self, pairs: usize);
     /// A pair begins.
@@ -64,6 +66,10 @@ impl Reply for ReplyWriter<'_> {
 
     fn map(&mut self, pairs: usize) {
         self.map(pairs);
+    }
+
+    fn set(&mut self, elements: usize) {
+        self.set(elements);
     }
 
     fn pairs(&mut self, pairs: usize) {

@@ -62,6 +62,10 @@ impl Reply for Words {
         self.0.push(format!("{pairs}%"));
     }
 
+    fn set(&mut self, elements: usize) {
+        self.0.push(format!("{elements}~"));
+    }
+
     fn pairs(&mut self, pairs: usize) {
         self.0.push(format!("{pairs}="));
     }
@@ -232,7 +236,7 @@ fn parse<'g>(table: &CommandTable<Toy>, line: &'g str) -> Request<'g> {
     let args: Vec<&[u8]> =
         line.split(' ').map(|word| if word == PAYLOAD.0 { PAYLOAD.1 } else { word.as_bytes() }).collect();
     let spec = table.resolve(&args).unwrap_or_else(|error| panic!("{line}: {error}")).spec;
-    let keys = spec.keys.indices(args.len()).map(|index| HashedKey::new(args[index])).collect();
+    let keys = spec.keys.indices(&args).map(|index| HashedKey::new(args[index])).collect();
     Request { args, keys, run: spec.run }
 }
 

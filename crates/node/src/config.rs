@@ -55,6 +55,7 @@ const PARAMETERS: &[Parameter] = &[
     settled("proto-max-bulk-len", "536870912"),
     mutable("requirepass", ""),
     settled("save", ""),
+    mutable("set-max-intset-entries", "512"),
     mutable("slowlog-log-slower-than", "10000"),
     mutable("slowlog-max-len", "128"),
     settled("tcp-keepalive", "0"),
@@ -97,6 +98,7 @@ struct Numbers {
     idle_seconds: AtomicU64,
     hash_entries: AtomicU64,
     hash_value_bytes: AtomicU64,
+    intset_entries: AtomicU64,
 }
 
 /// The bound of a reply when neither connections nor all clients have a limit, and the node's data has less.
@@ -168,6 +170,7 @@ impl Config {
         Limits {
             hash_entries: self.numbers.hash_entries.load(Relaxed),
             hash_value_bytes: self.numbers.hash_value_bytes.load(Relaxed),
+            intset_entries: self.numbers.intset_entries.load(Relaxed),
         }
     }
 
@@ -262,6 +265,7 @@ impl Config {
                 let is_memory = bytes.is_some() && !value.ends_with(b"%");
                 (!is_memory).then(|| "argument must be a memory value".to_owned())
             }
+            "set-max-intset-entries" => integer_objection(value, 0, i64::MAX),
             name if other_name(name).is_some() => integer_objection(value, 0, i64::MAX),
             "maxmemory-clients" => self.client_memory_objection(value),
             _ => Thresholds::objection(name, value).map(str::to_owned),
@@ -325,6 +329,7 @@ impl Numbers {
         self.most_clients.store(number("maxclients"), Relaxed);
         self.idle_seconds.store(number("timeout"), Relaxed);
         self.hash_entries.store(number("hash-max-listpack-entries"), Relaxed);
+        self.intset_entries.store(number("set-max-intset-entries"), Relaxed);
         self.hash_value_bytes.store(number("hash-max-listpack-value"), Relaxed);
         let memory_bytes = number("maxmemory");
         let client_bytes = memory_or_percent(&values["maxmemory-clients"], memory_bytes).unwrap_or(0);
@@ -439,7 +444,10 @@ mod tests {
             .apply(vec![("hash-max-ziplist-entries", "7".into()), ("hash-max-listpack-value", "1kb".into())]);
         assert_eq!(config.value("hash-max-listpack-entries"), "7");
         assert_eq!(config.value("hash-max-ziplist-value"), "1024");
-        assert_eq!(config.collection_limits(), Limits { hash_entries: 7, hash_value_bytes: 1024 });
+        assert_eq!(
+            config.collection_limits(),
+            Limits { hash_entries: 7, hash_value_bytes: 1024, ..Limits::default() }
+        );
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(crate) fn keys_of<'k>(found: Found, args: &[&'k [u8]]) -> Keys<'k> {
 /// Adds the keys of a request, hashed once.
 #[inline]
 pub(crate) fn add_keys<'k>(found: Found, args: &[&'k [u8]], keys: &mut Keys<'k>) {
-    for index in found.spec.keys.indices(args.len()) {
+    for index in found.spec.keys.indices(args) {
         keys.push(HashedKey::new(args[index]));
     }
 }

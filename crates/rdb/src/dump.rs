@@ -1,7 +1,10 @@
 //! Writing a payload.
 
 use crate::value::{Dumped, Pair};
-use crate::{FOOTER_BYTES, HASH, HASH_LISTPACK, STRING, WRITTEN_VERSION, checksum, length, listpack, text};
+use crate::{
+    FOOTER_BYTES, HASH, HASH_LISTPACK, SET, SET_INTSET, STRING, WRITTEN_VERSION, checksum, intset, length,
+    listpack, text,
+};
 
 /// A payload, in parts: a string's value is not copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,7 @@ pub fn dump(value: Dumped<'_>) -> Dump<'_> {
             rest = text::write_front(value, &mut front);
         }
         Dumped::Hash { pairs, is_small } => write_hash(pairs, is_small, &mut front),
+        Dumped::Set { members, is_intset } => write_set(members, is_intset, &mut front),
     }
     let value = rest;
     let version = WRITTEN_VERSION.to_le_bytes();
@@ -41,6 +45,20 @@ fn write_hash(pairs: &[Pair<'_>], is_small: bool, out: &mut Vec<u8>) {
         out.push(HASH);
         length::write(pairs.len() as u64, out);
         elements.for_each(|element| write_text(element, out));
+    }
+}
+
+fn write_set(members: &[&[u8]], is_intset: bool, out: &mut Vec<u8>) {
+    match intset::write(members).filter(|_| is_intset) {
+        Some(intset) => {
+            out.push(SET_INTSET);
+            write_text(&intset, out);
+        }
+        None => {
+            out.push(SET);
+            length::write(members.len() as u64, out);
+            members.iter().for_each(|member| write_text(member, out));
+        }
     }
 }
 

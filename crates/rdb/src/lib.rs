@@ -15,15 +15,16 @@
 //! | `dump` | the payload of a value, in parts: a string is not copied |
 //! | `restore` | the value of a payload, or what is wrong with it |
 //! | `rest`, `length`, `text` | what is unread, lengths, strings |
-//! | `listpack`, `ziplist` | small collections as one string |
+//! | `listpack`, `ziplist`, `intset` | small collections as one string |
 //! | `lzf`, `checksum` | the compression, the CRC64 |
 //!
-//! Strings and hashes are known so far; a payload of another type is refused by its name. Nothing is written
+//! Strings, hashes and sets are known so far; a payload of another type is refused by its name. Nothing is written
 //! compressed, as by a Redis with `rdbcompression no`, and everything that Redis writes is read.
 
 mod checksum;
 mod dump;
 mod error;
+mod intset;
 mod length;
 mod listpack;
 mod lzf;
@@ -47,6 +48,12 @@ pub const LATEST_VERSION: u16 = 11;
 const FOOTER_BYTES: usize = 10;
 /// The type of a string.
 const STRING: u8 = 0;
+/// The type of a set: how many members, then each.
+const SET: u8 = 2;
+/// A small set of integers, as one string.
+const SET_INTSET: u8 = 11;
+/// A small set since Redis 7.2, as one string.
+const SET_LISTPACK: u8 = 20;
 /// The type of a hash: how many fields, then each and its value.
 const HASH: u8 = 4;
 /// A small hash of Redis 2.4, as one string.

@@ -8,8 +8,8 @@ use crate::length::Length;
 use crate::rest::Rest;
 use crate::value::Restored;
 use crate::{
-    FOOTER_BYTES, HASH, HASH_LISTPACK, HASH_ZIPLIST, HASH_ZIPMAP, LATEST_VERSION, STRING, checksum, listpack,
-    text, ziplist,
+    FOOTER_BYTES, HASH, HASH_LISTPACK, HASH_ZIPLIST, HASH_ZIPMAP, LATEST_VERSION, SET, SET_INTSET,
+    SET_LISTPACK, STRING, checksum, intset, listpack, text, ziplist,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -30,6 +30,12 @@ pub fn restore(payload: &[u8], most_bytes: u64) -> Result<Restored<'_>, RestoreE
         HASH_LISTPACK => hash(small(text::read(&mut rest, most_bytes)?, listpack::read)?)?,
         HASH_ZIPLIST => hash(small(text::read(&mut rest, most_bytes)?, ziplist::read)?)?,
         HASH_ZIPMAP => hash(small(text::read(&mut rest, most_bytes)?, ziplist::read_zipmap)?)?,
+        SET => {
+            let members = Length::read_bytes(&mut rest)?;
+            set(texts(&mut rest, members, most_bytes)?)?
+        }
+        SET_INTSET => set(small(text::read(&mut rest, most_bytes)?, intset::read)?)?,
+        SET_LISTPACK => set(small(text::read(&mut rest, most_bytes)?, listpack::read)?)?,
         other => {
             return Err(type_name(other).map_or(RestoreError::UnknownType(other), RestoreError::OtherType));
         }
@@ -75,6 +81,15 @@ fn hash(elements: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
     Ok(Restored::Hash(pairs.collect()))
 }
 
+/// The set of these members.
+fn set(members: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
+    let different: BTreeSet<&[u8]> = members.iter().map(Cow::as_ref).collect();
+    match different.is_empty() || different.len() != members.len() {
+        true => Err(RestoreError::Damaged),
+        false => Ok(Restored::Set(members)),
+    }
+}
+
 /// What stands before the footer, if that is right.
 fn body(payload: &[u8]) -> Option<&[u8]> {
     let (body, footer) = payload.split_at_checked(payload.len().checked_sub(FOOTER_BYTES)?)?;
@@ -88,7 +103,6 @@ fn body(payload: &[u8]) -> Option<&[u8]> {
 fn type_name(number: u8) -> Option<&'static str> {
     Some(match number {
         1 | 10 | 14 | 18 => "list",
-        2 | 11 | 20 => "set",
         3 | 5 | 12 | 17 => "sorted set",
         6 | 7 => "module's value",
         15 | 19 | 21 => "stream",

@@ -20,6 +20,13 @@ pub enum Dumped<'v> {
         /// Whether Redis would write it as a small one.
         is_small: bool,
     },
+    /// Members.
+    Set {
+        /// In any order.
+        members: &'v [&'v [u8]],
+        /// Whether Redis would write it as a small set of integers.
+        is_intset: bool,
+    },
 }
 
 /// A value that was read: parts of the payload where that is possible.
@@ -29,4 +36,6 @@ pub enum Restored<'p> {
     String(Text<'p>),
     /// Fields with their values; none is there twice, and there is one.
     Hash(Vec<(Text<'p>, Text<'p>)>),
+    /// Members; none is there twice, and there is one.
+    Set(Vec<Text<'p>>),
 }

@@ -10,7 +10,7 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
-use sidle_collections::{Encoding, Hash, HashDraft};
+use sidle_collections::{Encoding, Hash, HashDraft, Set, SetDraft};
 use sidle_rdb::{Dumped, RestoreError, Restored};
 use sidle_types::{ValueKind, WallMs};
 use std::borrow::Cow;
@@ -111,7 +111,7 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
         call.reply.null();
         return Ok(());
     };
-    let pairs: Vec<_>;
+    let (pairs, members): (Vec<_>, Vec<_>);
     let dumped = match value.kind {
         ValueKind::String => Dumped::String(value.bytes),
         ValueKind::Hash => {
@@ -119,7 +119,12 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
             pairs = hash.pairs().collect();
             Dumped::Hash { pairs: &pairs, is_small: hash.encoding() == Encoding::Listpack }
         }
-        ValueKind::List | ValueKind::Set | ValueKind::SortedSet => return Err(ReplyError::WrongType),
+        ValueKind::Set => {
+            let set = Set::of(value.bytes);
+            members = set.members().collect();
+            Dumped::Set { members: &members, is_intset: set.encoding() == Encoding::Intset }
+        }
+        ValueKind::List | ValueKind::SortedSet => return Err(ReplyError::WrongType),
     };
     call.reply.bulk_parts(&sidle_rdb::dump(dumped).parts());
     Ok(())
@@ -148,6 +153,14 @@ fn restore<E: Executor>(call: &mut Call<'_, E>) -> Done {
                 }
                 let bytes = draft.finish(&call.keyspace.collection_limits());
                 call.put_collection(0, ValueKind::Hash, &bytes, expires_at)?;
+            }
+            Restored::Set(members) => {
+                let mut draft = SetDraft::of(None, members.len());
+                for member in &members {
+                    draft.add(member);
+                }
+                let bytes = draft.finish(&call.keyspace.collection_limits());
+                call.put_collection(0, ValueKind::Set, &bytes, expires_at)?;
             }
         }
     }

@@ -15,9 +15,10 @@ mod modify;
 mod object;
 mod rename;
 mod set;
+mod sets;
 
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 11] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 12] {
     [
         get::commands(),
         set::commands(),
@@ -30,6 +31,7 @@ pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 11] {
         rename::commands(),
         lcs::commands(),
         hash::commands(),
+        sets::commands(),
     ]
 }
 

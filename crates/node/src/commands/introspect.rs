@@ -83,9 +83,12 @@ fn describe(reply: &mut ReplyWriter<'_>, found: Found) {
     reply.bulk(spec.name.as_bytes());
     reply.integer(spec.arity.into());
     reply_words(reply, spec.flags.names());
-    reply.integer(spec.keys.first.into());
-    reply.integer(spec.keys.last.into());
-    reply.integer(spec.keys.step.into());
+    // Of keys that are counted, Redis says nothing there.
+    let [first, last, step] = match spec.keys.count_at {
+        0 => [spec.keys.first.into(), spec.keys.last.into(), spec.keys.step.into()],
+        _ => [0; 3],
+    };
+    [first, last, step].into_iter().for_each(|number| reply.integer(number));
     reply_words(reply, spec.flags.categories());
     reply.set(spec.docs.tips.len());
     spec.docs.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
@@ -104,8 +107,8 @@ fn reply_words(reply: &mut ReplyWriter<'_>, words: impl Iterator<Item = &'static
     words.for_each(|word| reply.simple(word));
 }
 
-/// Redis 7's key specifications. Commands here have one at most, with a first index and a step, or two with a
-/// key each.
+/// Redis 7's key specifications. Commands here have one at most, with a first index and a step or a count, or
+/// two: of the first key, and of the others.
 fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
     let keys = spec.keys;
     let first = i64::from(keys.first);
@@ -115,21 +118,33 @@ fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
     }
     if let Some(last_access) = keys.last_access {
         reply.set(2);
-        describe_key_range(reply, keys.access, first, 0, keys.step);
-        describe_key_range(reply, last_access, keys.last.into(), 0, keys.step);
+        let others = if keys.last < 0 { -1 } else { i64::from(keys.last) - first - 1 };
+        describe_key_range(reply, keys.access, first, KeyRange::To(0), keys.step);
+        describe_key_range(reply, last_access, first + 1, KeyRange::To(others), keys.step);
         return;
+    }
+    reply.set(1);
+    if keys.count_at != 0 {
+        return describe_key_range(reply, keys.access, keys.count_at.into(), KeyRange::Counted, keys.step);
     }
     // Counted from the first key; the command's own description counts from its name.
     let last = if keys.last < 0 { keys.last.into() } else { i64::from(keys.last) - first };
-    reply.set(1);
-    describe_key_range(reply, keys.access, first, last, keys.step);
+    describe_key_range(reply, keys.access, first, KeyRange::To(last), keys.step);
+}
+
+/// Where the keys end that begin somewhere.
+enum KeyRange {
+    /// At an index counted from there, or from the end.
+    To(i64),
+    /// A number stands there, and so many keys behind it.
+    Counted,
 }
 
 fn describe_key_range(
     reply: &mut ReplyWriter<'_>,
     access: &'static [&'static str],
     first: i64,
-    last: i64,
+    range: KeyRange,
     step: u8,
 ) {
     reply.map(3);
@@ -144,17 +159,19 @@ fn describe_key_range(
     reply.bulk(b"index");
     reply.integer(first);
     reply.bulk(b"find_keys");
+    let (kind, numbers) = match range {
+        KeyRange::To(last) => ("range", [("lastkey", last), ("keystep", step.into()), ("limit", 0)]),
+        KeyRange::Counted => ("keynum", [("keynumidx", 0), ("firstkey", 1), ("keystep", step.into())]),
+    };
     reply.map(2);
     reply.bulk(b"type");
-    reply.bulk(b"range");
+    reply.bulk(kind.as_bytes());
     reply.bulk(b"spec");
-    reply.map(3);
-    reply.bulk(b"lastkey");
-    reply.integer(last);
-    reply.bulk(b"keystep");
-    reply.integer(step.into());
-    reply.bulk(b"limit");
-    reply.integer(0);
+    reply.map(numbers.len());
+    for (name, number) in numbers {
+        reply.bulk(name.as_bytes());
+        reply.integer(number);
+    }
 }
 
 fn docs(call: &mut Call<'_>) -> CommandResult {
@@ -205,7 +222,7 @@ fn getkeys(call: &mut Call<'_>) -> CommandResult {
         }
         Err(_) => return Err(ReplyError::text("ERR Invalid command specified")),
     };
-    let indices = found.spec.keys.indices(request.len());
+    let indices = found.spec.keys.indices(request);
     if indices.len() == 0 {
         return Err(ReplyError::text("ERR The command has no key arguments"));
     }

@@ -72,3 +72,28 @@ fn a_cluster_of_an_earlier_version_takes_no_collections() {
     }
     assert_eq!(scene.ask(0, "EXISTS h"), int(0));
 }
+
+/// Sets that are read, changed and combined before, during and after a move.
+#[test]
+fn sets_move_while_they_change() {
+    for_every_protocol(|mut scene| {
+        for key in keys("{s}", 10) {
+            assert_eq!(scene.ask(0, &format!("SADD {key} 1 2 3 {key}")), int(4));
+        }
+        let id = scene.start_and_hold(EVERYTHING, 1);
+        assert_eq!(scene.client("SISMEMBER {s}0 2"), int(1));
+        assert_eq!(scene.client("SADD {s}1 4 1"), int(1));
+        assert_eq!(scene.client("SREM {s}2 1 2 3 {s}2"), int(4));
+        assert_eq!(scene.client("SMOVE {s}3 {s}4 {s}3"), int(1));
+        assert_eq!(scene.client("SINTERSTORE {s}d {s}5 {s}6"), int(3));
+        assert_eq!(scene.client("SINTERCARD 2 {s}7 {s}8"), int(3));
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "SCARD {s}1"), int(5));
+        assert_eq!(scene.ask(1, "EXISTS {s}2"), int(0));
+        assert_eq!(scene.ask(1, "SCARD {s}3"), int(3));
+        assert_eq!(scene.ask(1, "SMISMEMBER {s}4 {s}3 {s}4 1"), Value::Array(vec![int(1), int(1), int(1)]));
+        assert_eq!(scene.ask(1, "SMEMBERS {s}d"), array(&["1", "2", "3"]));
+        assert_eq!(scene.ask(1, "OBJECT ENCODING {s}d"), bulk("intset"));
+        assert_eq!(scene.ask(1, "SCARD {s}9"), int(4));
+    });
+}

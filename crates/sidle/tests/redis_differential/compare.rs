@@ -32,10 +32,10 @@ pub(crate) fn value(reply: &[u8]) -> Value {
     }
 }
 
-/// The reply with the elements of arrays in the order of their debug form.
+/// The reply with the elements of arrays and sets in the order of their debug form.
 fn sorted(reply: &[u8]) -> String {
     match value(reply) {
-        Value::Array(elements) => {
+        Value::Array(elements) | Value::Set(elements) => {
             let mut elements: Vec<String> = elements.iter().map(|element| format!("{element:?}")).collect();
             elements.sort();
             format!("{elements:?}")

@@ -1,0 +1,471 @@
+//! Sets: members, each once.
+
+use super::Done;
+use crate::call::{Call, Executor};
+use crate::draws::Draws;
+use crate::keyspace::{Keyspace, Value};
+use crate::number::parse_i64;
+use crate::reply::Reply;
+use crate::reply_error::ReplyError;
+use crate::scan_options::ScanOptions;
+use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use sidle_collections::{Encoding, MemberTable, Set, SetDraft};
+use sidle_types::ValueKind;
+
+const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::SET);
+const READ_FAST: CommandFlags = READ.with(CommandFlags::FAST);
+const REMOVE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::SET).with(CommandFlags::FAST);
+const ADD: CommandFlags = REMOVE.with(CommandFlags::DENYOOM);
+const STORE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::SET).with(CommandFlags::DENYOOM);
+const SIZE: &str = "O(N) where N is the number of members of the set";
+const SIZES: &str = "O(N) where N is the number of members of all sets";
+const UNORDERED: &[&str] = &["nondeterministic_output_order"];
+const VARIES: &[&str] = &["nondeterministic_output"];
+const READ_KEY: KeySpec = KeySpec::one(&["RO", "access"]);
+const LOOK_AT_KEY: KeySpec = KeySpec::one(&["RO"]);
+const READ_KEYS: KeySpec = KeySpec::all(&["RO", "access"]);
+const STORE_KEYS: KeySpec = KeySpec::into_from_all(&["OW", "update"], &["RO", "access"]);
+
+pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
+    const {
+        &[
+            CommandSpec::over_keys("sadd", -3, ADD, sadd)
+                .keys(KeySpec::one(&["RW", "insert"]), Access::ReadWrite)
+                .docs("set", "1.0.0", SIZE, "Adds members and returns how many are new."),
+            CommandSpec::over_keys("srem", -3, REMOVE, srem)
+                .keys(KeySpec::one(&["RW", "delete"]), Access::ReadWrite)
+                .docs("set", "1.0.0", SIZE, "Removes members and returns how many there were."),
+            CommandSpec::over_keys("smove", 4, REMOVE, smove)
+                .keys(KeySpec::from_to(&["RW", "access", "delete"], &["RW", "insert"]), Access::ReadWrite)
+                .docs("set", "1.0.0", SIZES, "Moves a member from a set to another."),
+            CommandSpec::over_keys("scard", 2, READ_FAST, scard).keys(LOOK_AT_KEY, Access::Read).docs(
+                "set",
+                "1.0.0",
+                "O(1)",
+                "Returns how many members there are.",
+            ),
+            CommandSpec::over_keys("sismember", 3, READ_FAST, sismember)
+                .keys(LOOK_AT_KEY, Access::Read)
+                .docs("set", "1.0.0", SIZE, "Returns whether there is a member."),
+            CommandSpec::over_keys("smismember", -3, READ_FAST, smismember)
+                .keys(READ_KEY, Access::Read)
+                .docs("set", "6.2.0", SIZE, "Returns for each of several members whether it is there."),
+            CommandSpec::over_keys("smembers", 2, READ, smembers)
+                .keys(READ_KEY, Access::Read)
+                .docs("set", "1.0.0", SIZE, "Returns all members.")
+                .tips(UNORDERED),
+            CommandSpec::over_keys("spop", -2, REMOVE, spop)
+                .keys(KeySpec::one(&["RW", "access", "delete"]), Access::ReadWrite)
+                .docs("set", "1.0.0", SIZE, "Removes members drawn by lot, and returns them.")
+                .tips(VARIES),
+            CommandSpec::over_keys("srandmember", -2, READ, srandmember)
+                .keys(READ_KEY, Access::Read)
+                .docs("set", "1.0.0", SIZE, "Returns members drawn by lot.")
+                .tips(VARIES),
+            CommandSpec::over_keys("sscan", -3, READ, sscan)
+                .keys(READ_KEY, Access::Read)
+                .docs("set", "2.8.0", SIZE, "Returns some of the members, and where to go on.")
+                .tips(VARIES),
+            CommandSpec::over_keys("sinter", -2, READ, sinter)
+                .keys(READ_KEYS, Access::Read)
+                .docs("set", "1.0.0", SIZES, "Returns what is a member of all sets.")
+                .tips(UNORDERED),
+            CommandSpec::over_keys("sintercard", -3, READ.with(CommandFlags::MOVABLE_KEYS), sintercard)
+                .keys(KeySpec::counted(1, &["RO", "access"]), Access::Read)
+                .docs("set", "7.0.0", SIZES, "Returns how many members all sets share."),
+            CommandSpec::over_keys("sunion", -2, READ, sunion)
+                .keys(READ_KEYS, Access::Read)
+                .docs("set", "1.0.0", SIZES, "Returns what is a member of any of the sets.")
+                .tips(UNORDERED),
+            CommandSpec::over_keys("sdiff", -2, READ, sdiff)
+                .keys(READ_KEYS, Access::Read)
+                .docs("set", "1.0.0", SIZES, "Returns the members of the first set that no other one has.")
+                .tips(UNORDERED),
+            CommandSpec::over_keys("sinterstore", -3, STORE, sinterstore)
+                .keys(KeySpec::into_from_all(&["RW", "update"], &["RO", "access"]), Access::ReadWrite)
+                .docs("set", "1.0.0", SIZES, "Sets a key to what is a member of all sets."),
+            CommandSpec::over_keys("sunionstore", -3, STORE, sunionstore)
+                .keys(STORE_KEYS, Access::ReadWrite)
+                .docs("set", "1.0.0", SIZES, "Sets a key to what is a member of any of the sets."),
+            CommandSpec::over_keys("sdiffstore", -3, STORE, sdiffstore)
+                .keys(STORE_KEYS, Access::ReadWrite)
+                .docs("set", "1.0.0", SIZES, "Sets a key to the members of the first set that no other has."),
+        ]
+    }
+}
+
+/// The value as a set.
+fn as_set(value: Option<Value<'_>>) -> Result<Option<Set<'_>>, ReplyError> {
+    let value = value.map(|value| value.of_kind(ValueKind::Set)).transpose()?;
+    Ok(value.map(|value| Set::of(value.bytes)))
+}
+
+/// The set of the command's key, counted as a look-up.
+fn look_up<'g, E: Executor>(call: &mut Call<'g, E>) -> Result<Option<Set<'g>>, ReplyError> {
+    as_set(call.look_up(0))
+}
+
+/// A key's set that the command changes.
+struct Changed<'g> {
+    key: usize,
+    old: Option<Value<'g>>,
+}
+
+impl<'g> Changed<'g> {
+    fn of<E: Executor>(call: &mut Call<'g, E>, key: usize) -> Result<Changed<'g>, ReplyError> {
+        let old = call.keyspace.get(key);
+        as_set(old)?;
+        Ok(Changed { key, old })
+    }
+
+    fn set(&self) -> Option<Set<'g>> {
+        self.old.map(|value| Set::of(value.bytes))
+    }
+
+    fn draft(&self, changes: usize) -> SetDraft<'g> {
+        SetDraft::of(self.set(), changes)
+    }
+
+    fn write<E: Executor>(self, call: &mut Call<'g, E>, draft: &SetDraft<'_>) -> Result<(), ReplyError> {
+        if draft.is_empty() {
+            return Ok(call.keyspace.remove(self.key)?);
+        }
+        let limits = call.keyspace.collection_limits();
+        let expires_at = self.old.and_then(|value| value.expires_at);
+        call.put_collection(self.key, ValueKind::Set, &draft.finish(&limits), expires_at)
+    }
+}
+
+fn sadd<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let set = Changed::of(call, 0)?;
+    let members = &call.args[2..];
+    let mut draft = set.draft(members.len());
+    let new = members.iter().filter(|member| draft.add(member)).count();
+    if new > 0 {
+        set.write(call, &draft)?;
+    }
+    call.reply.integer(new as i64);
+    Ok(())
+}
+
+fn srem<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let set = Changed::of(call, 0)?;
+    let mut removed = 0;
+    if set.old.is_some() {
+        let members = &call.args[2..];
+        let mut draft = set.draft(members.len());
+        removed = members.iter().filter(|member| draft.remove(member)).count();
+        if removed > 0 {
+            set.write(call, &draft)?;
+        }
+    }
+    call.reply.integer(removed as i64);
+    Ok(())
+}
+
+fn smove<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let member = call.args[3];
+    let from = call.keyspace.get(0);
+    // Without a source the destination's type does not matter, as in Redis.
+    if from.is_none() {
+        call.reply.integer(0);
+        return Ok(());
+    }
+    let from = Changed::of(call, 0)?;
+    let to = Changed::of(call, 1)?;
+    let is_there = from.set().is_some_and(|set| set.contains(member));
+    if is_there && call.args[1] != call.args[2] {
+        let mut left = from.draft(1);
+        left.remove(member);
+        from.write(call, &left)?;
+        let mut joined = to.draft(1);
+        if joined.add(member) {
+            to.write(call, &joined)?;
+        }
+    }
+    call.reply.integer(is_there.into());
+    Ok(())
+}
+
+fn scard<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let members = look_up(call)?.map_or(0, Set::len);
+    call.reply.integer(members as i64);
+    Ok(())
+}
+
+fn sismember<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let is_member = look_up(call)?.is_some_and(|set| set.contains(call.args[2]));
+    call.reply.integer(is_member.into());
+    Ok(())
+}
+
+fn smismember<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let asked = &call.args[2..];
+    let table = look_up(call)?.map(|set| MemberTable::of(set, asked.len()));
+    call.reply.array(asked.len());
+    for member in asked {
+        call.reply.integer(table.as_ref().is_some_and(|table| table.contains(member)).into());
+    }
+    Ok(())
+}
+
+/// All members of a set.
+fn all(set: Option<Set<'_>>) -> Vec<&[u8]> {
+    set.into_iter().flat_map(Set::members).collect()
+}
+
+fn reply_set<E: Executor>(call: &mut Call<'_, E>, members: &[&[u8]]) {
+    call.reply.set(members.len());
+    members.iter().for_each(|member| call.reply.bulk(member));
+}
+
+fn smembers<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let members = all(look_up(call)?);
+    reply_set(call, &members);
+    Ok(())
+}
+
+/// The count that SPOP takes.
+fn positive(text: &[u8]) -> Result<usize, ReplyError> {
+    let count = parse_i64(text).filter(|count| *count >= 0);
+    let count = count.ok_or(ReplyError::text("ERR value is out of range, must be positive"))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+fn spop<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let count = match call.args[2..] {
+        [] => None,
+        [count] => Some(positive(count)?),
+        _ => return Err(ReplyError::Syntax),
+    };
+    let set = Changed::of(call, 0)?;
+    call.count_look_up(set.old.is_some());
+    let seed = call.keyspace.random();
+    let popped = Draws::new(seed).some_of(all(set.set()), count.unwrap_or(1));
+    if !popped.is_empty() {
+        let mut draft = set.draft(popped.len());
+        popped.iter().for_each(|member| {
+            draft.remove(member);
+        });
+        set.write(call, &draft)?;
+    }
+    match (count, popped.first()) {
+        (Some(_), _) => reply_set(call, &popped),
+        (None, Some(member)) => call.reply.bulk(member),
+        (None, None) => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn srandmember<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let count = match call.args[2..] {
+        [] => None,
+        [count] => match parse_i64(count).ok_or(ReplyError::NotAnInteger)? {
+            i64::MIN => {
+                return Err(ReplyError::text(
+                    "ERR value is out of range, value must between -9223372036854775807 and \
+                     9223372036854775807",
+                ));
+            }
+            count => Some(count),
+        },
+        _ => return Err(ReplyError::Syntax),
+    };
+    let members = all(look_up(call)?);
+    let mut draws = Draws::new(call.keyspace.random());
+    match count {
+        None => match draws.one_of(&members) {
+            Some(member) => call.reply.bulk(member),
+            None => call.reply.null(),
+        },
+        Some(count @ 0..) => {
+            let drawn = draws.some_of(members, usize::try_from(count).unwrap_or(usize::MAX));
+            call.reply.array(drawn.len());
+            drawn.iter().for_each(|member| call.reply.bulk(member));
+        }
+        Some(times) => {
+            let times = if members.is_empty() { 0 } else { times.unsigned_abs() as usize };
+            call.reply.array(times);
+            for _ in 0..times {
+                let (Some(member), false) = (draws.one_of(&members), call.reply.is_cut()) else { break };
+                call.reply.bulk(member);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sscan<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let cursor = ScanOptions::cursor(call.args[2])?;
+    let (next, found) = match look_up(call)? {
+        None => (0, Vec::new()),
+        Some(set) => {
+            let options = ScanOptions::parse(&call.args[3..])?;
+            // Redis returns a small one whole.
+            let count = if set.encoding() == Encoding::Intset { usize::MAX } else { options.count };
+            let named = set.members().map(|member| (member, member));
+            let (next, found) = sidle_collections::scan(named, cursor, count);
+            (next, found.into_iter().filter(|member| options.wants(member)).collect::<Vec<_>>())
+        }
+    };
+    call.reply.array(2);
+    call.reply.bulk(next.to_string().as_bytes());
+    call.reply.array(found.len());
+    found.into_iter().for_each(|member| call.reply.bulk(member));
+    Ok(())
+}
+
+/// How sets are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Combination {
+    Inter,
+    Union,
+    Diff,
+}
+
+impl Combination {
+    /// The members of the combination, at most so many; in the order of the sets.
+    fn of<'g>(self, sets: &[Option<Set<'g>>], most: usize) -> Vec<&'g [u8]> {
+        let size = |set: &Option<Set<'_>>| set.map_or(0, Set::len);
+        match self {
+            Combination::Union => {
+                let mut draft = SetDraft::of(sets.first().copied().flatten(), sets.iter().map(size).sum());
+                for set in sets.iter().skip(1).flatten() {
+                    set.members().for_each(|member| {
+                        draft.add(member);
+                    });
+                }
+                draft.members().take(most).collect()
+            }
+            Combination::Inter => {
+                let Some(smallest) = sets.iter().min_by_key(|set| size(set)).copied().flatten() else {
+                    return Vec::new();
+                };
+                let tables: Vec<MemberTable<'_>> =
+                    sets.iter().flatten().map(|set| MemberTable::of(*set, smallest.len())).collect();
+                let is_everywhere = |member: &&[u8]| tables.iter().all(|table| table.contains(member));
+                smallest.members().filter(is_everywhere).take(most).collect()
+            }
+            Combination::Diff => {
+                let Some(first) = sets.first().copied().flatten() else { return Vec::new() };
+                let tables: Vec<MemberTable<'_>> =
+                    sets[1..].iter().flatten().map(|set| MemberTable::of(*set, first.len())).collect();
+                let is_alone = |member: &&[u8]| !tables.iter().any(|table| table.contains(member));
+                first.members().filter(is_alone).take(most).collect()
+            }
+        }
+    }
+}
+
+/// The sets of the command's keys from one on, counted as look-ups where they are only read.
+fn sets_from<'g, E: Executor>(
+    call: &mut Call<'g, E>,
+    first: usize,
+) -> Result<Vec<Option<Set<'g>>>, ReplyError> {
+    let values = call.look_up_all();
+    values.into_iter().skip(first).map(as_set).collect()
+}
+
+fn reply_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination) -> Done {
+    let sets = sets_from(call, 0)?;
+    reply_set(call, &combination.of(&sets, usize::MAX));
+    Ok(())
+}
+
+fn store_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination) -> Done {
+    let sets = sets_from(call, 1)?;
+    let members = combination.of(&sets, usize::MAX);
+    if members.is_empty() {
+        if call.keyspace.get(0).is_some() {
+            call.keyspace.remove(0)?;
+        }
+    } else {
+        let mut draft = SetDraft::of(None, members.len());
+        members.iter().for_each(|member| {
+            draft.add(member);
+        });
+        let bytes = draft.finish(&call.keyspace.collection_limits());
+        call.put_collection(0, ValueKind::Set, &bytes, None)?;
+    }
+    call.reply.integer(members.len() as i64);
+    Ok(())
+}
+
+fn sinter<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    reply_combined(call, Combination::Inter)
+}
+
+fn sunion<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    reply_combined(call, Combination::Union)
+}
+
+fn sdiff<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    reply_combined(call, Combination::Diff)
+}
+
+fn sinterstore<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    store_combined(call, Combination::Inter)
+}
+
+fn sunionstore<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    store_combined(call, Combination::Union)
+}
+
+fn sdiffstore<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    store_combined(call, Combination::Diff)
+}
+
+fn sintercard<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let keys = call.counted_keys(1)?;
+    let mut most = usize::MAX;
+    let mut options = &call.args[2 + keys..];
+    while let [option, rest @ ..] = options {
+        let [number, rest @ ..] = rest else { return Err(ReplyError::Syntax) };
+        if !option.eq_ignore_ascii_case(b"limit") {
+            return Err(ReplyError::Syntax);
+        }
+        let limit = parse_i64(number).filter(|limit| *limit >= 0);
+        let limit = limit.ok_or(ReplyError::text("ERR LIMIT can't be negative"))?;
+        most = if limit == 0 { usize::MAX } else { usize::try_from(limit).unwrap_or(usize::MAX) };
+        options = rest;
+    }
+    let sets = sets_from(call, 0)?;
+    call.reply.integer(Combination::Inter.of(&sets, most).len() as i64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidle_collections::Limits;
+
+    #[test]
+    fn combinations_are_those_of_sets() {
+        let made = |members: &[&'static str]| {
+            let mut draft = SetDraft::of(None, 0);
+            for member in members {
+                draft.add(member.as_bytes());
+            }
+            draft.finish(&Limits::default())
+        };
+        let (one, two, three) = (made(&["a", "b", "c", "d"]), made(&["c", "x", "b"]), made(&["c"]));
+        let [one, two, three] = [&one, &two, &three].map(|bytes| Some(Set::of(bytes)));
+        let of = |combination: Combination, sets: &[Option<Set<'_>>]| {
+            let mut members: Vec<String> = combination
+                .of(sets, usize::MAX)
+                .into_iter()
+                .map(|member| String::from_utf8_lossy(member).into_owned())
+                .collect();
+            members.sort();
+            members.concat()
+        };
+        assert_eq!(of(Combination::Inter, &[one, two]), "bc");
+        assert_eq!(of(Combination::Inter, &[one, two, three]), "c");
+        assert_eq!(of(Combination::Inter, &[one, None]), "");
+        assert_eq!(of(Combination::Union, &[None, one, three, two]), "abcdx");
+        assert_eq!(of(Combination::Diff, &[one, two]), "ad");
+        assert_eq!(of(Combination::Diff, &[one, None, three]), "abd");
+        assert_eq!(of(Combination::Diff, &[None, one]), "");
+        assert_eq!(Combination::Inter.of(&[one, two], 1).len(), 1);
+    }
+}
