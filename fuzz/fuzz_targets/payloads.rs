@@ -15,11 +15,11 @@ static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 fn checked(payload: &[u8]) -> Result<(), RestoreError> {
     let value = restore(payload, LONGEST_BYTES)?;
     let pairs: Vec<Pair<'_>> = match &value {
-        Restored::String(_) | Restored::Set(_) => Vec::new(),
+        Restored::String(_) | Restored::Set(_) | Restored::List(_) => Vec::new(),
         Restored::Hash(pairs) => pairs.iter().map(|(field, value)| (&field[..], &value[..])).collect(),
     };
     let members: Vec<&[u8]> = match &value {
-        Restored::Set(members) => members.iter().map(|member| &member[..]).collect(),
+        Restored::Set(members) | Restored::List(members) => members.iter().map(|member| &member[..]).collect(),
         _ => Vec::new(),
     };
     for is_small in [true, false] {
@@ -28,6 +28,9 @@ fn checked(payload: &[u8]) -> Result<(), RestoreError> {
             Restored::Hash(_) => {
                 let bytes = pairs.iter().map(|(field, value)| field.len() + value.len()).sum();
                 (Dumped::Hash { pairs: &pairs, is_small }, bytes)
+            }
+            Restored::List(_) => {
+                (Dumped::List(&members), members.iter().map(|member| member.len()).sum())
             }
             Restored::Set(_) => {
                 let bytes = members.iter().map(|member| member.len()).sum();

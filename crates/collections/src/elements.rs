@@ -99,7 +99,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(lengths in prop::collection::vec(0usize..300, 0..40), large in 0usize..40_000) {
+        fn what_is_written_is_read(
+            lengths in prop::collection::vec(0usize..300, 0..40),
+            large in 0usize..40_000,
+        ) {
             let elements: Vec<Vec<u8>> =
                 lengths.iter().chain([&large]).enumerate().map(|(at, &length)| vec![at as u8; length]).collect();
             let mut writer = Writer::new(Encoding::Hashtable, elements.len(), 0);

@@ -1,5 +1,5 @@
-//! The encodings that Redis would use, which OBJECT ENCODING reports. They say nothing about how Sidle keeps a
-//! collection.
+//! The encodings that Redis would use, which OBJECT ENCODING reports. They say nothing about how Sidle keeps
+//! a collection.
 
 /// An encoding by Redis's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Encoding {
     Hashtable = 1,
     /// A small set of integers.
     Intset = 2,
+    /// A list.
+    Quicklist = 3,
 }
 
 impl Encoding {
@@ -20,6 +22,7 @@ impl Encoding {
             Encoding::Listpack => "listpack",
             Encoding::Hashtable => "hashtable",
             Encoding::Intset => "intset",
+            Encoding::Quicklist => "quicklist",
         }
     }
 
@@ -28,6 +31,7 @@ impl Encoding {
         match number {
             1 => Encoding::Hashtable,
             2 => Encoding::Intset,
+            3 => Encoding::Quicklist,
             _ => Encoding::Listpack,
         }
     }

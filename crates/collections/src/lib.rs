@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | the encoding that OBJECT ENCODING reports ([`Encoding`]) |
 //! | 1..5 | how many elements there are, little-endian |
-//! | 5.. | the elements: of a hash a field and its value, of a set a member, each a length (LEB128) and so many bytes |
+//! | 5.. | the elements: of a hash a field and its value, of a set a member, of a list an item, each a length (LEB128) and so many bytes |
 //!
 //! A reader finds an element by walking, and a writer writes the whole collection anew: costs grow with the
 //! collection. Readers take bytes of any content. What is not laid out so reads as fewer elements.
@@ -14,12 +14,13 @@
 //! | `elements` | the layout: the head, byte strings one after the other |
 //! | `encoding` | what is reported as the encoding, and when it changes |
 //! | `table` | names with values: what is changed, or asked often |
-//! | `hash`, `set` | look-ups, and changes |
+//! | `hash`, `set`, `list` | look-ups, and changes |
 //! | `scan` | walking over a collection that changes meanwhile |
 
 mod elements;
 mod encoding;
 mod hash;
+mod list;
 mod scan;
 mod set;
 mod table;
@@ -27,5 +28,6 @@ mod table;
 pub use elements::encoding;
 pub use encoding::{Encoding, Limits};
 pub use hash::{Hash, HashDraft, Pair};
+pub use list::{List, ListDraft, Side};
 pub use scan::scan;
 pub use set::{MemberTable, Set, SetDraft};

@@ -36,8 +36,8 @@ impl<'b> Set<'b> {
         self.members().any(|other| other == member)
     }
 
-    /// All members: integers in ascending order while it is a small set of integers, otherwise in the order in
-    /// which they were added.
+    /// All members: of a small set of integers in ascending order, otherwise in the order in which they were
+    /// added.
     pub fn members(self) -> impl Iterator<Item = &'b [u8]> {
         Elements::of(self.bytes)
     }
@@ -158,8 +158,8 @@ mod tests {
                 let set = Set::of(&written);
                 prop_assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
                 let read: BTreeSet<&[u8]> = set.members().collect();
-                let expected: BTreeSet<&[u8]> = model.iter().map(|&number| names[number].as_bytes()).collect();
-                prop_assert_eq!(&read, &expected);
+                let expected = model.iter().map(|&number| names[number].as_bytes());
+                prop_assert_eq!(read, expected.collect::<BTreeSet<&[u8]>>());
                 let table = MemberTable::of(set, 100);
                 for (number, name) in names.iter().enumerate() {
                     prop_assert_eq!(set.contains(name.as_bytes()), model.contains(&number));

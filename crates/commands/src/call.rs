@@ -82,14 +82,21 @@ impl<'g, E: Executor> Call<'g, E> {
         self.keyspace.count_look_ups(is_found.into(), (!is_found).into());
     }
 
-    /// The number of keys that the argument with this index gives.
-    pub(crate) fn counted_keys(&self, count_at: usize) -> Result<usize, ReplyError> {
+    /// The number of keys that the argument with this index gives. `too_many`: the error if there are fewer.
+    pub(crate) fn counted_keys(&self, count_at: usize, too_many: ReplyError) -> Result<usize, ReplyError> {
         let count = parse_i64(self.args[count_at]).filter(|count| *count > 0);
         let count = count.ok_or(ReplyError::text("ERR numkeys should be greater than 0"))?;
         if self.keyspace.is_empty() {
-            return Err(ReplyError::text("ERR Number of keys can't be greater than number of args"));
+            return Err(too_many);
         }
         Ok(count as usize)
+    }
+
+    /// A count that is not negative.
+    pub(crate) fn positive(&self, text: &[u8]) -> Result<usize, ReplyError> {
+        let count = parse_i64(text).filter(|count| *count >= 0);
+        let count = count.ok_or(ReplyError::text("ERR value is out of range, must be positive"))?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// Sets a key's value to a collection.

@@ -1,6 +1,17 @@
 //! Integers in Redis's format.
 
+use crate::reply_error::ReplyError;
+
 pub use sidle_resp::parse_integer as parse_i64;
+
+/// An integer that may be negated: a count whose sign says from where.
+pub(crate) fn parse_signed_count(text: &[u8]) -> Result<i64, ReplyError> {
+    match parse_i64(text) {
+        None => Err(ReplyError::NotAnInteger),
+        Some(i64::MIN) => Err(ReplyError::NO_OPPOSITE),
+        Some(count) => Ok(count),
+    }
+}
 
 /// A decimal integer on the stack.
 #[derive(Clone, Copy, Debug)]

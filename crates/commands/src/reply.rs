@@ -14,6 +14,8 @@ pub trait Reply {
     fn bulk_parts(&mut self, parts: &[&[u8]]);
     /// A null.
     fn null(&mut self);
+    /// A null where an array is expected.
+    fn null_array(&mut self);
     /// The header of an array; this many replies follow.
     fn array(&mut self, elements: usize);
     /// The header of a map; this many names follow, each before its value.
@@ -66,6 +68,10 @@ impl Reply for ReplyWriter<'_> {
 
     fn map(&mut self, pairs: usize) {
         self.map(pairs);
+    }
+
+    fn null_array(&mut self) {
+        self.null_array();
     }
 
     fn set(&mut self, elements: usize) {

@@ -33,6 +33,11 @@ pub enum ReplyError {
 }
 
 impl ReplyError {
+    /// An integer that has no opposite, where one is needed.
+    pub(crate) const NO_OPPOSITE: ReplyError = ReplyError::text(
+        "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+    );
+
     /// An error with a fixed text, error code first.
     pub const fn text(text: &'static str) -> ReplyError {
         ReplyError::Text(Cow::Borrowed(text.as_bytes()))

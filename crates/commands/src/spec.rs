@@ -57,6 +57,9 @@ impl CommandFlags {
     /// Belongs to sets: the ACL category `@set`.
     pub const SET: CommandFlags = CommandFlags(1 << 20);
 
+    /// Belongs to lists: the ACL category `@list`.
+    pub const LIST: CommandFlags = CommandFlags(1 << 22);
+
     /// Its keys are found by a number among its arguments.
     pub const MOVABLE_KEYS: CommandFlags = CommandFlags(1 << 21);
 
@@ -105,6 +108,7 @@ impl CommandFlags {
             (self.contains(CommandFlags::READONLY), "@read"),
             (self.contains(CommandFlags::WRITE), "@write"),
             (self.contains(CommandFlags::SET), "@set"),
+            (self.contains(CommandFlags::LIST), "@list"),
             (self.contains(CommandFlags::HASH), "@hash"),
             (self.contains(CommandFlags::STRING), "@string"),
             (self.contains(CommandFlags::ADMIN), "@admin"),

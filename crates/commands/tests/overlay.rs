@@ -62,6 +62,10 @@ impl Reply for Words {
         self.0.push(format!("{pairs}%"));
     }
 
+    fn null_array(&mut self) {
+        self.0.push("no array".to_owned());
+    }
+
     fn set(&mut self, elements: usize) {
         self.0.push(format!("{elements}~"));
     }

@@ -2,8 +2,8 @@
 
 use crate::value::{Dumped, Pair};
 use crate::{
-    FOOTER_BYTES, HASH, HASH_LISTPACK, SET, SET_INTSET, STRING, WRITTEN_VERSION, checksum, intset, length,
-    listpack, text,
+    FOOTER_BYTES, HASH, HASH_LISTPACK, LIST_QUICKLIST_2, SET, SET_INTSET, STRING, WRITTEN_VERSION, checksum,
+    intset, length, listpack, text,
 };
 
 /// A payload, in parts: a string's value is not copied.
@@ -24,6 +24,7 @@ pub fn dump(value: Dumped<'_>) -> Dump<'_> {
             rest = text::write_front(value, &mut front);
         }
         Dumped::Hash { pairs, is_small } => write_hash(pairs, is_small, &mut front),
+        Dumped::List(items) => write_list(items, &mut front),
         Dumped::Set { members, is_intset } => write_set(members, is_intset, &mut front),
     }
     let value = rest;
@@ -45,6 +46,30 @@ fn write_hash(pairs: &[Pair<'_>], is_small: bool, out: &mut Vec<u8>) {
         out.push(HASH);
         length::write(pairs.len() as u64, out);
         elements.for_each(|element| write_text(element, out));
+    }
+}
+
+/// About the bytes of a part of a list, as Redis makes them by default.
+const LIST_PART_BYTES: usize = 8 << 10;
+/// What a part of several items is marked with.
+const PACKED: u64 = 2;
+
+fn write_list(items: &[&[u8]], out: &mut Vec<u8>) {
+    let mut parts: Vec<&[&[u8]]> = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (at, item) in items.iter().enumerate() {
+        if at > start && bytes + item.len() > LIST_PART_BYTES {
+            parts.push(&items[start..at]);
+            (start, bytes) = (at, 0);
+        }
+        bytes += item.len();
+    }
+    parts.push(&items[start..]);
+    out.push(LIST_QUICKLIST_2);
+    length::write(parts.len() as u64, out);
+    for part in parts {
+        length::write(PACKED, out);
+        write_text(&listpack::write(part.iter().copied()), out);
     }
 }
 

@@ -18,8 +18,8 @@
 //! | `listpack`, `ziplist`, `intset` | small collections as one string |
 //! | `lzf`, `checksum` | the compression, the CRC64 |
 //!
-//! Strings, hashes and sets are known so far; a payload of another type is refused by its name. Nothing is written
-//! compressed, as by a Redis with `rdbcompression no`, and everything that Redis writes is read.
+//! Strings, hashes, sets and lists are known so far; a payload of another type is refused by its name. Nothing
+//! is written compressed, as by a Redis with `rdbcompression no`, and everything that Redis writes is read.
 
 mod checksum;
 mod dump;
@@ -48,6 +48,14 @@ pub const LATEST_VERSION: u16 = 11;
 const FOOTER_BYTES: usize = 10;
 /// The type of a string.
 const STRING: u8 = 0;
+/// The type of a list: how many items, then each.
+const LIST: u8 = 1;
+/// A small list until Redis 3.0, as one string.
+const LIST_ZIPLIST: u8 = 10;
+/// A list until Redis 6: how many strings, then each, with a part of it.
+const LIST_QUICKLIST: u8 = 14;
+/// A list: how many parts, then for each whether it is one item, and a string.
+const LIST_QUICKLIST_2: u8 = 18;
 /// The type of a set: how many members, then each.
 const SET: u8 = 2;
 /// A small set of integers, as one string.

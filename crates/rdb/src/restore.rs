@@ -8,8 +8,9 @@ use crate::length::Length;
 use crate::rest::Rest;
 use crate::value::Restored;
 use crate::{
-    FOOTER_BYTES, HASH, HASH_LISTPACK, HASH_ZIPLIST, HASH_ZIPMAP, LATEST_VERSION, SET, SET_INTSET,
-    SET_LISTPACK, STRING, checksum, intset, listpack, text, ziplist,
+    FOOTER_BYTES, HASH, HASH_LISTPACK, HASH_ZIPLIST, HASH_ZIPMAP, LATEST_VERSION, LIST, LIST_QUICKLIST,
+    LIST_QUICKLIST_2, LIST_ZIPLIST, SET, SET_INTSET, SET_LISTPACK, STRING, checksum, intset, listpack, text,
+    ziplist,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -33,6 +34,21 @@ pub fn restore(payload: &[u8], most_bytes: u64) -> Result<Restored<'_>, RestoreE
         SET => {
             let members = Length::read_bytes(&mut rest)?;
             set(texts(&mut rest, members, most_bytes)?)?
+        }
+        LIST => {
+            let items = Length::read_bytes(&mut rest)?;
+            list(texts(&mut rest, items, most_bytes)?)?
+        }
+        LIST_ZIPLIST => list(small(text::read(&mut rest, most_bytes)?, ziplist::read)?)?,
+        LIST_QUICKLIST => {
+            list(parts(&mut rest, most_bytes, |rest, left| small(text::read(rest, left)?, ziplist::read))?)?
+        }
+        LIST_QUICKLIST_2 => {
+            list(parts(&mut rest, most_bytes, |rest, left| match Length::read_bytes(rest)? {
+                PLAIN => Ok(vec![text::read(rest, left)?]),
+                PACKED => small(text::read(rest, left)?, listpack::read),
+                _ => Err(RestoreError::Damaged),
+            })?)?
         }
         SET_INTSET => set(small(text::read(&mut rest, most_bytes)?, intset::read)?)?,
         SET_LISTPACK => set(small(text::read(&mut rest, most_bytes)?, listpack::read)?)?,
@@ -81,6 +97,32 @@ fn hash(elements: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
     Ok(Restored::Hash(pairs.collect()))
 }
 
+/// What a part of a list is marked with: one item, or several.
+const PLAIN: u64 = 1;
+const PACKED: u64 = 2;
+
+/// The items of a list in parts, of about `most_bytes` at most together.
+fn parts<'p>(
+    rest: &mut Rest<'p>,
+    most_bytes: u64,
+    read: impl Fn(&mut Rest<'p>, u64) -> Result<Vec<Cow<'p, [u8]>>, RestoreError>,
+) -> Result<Vec<Cow<'p, [u8]>>, RestoreError> {
+    let count = Length::read_bytes(rest)?;
+    let (mut items, mut left) = (Vec::new(), most_bytes);
+    for _ in 0..count {
+        let part = read(rest, left)?;
+        let bytes: usize = part.iter().map(|item| item.len()).sum();
+        left = left.checked_sub(bytes as u64).ok_or(RestoreError::TooLong)?;
+        items.extend(part);
+    }
+    Ok(items)
+}
+
+/// The list of these items.
+fn list(items: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
+    if items.is_empty() { Err(RestoreError::Damaged) } else { Ok(Restored::List(items)) }
+}
+
 /// The set of these members.
 fn set(members: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
     let different: BTreeSet<&[u8]> = members.iter().map(Cow::as_ref).collect();
@@ -102,7 +144,6 @@ fn body(payload: &[u8]) -> Option<&[u8]> {
 /// What another type is called; the number also says how it is kept.
 fn type_name(number: u8) -> Option<&'static str> {
     Some(match number {
-        1 | 10 | 14 | 18 => "list",
         3 | 5 | 12 | 17 => "sorted set",
         6 | 7 => "module's value",
         15 | 19 | 21 => "stream",

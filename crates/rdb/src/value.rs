@@ -27,6 +27,8 @@ pub enum Dumped<'v> {
         /// Whether Redis would write it as a small set of integers.
         is_intset: bool,
     },
+    /// Items, in order.
+    List(&'v [&'v [u8]]),
 }
 
 /// A value that was read: parts of the payload where that is possible.
@@ -38,4 +40,6 @@ pub enum Restored<'p> {
     Hash(Vec<(Text<'p>, Text<'p>)>),
     /// Members; none is there twice, and there is one.
     Set(Vec<Text<'p>>),
+    /// Items, in order; there is one.
+    List(Vec<Text<'p>>),
 }

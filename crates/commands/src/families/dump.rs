@@ -10,7 +10,7 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
-use sidle_collections::{Encoding, Hash, HashDraft, Set, SetDraft};
+use sidle_collections::{Encoding, Hash, HashDraft, List, ListDraft, Set, SetDraft, Side};
 use sidle_rdb::{Dumped, RestoreError, Restored};
 use sidle_types::{ValueKind, WallMs};
 use std::borrow::Cow;
@@ -124,7 +124,11 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
             members = set.members().collect();
             Dumped::Set { members: &members, is_intset: set.encoding() == Encoding::Intset }
         }
-        ValueKind::List | ValueKind::SortedSet => return Err(ReplyError::WrongType),
+        ValueKind::List => {
+            members = List::of(value.bytes).items().collect();
+            Dumped::List(&members)
+        }
+        ValueKind::SortedSet => return Err(ReplyError::WrongType),
     };
     call.reply.bulk_parts(&sidle_rdb::dump(dumped).parts());
     Ok(())
@@ -153,6 +157,11 @@ fn restore<E: Executor>(call: &mut Call<'_, E>) -> Done {
                 }
                 let bytes = draft.finish(&call.keyspace.collection_limits());
                 call.put_collection(0, ValueKind::Hash, &bytes, expires_at)?;
+            }
+            Restored::List(items) => {
+                let mut draft = ListDraft::default();
+                items.iter().for_each(|item| draft.push(Side::Right, item));
+                call.put_collection(0, ValueKind::List, &draft.finish(), expires_at)?;
             }
             Restored::Set(members) => {
                 let mut draft = SetDraft::of(None, members.len());

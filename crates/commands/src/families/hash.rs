@@ -5,7 +5,7 @@ use crate::call::{Call, Executor};
 use crate::draws::Draws;
 use crate::float80::Float80;
 use crate::keyspace::{Keyspace, Value};
-use crate::number::{Decimal, parse_i64};
+use crate::number::{Decimal, parse_i64, parse_signed_count};
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::scan_options::ScanOptions;
@@ -24,7 +24,7 @@ const READ_KEY: KeySpec = KeySpec::one(&["RO", "access"]);
 const LOOK_AT_KEY: KeySpec = KeySpec::one(&["RO"]);
 const UPDATE_KEY: KeySpec = KeySpec::one(&["RW", "update"]);
 
-pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
+pub(super) const fn of_fields<E: Executor>() -> &'static [CommandSpec<E>] {
     const {
         &[
             CommandSpec::over_keys("hset", -4, WRITE, hset).keys(UPDATE_KEY, Access::ReadWrite).docs(
@@ -67,6 +67,13 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
                 SIZE,
                 "Returns how many bytes the value of a field has.",
             ),
+        ]
+    }
+}
+
+pub(super) const fn of_wholes<E: Executor>() -> &'static [CommandSpec<E>] {
+    const {
+        &[
             CommandSpec::over_keys("hlen", 2, READ_FAST, hlen).keys(LOOK_AT_KEY, Access::Read).docs(
                 "hash",
                 "2.0.0",
@@ -312,13 +319,8 @@ fn hrandfield<E: Executor>(call: &mut Call<'_, E>) -> Done {
         }
         return Ok(());
     }
-    let count = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
+    let count = parse_signed_count(call.args[2])?;
     let with_values = match call.args[3..] {
-        _ if count == i64::MIN => {
-            return Err(ReplyError::text(
-                "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
-            ));
-        }
         [] => false,
         // Redis counts the values too.
         [option] if option.eq_ignore_ascii_case(b"withvalues") => {

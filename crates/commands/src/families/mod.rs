@@ -11,6 +11,7 @@ mod get;
 mod hash;
 mod keys;
 mod lcs;
+mod lists;
 mod modify;
 mod object;
 mod rename;
@@ -18,7 +19,7 @@ mod set;
 mod sets;
 
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 12] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 15] {
     [
         get::commands(),
         set::commands(),
@@ -30,8 +31,11 @@ pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 12] {
         dump::commands(),
         rename::commands(),
         lcs::commands(),
-        hash::commands(),
+        hash::of_fields(),
+        hash::of_wholes(),
         sets::commands(),
+        lists::at_ends(),
+        lists::anywhere(),
     ]
 }
 

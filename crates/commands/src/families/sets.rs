@@ -4,7 +4,7 @@ use super::Done;
 use crate::call::{Call, Executor};
 use crate::draws::Draws;
 use crate::keyspace::{Keyspace, Value};
-use crate::number::parse_i64;
+use crate::number::{parse_i64, parse_signed_count};
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::scan_options::ScanOptions;
@@ -225,17 +225,10 @@ fn smembers<E: Executor>(call: &mut Call<'_, E>) -> Done {
     Ok(())
 }
 
-/// The count that SPOP takes.
-fn positive(text: &[u8]) -> Result<usize, ReplyError> {
-    let count = parse_i64(text).filter(|count| *count >= 0);
-    let count = count.ok_or(ReplyError::text("ERR value is out of range, must be positive"))?;
-    Ok(usize::try_from(count).unwrap_or(usize::MAX))
-}
-
 fn spop<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let count = match call.args[2..] {
         [] => None,
-        [count] => Some(positive(count)?),
+        [count] => Some(call.positive(count)?),
         _ => return Err(ReplyError::Syntax),
     };
     let set = Changed::of(call, 0)?;
@@ -260,15 +253,7 @@ fn spop<E: Executor>(call: &mut Call<'_, E>) -> Done {
 fn srandmember<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let count = match call.args[2..] {
         [] => None,
-        [count] => match parse_i64(count).ok_or(ReplyError::NotAnInteger)? {
-            i64::MIN => {
-                return Err(ReplyError::text(
-                    "ERR value is out of range, value must between -9223372036854775807 and \
-                     9223372036854775807",
-                ));
-            }
-            count => Some(count),
-        },
+        [count] => Some(parse_signed_count(count)?),
         _ => return Err(ReplyError::Syntax),
     };
     let members = all(look_up(call)?);
@@ -416,7 +401,8 @@ fn sdiffstore<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn sintercard<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let keys = call.counted_keys(1)?;
+    let too_many = ReplyError::text("ERR Number of keys can't be greater than number of args");
+    let keys = call.counted_keys(1, too_many)?;
     let mut most = usize::MAX;
     let mut options = &call.args[2 + keys..];
     while let [option, rest @ ..] = options {

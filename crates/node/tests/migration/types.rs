@@ -97,3 +97,25 @@ fn sets_move_while_they_change() {
         assert_eq!(scene.ask(1, "SCARD {s}9"), int(4));
     });
 }
+
+/// Lists that are pushed to and popped from before, during and after a move.
+#[test]
+fn lists_move_while_they_change() {
+    for_every_protocol(|mut scene| {
+        for key in keys("{l}", 6) {
+            assert_eq!(scene.ask(0, &format!("RPUSH {key} 1 2 3")), int(3));
+        }
+        let id = scene.start_and_hold(EVERYTHING, 1);
+        assert_eq!(scene.client("LPUSH {l}0 0"), int(4));
+        assert_eq!(scene.client("RPOP {l}0"), bulk("3"));
+        assert_eq!(scene.client("LMOVE {l}1 {l}2 LEFT RIGHT"), bulk("1"));
+        assert_eq!(scene.client("LTRIM {l}3 5 9"), ok());
+        assert_eq!(scene.client("LINDEX {l}4 -1"), bulk("3"));
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "LRANGE {l}0 0 -1"), array(&["0", "1", "2"]));
+        assert_eq!(scene.ask(1, "LRANGE {l}1 0 -1"), array(&["2", "3"]));
+        assert_eq!(scene.ask(1, "LRANGE {l}2 0 -1"), array(&["1", "2", "3", "1"]));
+        assert_eq!(scene.ask(1, "EXISTS {l}3"), int(0));
+        assert_eq!(scene.ask(1, "LLEN {l}5"), int(3));
+    });
+}

@@ -25,8 +25,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether the answer is of this kind. Always allowed: no memory, a split slot, a value of another type, a
-    /// type that some node may not know, and an unknown outcome at another node or the coordinator.
+    /// Whether the answer is of this kind. Always allowed: no memory, a split slot, a value of another type,
+    /// a type that some node may not know, and an unknown outcome at another node or the coordinator.
     pub(super) fn check(self, reply: &Value) -> Result<(), String> {
         let fits = match (self, reply) {
             (Kind::Error, Value::Error(_)) | (Kind::Any, _) => true,

@@ -1,7 +1,8 @@
 //! Clients' requests: drawn operations, each with the records that its answer completes.
 //!
 //! There are five key spaces, each with its own rules: registers (`k`), groups of keys that form one register
-//! (`g`), hashes whose fields are registers (`h`), keys with a time to live (`t`) and noise (`n`), for which only the kind of the answer is checked.
+//! (`g`), hashes whose fields are registers (`h`), keys with a time to live (`t`) and noise (`n`), for which
+//! only the kind of the answer is checked.
 
 mod asked;
 mod ended;
