@@ -137,6 +137,32 @@ pub(crate) fn replies_that_come_again() {
     pair.ends_well();
 }
 
+/// Clients write while a flush waits for the cut that is under way, and for its own.
+pub(crate) fn flushes_that_overtake_a_cut() {
+    const KEYS: u64 = 600;
+    for seed in 0..20 {
+        let mut pair = Pair::with_records(setup(seed, in_small_steps()), KEYS, 100);
+        pair.begin();
+        pair.run_until("it is the target's", |pair| pair.target.roles == [Role::Importing; WORKERS]);
+        let before_us = pair.rng.below(10_000);
+        pair.run_us(before_us);
+        pair.client(Op::Flush);
+        while !pair.target_events.contains(&TargetEvent::Finished) && pair.step() {
+            let key = key(pair.rng.below(KEYS));
+            let op = match pair.rng.below(3) {
+                0 => Op::Get(key),
+                1 => Op::Append(key, b"+".to_vec()),
+                _ => Op::Set(key, b"set".to_vec(), None),
+            };
+            let end = if pair.rng.permille(300) { End::Source } else { End::Target };
+            assert_ne!(pair.at(end, 0, op), Outcome::OutOfMemory);
+            pair.pump();
+        }
+        pair.ends_well();
+        pair.check_all_answered();
+    }
+}
+
 #[test]
 fn each_position_has_one_owner_while_it_is_given() {
     (100..140).for_each(|seed| assert_eq!(writes_everywhere(seed, in_small_steps()), None));

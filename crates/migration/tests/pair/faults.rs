@@ -1,7 +1,8 @@
 //! Slow and cut links, and a target without memory.
 
+use crate::cuts::in_small_steps;
 use crate::model::{Answer, Op};
-use crate::net::Faults;
+use crate::net::{End, Faults};
 use crate::protocols::{
     copies_ahead, for_every_protocol, for_protocols, for_protocols_that, serves_while_it_fills,
 };
@@ -298,6 +299,35 @@ fn flush_while_out_of_memory() {
         pair.ends_well();
         assert!(!pair.target_machine.as_ref().is_some_and(Importer::is_stalled));
     });
+}
+
+/// A flush overtakes a cut for which there is no memory. It would wait for that cut, and the cut for the
+/// memory that the flush frees.
+#[test]
+fn flush_while_a_cut_does_not_fit() {
+    let setup = Setup {
+        range: half(),
+        source_bytes: 16 << 20,
+        target_bytes: 4 << 20,
+        ..Setup::slow(in_small_steps())
+    };
+    let mut pair = Pair::with_records(setup, 2_000, 300);
+    pair.begin_to_the_middle();
+    fill(&mut pair, "ballast:", 0);
+    for key in (0..2_000).map(key).filter(|key| half().contains(HashedKey::new(key).position())) {
+        pair.at(End::Source, 0, Op::Set(key, vec![b'x'; 8_000], None));
+    }
+    let pulls_of_cuts = |pair: &Pair| pair.target_machine.as_ref().unwrap().counters().cuts;
+    let owned = |pair: &Pair| pair.import.as_ref().unwrap().progress().collect::<Vec<_>>();
+    pair.run_us(2_000_000);
+    let before = (owned(&pair), pulls_of_cuts(&pair));
+    pair.run_us(5_000_000);
+    assert_eq!(owned(&pair), before.0, "nothing is given");
+    assert!(pulls_of_cuts(&pair) > before.1, "a cut is requested again and again");
+    pair.client(Op::Flush);
+    pair.run_us(20_000);
+    assert_eq!(pair.parked(), 0, "the flush is answered at once");
+    pair.ends_well();
 }
 
 /// Stalls, rewinds and delayed replies together: a reply to a pull from before a rewind is not taken for the

@@ -12,6 +12,9 @@
 //! the migration ends as one that is copied after the freeze. If there is no memory for what has changed, all
 //! that this node does not own is owed: behind that cut's barrier nothing of it changes any more.
 //!
+//! A flush overtakes the cut in flight (M31): what that brings is thrown away, and is nobody's until the
+//! flush's own cut. So the flush needs no memory.
+//!
 //! M10: a cut that is requested again has the same lists, and its replies count only for the pull in flight.
 //! So a cut is applied once, and in order.
 //!
@@ -221,7 +224,7 @@ impl Cuts {
             // What there is no room for stays where it is.
             waiting.refuse_all(parts);
         }
-        if stalls && (self.requested.is_some() || !waiting.is_asked()) {
+        if stalls && !self.flushes && (self.requested.is_some() || !waiting.is_asked()) {
             return false;
         }
         if self.in_flight.as_ref().is_some_and(|resend| !resend.is_due()) {
@@ -338,6 +341,10 @@ impl Cuts {
         if !is_awaited && !fault!(CutAppliedTwice) || reply.piece.is_some_and(is_late) {
             return Ok(None);
         }
+        if self.flushes {
+            parts.proved(lane);
+            return Ok(self.overtaken(parts, now, store, reply));
+        }
         if reply.asks && self.choices.uncovered == Uncovered::ByLoad {
             self.gives_all = self.gives_all.or(Some(GaveAll::Load));
         }
@@ -345,9 +352,7 @@ impl Cuts {
         match taken {
             Ok(is_whole) => {
                 parts.proved(lane);
-                self.in_flight = None;
-                self.sequence += 1;
-                parts.counters.bytes_moved += reply.batch.len() as u64;
+                self.took(parts, reply);
                 parts.counters.changes += reply.ranges.len() as u64;
                 let is_last = is_whole && reply.remaining == 0;
                 Ok(is_last.then(|| self.own(parts, now, store, reply)).flatten())
@@ -362,6 +367,38 @@ impl Cuts {
             }
             Err(corrupt) => Err(corrupt),
         }
+    }
+
+    /// The reply is not asked for again.
+    fn took(&mut self, parts: &mut TargetParts, reply: &CutReply<'_>) {
+        self.in_flight = None;
+        self.sequence += 1;
+        parts.counters.bytes_moved += reply.batch.len() as u64;
+    }
+
+    /// A reply to a cut that a flush has overtaken: behind its barrier nobody acts on what it gives. If that
+    /// is all that is left, the range is flushed and owned. If not, the flush's own cut follows. Owned before,
+    /// what this one gives would be flushed twice: now, and with the rest.
+    fn overtaken(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        reply: &CutReply<'_>,
+    ) -> Option<Given> {
+        self.partial = None;
+        self.took(parts, reply);
+        let Requested { cursors, gives, .. } = self.requested.as_ref().expect("a cut is in flight");
+        let cursors = cursors.clone();
+        let is_all = gives.is_all() || cursors.iter().all(Option::is_none);
+        let is_last = reply.remaining == 0;
+        if is_all || is_last && fault!(FlushedInTransit) {
+            return self.own_up_to(parts, now, store, reply, (cursors, 0));
+        }
+        if is_last {
+            (self.requested, self.cut) = (None, self.cut + 1);
+        }
+        None
     }
 
     /// Whether the cut in flight gives all that is left.

@@ -30,14 +30,20 @@ impl Cuts {
         reply: &CutReply<'_>,
         (mut cursors, owed): (Ahead, u64),
     ) -> Option<Given> {
-        let Requested { taken, hinted, gives, at, records, .. } = self.requested.take()?;
+        let Requested { taken, hinted, gives, at, mut records, .. } = self.requested.take()?;
         let is_all = gives.is_all() || cursors.iter().all(Option::is_none);
         store.raise_version_floor(parts.spec.range, reply.highest_version);
-        if is_all && self.flushes {
+        if self.flushes {
+            assert!(is_all || fault!(FlushedInTransit), "M31: flushed before all of it is given");
             let range = parts.spec.range;
             let rest = store.discard(range.first(), range.last(), usize::MAX);
             assert_eq!(rest, None, "without a budget everything is discarded");
-            cursors.fill(None);
+            if is_all {
+                cursors.fill(None);
+            }
+            // No copies are left.
+            self.partitions.iter_mut().for_each(|partition| partition.copies.clear());
+            (self.inert, records) = (0, 0);
         }
         let owes = is_all && cursors.iter().any(Option::is_some);
         if owes && !fault!(OwedKeepsInertCopy) {
