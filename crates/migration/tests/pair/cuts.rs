@@ -20,7 +20,7 @@ pub(crate) fn with_few_out_of_turn(most: usize) -> ProtocolChoices {
 }
 
 /// The same, with these choices.
-fn in_small_steps_by(uncovered: Uncovered, out_of_turn: usize) -> ProtocolChoices {
+pub(crate) fn in_small_steps_by(uncovered: Uncovered, out_of_turn: usize) -> ProtocolChoices {
     let cuts = Cuts { period_us: 500, keys: 4, bytes: 8 << 10, digest: true, out_of_turn, uncovered };
     ProtocolChoices { copies: Copies::BeforeCuts(cuts), partitions: 3, ..HANDOFF }
 }

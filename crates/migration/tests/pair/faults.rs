@@ -1,13 +1,13 @@
 //! Slow and cut links, and a target without memory.
 
-use crate::cuts::in_small_steps;
+use crate::cuts::{in_small_steps, in_small_steps_by};
 use crate::model::{Answer, Op};
 use crate::net::{End, Faults};
 use crate::protocols::{
     copies_ahead, for_every_protocol, for_protocols, for_protocols_that, serves_while_it_fills,
 };
 use crate::world::{Outcome, Pair, Setup, key};
-use sidle_migration::{Importer, ProtocolChoices, TargetEvent};
+use sidle_migration::{Importer, ProtocolChoices, TargetEvent, Uncovered};
 use sidle_types::{HashedKey, PositionRange, Slot};
 use sidle_wire::Lane;
 
@@ -324,9 +324,74 @@ fn flush_while_a_cut_does_not_fit() {
     pair.run_us(5_000_000);
     assert_eq!(owned(&pair), before.0, "nothing is given");
     assert!(pulls_of_cuts(&pair) > before.1, "a cut is requested again and again");
+    let mut moving = (0..2_000).map(key).filter(|key| half().contains(HashedKey::new(key).position()));
+    let is_nobodys = |key: &Vec<u8>| pair.at(End::Source, 0, Op::Get(key.clone())) == Outcome::Redirected;
+    let in_transit = moving.rfind(is_nobodys).expect("the cut gives something");
+    assert!(!pair.is_settled(HashedKey::new(&in_transit)));
+    pair.client(Op::Del(in_transit));
+    pair.run_us(1_100_000);
+    assert_eq!(pair.parked(), 0, "it fails for lack of memory, and does not wait for it");
     pair.client(Op::Flush);
     pair.run_us(20_000);
     assert_eq!(pair.parked(), 0, "the flush is answered at once");
+    pair.ends_well();
+}
+
+/// As many positions as may be were given out of turn, so a key comes in its turn; and copies stall.
+#[test]
+fn commands_do_not_wait_for_their_turn_while_memory_is_short() {
+    let protocol = in_small_steps_by(Uncovered::Source, 1);
+    let setup =
+        Setup { range: half(), source_bytes: 16 << 20, target_bytes: 4 << 20, ..Setup::slow(protocol) };
+    let mut pair = Pair::with_records(setup, 2_000, 300);
+    pair.begin_to_the_middle();
+    let mut moving = (0..2_000).map(key).filter(|key| half().contains(HashedKey::new(key).position()));
+    let [first, second] = [moving.next().unwrap(), moving.next().unwrap()];
+    pair.client(Op::Get(first));
+    pair.run_until("it is taken", |pair| pair.parked() == 0);
+    for key in moving {
+        pair.at(End::Source, 0, Op::Set(key, vec![b'x'; 8_000], None));
+    }
+    let ballast = fill(&mut pair, "ballast:", 16 << 10);
+    pair.run_us(5_000_000);
+    pair.run_until("it stalls", |pair| pair.target_machine.as_ref().unwrap().is_stalled());
+    pair.woken.clear();
+    pair.client(Op::Del(second));
+    pair.run_us(1_100_000);
+    assert_eq!((pair.parked(), pair.woken.len()), (0, 1));
+    assert_eq!(pair.woken[0].1, Outcome::OutOfMemory);
+    ballast.iter().for_each(|name| drop_ballast(&mut pair, name));
+}
+
+/// What is in transit comes first while memory is short: copies would take what is freed for it.
+#[test]
+fn a_cut_in_pieces_comes_before_copies_while_memory_is_short() {
+    let mut setup = Setup {
+        range: half(),
+        source_bytes: 16 << 20,
+        target_bytes: 8 << 20,
+        ..Setup::slow(in_small_steps())
+    };
+    setup.tuning.piece_bytes = 2_000;
+    let mut pair = Pair::with_records(setup, 2_000, 300);
+    pair.begin_to_the_middle();
+    let ballast = fill(&mut pair, "ballast:", 0);
+    let moving = (0..2_000).map(key).filter(|key| half().contains(HashedKey::new(key).position()));
+    let large = moving.clone().max_by_key(|key| HashedKey::new(key).position()).unwrap();
+    for key in moving {
+        let bytes = if key == large { 60_000 } else { 2_000 };
+        pair.at(End::Source, 0, Op::Set(key, vec![b'x'; bytes], None));
+    }
+    pair.run_us(5_000_000);
+    pair.run_until("it stalls", |pair| pair.target_machine.as_ref().unwrap().is_stalled());
+    let cuts = pair.target_machine.as_ref().unwrap().counters().cuts;
+    assert!(cuts < 200, "copies end the stall {cuts} times, though the cut does not fit");
+    ballast.iter().take(20).for_each(|name| drop_ballast(&mut pair, name));
+    pair.woken.clear();
+    pair.client(Op::Get(large));
+    pair.run_us(3_000_000);
+    assert!(matches!(&pair.woken[..], [(Op::Get(_), Outcome::Answered(_))]), "{:?}", pair.woken);
+    ballast.iter().skip(20).for_each(|name| drop_ballast(&mut pair, name));
     pair.ends_well();
 }
 

@@ -28,6 +28,7 @@ use super::news::News;
 use super::partial::{Partial, join};
 use super::parts::TargetParts;
 use super::priority_pull::PriorityQueue;
+use super::pull::Pulls;
 use super::records::{Untaken, records_of};
 use crate::cuts::{Ahead, PositionsGiven};
 use crate::resend::Resend;
@@ -202,9 +203,9 @@ impl Cuts {
         parts.writer.set_inert(records);
     }
 
-    /// The positions that the cut in flight gives out of turn.
-    pub(super) fn taken(&self) -> &[Position] {
-        self.requested.as_ref().map_or(&[], |requested| &requested.taken)
+    /// Whether a cut is in flight.
+    pub(super) fn is_in_transit(&self) -> bool {
+        self.requested.is_some()
     }
 
     /// Requests the cut in flight again or on, or the next one if it is due.
@@ -220,9 +221,8 @@ impl Cuts {
         if parts.phase() != ImportPhase::Taking {
             return false;
         }
-        if waiting.is_asked() && parts.stall.is_some() && !store.has_room(ROOM_BYTES) {
-            // What there is no room for stays where it is.
-            waiting.refuse_all(parts);
+        if parts.stall.is_some() {
+            self.refuse(parts, store, waiting);
         }
         if stalls && !self.flushes && (self.requested.is_some() || !waiting.is_asked()) {
             return false;
@@ -241,6 +241,17 @@ impl Cuts {
         CutPull::write(parts.scope, numbers, PULL_BYTES_MAX, gives, cursors, piece, taken, out);
         parts.counters.cuts += 1;
         true
+    }
+
+    /// While memory is short, what there is no room for stays where it is, and commands do not wait for it.
+    fn refuse(&self, parts: &mut TargetParts, store: &Store, waiting: &mut PriorityQueue) {
+        let is_full = !parts.writer.view().has_room_out_of_turn(1);
+        if is_full && self.choices.uncovered == Uncovered::Source && self.requested.is_none() {
+            // They wait for their turn: for copies.
+            waiting.refuse_waiting(parts);
+        } else if waiting.is_asked() && !store.has_room(ROOM_BYTES) {
+            waiting.refuse_all(parts);
+        }
     }
 
     /// Whether there is a cut to be requested.
@@ -445,6 +456,35 @@ impl Cuts {
         parts.counters.records_moved += u64::from(replayed.inserted);
         self.set_inert(parts, self.inert + u64::from(replayed.inserted));
         Ok(true)
+    }
+
+    /// There is no memory for the cut in flight. Nobody serves what it gives, so the copies that it does not
+    /// give make room for it. They are pulled again once it is owned.
+    pub(super) fn make_room(&mut self, parts: &mut TargetParts, store: &Store, pulls: &mut Pulls) {
+        let Some(Requested { cursors, taken, .. }) = &self.requested else { return };
+        let cursors = cursors.clone();
+        for position in self.copies_behind(parts, store, &cursors) {
+            // What the cut has brought out of turn stays.
+            if taken.binary_search(&position).is_err() {
+                let rest = store.discard(position, position, usize::MAX);
+                assert_eq!(rest, None, "without a budget everything is discarded");
+            }
+        }
+        let mut left = self.inert;
+        for (index, cursor) in cursors.iter().enumerate() {
+            let partition = &mut self.partitions[index];
+            if partition.next == *cursor {
+                continue;
+            }
+            let from = cursor.expect("what is copied to its end has nothing behind it");
+            let is_behind = |copy: &mut Copied| copy.next.is_none_or(|next| next > from);
+            while let Some(copy) = partition.copies.pop_back_if(is_behind) {
+                left -= copy.records;
+            }
+            partition.next = Some(from);
+            pulls.rewind(index, from);
+        }
+        self.set_inert(parts, left);
     }
 
     /// Discards the inert records of a range.

@@ -49,7 +49,7 @@ impl Cuts {
         if owes && !fault!(OwedKeepsInertCopy) {
             self.discard_owed(parts, store, &cursors);
         }
-        let is_clean = |cuts: &Cuts| cuts.copies_of_owed(parts, store, &cursors).is_empty();
+        let is_clean = |cuts: &Cuts| cuts.copies_behind(parts, store, &cursors).is_empty();
         debug_assert!(!owes || is_clean(self), "M30: an inert copy of what is owed stays");
         let before: Ahead = parts.writer.view().progress().collect();
         parts.writer.own(&cursors, &taken);
@@ -92,14 +92,14 @@ impl Cuts {
 
     /// M30: what is owed is empty here, but for what was given out of turn.
     fn discard_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) {
-        for position in self.copies_of_owed(parts, store, cursors) {
+        for position in self.copies_behind(parts, store, cursors) {
             let rest = store.discard(position, position, usize::MAX);
             assert_eq!(rest, None, "without a budget everything is discarded");
         }
     }
 
-    /// Where inert copies are of what is owed.
-    fn copies_of_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) -> Vec<Position> {
+    /// Where inert copies are behind these cursors.
+    pub(super) fn copies_behind(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) -> Vec<Position> {
         let own = |at| parts.writer.out_of_turn().is_some_and(|given| given.since(at).is_some());
         let mut inert = Vec::new();
         for (partition, cursor) in self.partitions.iter().zip(cursors) {
