@@ -148,19 +148,19 @@ fn bulk_pulls_wake_commands_while_the_priority_lane_is_down() {
     });
 }
 
-fn half() -> PositionRange {
+pub(crate) fn half() -> PositionRange {
     PositionRange::of_slots(Slot::new(0).unwrap(), Slot::new(8191).unwrap()).unwrap()
 }
 
 /// Removes one of the keys with which [`fill`] took the target's memory.
-fn drop_ballast(pair: &mut Pair, name: &[u8]) {
+pub(crate) fn drop_ballast(pair: &mut Pair, name: &[u8]) {
     let key = HashedKey::new(name);
     let slot = pair.target.store.lock_slot(key.slot());
     slot.remove(&mut pair.target.head, key, sidle_store::Leave::Nothing).unwrap();
 }
 
 /// Fills the target, outside the migrating range, until this much of its memory is left.
-fn fill(pair: &mut Pair, key_bytes: &str, left: u64) -> Vec<Vec<u8>> {
+pub(crate) fn fill(pair: &mut Pair, key_bytes: &str, left: u64) -> Vec<Vec<u8>> {
     let mut ballast = Vec::new();
     for n in 0.. {
         let name = format!("{key_bytes}{n}").into_bytes();

@@ -388,8 +388,8 @@ impl Cuts {
     }
 
     /// A reply to a cut that a flush has overtaken: behind its barrier nobody acts on what it gives. If that
-    /// is all that is left, the range is flushed and owned. If not, the flush's own cut follows. Owned before,
-    /// what this one gives would be flushed twice: now, and with the rest.
+    /// is all that is left, the range is flushed and owned. If not, the flush's own cut follows. Were what
+    /// this one gives owned before, it would be flushed twice: now, and with the rest.
     fn overtaken(
         &mut self,
         parts: &mut TargetParts,
