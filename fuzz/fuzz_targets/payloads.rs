@@ -19,7 +19,9 @@ fn checked(payload: &[u8]) -> Result<(), RestoreError> {
         Restored::Hash(pairs) => pairs.iter().map(|(field, value)| (&field[..], &value[..])).collect(),
     };
     let members: Vec<&[u8]> = match &value {
-        Restored::Set(members) | Restored::List(members) => members.iter().map(|member| &member[..]).collect(),
+        Restored::Set(members) | Restored::List(members) => {
+            members.iter().map(|member| &member[..]).collect()
+        }
         _ => Vec::new(),
     };
     for is_small in [true, false] {

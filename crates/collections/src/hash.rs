@@ -172,8 +172,8 @@ mod tests {
                 bytes = Some(draft.finish(&Limits::default()));
                 let hash = Hash::of(bytes.as_deref().unwrap_or_default());
                 prop_assert_eq!((hash.len(), hash.is_empty()), (model.len(), model.is_empty()));
-                let read: BTreeMap<u8, u8> = hash.pairs().map(|(field, value)| (field[0], value[0])).collect();
-                prop_assert_eq!(&read, &model);
+                let read = hash.pairs().map(|(field, value)| (field[0], value[0]));
+                prop_assert_eq!(&read.collect::<BTreeMap<u8, u8>>(), &model);
                 prop_assert_eq!(hash.get(word(7)), model.get(&7).map(|&value| word(value)));
             }
         }

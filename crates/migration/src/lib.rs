@@ -43,6 +43,8 @@
 //! - M30 Of what a last cut gives without having copied it (it is *owed*): the target throws its inert copies
 //!   away when it takes the ownership, and only records packed behind that cut's barrier may enter. From then
 //!   on M4 to M8 hold for it as for any frozen range.
+//! - M31 A flush at the target clears the whole range at the instant when all of it is given. What an earlier
+//!   cut gives once the flush has come is thrown away, and is nobody's until then.
 
 mod barrier;
 #[cfg(all(test, loom))]

@@ -18,8 +18,9 @@
 //! | `listpack`, `ziplist`, `intset` | small collections as one string |
 //! | `lzf`, `checksum` | the compression, the CRC64 |
 //!
-//! Strings, hashes, sets and lists are known so far; a payload of another type is refused by its name. Nothing
-//! is written compressed, as by a Redis with `rdbcompression no`, and everything that Redis writes is read.
+//! Strings, hashes, sets and lists are known so far; a payload of another type is refused by its name.
+//! Nothing is written compressed, as by a Redis with `rdbcompression no`, and everything that Redis writes is
+//! read.
 
 mod checksum;
 mod dump;

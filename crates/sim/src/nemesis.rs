@@ -91,6 +91,10 @@ const TARGET_US: u64 = 2_000;
 /// source knows that it is to give the range up.
 const LONELY_SOURCES_PERMILLE: u64 = 150;
 
+/// Where connections break: of how many of a thousand freezes one of the source's breaks at that moment, as
+/// the activation is on its way.
+const BREAKS_AT_FREEZE_PERMILLE: u64 = 200;
+
 /// An event that the simulation must handle at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Struck {
@@ -178,7 +182,16 @@ impl Nemesis {
         if !self.is_over && facts.contains(&Fact::Committed) {
             self.aim(hosts, world);
         }
-        for _ in facts {
+        for fact in facts {
+            if let Fact::Frozen(host, _) = *fact
+                && !self.is_over
+                && self.setup.breaks > 0
+                && self.random.permille(BREAKS_AT_FREEZE_PERMILLE)
+            {
+                self.troubles += 1;
+                let streams = world.network.streams_at(Place::Host(host));
+                self.break_one_between_nodes(&streams, world);
+            }
             if !self.is_over && self.random.permille(self.setup.follows_permille) {
                 // An earlier fault stays scheduled.
                 self.next_us = self.next_us.min(world.now_us + self.random.magnitude(1, FOLLOWS_US));

@@ -173,6 +173,10 @@ impl Simulation {
         while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
             self.step()?;
         }
+        // A worker may just have closed a connection that it had not forwarded over for long.
+        self.until("every node has heard of its closed connections", HEARING_US, |simulation| {
+            simulation.world.network.is_whole()
+        })?;
         let World { checks, network, .. } = &mut self.world;
         checks.at_rest(&self.hosts, network, (self.operator.started, self.operator.untold))?;
         let cancellers = self.others.iter().filter_map(|other| match other {

@@ -127,13 +127,15 @@ faults! {
         CopyClearsMarks, "copy-clears-marks", Some(300);
         /// A reply to a cut that was applied is applied again (breaks M25).
         CutAppliedTwice, "cut-applied-twice", Some(300);
-        // Random seeds do not draw what gives all until it is the default.
         /// A copy packed before the cut that gave all enters what is owed (breaks M30).
-        OldCopyEntersOwed, "old-copy-enters-owed", SCRIPTED;
+        OldCopyEntersOwed, "old-copy-enters-owed", Some(300);
         /// The target keeps its inert copies of what is owed (breaks M30).
-        OwedKeepsInertCopy, "owed-keeps-inert-copy", SCRIPTED;
+        OwedKeepsInertCopy, "owed-keeps-inert-copy", USUAL;
         /// The cut that gives all carries nothing that changed since it was copied (breaks M22).
-        GiveAllWithoutMarks, "give-all-without-marks", SCRIPTED;
+        GiveAllWithoutMarks, "give-all-without-marks", Some(300);
+        /// What a cut gives when a flush overtakes it is cleared and served at once, and cleared again with
+        /// the rest (breaks M31).
+        FlushedInTransit, "flushed-in-transit", SCRIPTED;
     }
     "sidle-node": {
         /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's

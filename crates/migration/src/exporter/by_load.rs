@@ -77,6 +77,43 @@ mod tests {
     }
 
     #[test]
+    fn it_is_behind_from_the_first_measurement_that_shows_it() {
+        let last_us = |at_us| {
+            let mut rule = ByLoad::default();
+            rule.took(1_000);
+            rule.waits(MonotonicUs(0), 1_500);
+            rule.waits(MonotonicUs(7), 1_501);
+            rule.waits(MonotonicUs(at_us), 1_501);
+            rule.has_fallen_behind()
+        };
+        assert!(!last_us(7 + GIVE_ALL_AFTER_US - 1) && last_us(7 + GIVE_ALL_AFTER_US));
+    }
+
+    #[test]
+    fn what_it_waited_before_a_take_was_known_does_not_count() {
+        let mut rule = ByLoad::default();
+        rule.waits(MonotonicUs(0), 1_501);
+        rule.took(1_000);
+        rule.waits(MonotonicUs(GIVE_ALL_AFTER_US), 1_501);
+        assert!(!rule.has_fallen_behind());
+        rule.waits(MonotonicUs(2 * GIVE_ALL_AFTER_US), 1_501);
+        assert!(rule.has_fallen_behind());
+    }
+
+    #[test]
+    fn a_take_that_lasts_longer_makes_the_same_wait_short() {
+        let mut rule = ByLoad::default();
+        rule.took(1_000);
+        rule.waits(MonotonicUs(0), 1_501);
+        rule.took(1_008);
+        rule.waits(MonotonicUs(GIVE_ALL_AFTER_US), 1_501);
+        assert!(!rule.has_fallen_behind(), "the mean is 1,001 us");
+        rule.waits(MonotonicUs(GIVE_ALL_AFTER_US + 1), 1_502);
+        rule.waits(MonotonicUs(2 * GIVE_ALL_AFTER_US + 1), 1_502);
+        assert!(rule.has_fallen_behind());
+    }
+
+    #[test]
     fn it_never_catches_up_again() {
         assert!(gives_all(1_000, [1_501; 26].into_iter().chain([0; 100])));
     }

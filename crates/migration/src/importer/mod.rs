@@ -240,7 +240,9 @@ impl Importer {
                 let Some(cuts) = &mut self.cuts else { return Ok(None) };
                 let given = cuts.replied(parts, now, store, lane, &reply);
                 if let Err(Untaken::OutOfMemory) = given {
-                    self.priority.refuse_taken(parts, cuts.taken());
+                    // Nothing more is taken before this fits.
+                    self.priority.refuse_waiting(parts);
+                    cuts.make_room(parts, store, &mut self.pulls);
                 }
                 if let Some(given) = given? {
                     self.given(&given);
@@ -380,7 +382,9 @@ impl Importer {
         let Importer { parts, pulls, changes, cuts, samples, probes, priority, .. } = self;
         match lane {
             Lane::Bulk => {
-                pulls.transmit(parts, now, out)
+                // Nobody serves what is in transit: while memory is short, it is for that.
+                let waits = parts.stall.is_some() && cuts.as_ref().is_some_and(Cuts::is_in_transit);
+                !waits && pulls.transmit(parts, now, out)
                     || changes.as_mut().is_some_and(|changes| changes.transmit(parts, now, out))
             }
             Lane::Priority => {

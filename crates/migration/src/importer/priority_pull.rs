@@ -337,14 +337,10 @@ impl PriorityQueue {
         }
     }
 
-    /// There is no memory for what is given at these positions; the commands that waited fail.
-    pub(super) fn refuse_taken(&mut self, parts: &mut TargetParts, positions: &[Position]) {
-        let is_given = |position| positions.binary_search(&position).is_ok();
-        let taken = self.waiting.extract_if(.., |_, waiting| is_given(waiting.position));
-        let waiters: Vec<Waiter> = taken.flat_map(|(_, waiting)| waiting.waiters).collect();
-        self.leave(&waiters);
+    /// There is no memory for the cut in flight, which comes before all else: the commands that wait fail.
+    pub(super) fn refuse_waiting(&mut self, parts: &mut TargetParts) {
         let refuse = |waiter| TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory);
-        parts.events.extend(waiters.into_iter().map(refuse));
+        parts.events.extend(self.stop().map(refuse));
     }
 
     /// These positions have been given out of turn.

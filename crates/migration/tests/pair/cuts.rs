@@ -20,7 +20,7 @@ pub(crate) fn with_few_out_of_turn(most: usize) -> ProtocolChoices {
 }
 
 /// The same, with these choices.
-fn in_small_steps_by(uncovered: Uncovered, out_of_turn: usize) -> ProtocolChoices {
+pub(crate) fn in_small_steps_by(uncovered: Uncovered, out_of_turn: usize) -> ProtocolChoices {
     let cuts = Cuts { period_us: 500, keys: 4, bytes: 8 << 10, digest: true, out_of_turn, uncovered };
     ProtocolChoices { copies: Copies::BeforeCuts(cuts), partitions: 3, ..HANDOFF }
 }
@@ -135,6 +135,32 @@ pub(crate) fn replies_that_come_again() {
         }
     }
     pair.ends_well();
+}
+
+/// Clients write while a flush waits for the cut that is under way, and for its own.
+pub(crate) fn flushes_that_overtake_a_cut() {
+    const KEYS: u64 = 600;
+    for seed in 0..20 {
+        let mut pair = Pair::with_records(setup(seed, in_small_steps()), KEYS, 100);
+        pair.begin();
+        pair.run_until("it is the target's", |pair| pair.target.roles == [Role::Importing; WORKERS]);
+        let before_us = pair.rng.below(10_000);
+        pair.run_us(before_us);
+        pair.client(Op::Flush);
+        while !pair.target_events.contains(&TargetEvent::Finished) && pair.step() {
+            let key = key(pair.rng.below(KEYS));
+            let op = match pair.rng.below(3) {
+                0 => Op::Get(key),
+                1 => Op::Append(key, b"+".to_vec()),
+                _ => Op::Set(key, b"set".to_vec(), None),
+            };
+            let end = if pair.rng.permille(300) { End::Source } else { End::Target };
+            assert_ne!(pair.at(end, 0, op), Outcome::OutOfMemory);
+            pair.pump();
+        }
+        pair.ends_well();
+        pair.check_all_answered();
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Slow and cut links, and a target without memory.
 
+use crate::cuts::{in_small_steps, in_small_steps_by};
 use crate::model::{Answer, Op};
-use crate::net::Faults;
+use crate::net::{End, Faults};
 use crate::protocols::{
     copies_ahead, for_every_protocol, for_protocols, for_protocols_that, serves_while_it_fills,
 };
 use crate::world::{Outcome, Pair, Setup, key};
-use sidle_migration::{Importer, ProtocolChoices, TargetEvent};
+use sidle_migration::{Importer, ProtocolChoices, TargetEvent, Uncovered};
 use sidle_types::{HashedKey, PositionRange, Slot};
 use sidle_wire::Lane;
 
@@ -147,19 +148,19 @@ fn bulk_pulls_wake_commands_while_the_priority_lane_is_down() {
     });
 }
 
-fn half() -> PositionRange {
+pub(crate) fn half() -> PositionRange {
     PositionRange::of_slots(Slot::new(0).unwrap(), Slot::new(8191).unwrap()).unwrap()
 }
 
 /// Removes one of the keys with which [`fill`] took the target's memory.
-fn drop_ballast(pair: &mut Pair, name: &[u8]) {
+pub(crate) fn drop_ballast(pair: &mut Pair, name: &[u8]) {
     let key = HashedKey::new(name);
     let slot = pair.target.store.lock_slot(key.slot());
     slot.remove(&mut pair.target.head, key, sidle_store::Leave::Nothing).unwrap();
 }
 
 /// Fills the target, outside the migrating range, until this much of its memory is left.
-fn fill(pair: &mut Pair, key_bytes: &str, left: u64) -> Vec<Vec<u8>> {
+pub(crate) fn fill(pair: &mut Pair, key_bytes: &str, left: u64) -> Vec<Vec<u8>> {
     let mut ballast = Vec::new();
     for n in 0.. {
         let name = format!("{key_bytes}{n}").into_bytes();
@@ -298,6 +299,100 @@ fn flush_while_out_of_memory() {
         pair.ends_well();
         assert!(!pair.target_machine.as_ref().is_some_and(Importer::is_stalled));
     });
+}
+
+/// A flush overtakes a cut for which there is no memory. It would wait for that cut, and the cut for the
+/// memory that the flush frees.
+#[test]
+fn flush_while_a_cut_does_not_fit() {
+    let setup = Setup {
+        range: half(),
+        source_bytes: 16 << 20,
+        target_bytes: 4 << 20,
+        ..Setup::slow(in_small_steps())
+    };
+    let mut pair = Pair::with_records(setup, 2_000, 300);
+    pair.begin_to_the_middle();
+    fill(&mut pair, "ballast:", 0);
+    for key in (0..2_000).map(key).filter(|key| half().contains(HashedKey::new(key).position())) {
+        pair.at(End::Source, 0, Op::Set(key, vec![b'x'; 8_000], None));
+    }
+    let pulls_of_cuts = |pair: &Pair| pair.target_machine.as_ref().unwrap().counters().cuts;
+    let owned = |pair: &Pair| pair.import.as_ref().unwrap().progress().collect::<Vec<_>>();
+    pair.run_us(2_000_000);
+    let before = (owned(&pair), pulls_of_cuts(&pair));
+    pair.run_us(5_000_000);
+    assert_eq!(owned(&pair), before.0, "nothing is given");
+    assert!(pulls_of_cuts(&pair) > before.1, "a cut is requested again and again");
+    let mut moving = (0..2_000).map(key).filter(|key| half().contains(HashedKey::new(key).position()));
+    let is_nobodys = |key: &Vec<u8>| pair.at(End::Source, 0, Op::Get(key.clone())) == Outcome::Redirected;
+    let in_transit = moving.rfind(is_nobodys).expect("the cut gives something");
+    assert!(!pair.is_settled(HashedKey::new(&in_transit)));
+    pair.client(Op::Del(in_transit));
+    pair.run_us(1_100_000);
+    assert_eq!(pair.parked(), 0, "it fails for lack of memory, and does not wait for it");
+    pair.client(Op::Flush);
+    pair.run_us(20_000);
+    assert_eq!(pair.parked(), 0, "the flush is answered at once");
+    pair.ends_well();
+}
+
+/// As many positions as may be were given out of turn, so a key comes in its turn; and copies stall.
+#[test]
+fn commands_do_not_wait_for_their_turn_while_memory_is_short() {
+    let protocol = in_small_steps_by(Uncovered::Source, 1);
+    let setup =
+        Setup { range: half(), source_bytes: 16 << 20, target_bytes: 4 << 20, ..Setup::slow(protocol) };
+    let mut pair = Pair::with_records(setup, 2_000, 300);
+    pair.begin_to_the_middle();
+    let mut moving = (0..2_000).map(key).filter(|key| half().contains(HashedKey::new(key).position()));
+    let [first, second] = [moving.next().unwrap(), moving.next().unwrap()];
+    pair.client(Op::Get(first));
+    pair.run_until("it is taken", |pair| pair.parked() == 0);
+    for key in moving {
+        pair.at(End::Source, 0, Op::Set(key, vec![b'x'; 8_000], None));
+    }
+    let ballast = fill(&mut pair, "ballast:", 16 << 10);
+    pair.run_us(5_000_000);
+    pair.run_until("it stalls", |pair| pair.target_machine.as_ref().unwrap().is_stalled());
+    pair.woken.clear();
+    pair.client(Op::Del(second));
+    pair.run_us(1_100_000);
+    assert_eq!((pair.parked(), pair.woken.len()), (0, 1));
+    assert_eq!(pair.woken[0].1, Outcome::OutOfMemory);
+    ballast.iter().for_each(|name| drop_ballast(&mut pair, name));
+}
+
+/// What is in transit comes first while memory is short: copies would take what is freed for it.
+#[test]
+fn a_cut_in_pieces_comes_before_copies_while_memory_is_short() {
+    let mut setup = Setup {
+        range: half(),
+        source_bytes: 16 << 20,
+        target_bytes: 8 << 20,
+        ..Setup::slow(in_small_steps())
+    };
+    setup.tuning.piece_bytes = 2_000;
+    let mut pair = Pair::with_records(setup, 2_000, 300);
+    pair.begin_to_the_middle();
+    let ballast = fill(&mut pair, "ballast:", 0);
+    let moving = (0..2_000).map(key).filter(|key| half().contains(HashedKey::new(key).position()));
+    let large = moving.clone().max_by_key(|key| HashedKey::new(key).position()).unwrap();
+    for key in moving {
+        let bytes = if key == large { 60_000 } else { 2_000 };
+        pair.at(End::Source, 0, Op::Set(key, vec![b'x'; bytes], None));
+    }
+    pair.run_us(5_000_000);
+    pair.run_until("it stalls", |pair| pair.target_machine.as_ref().unwrap().is_stalled());
+    let cuts = pair.target_machine.as_ref().unwrap().counters().cuts;
+    assert!(cuts < 200, "copies end the stall {cuts} times, though the cut does not fit");
+    ballast.iter().take(20).for_each(|name| drop_ballast(&mut pair, name));
+    pair.woken.clear();
+    pair.client(Op::Get(large));
+    pair.run_us(3_000_000);
+    assert!(matches!(&pair.woken[..], [(Op::Get(_), Outcome::Answered(_))]), "{:?}", pair.woken);
+    ballast.iter().skip(20).for_each(|name| drop_ballast(&mut pair, name));
+    pair.ends_well();
 }
 
 /// Stalls, rewinds and delayed replies together: a reply to a pull from before a rewind is not taken for the

@@ -1,6 +1,7 @@
 //! Hot positions, which are given first.
 
 use crate::cuts::{in_small_steps, with_few_out_of_turn};
+use crate::faults::{drop_ballast, fill, half};
 use crate::model::{Bytes, Op};
 use crate::net::{Arrival, End};
 use crate::world::{Outcome, Pair, Setup, WORKERS, key};
@@ -137,6 +138,71 @@ fn hints_leave_room_for_commands() {
     pair.run_until("answered", |pair| pair.parked() == 0);
     assert_eq!(owned(&pair, &late), 5);
     assert!(!pair.target_events.iter().any(|event| matches!(event, TargetEvent::GaveAll(_))));
+    pair.ends_well();
+}
+
+fn short_of_memory() -> (Pair, Vec<Bytes>) {
+    let setup = Setup {
+        range: half(),
+        source_bytes: 32 << 20,
+        target_bytes: 16 << 20,
+        ..Setup::slow(in_small_steps())
+    };
+    let mut pair = Pair::with_records(setup, RECORDS, 100);
+    pair.begin_to_the_middle();
+    let hot = late_keys(&pair, 3);
+    (pair, hot)
+}
+
+/// In transit they would be nobody's until there is memory.
+fn the_source_keeps(pair: &mut Pair, hot: &[Bytes]) {
+    assert_eq!((hinted(pair), owned(pair, hot)), (0, 0));
+    for key in hot {
+        assert!(matches!(pair.at(End::Source, 0, Op::Get(key.clone())), Outcome::Answered(_)));
+    }
+}
+
+fn waiting_hints(pair: &Pair) -> usize {
+    let mut queues = pair.target_machine.as_ref().unwrap().queues();
+    queues.find(|queue| queue.what == "hot positions to be taken").unwrap().count
+}
+
+#[test]
+fn while_copies_stall_hints_wait() {
+    let (mut pair, hot) = short_of_memory();
+    let mut keys: Vec<_> = (0..RECORDS).map(key).collect();
+    keys.sort_by_key(|key| HashedKey::new(key).position());
+    for bounds in pair.spec.partitions.clone().iter() {
+        let mut within = keys.iter().filter(|key| bounds.contains(HashedKey::new(key).position()));
+        let large = within.nth(300).unwrap().clone();
+        pair.at(End::Source, 0, Op::Set(large, vec![b'x'; 3 << 20], None));
+    }
+    let ballast = fill(&mut pair, "ballast:", 5 << 19);
+    pair.run_us(5_000_000);
+    pair.run_until("it stalls", |pair| pair.target_machine.as_ref().unwrap().is_stalled());
+    assert!(pair.target.store.has_room(16 << 10), "there is room for hints");
+    let frame = hints(&pair, &positions(&hot));
+    pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), frame));
+    pair.run_us(3_000_000);
+    the_source_keeps(&mut pair, &hot);
+    ballast.iter().for_each(|name| drop_ballast(&mut pair, name));
+    pair.ends_well();
+}
+
+#[test]
+fn without_memory_for_them_hints_are_dropped() {
+    let (mut pair, hot) = short_of_memory();
+    pair.net.faults.blocked = Some(Lane::Bulk);
+    pair.run_us(20_000);
+    let ballast = fill(&mut pair, "ballast:", 0);
+    let frame = hints(&pair, &positions(&hot));
+    pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), frame));
+    pair.run_us(100_000);
+    assert!(!pair.target_machine.as_ref().unwrap().is_stalled());
+    the_source_keeps(&mut pair, &hot);
+    assert_eq!(waiting_hints(&pair), 0);
+    pair.net.faults.blocked = None;
+    ballast.iter().for_each(|name| drop_ballast(&mut pair, name));
     pair.ends_well();
 }
 

@@ -2,8 +2,8 @@
 //! of the random runs if these meet its conditions.
 
 use crate::cuts::{
-    in_small_steps, late_copy_of_what_was_taken, replies_that_come_again, with_few_out_of_turn,
-    writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
+    flushes_that_overtake_a_cut, in_small_steps, late_copy_of_what_was_taken, replies_that_come_again,
+    with_few_out_of_turn, writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
 };
 use crate::model::Op;
 use crate::net::{Arrival, End};
@@ -47,6 +47,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::OldCopyEntersOwed, writes_everywhere_while_all_is_given),
     (Fault::OwedKeepsInertCopy, writes_everywhere_while_all_is_given),
     (Fault::GiveAllWithoutMarks, writes_everywhere_while_all_is_given),
+    (Fault::FlushedInTransit, flushes_that_overtake_a_cut),
 ];
 
 /// Faults that random runs do not meet: their partitions fit into one pull each, and their sampled replies

@@ -1,11 +1,11 @@
 //! How the operator moves ranges: by which protocol, with which options, under which policy.
 
-use sidle_migration::{Copies, PROTOCOLS, ProtocolChoices};
+use sidle_migration::{Copies, HANDOFF, PROTOCOLS, ProtocolChoices};
 use sidle_testbed::Random;
 use sidle_types::MigrationPolicy;
 
 /// How many of a thousand migrations name no protocol: most known faults need the default one.
-const PLAIN_PERMILLE: u64 = 420;
+const PLAIN_PERMILLE: u64 = 330;
 /// How many of a thousand with a protocol change single choices.
 const OPTIONS_PERMILLE: u64 = 300;
 /// How many of a thousand migrations have a policy.
@@ -48,6 +48,13 @@ const CUT_OPTIONS: &[&str] = &[
     "cut-bytes=10000",
     "digest=off",
     "uncovered=source",
+    "uncovered=target",
+    "uncovered=target,partitions=64",
+    "out-of-turn=1,cut-bytes=1",
+    "out-of-turn=2,cut-bytes=1000",
+    "out-of-turn=1,cut-period=100000",
+    "out-of-turn=3,cut-period=100000",
+    "out-of-turn=3,cut-period=20000,cut-bytes=10000",
 ];
 
 /// How many of a thousand such migrations give hot positions no earlier than others: then each cut gives a
@@ -88,7 +95,9 @@ impl Manners {
         let mut protocol = PROTOCOLS[0];
         let mut words = String::new();
         if !self.random.permille(PLAIN_PERMILLE) {
-            protocol = PROTOCOLS[self.random.index(PROTOCOLS.len())];
+            // The one by cuts has the most choices, and its faults rare conditions: it is drawn twice.
+            let drawn = self.random.index(PROTOCOLS.len() + 1);
+            protocol = PROTOCOLS.get(drawn).copied().unwrap_or(&HANDOFF);
             words = format!(" PROTOCOL {}", protocol.name);
             // Records are few: by default the first cut gives nearly all of them.
             let permille = if is_by_cuts(protocol) { 800 } else { OPTIONS_PERMILLE };

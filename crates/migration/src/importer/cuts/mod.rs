@@ -12,6 +12,9 @@
 //! the migration ends as one that is copied after the freeze. If there is no memory for what has changed, all
 //! that this node does not own is owed: behind that cut's barrier nothing of it changes any more.
 //!
+//! A flush overtakes the cut in flight (M31): what that brings is thrown away, and is nobody's until the
+//! flush's own cut. So the flush needs no memory.
+//!
 //! M10: a cut that is requested again has the same lists, and its replies count only for the pull in flight.
 //! So a cut is applied once, and in order.
 //!
@@ -25,6 +28,7 @@ use super::news::News;
 use super::partial::{Partial, join};
 use super::parts::TargetParts;
 use super::priority_pull::PriorityQueue;
+use super::pull::Pulls;
 use super::records::{Untaken, records_of};
 use crate::cuts::{Ahead, PositionsGiven};
 use crate::resend::Resend;
@@ -199,9 +203,9 @@ impl Cuts {
         parts.writer.set_inert(records);
     }
 
-    /// The positions that the cut in flight gives out of turn.
-    pub(super) fn taken(&self) -> &[Position] {
-        self.requested.as_ref().map_or(&[], |requested| &requested.taken)
+    /// Whether a cut is in flight.
+    pub(super) fn is_in_transit(&self) -> bool {
+        self.requested.is_some()
     }
 
     /// Requests the cut in flight again or on, or the next one if it is due.
@@ -217,11 +221,10 @@ impl Cuts {
         if parts.phase() != ImportPhase::Taking {
             return false;
         }
-        if waiting.is_asked() && parts.stall.is_some() && !store.has_room(ROOM_BYTES) {
-            // What there is no room for stays where it is.
-            waiting.refuse_all(parts);
+        if parts.stall.is_some() {
+            self.refuse(parts, store, waiting);
         }
-        if stalls && (self.requested.is_some() || !waiting.is_asked()) {
+        if stalls && !self.flushes && (self.requested.is_some() || !waiting.is_asked()) {
             return false;
         }
         if self.in_flight.as_ref().is_some_and(|resend| !resend.is_due()) {
@@ -238,6 +241,17 @@ impl Cuts {
         CutPull::write(parts.scope, numbers, PULL_BYTES_MAX, gives, cursors, piece, taken, out);
         parts.counters.cuts += 1;
         true
+    }
+
+    /// While memory is short, what there is no room for stays where it is, and commands do not wait for it.
+    fn refuse(&self, parts: &mut TargetParts, store: &Store, waiting: &mut PriorityQueue) {
+        let is_full = !parts.writer.view().has_room_out_of_turn(1);
+        if is_full && self.choices.uncovered == Uncovered::Source && self.requested.is_none() {
+            // They wait for their turn: for copies.
+            waiting.refuse_waiting(parts);
+        } else if waiting.is_asked() && !store.has_room(ROOM_BYTES) {
+            waiting.refuse_all(parts);
+        }
     }
 
     /// Whether there is a cut to be requested.
@@ -338,6 +352,10 @@ impl Cuts {
         if !is_awaited && !fault!(CutAppliedTwice) || reply.piece.is_some_and(is_late) {
             return Ok(None);
         }
+        if self.flushes {
+            parts.proved(lane);
+            return Ok(self.overtaken(parts, now, store, reply));
+        }
         if reply.asks && self.choices.uncovered == Uncovered::ByLoad {
             self.gives_all = self.gives_all.or(Some(GaveAll::Load));
         }
@@ -345,9 +363,7 @@ impl Cuts {
         match taken {
             Ok(is_whole) => {
                 parts.proved(lane);
-                self.in_flight = None;
-                self.sequence += 1;
-                parts.counters.bytes_moved += reply.batch.len() as u64;
+                self.took(parts, reply);
                 parts.counters.changes += reply.ranges.len() as u64;
                 let is_last = is_whole && reply.remaining == 0;
                 Ok(is_last.then(|| self.own(parts, now, store, reply)).flatten())
@@ -362,6 +378,38 @@ impl Cuts {
             }
             Err(corrupt) => Err(corrupt),
         }
+    }
+
+    /// The reply is not asked for again.
+    fn took(&mut self, parts: &mut TargetParts, reply: &CutReply<'_>) {
+        self.in_flight = None;
+        self.sequence += 1;
+        parts.counters.bytes_moved += reply.batch.len() as u64;
+    }
+
+    /// A reply to a cut that a flush has overtaken: behind its barrier nobody acts on what it gives. If that
+    /// is all that is left, the range is flushed and owned. If not, the flush's own cut follows. Were what
+    /// this one gives owned before, it would be flushed twice: now, and with the rest.
+    fn overtaken(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        reply: &CutReply<'_>,
+    ) -> Option<Given> {
+        self.partial = None;
+        self.took(parts, reply);
+        let Requested { cursors, gives, .. } = self.requested.as_ref().expect("a cut is in flight");
+        let cursors = cursors.clone();
+        let is_all = gives.is_all() || cursors.iter().all(Option::is_none);
+        let is_last = reply.remaining == 0;
+        if is_all || is_last && fault!(FlushedInTransit) {
+            return self.own_up_to(parts, now, store, reply, (cursors, 0));
+        }
+        if is_last {
+            (self.requested, self.cut) = (None, self.cut + 1);
+        }
+        None
     }
 
     /// Whether the cut in flight gives all that is left.
@@ -408,6 +456,35 @@ impl Cuts {
         parts.counters.records_moved += u64::from(replayed.inserted);
         self.set_inert(parts, self.inert + u64::from(replayed.inserted));
         Ok(true)
+    }
+
+    /// There is no memory for the cut in flight. Nobody serves what it gives, so the copies that it does not
+    /// give make room for it. They are pulled again once it is owned.
+    pub(super) fn make_room(&mut self, parts: &mut TargetParts, store: &Store, pulls: &mut Pulls) {
+        let Some(Requested { cursors, taken, .. }) = &self.requested else { return };
+        let cursors = cursors.clone();
+        for position in self.copies_behind(parts, store, &cursors) {
+            // What the cut has brought out of turn stays.
+            if taken.binary_search(&position).is_err() {
+                let rest = store.discard(position, position, usize::MAX);
+                assert_eq!(rest, None, "without a budget everything is discarded");
+            }
+        }
+        let mut left = self.inert;
+        for (index, cursor) in cursors.iter().enumerate() {
+            let partition = &mut self.partitions[index];
+            if partition.next == *cursor {
+                continue;
+            }
+            let from = cursor.expect("what is copied to its end has nothing behind it");
+            let is_behind = |copy: &mut Copied| copy.next.is_none_or(|next| next > from);
+            while let Some(copy) = partition.copies.pop_back_if(is_behind) {
+                left -= copy.records;
+            }
+            partition.next = Some(from);
+            pulls.rewind(index, from);
+        }
+        self.set_inert(parts, left);
     }
 
     /// Discards the inert records of a range.

@@ -30,20 +30,26 @@ impl Cuts {
         reply: &CutReply<'_>,
         (mut cursors, owed): (Ahead, u64),
     ) -> Option<Given> {
-        let Requested { taken, hinted, gives, at, records, .. } = self.requested.take()?;
+        let Requested { taken, hinted, gives, at, mut records, .. } = self.requested.take()?;
         let is_all = gives.is_all() || cursors.iter().all(Option::is_none);
         store.raise_version_floor(parts.spec.range, reply.highest_version);
-        if is_all && self.flushes {
+        if self.flushes {
+            assert!(is_all || fault!(FlushedInTransit), "M31: flushed before all of it is given");
             let range = parts.spec.range;
             let rest = store.discard(range.first(), range.last(), usize::MAX);
             assert_eq!(rest, None, "without a budget everything is discarded");
-            cursors.fill(None);
+            if is_all {
+                cursors.fill(None);
+            }
+            // No copies are left.
+            self.partitions.iter_mut().for_each(|partition| partition.copies.clear());
+            (self.inert, records) = (0, 0);
         }
         let owes = is_all && cursors.iter().any(Option::is_some);
         if owes && !fault!(OwedKeepsInertCopy) {
             self.discard_owed(parts, store, &cursors);
         }
-        let is_clean = |cuts: &Cuts| cuts.copies_of_owed(parts, store, &cursors).is_empty();
+        let is_clean = |cuts: &Cuts| cuts.copies_behind(parts, store, &cursors).is_empty();
         debug_assert!(!owes || is_clean(self), "M30: an inert copy of what is owed stays");
         let before: Ahead = parts.writer.view().progress().collect();
         parts.writer.own(&cursors, &taken);
@@ -86,14 +92,14 @@ impl Cuts {
 
     /// M30: what is owed is empty here, but for what was given out of turn.
     fn discard_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) {
-        for position in self.copies_of_owed(parts, store, cursors) {
+        for position in self.copies_behind(parts, store, cursors) {
             let rest = store.discard(position, position, usize::MAX);
             assert_eq!(rest, None, "without a budget everything is discarded");
         }
     }
 
-    /// Where inert copies are of what is owed.
-    fn copies_of_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) -> Vec<Position> {
+    /// Where inert copies are behind these cursors.
+    pub(super) fn copies_behind(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) -> Vec<Position> {
         let own = |at| parts.writer.out_of_turn().is_some_and(|given| given.since(at).is_some());
         let mut inert = Vec::new();
         for (partition, cursor) in self.partitions.iter().zip(cursors) {
