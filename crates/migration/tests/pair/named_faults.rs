@@ -5,7 +5,7 @@ use crate::cuts::{
     in_small_steps, late_copy_of_what_was_taken, replies_that_come_again, with_few_out_of_turn,
     writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
 };
-use crate::hot::{write_before_workers_mark, write_behind_the_copy};
+use crate::hot::write_behind_the_copy;
 use crate::model::Op;
 use crate::net::{Arrival, End};
 use crate::random;
@@ -49,7 +49,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::OwedKeepsInertCopy, writes_everywhere_while_all_is_given),
     (Fault::GiveAllWithoutMarks, writes_everywhere_while_all_is_given),
     (Fault::HotCopyKeptThoughMarked, write_behind_the_copy),
-    (Fault::HotCopyBeforeTrackingBarrier, write_before_workers_mark),
+    (Fault::HotCopyBeforeTrackingBarrier, write_behind_the_copy),
 ];
 
 /// Faults that random runs do not meet: their partitions fit into one pull each, and their sampled replies
