@@ -142,7 +142,7 @@ impl ExportView {
         self.watched.as_ref().is_none_or(|watched| watched.has(position))
     }
 
-    /// Whether a change at this position is to be marked by a worker at this step, of a range that is tracked.
+    /// Whether a worker at this step is to mark a change at this position of a range that is tracked.
     fn is_marked(&self, position: Position, step: u64) -> bool {
         let is_since = |watched: &Watched| watched.since.load(Ordering::Acquire) <= step;
         self.range.contains(position)
