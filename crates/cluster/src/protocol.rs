@@ -1,5 +1,7 @@
 //! What the coordinator must know of a migration protocol. It does not know the protocols themselves.
 
+use sidle_types::ProtocolVersion;
+
 /// What the coordinator must know of a migration protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolOutline {
@@ -9,8 +11,12 @@ pub struct ProtocolOutline {
     pub frozen_reads: bool,
     /// Whether the range is copied before it changes its owner, while the migration is prepared.
     pub copies_before_freeze: bool,
+    /// Whether something is copied while the migration is prepared, and the source marks its changes.
+    pub copies_in_preparation: bool,
     /// Whether the source serves what it has not given yet, while the migration runs.
     pub gives_by_cuts: bool,
+    /// The first version of the cluster that has it.
+    pub needs: ProtocolVersion,
 }
 
 /// Reads a protocol's name with its options. The error names what is wrong with it, and the valid choices.

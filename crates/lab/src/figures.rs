@@ -7,7 +7,7 @@ use crate::variant::Variant;
 use sidle_bench::policy::PolicyWord;
 
 /// Ablations and parameters varied by a paper, with whether a quick set has them too.
-const ABLATIONS: [(&str, bool); 20] = [
+const ABLATIONS: [(&str, bool); 22] = [
     // Fulva, figure 8: tracking; offloading; both.
     ("fulva,tracking=off", true),
     ("fulva,offloading=off", true),
@@ -31,6 +31,9 @@ const ABLATIONS: [(&str, bool); 20] = [
     ("fulva,partitions=1", false),
     ("fulva,partitions=16", false),
     ("fulva,pull-bytes=16384", false),
+    // The hottest keys are copied before the freeze.
+    ("fulva,hot-first=on", true),
+    ("rocksteady,missing=wait,hot-first=on", false),
     // Hand-off: who serves what is not given, hot keys in their turn, clients that are pushed nothing.
     ("handoff,uncovered=target", true),
     ("handoff,hot-first=off", false),

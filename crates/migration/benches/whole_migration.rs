@@ -79,7 +79,7 @@ fn main() {
         policy: MigrationPolicy::default(),
         tuning: Tuning::default(),
     };
-    let (_, export) = ExportView::new(&spec);
+    let (_, export) = ExportView::new(&spec, &[]);
     let (_, import) = ImportView::new(&spec);
     let mut source = Exporter::new(MonotonicUs(0), spec.clone(), export);
     let mut target = Importer::new(MonotonicUs(0), spec, import, target_store.log_head());

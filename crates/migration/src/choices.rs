@@ -6,6 +6,7 @@
 //! each. A new kind of choice adds its field here and its phase as a module in `importer` or `exporter`.
 
 use sidle_pacing::Pace;
+use sidle_types::ProtocolVersion;
 
 /// What a migration protocol decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +31,30 @@ pub struct ProtocolChoices {
     pub sampling: Option<Sampling>,
     /// How keys that a command waits for are pulled.
     pub priority: PriorityPulls,
-    /// Whether the source names positions that clients access often, and these are given first.
+    /// Whether the source names positions that clients access often, and these go first: they are copied
+    /// before the freeze, or given before others.
     pub hot_first: bool,
+}
+
+impl ProtocolChoices {
+    /// Whether hot positions, and nothing else, are copied before the freeze.
+    pub fn copies_hot_ahead(&self) -> bool {
+        self.hot_first && self.copies == Copies::AfterFreeze
+    }
+
+    /// Whether something is copied while the migration is prepared, and the source marks its changes.
+    pub fn copies_in_preparation(&self) -> bool {
+        self.copies_hot_ahead() || matches!(self.copies, Copies::BeforeFreeze(_))
+    }
+
+    /// The first version of those that a program speaks in which both ends can do it.
+    pub fn needs(&self) -> ProtocolVersion {
+        let gives_by_cuts = matches!(self.copies, Copies::BeforeCuts(_));
+        let is_in = |version: ProtocolVersion| {
+            (!gives_by_cuts || version.has_cuts()) && (!self.copies_hot_ahead() || version.has_hot_copies())
+        };
+        if is_in(ProtocolVersion::PREVIOUS) { ProtocolVersion::PREVIOUS } else { ProtocolVersion::CURRENT }
+    }
 }
 
 /// When the records are copied.

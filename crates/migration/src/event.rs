@@ -67,7 +67,8 @@ pub enum TargetEvent {
     /// There is news of what was given, and workers want to tell clients
     /// ([`GivenDigest`](crate::GivenDigest)).
     Gave,
-    /// Of a copy made before the freeze: so few changes are left that the range may be frozen.
+    /// Of a copy made before the freeze: so few changes are left that the range may be frozen; or all that is
+    /// hot is copied.
     CaughtUp,
     /// Out of memory: pulls pause and resume by themselves. The range is served nevertheless.
     Stalled,
@@ -118,8 +119,6 @@ pub enum SourceInput<'b> {
     Message(Lane, Message<'b>),
     /// [`Exporter::poll_timeout`](crate::Exporter::poll_timeout) has come.
     Timeout,
-    /// Clients accessed these positions often, the first most. May be dropped.
-    Hot(Vec<Position>),
     /// As [`TargetInput::Load`].
     Load(Load),
     /// As [`TargetInput::Policy`].
@@ -140,8 +139,8 @@ pub enum SourceEvent {
     Close(Lane, Breach),
     /// The target serves.
     Activated,
-    /// A step is to be published to the workers, by the barrier of steps:
-    /// [`Exporter::publish_step`](crate::Exporter::publish_step) with its number before anyone sees it; then
+    /// A step is to be published to the workers, of a cut or of what is copied ahead, by the barrier of
+    /// steps: [`Exporter::publish_step`](crate::Exporter::publish_step) with its number before anyone sees it; then
     /// [`SourceInput::Stepped`].
     Step,
     /// The range's memory is freed; the machine may be dropped.

@@ -16,10 +16,11 @@
 
 use crate::cuts::{Ahead, GivenView, HotPositions, PositionsGiven, Windows};
 use crate::marks::Marks;
-use crate::{Copies, Cuts, MigrationSpec, SourceReads};
+use crate::{Copies, Cuts, MigrationSpec, ProtocolChoices, SourceReads};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, fault};
+use sidle_wire::limits::HOT_HINTS_MAX;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// An export's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,14 +49,43 @@ pub struct ExportView {
     given: Option<GivenView>,
     /// Where workers note their accesses, if hot positions are given first.
     hot: Option<HotPositions>,
+    /// Positions that were hot before the migration, the hottest first.
+    known_hot: Box<[Position]>,
+    /// If only these are copied before the freeze: changes elsewhere are not marked.
+    watched: Option<Watched>,
     phase: AtomicU8,
     /// Whether the target is known to count the range's keys.
     handed_over: AtomicBool,
 }
 
+/// Hot positions that are copied before the freeze.
+#[derive(Debug)]
+struct Watched {
+    /// In order.
+    positions: Box<[Position]>,
+    /// From which step on workers mark their changes there; [`u64::MAX`] if from none yet.
+    since: AtomicU64,
+}
+
+impl Watched {
+    fn new(mut positions: Box<[Position]>) -> Watched {
+        positions.sort_unstable();
+        Watched { positions, since: AtomicU64::new(u64::MAX) }
+    }
+
+    fn has(&self, position: Position) -> bool {
+        self.positions.binary_search(&position).is_ok()
+    }
+}
+
 impl ExportView {
-    /// The view of a migration that has not begun, and the one handle that may change it.
-    pub fn new(spec: &MigrationSpec) -> (Arc<ExportView>, ExportWriter) {
+    /// The view of a migration that has not begun, and the one handle that may change it. `hot`: what clients
+    /// have accessed often, the first most; so much of it counts as travels in one frame.
+    pub fn new(spec: &MigrationSpec, hot: &[Position]) -> (Arc<ExportView>, ExportWriter) {
+        let ProtocolChoices { copies, hot_first, .. } = spec.protocol;
+        let hot = hot.iter().copied().filter(|&position| hot_first && spec.range.contains(position));
+        let known_hot: Box<[Position]> = hot.take(HOT_HINTS_MAX).collect();
+        let watched = spec.protocol.copies_hot_ahead().then(|| Watched::new(known_hot.clone()));
         let given = |cuts: Cuts| {
             let windows = Windows::new(spec, u64::from(cuts.bytes));
             GivenView::new(&spec.partitions, &windows, cuts.out_of_turn)
@@ -66,9 +96,11 @@ impl ExportView {
             range: spec.range,
             target: spec.target,
             answers_reads: spec.protocol.source_reads == SourceReads::AnswersFrozen,
-            marks: (spec.protocol.copies != Copies::AfterFreeze).then(Marks::new),
+            marks: (copies != Copies::AfterFreeze || watched.is_some()).then(Marks::new),
             given: spec.cuts().map(given),
-            hot: spec.protocol.hot_first.then(HotPositions::default),
+            hot: (hot_first && watched.is_none()).then(HotPositions::default),
+            known_hot,
+            watched,
             phase: AtomicU8::new(ExportPhase::Pending as u8),
             handed_over: AtomicBool::new(false),
         });
@@ -103,6 +135,23 @@ impl ExportView {
     /// Whether a worker that owns the range must mark its changes there.
     pub fn is_tracked(&self) -> bool {
         self.marks.is_some() && self.given.is_none()
+    }
+
+    /// Whether this position may be copied before the freeze.
+    pub(crate) fn is_copied_ahead(&self, position: Position) -> bool {
+        self.watched.as_ref().is_none_or(|watched| watched.has(position))
+    }
+
+    /// Whether a worker at this step is to mark a change at this position of a range that is tracked.
+    fn is_marked(&self, position: Position, step: u64) -> bool {
+        let is_since = |watched: &Watched| watched.since.load(Ordering::Acquire) <= step;
+        self.range.contains(position)
+            && self.watched.as_ref().is_none_or(|watched| is_since(watched) && watched.has(position))
+    }
+
+    /// Positions that were hot before the migration, the hottest first.
+    pub(crate) fn known_hot(&self) -> &[Position] {
+        &self.known_hot
     }
 
     /// Whether the range is given bit by bit.
@@ -144,9 +193,10 @@ impl ExportView {
         }
     }
 
-    /// Marks a change by a worker at the position. Call it after the write, within the same command (M11).
-    pub fn mark(&self, position: Position) {
-        if let Some(marks) = self.marks.as_ref().filter(|_| self.range.contains(position)) {
+    /// Marks a change by a worker at this step at the position. Call it after the write, within the same
+    /// command (M11).
+    pub fn mark(&self, position: Position, step: u64) {
+        if let Some(marks) = self.marks.as_ref().filter(|_| self.is_marked(position, step)) {
             marks.mark(position);
         }
     }
@@ -204,6 +254,30 @@ impl ExportWriter {
         self.view.marks.as_ref().map_or_else(Vec::new, Marks::take)
     }
 
+    /// A mark that was taken, or a change that was noticed while it was packed, is left to the next time.
+    pub(crate) fn mark_again(&self, position: Position) {
+        self.view.mark(position, u64::MAX);
+    }
+
+    /// From this step on workers mark changes at hot positions, which are then copied (M28).
+    pub(crate) fn watch(&mut self, number: u64) {
+        let watched = self.view.watched.as_ref().expect("hot positions are copied before the freeze");
+        watched.since.store(number, Ordering::Release);
+    }
+
+    /// The positions that were copied ahead and have not changed since every worker marked its changes there,
+    /// in order; call it behind the freeze.
+    pub(crate) fn unchanged(&mut self) -> Box<[Position]> {
+        assert_eq!(self.view.phase(), ExportPhase::Frozen, "M30: it may change yet");
+        let marked = self.take_marks();
+        let is_marked = |&position: &Position| {
+            let before = marked.partition_point(|range| range.last() < position);
+            marked.get(before).is_some_and(|range| range.contains(position))
+        };
+        let watched = self.view.watched.iter().flat_map(|watched| watched.positions.iter().copied());
+        watched.filter(|position| !is_marked(position)).collect()
+    }
+
     /// Takes the positions that workers have noticed to be hot.
     pub(crate) fn take_hot(&self) -> Vec<Position> {
         self.view.hot.as_ref().map_or_else(Vec::new, HotPositions::take)
@@ -234,7 +308,8 @@ impl ExportWriter {
         assert!(phase < ExportPhase::Frozen, "M2: an export is frozen once");
         // Changes from before tracking began are in no round.
         let was_tracked = phase == ExportPhase::Tracking;
-        assert_eq!(was_tracked, self.view.marks.is_some(), "M11: frozen, and never tracked");
+        let is_copied = self.view.marks.is_some() && self.view.watched.is_none();
+        assert!(was_tracked || !is_copied, "M11: frozen, and never tracked");
         self.view.phase.store(ExportPhase::Frozen as u8, Ordering::Release);
     }
 
@@ -257,7 +332,7 @@ mod tests {
 
     #[test]
     fn phases_in_order() {
-        let (view, mut writer) = ExportView::new(&spec(range(0, 9), vec![range(0, 9)]));
+        let (view, mut writer) = ExportView::new(&spec(range(0, 9), vec![range(0, 9)]), &[]);
         assert_eq!(view.phase(), ExportPhase::Pending);
         writer.freeze();
         assert_eq!(view.phase(), ExportPhase::Frozen);
@@ -268,7 +343,7 @@ mod tests {
     fn tracked() -> (Arc<ExportView>, ExportWriter) {
         let mut spec = spec(range(10, 19), vec![range(10, 19)]);
         spec.protocol = crate::SOURCE_DRIVEN;
-        ExportView::new(&spec)
+        ExportView::new(&spec, &[])
     }
 
     #[test]
@@ -276,13 +351,31 @@ mod tests {
         let (view, mut writer) = tracked();
         writer.track();
         assert_eq!(view.phase(), ExportPhase::Tracking);
-        view.mark(Position(9));
-        view.mark(Position(19));
+        view.mark(Position(9), 0);
+        view.mark(Position(19), 0);
         view.mark_range(range(0, 11));
         assert_eq!(view.marked(), 2);
         writer.freeze();
         assert_eq!(writer.take_marks(), [range(10, 11), range(19, 19)]);
         assert_eq!(view.phase(), ExportPhase::Frozen);
+    }
+
+    #[test]
+    fn only_what_is_hot_is_marked_where_nothing_else_is_copied_ahead() {
+        let mut spec = spec(range(10, 19), vec![range(10, 19)]);
+        spec.protocol.hot_first = true;
+        let hot = [14, 9, 12, 18].map(Position);
+        let (view, mut writer) = ExportView::new(&spec, &hot);
+        assert_eq!(view.known_hot(), [14, 12, 18].map(Position));
+        writer.track();
+        writer.watch(5);
+        for (position, step) in [(9, 5), (12, 4), (13, 5), (14, 5), (18, 4)] {
+            view.mark(Position(position), step);
+        }
+        assert_eq!(view.marked(), 1);
+        view.mark_range(range(17, 30));
+        writer.freeze();
+        assert_eq!(*writer.unchanged(), [Position(12)]);
     }
 
     #[test]
@@ -294,6 +387,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "M8")]
     fn finish_refuses_what_was_never_frozen() {
-        ExportView::new(&spec(range(0, 9), vec![range(0, 9)])).1.finish();
+        ExportView::new(&spec(range(0, 9), vec![range(0, 9)]), &[]).1.finish();
     }
 }

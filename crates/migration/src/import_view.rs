@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 pub enum ImportPhase {
     /// The source may still acknowledge: requests are parked (M3).
     Waiting,
-    /// The source owns the range and serves it; its records arrive ahead (M11). This node's workers ignore
+    /// The source owns the range and serves it; its records, or hot ones, arrive ahead (M11, M30). This node's workers ignore
     /// the range before the commit, and park requests after it.
     Copying,
     /// The range is given bit by bit: this node serves what it was given, the source the rest.
@@ -112,8 +112,8 @@ impl ImportView {
             all: AtomicBool::new(false),
         };
         let first = match spec.protocol.copies {
-            Copies::AfterFreeze => ImportPhase::Waiting,
-            Copies::BeforeFreeze(_) => ImportPhase::Copying,
+            _ if spec.protocol.copies_in_preparation() => ImportPhase::Copying,
+            Copies::AfterFreeze | Copies::BeforeFreeze(_) => ImportPhase::Waiting,
             Copies::BeforeCuts(_) => ImportPhase::Taking,
         };
         let view = Arc::new(ImportView {
@@ -277,8 +277,8 @@ impl ImportView {
         self.phase() >= ImportPhase::Filling
     }
 
-    /// Whether it was copied before the source froze it: until the last round has arrived, its records may be
-    /// stale.
+    /// Whether it, or what is hot of it, was copied before the source froze it: until the last round, or the
+    /// activation, has arrived, its records may be stale.
     pub fn is_copied_ahead(&self) -> bool {
         self.copied_ahead
     }

@@ -37,12 +37,14 @@
 //! - M25 A cut names only what the target has copied; cuts are applied once, and in order.
 //! - M26 What clients know only saves trips; what the source names as hot only changes the order.
 //! - M27 Redirects go from the source to the target. The target never sends back; it takes.
-//! - M28 A window is copied behind the barrier from which every worker marks its changes there.
+//! - M28 A window, or a hot position, is copied behind the barrier from which every worker marks its changes
+//!   there.
 //! - M29 The keys of one command have one owner under one step, or the command goes to the target, which
 //!   takes the others.
 //! - M30 Of what a last cut gives without having copied it (it is *owed*): the target throws its inert copies
 //!   away when it takes the ownership, and only records packed behind that cut's barrier may enter. From then
-//!   on M4 to M8 hold for it as for any frozen range.
+//!   on M4 to M8 hold for it as for any frozen range. So it is with hot positions that are copied before a
+//!   freeze, and change before it: the copies go before the target serves.
 //! - M31 A flush at the target clears the whole range at the instant when all of it is given. What an earlier
 //!   cut gives once the flush has come is thrown away, and is nobody's until then.
 

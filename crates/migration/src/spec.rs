@@ -58,9 +58,14 @@ pub enum SpecError {
     /// Large records would never arrive.
     #[error("a piece of a large record has at least one byte, not 0: correct `piece_bytes`")]
     NoPieceBytes,
-    /// The frames of cuts are not in this version.
-    #[error("the cluster speaks {0}, in which no range is given bit by bit: raise it with `sidle upgrade`")]
-    NoCuts(ProtocolVersion),
+    /// What it needs is not in its version.
+    #[error("the cluster speaks {spoken}, and this protocol needs {needed}: raise it with `sidle upgrade`")]
+    TooEarly {
+        /// Its version.
+        spoken: ProtocolVersion,
+        /// The first one that has it.
+        needed: ProtocolVersion,
+    },
 }
 
 impl MigrationSpec {
@@ -105,8 +110,9 @@ impl MigrationSpec {
         if self.tuning.piece_bytes == 0 {
             return Err(SpecError::NoPieceBytes);
         }
-        if self.cuts().is_some() && !self.version.has_cuts() {
-            return Err(SpecError::NoCuts(self.version));
+        let (spoken, needed) = (self.version, self.protocol.needs());
+        if spoken < needed {
+            return Err(SpecError::TooEarly { spoken, needed });
         }
         let mut expected = Some(self.range.first());
         for (index, partition) in self.partitions.iter().enumerate() {

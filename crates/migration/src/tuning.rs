@@ -50,6 +50,11 @@ pub const HINTED_CUT_US: u64 = 1_500;
 /// As many hot positions a cut may give however long it takes.
 pub const HINTED_LEAST: usize = 16;
 
+/// How many hot positions one pull copies before the freeze, of a protocol that does not sample.
+pub const HOT_BATCH: usize = 256;
+/// A target waits at most so long for the hot positions that are copied before the freeze.
+pub const HOT_COPIES_US: u64 = 100_000;
+
 /// How many positions of blind writes may wait for a probe. Further ones are dropped, and make the number of
 /// missing keys too high until the end.
 pub const PROBED_WAITING_MAX: usize = 1 << 16;

@@ -76,7 +76,7 @@ impl RangeEntry {
     /// M22).
     pub(crate) fn mark(&self, position: Position, step: u64) {
         match (&self.tracked, &self.role) {
-            (Some(view), _) => view.mark(position),
+            (Some(view), _) => view.mark(position, step),
             (None, Role::Exporting(view)) => view.mark_kept(position, step),
             (None, _) => {}
         }
@@ -537,7 +537,7 @@ mod tests {
     #[test]
     fn imports_and_exports_cut_entries() {
         let (import, _writer) = ImportView::new(&spec(range(120, 150), 1, 2));
-        let (export, _export_writer) = ExportView::new(&spec(range(250, 450), 2, 1));
+        let (export, _export_writer) = ExportView::new(&spec(range(250, 450), 2, 1), &[]);
         let table = RangeTable::new(id(2), map(), &[import], &[export]);
         let roles: Vec<(u64, String)> =
             table.entries().iter().map(|e| (e.range.first().0, format!("{:?}", e.role))).collect();
@@ -559,7 +559,7 @@ mod tests {
     fn a_range_that_is_copied_is_owned_and_tracked() {
         let mut ahead = spec(range(120, 150), 2, 1);
         ahead.protocol = sidle_migration::SOURCE_DRIVEN;
-        let (view, _writer) = ExportView::new(&ahead);
+        let (view, _writer) = ExportView::new(&ahead, &[]);
         let founded = Arc::new(TabletMap::founded_by(node_info(2)));
         let whole = RangeTable::new(id(2), founded, &[], std::slice::from_ref(&view));
         assert!(!whole.owns_everything() && whole.is_owned(Position(130)));

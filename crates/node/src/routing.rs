@@ -103,7 +103,9 @@ pub(crate) fn judge<'t, 'k>(
             Role::Importing(view) => {
                 is_any_here = true;
                 import = Some(view);
-                if !view.activated() && !fault!(TargetServesBeforeActivate) {
+                let serves_early = fault!(TargetServesBeforeActivate)
+                    || fault!(HotCopyServedBeforeTheList) && has_entry(store, key);
+                if !view.activated() && !serves_early {
                     inactive = Some(view.id());
                 } else if view.is_by_cuts() {
                     if !view.has_arrived(key.position()) {
@@ -142,5 +144,9 @@ pub(crate) fn judge<'t, 'k>(
 fn is_settled(view: &ImportView, store: &Store, key: HashedKey<'_>) -> bool {
     // D2: the progress first, the store second. If it has arrived, the command's own look-up finds it. If
     // not, an existing entry (written here, or pulled out of turn) is newer and final.
-    view.has_arrived(key.position()) || !matches!(store.pin().get(key), Entry::Absent)
+    view.has_arrived(key.position()) || has_entry(store, key)
+}
+
+fn has_entry(store: &Store, key: HashedKey<'_>) -> bool {
+    !matches!(store.pin().get(key), Entry::Absent)
 }

@@ -35,6 +35,7 @@ const MET: &[(&str, u64)] = &[
     ("sampled pulls", 20),
     // One seed in six.
     ("hot positions given first", 9),
+    ("hot records copied ahead", 20),
     ("double reads", 70),
     ("reads of the target alone", 40),
     // By Fulva only, which moves six ranges in ten here.

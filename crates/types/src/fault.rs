@@ -136,6 +136,11 @@ faults! {
         /// What a cut gives when a flush overtakes it is cleared and served at once, and cleared again with
         /// the rest (breaks M31).
         FlushedInTransit, "flushed-in-transit", SCRIPTED;
+        /// The target keeps a copy made before the freeze, though the position was marked since (breaks M30).
+        HotCopyKeptThoughMarked, "hot-copy-kept-though-marked", Some(300);
+        /// A hot position is copied behind the barrier of a step, and workers mark their changes there only
+        /// from the next step on (breaks M28).
+        HotCopyBeforeTrackingBarrier, "hot-copy-before-tracking-barrier", Some(300);
     }
     "sidle-node": {
         /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's
@@ -148,6 +153,9 @@ faults! {
         SourceServesAfterFreeze, "source-serves-after-freeze", USUAL;
         /// The target serves a range before the source has activated it (breaks M1 and M3).
         TargetServesBeforeActivate, "target-serves-before-activate", Some(300);
+        /// The target serves what was copied before the freeze, and does not know yet which of it still holds
+        /// (breaks M3 and M30).
+        HotCopyServedBeforeTheList, "hot-copy-served-before-the-list", Some(300);
         /// Active expiry at the target leaves nothing behind, and an older value without a deadline comes
         /// back (breaks M6).
         ExpiryLeavesNoTombstone, "expiry-leaves-no-tombstone", Some(300);

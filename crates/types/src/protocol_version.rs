@@ -40,6 +40,11 @@ impl ProtocolVersion {
         self.0 >= 4
     }
 
+    /// Whether hot positions may be copied before the freeze, and an activation says which copies hold.
+    pub const fn has_hot_copies(self) -> bool {
+        self.0 >= 4
+    }
+
     /// Whether it is left out where it is written. Whoever spoke it knows no such field.
     pub const fn is_unsaid(&self) -> bool {
         self.0 == Self::UNSAID.0

@@ -6,13 +6,13 @@ use crate::layout::{
     HelloLayout, PieceLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout,
     PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
 };
-use crate::limits::{CHANGED_RANGES_MAX, PRIORITY_PULL_KEYS_MAX, REFUSAL_TEXT_BYTES_MAX};
+use crate::limits::{CHANGED_RANGES_MAX, HOT_HINTS_MAX, PRIORITY_PULL_KEYS_MAX, REFUSAL_TEXT_BYTES_MAX};
 use crate::{
     AbsentKeys, Activate, CONTROL_VERSION, ChangedPull, Forward, FrameStart, Hello, Keys, Kind, Piece,
     Positions, PriorityPull, Probe, ProbeReply, Pull, Refusal, RefusalCode, SampPull, Scope, WireError,
     begin_frame, end_frame,
 };
-use sidle_types::{Position, PositionRange, ProtocolVersion};
+use sidle_types::{Position, PositionRange, ProtocolVersion, Version};
 use zerocopy::{Immutable, IntoBytes};
 
 impl From<Scope> for ScopeLayout {
@@ -62,15 +62,27 @@ impl Forward {
     }
 }
 
-impl Activate {
-    /// Appends the message as a frame.
-    pub fn write(&self, out: &mut Vec<u8>) {
+impl Activate<'_> {
+    /// Appends the message as a frame; see the fields. `unchanged`: at most [`HOT_HINTS_MAX`], and none in a
+    /// version without copies of hot positions.
+    pub fn write(
+        scope: Scope,
+        highest_version: Version,
+        records: u64,
+        unchanged: &[Position],
+        out: &mut Vec<u8>,
+    ) {
+        assert!(unchanged.is_empty() || scope.version.has_hot_copies(), "nothing was copied ahead");
+        assert!(unchanged.len() <= HOT_HINTS_MAX, "{} unchanged positions", unchanged.len());
+        let start = begin_frame(out, scope.version, Kind::Activate);
         let fixed = ActivateLayout {
-            scope: self.scope.into(),
-            highest_version: self.highest_version.0.into(),
-            records: self.records.into(),
+            scope: scope.into(),
+            highest_version: highest_version.0.into(),
+            records: records.into(),
         };
-        write_fixed(out, self.scope.version, Kind::Activate, &fixed);
+        out.extend_from_slice(fixed.as_bytes());
+        Positions::write(unchanged, out);
+        end_frame(out, start).expect("a bounded number of positions is far below the limit");
     }
 }
 

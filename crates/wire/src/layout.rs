@@ -20,6 +20,7 @@ layouts! {
     HelloLayout { scope: ScopeLayout, node: [u8; 20], lane: u8, zero: [u8; 3] }
     /// Followed by the text.
     RefuseLayout { scope: ScopeLayout, code: U16, zero: [u8; 6] }
+    /// Followed by the positions that have not changed since they were copied, if its version copies any.
     ActivateLayout { scope: ScopeLayout, highest_version: U64, records: U64 }
     /// After the fixed part of a pull or a reply to one, if the version has pieces. All zero: none.
     PieceLayout { position: U64, version: U64, total: U64, offset: U64 }

@@ -26,7 +26,7 @@ pub const PRIORITY_PULL_KEYS_MAX: usize = 16;
 /// How many positions one sampled pull, or one probe, may ask for.
 pub const SAMP_PULL_POSITIONS_MAX: usize = 1024;
 
-/// How many hot positions one frame may name.
+/// How many hot positions one frame may name: hints of them, or those that have not changed since.
 pub const HOT_HINTS_MAX: usize = 512;
 
 /// How many ranges one reply to a pull of changes may name.

@@ -7,7 +7,7 @@ use sidle_types::{Position, PositionRange};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The positions of a sampled pull, of a probe, of hints, or taken by a cut.
+/// The positions of a sampled pull, of a probe, of hints, of an activation, or taken by a cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<'b>(&'b [U64]);
 

@@ -5,7 +5,7 @@ use crate::layout::{
     PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout, PullReplyLayout,
     RefuseLayout, SampPullLayout, ScopeLayout,
 };
-use crate::limits::REFUSAL_TEXT_BYTES_MAX;
+use crate::limits::{HOT_HINTS_MAX, REFUSAL_TEXT_BYTES_MAX};
 use crate::scope::Scope;
 use crate::{
     AbsentKeys, ChangedRanges, CutPull, CutReply, Frame, HotHints, Keys, Kind, Piece, Positions, WireError,
@@ -95,14 +95,16 @@ pub struct Refusal<'b> {
 }
 
 /// Source to target: the range is frozen; the target may acknowledge (M3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Activate {
+#[derive(Clone, Copy, Debug)]
+pub struct Activate<'b> {
     /// The migration.
     pub scope: Scope,
     /// The highest version in the range, so that versions only grow.
     pub highest_version: Version,
     /// How many records the range holds at the source, so that the target can count what has not arrived.
     pub records: u64,
+    /// The positions that have not changed since they were copied ahead: other copies are outdated (M30).
+    pub unchanged: Positions<'b>,
 }
 
 /// Target to source: send a partition's records from a position on.
@@ -261,7 +263,7 @@ pub enum Message<'b> {
     /// See [`Refusal`].
     Refuse(Refusal<'b>),
     /// See [`Activate`].
-    Activate(Activate),
+    Activate(Activate<'b>),
     /// The target has received [`Activate`].
     Activated(Scope),
     /// See [`Pull`].
@@ -315,12 +317,7 @@ impl<'b> Message<'b> {
             Kind::Hello => Message::Hello(body.hello()?),
             Kind::HelloAck => Message::HelloAck(body.scope(body.whole()?)),
             Kind::Refuse => Message::Refuse(body.refusal()?),
-            Kind::Activate => {
-                let fixed = body.whole::<ActivateLayout>()?;
-                let highest_version = body.version(fixed.highest_version.get())?;
-                let records = fixed.records.get();
-                Message::Activate(Activate { scope: body.scope(fixed.scope), highest_version, records })
-            }
+            Kind::Activate => Message::Activate(body.activate()?),
             Kind::Activated => Message::Activated(body.scope(body.whole()?)),
             Kind::Pull => Message::Pull(body.pull()?),
             Kind::PullReply => Message::PullReply(body.pull_reply()?),
@@ -417,6 +414,19 @@ impl<'b> Body<'b> {
     fn whole<T: FromBytes + KnownLayout + Immutable + Unaligned + Copy>(&self) -> Result<T, WireError> {
         let (fixed, rest) = self.split::<T>()?;
         self.end(rest).map(|()| *fixed)
+    }
+
+    fn activate(&self) -> Result<Activate<'b>, WireError> {
+        let (fixed, rest) = self.split::<ActivateLayout>()?;
+        if !self.0.version.has_hot_copies() {
+            self.end(rest)?;
+        }
+        Ok(Activate {
+            scope: self.scope(fixed.scope),
+            highest_version: self.version(fixed.highest_version.get())?,
+            records: fixed.records.get(),
+            unchanged: Positions::parse_few(self.0.kind.name(), rest, HOT_HINTS_MAX)?,
+        })
     }
 
     /// The fixed part, the piece after it (none in a version without pieces), and the rest.

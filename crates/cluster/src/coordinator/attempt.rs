@@ -108,7 +108,7 @@ impl Attempt {
     }
 
     /// Takes in a node's message about the migration (M9: what does not fit is dropped). Whether it is copied
-    /// now, so that the requester can watch. `copies_before`: its protocol copies before the freeze.
+    /// now, so that the requester can watch. `copies_before`: its protocol copies while it is prepared.
     pub(super) fn hear(
         &mut self,
         now: MonotonicUs,

@@ -388,7 +388,7 @@ impl<M: MetaStore> Coordinator<M> {
             NodeSays::Join { .. } | NodeSays::Heartbeat(_) | NodeSays::Request { .. } => return,
         };
         let Some(record) = self.data.unfinished().find(|record| record.id == migration) else { return };
-        let copies_before = self.steps().copies_before_freeze(record);
+        let copies_before = self.steps().copies_in_preparation(record);
         let life = (from, incarnation_of(&self.data, from));
         let speaker = Speaker {
             is_source: (record.source, record.source_incarnation) == life,

@@ -98,10 +98,11 @@ impl<M: MetaStore> Coordinator<M> {
         let Manner { protocol, policy } = manner;
         let outline = (self.read_protocol)(&protocol).map_err(|why| Refusal::Protocol { why })?;
         let version = self.data.map.version();
-        if outline.gives_by_cuts && !version.has_cuts() {
+        if version < outline.needs {
             let why = format!(
-                "the cluster speaks {version}, in which no range is given bit by bit: raise it with `sidle upgrade`, or \
-                 choose another protocol"
+                "the cluster speaks {version}, and this protocol needs {}: raise it with `sidle upgrade`, or choose \
+                 another one, or other options",
+                outline.needs
             );
             return Err(Refusal::Protocol { why });
         }

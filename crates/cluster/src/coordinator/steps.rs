@@ -227,8 +227,13 @@ impl Steps<'_> {
     }
 
     /// Whether the migration's protocol copies the range before it changes its owner.
-    pub(super) fn copies_before_freeze(&self, record: &MigrationRecord) -> bool {
-        copies_before_freeze(self.read_protocol, record)
+    fn copies_before_freeze(&self, record: &MigrationRecord) -> bool {
+        (self.read_protocol)(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze)
+    }
+
+    /// Whether something of it is copied while the migration is prepared.
+    pub(super) fn copies_in_preparation(&self, record: &MigrationRecord) -> bool {
+        copies_in_preparation(self.read_protocol, record)
     }
 
     /// What is lost if a running migration transfers nothing more.
@@ -272,8 +277,8 @@ fn asked(record: &MigrationRecord) -> (&'static str, NodeId) {
     if record.partitions.is_empty() { ("source", record.source) } else { ("target", record.target) }
 }
 
-fn copies_before_freeze(read_protocol: ReadProtocol, record: &MigrationRecord) -> bool {
-    read_protocol(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze)
+fn copies_in_preparation(read_protocol: ReadProtocol, record: &MigrationRecord) -> bool {
+    read_protocol(&record.protocol).is_ok_and(|outline| outline.copies_in_preparation)
 }
 
 /// What to ask source or target next for a preparation, if that is due.
@@ -302,7 +307,7 @@ pub(super) fn questions(
             };
             questions.push((record.source, question));
         } else {
-            if copies_before_freeze(read_protocol, record) {
+            if copies_in_preparation(read_protocol, record) {
                 let question = CoordinatorSays::Track { record: Box::new(record.clone()) };
                 questions.push((record.source, question));
             }

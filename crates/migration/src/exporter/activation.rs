@@ -1,16 +1,17 @@
 //! Freeze and activation.
 //!
 //! M2, M3: `Activate` is sent only after the freeze barrier has passed, and carries what must precede the
-//! target's first reply: the range's highest version. (It also carries the number of records: the target
-//! counts them from then on, and this node no longer after the confirmation.) It is repeated until the target
-//! confirms or pulls (M10).
+//! target's first reply: the range's highest version, and of hot positions that were copied ahead those that
+//! were not marked until the freeze (M30). It names what holds, so a target that is told of none keeps none.
+//! (It also carries the number of records: the target counts them from then on, and this node no longer after
+//! the confirmation.) It is repeated until the target confirms or pulls (M10).
 
 use super::parts::SourceParts;
 use crate::resend::Resend;
 use crate::tuning::PRIORITY_RESEND_US;
 use crate::{BarrierPassed, SourceEvent};
 use sidle_store::Store;
-use sidle_types::{MonotonicUs, PositionRange, Version, fault};
+use sidle_types::{MonotonicUs, Position, PositionRange, Version, fault};
 use sidle_wire::Activate;
 
 /// The activation's state.
@@ -18,8 +19,8 @@ use sidle_wire::Activate;
 pub(super) enum Activation {
     /// Workers may still serve the range.
     NotFrozen,
-    /// `Activate` is to be sent, or was and is not confirmed.
-    Announcing { frozen: Frozen, resend: Resend },
+    /// `Activate` is to be sent, or was and is not confirmed. `unchanged`: what was copied ahead and holds.
+    Announcing { frozen: Frozen, unchanged: Box<[Position]>, resend: Resend },
     /// The target serves.
     Confirmed { frozen: Frozen },
 }
@@ -75,17 +76,24 @@ impl Activation {
         }
     }
 
-    /// No worker uses the range any more.
-    pub(super) fn freeze(&mut self, parts: &mut SourceParts, store: &Store, passed: BarrierPassed) {
+    /// No worker uses the range any more. `has_copies`: some of it may have been copied, and is watched.
+    pub(super) fn freeze(
+        &mut self,
+        parts: &mut SourceParts,
+        store: &Store,
+        passed: BarrierPassed,
+        has_copies: bool,
+    ) {
         assert!(matches!(self, Activation::NotFrozen), "M2: a range is frozen once");
         let highest_version = store.highest_version(parts.spec.range);
         let records = store.len_in(parts.spec.range);
         let frozen = Frozen { publication: passed.epoch(), highest_version, records };
         parts.writer.freeze();
+        let unchanged = if has_copies { parts.writer.unchanged() } else { Box::default() };
         if parts.spec.copies_ahead() {
             parts.governor.hurry();
         }
-        *self = Activation::Announcing { frozen, resend: Resend::new(PRIORITY_RESEND_US) };
+        *self = Activation::Announcing { frozen, unchanged, resend: Resend::new(PRIORITY_RESEND_US) };
     }
 
     /// Everything was given, cut by cut: the target serves it all, and pulls what is owed.
@@ -98,14 +106,14 @@ impl Activation {
     }
 
     pub(super) fn transmit(&mut self, parts: &SourceParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
-        let Activation::Announcing { frozen, resend } = self else { return false };
+        let Activation::Announcing { frozen, unchanged, resend } = self else { return false };
         if !resend.is_due() {
             return false;
         }
         resend.sent(now);
         let frozen = *frozen;
         let Frozen { highest_version, records, .. } = frozen;
-        Activate { scope: parts.scope, highest_version, records }.write(out);
+        Activate::write(parts.scope, highest_version, records, unchanged, out);
         if fault!(ActivateSentOnce) {
             *self = Activation::Confirmed { frozen };
         }

@@ -110,7 +110,7 @@ impl Changes {
                 Some(piece) if pieces::has_changed(Some(in_hand), &piece) => {
                     batch.clear();
                     if !is_asked_again {
-                        parts.writer.view().mark(in_hand.position);
+                        parts.writer.mark_again(in_hand.position);
                     }
                 }
                 piece => {

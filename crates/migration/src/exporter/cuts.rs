@@ -254,7 +254,7 @@ impl Cuts {
             if was_given || is_taken || is_below(&step.copied) {
                 changed.insert(position);
             } else if !is_below(&step.given) && !fault!(CopyClearsMarks) {
-                parts.writer.view().mark(position);
+                parts.writer.mark_again(position);
             }
         }
         changed

@@ -3,13 +3,18 @@
 //! They come from the node's heat before the migration, and from its workers while it gives. M26: a hint is
 //! sent once, and nothing depends on it. Positions with large records are left to their partition's turn,
 //! since nobody serves what is in transit.
+//!
+//! Of a range that freezes whole, the positions known before are named in one frame, which may be empty: the
+//! target copies them and waits for no others. M28: when it is connected, workers begin to mark their changes
+//! there by a step, and the positions are named behind that step's barrier. So few are marked when the range
+//! is frozen. Over a new connection they are named again.
 
 use super::cuts::Cuts;
 use super::parts::SourceParts;
-use crate::ExportPhase;
 use crate::tuning::{HINTED_BYTES_MAX, HINTS_EVERY_US, HINTS_WAITING_MAX};
+use crate::{BarrierPassed, ExportPhase, SourceEvent};
 use sidle_store::Store;
-use sidle_types::{Fill, MonotonicUs, Position};
+use sidle_types::{Fill, MonotonicUs, Position, fault};
 use sidle_wire::HotHints;
 use sidle_wire::limits::HOT_HINTS_MAX;
 use std::collections::{BTreeSet, VecDeque};
@@ -22,9 +27,67 @@ pub(super) struct Hints {
     known: BTreeSet<Position>,
     /// When to look for new ones.
     look_at: Option<MonotonicUs>,
+    /// Of those that are copied before the freeze.
+    ahead: Ahead,
+}
+
+/// How far the copies before the freeze are prepared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ahead {
+    /// Changes there are not marked.
+    #[default]
+    NotYet,
+    /// The step from which on they are is asked for, or awaited.
+    Stepping,
+    /// They are to be named.
+    ToBeNamed,
+    /// They are named, and may be copied.
+    Named,
 }
 
 impl Hints {
+    /// Those known before the migration.
+    pub(super) fn new(parts: &SourceParts) -> Hints {
+        let mut hints = Hints::default();
+        if !parts.spec.protocol.copies_hot_ahead() {
+            hints.offer(parts, parts.writer.view().known_hot().iter().copied());
+        }
+        hints
+    }
+
+    /// The target is connected, or the range is tracked: if both are so, what is hot is copied ahead.
+    pub(super) fn copy_ahead(&mut self, parts: &mut SourceParts, is_connected: bool) {
+        let is_tracked = parts.phase() == ExportPhase::Tracking;
+        if !parts.spec.protocol.copies_hot_ahead() || !is_tracked || !is_connected {
+            return;
+        }
+        match self.ahead {
+            Ahead::NotYet => {
+                self.ahead = Ahead::Stepping;
+                parts.events.push_back(SourceEvent::Step);
+            }
+            Ahead::Named => self.ahead = Ahead::ToBeNamed,
+            Ahead::Stepping | Ahead::ToBeNamed => {}
+        }
+    }
+
+    /// The step asked for counts from this number on.
+    pub(super) fn publish_step(&mut self, parts: &mut SourceParts, number: u64) {
+        let is_late = fault!(HotCopyBeforeTrackingBarrier);
+        parts.writer.watch(number + u64::from(is_late));
+    }
+
+    /// Every worker marks its changes at these positions.
+    pub(super) fn stepped(&mut self, _passed: BarrierPassed) {
+        assert_eq!(self.ahead, Ahead::Stepping, "M28: behind the barrier of the step that was asked for");
+        self.ahead = Ahead::ToBeNamed;
+    }
+
+    /// Whether copies may have been made before the freeze.
+    pub(super) fn may_be_copied(&self) -> bool {
+        matches!(self.ahead, Ahead::ToBeNamed | Ahead::Named)
+    }
+
     /// The range is being given: looks for hot positions from now on.
     pub(super) fn begin(&mut self, parts: &SourceParts, now: MonotonicUs) {
         self.look_at = parts.spec.protocol.hot_first.then(|| now.plus_us(HINTS_EVERY_US));
@@ -71,13 +134,19 @@ impl Hints {
         cuts: Option<&Cuts>,
         out: &mut Vec<u8>,
     ) -> bool {
+        if self.ahead == Ahead::ToBeNamed && parts.phase() == ExportPhase::Tracking {
+            self.ahead = Ahead::Named;
+            let known = parts.writer.view().known_hot().iter().copied();
+            let named: Vec<_> = known.filter(|&position| is_small(parts, store, position)).collect();
+            HotHints::write(parts.scope, &named, out);
+            return true;
+        }
         let Some(cuts) = cuts.filter(|_| parts.phase() == ExportPhase::Tracking) else { return false };
-        let most_bytes = HINTED_BYTES_MAX.min(parts.spec.piece_bytes());
         let mut named = Vec::new();
         while named.len() < HOT_HINTS_MAX {
             let Some(position) = self.waiting.pop_front() else { break };
             self.known.remove(&position);
-            if cuts.keeps(&parts.spec.partitions, position) && bytes_at(store, position) <= most_bytes {
+            if cuts.keeps(&parts.spec.partitions, position) && is_small(parts, store, position) {
                 named.push(position);
             }
         }
@@ -88,8 +157,9 @@ impl Hints {
     }
 }
 
-fn bytes_at(store: &Store, position: Position) -> usize {
+/// Whether what stands at a position may go out of turn.
+fn is_small(parts: &SourceParts, store: &Store, position: Position) -> bool {
     let mut bytes = 0;
     store.visit(position, position, usize::MAX, &mut |record| bytes += record.packed_bytes());
-    bytes
+    bytes <= HINTED_BYTES_MAX.min(parts.spec.piece_bytes())
 }

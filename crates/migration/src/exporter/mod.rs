@@ -10,7 +10,8 @@
 //! [`SourceInput::Timeout`]. [`SourceInput::Frozen`] and [`SourceInput::Over`] take the proof of the barrier.
 //!
 //! A range that is copied before its freeze is served to the target once every worker marks its changes
-//! ([`SourceInput::Tracked`]); the marked changes are sent in rounds (changes).
+//! ([`SourceInput::Tracked`]); the marked changes are sent in rounds (changes). If only hot positions are
+//! copied ahead, these are named when they are marked (hints), and `Activate` says which have not changed.
 //!
 //! Invariants: M2 (nothing else is packed before the freeze, and the highest version then is still the
 //! highest at the end), M8 (release only after `Done` is committed and every worker knows), M9 (`message`),
@@ -84,18 +85,20 @@ impl Exporter {
     pub fn new(now: MonotonicUs, spec: MigrationSpec, writer: ExportWriter) -> Exporter {
         spec.check().expect("specs are checked where they enter the node");
         assert_eq!(writer.view().id(), spec.id, "M9: the view belongs to another migration");
+        let parts = SourceParts::new(now, spec, writer);
+        let spec = &parts.spec;
         Exporter {
-            cuts: spec.cuts().map(|cuts| Cuts::new(cuts, &spec)),
-            parts: SourceParts::new(now, spec, writer),
+            cuts: spec.cuts().map(|cuts| Cuts::new(cuts, spec)),
+            hints: Hints::new(&parts),
             greeted: [false; Lane::ALL.len()],
             owes_ack: [false; Lane::ALL.len()],
             activation: Activation::NotFrozen,
             requests: Requests::default(),
             changes: Changes::default(),
-            hints: Hints::default(),
             release: Release::NotDone,
             exported_at: 0,
             taken_back_at: None,
+            parts,
         }
     }
 
@@ -123,18 +126,22 @@ impl Exporter {
     /// Handles an input.
     pub fn handle(&mut self, now: MonotonicUs, store: &Store, input: SourceInput<'_>) {
         match input {
-            SourceInput::Tracked(_) => self.parts.writer.track(),
+            SourceInput::Tracked(_) => {
+                self.parts.writer.track();
+                self.hints.copy_ahead(&mut self.parts, self.greeted[Lane::Priority.index()]);
+            }
             // Workers serve what is not given, and mark their changes there.
             SourceInput::Frozen(passed) if self.cuts.is_some() => {
                 self.exported_at = passed.epoch();
                 self.parts.writer.track();
                 self.hints.begin(&self.parts, now);
             }
-            SourceInput::Frozen(passed) => self.activation.freeze(&mut self.parts, store, passed),
+            SourceInput::Frozen(passed) => {
+                self.activation.freeze(&mut self.parts, store, passed, self.hints.may_be_copied());
+            }
             SourceInput::Stepped(passed) => self.stepped(store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
             SourceInput::Message(lane, message) => self.message(now, lane, message),
-            SourceInput::Hot(positions) => self.hints.offer(&self.parts, positions),
             SourceInput::Load(load) => {
                 self.parts.governor.measured(now, load);
                 self.cuts.iter_mut().for_each(|cuts| cuts.measured(now, load));
@@ -154,11 +161,13 @@ impl Exporter {
         }
     }
 
-    /// The step of the cut under way counts from this number of the steps' barrier on. Answers
-    /// [`SourceEvent::Step`]; [`SourceInput::Stepped`] follows with the proof.
+    /// The step of the cut under way, or of the copies ahead, counts from this number of the steps' barrier
+    /// on. Answers [`SourceEvent::Step`]; [`SourceInput::Stepped`] follows with the proof.
     pub fn publish_step(&mut self, number: u64) {
-        let cuts = self.cuts.as_mut().expect("steps are of cuts");
-        cuts.publish_step(&mut self.parts, number);
+        match &mut self.cuts {
+            Some(cuts) => cuts.publish_step(&mut self.parts, number),
+            None => self.hints.publish_step(&mut self.parts, number),
+        }
     }
 
     /// The range is this node's again. What was given is cleared once every worker agrees on it.
@@ -171,7 +180,7 @@ impl Exporter {
     }
 
     fn stepped(&mut self, store: &Store, passed: BarrierPassed) {
-        let Some(cuts) = &mut self.cuts else { return };
+        let Some(cuts) = &mut self.cuts else { return self.hints.stepped(passed) };
         cuts.stepped(&mut self.parts, store, passed);
         if let Some(now) = self.taken_back_at {
             return self.take_back(now);
@@ -190,6 +199,7 @@ impl Exporter {
         self.owes_ack[lane.index()] = true;
         if lane == Lane::Priority {
             self.activation.reconnected();
+            self.hints.copy_ahead(&mut self.parts, true);
         }
     }
 
@@ -276,7 +286,7 @@ impl Exporter {
             }
             None => {
                 // A target that copies ahead pulls before it has received `Activate`.
-                if !self.parts.spec.copies_ahead() && self.cuts.is_none() {
+                if !self.parts.spec.protocol.copies_in_preparation() && self.cuts.is_none() {
                     self.activation.target_activated(&mut self.parts);
                 }
                 true
@@ -290,12 +300,17 @@ impl Exporter {
         let id = self.parts.spec.id;
         match self.parts.phase() {
             ExportPhase::Frozen => None,
-            ExportPhase::Tracking if lane == Lane::Bulk || self.cuts.is_some() => None,
+            ExportPhase::Tracking if self.cuts.is_some() || lane == self.lane_ahead() => None,
             ExportPhase::Pending | ExportPhase::Tracking => {
                 Some((RefusalCode::NotFrozen, format!("the range of migration {id} is not frozen yet")))
             }
             ExportPhase::Done => Some((RefusalCode::Done, format!("migration {id} is over"))),
         }
+    }
+
+    /// The lane of pulls before the freeze: that of samples, if only hot positions are copied.
+    fn lane_ahead(&self) -> Lane {
+        if self.parts.spec.protocol.copies_hot_ahead() { Lane::Priority } else { Lane::Bulk }
     }
 
     /// Appends one frame for this lane to `out`; returns whether there was one. Call it while the lane has

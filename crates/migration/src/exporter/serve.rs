@@ -16,6 +16,7 @@ use sidle_wire::{
     PullReplyStart, SampPull, SampPullReplyStart,
 };
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 #[derive(Debug)]
 struct Positions {
@@ -166,16 +167,15 @@ impl Requests {
         if !end.is_large || end.next != Some(first) {
             return (end.next.or(until), u64::from(end.records), None);
         }
-        let view = parts.writer.view();
         let mut piece = pieces::pack_piece(store, large_bytes, first, pull.piece, out);
-        if view.phase() == ExportPhase::Tracking
+        if parts.phase() == ExportPhase::Tracking
             && piece.is_some_and(|piece| pieces::has_changed(pull.piece, &piece))
         {
             out.truncate(before);
             piece = None;
             // What was given went with its cut.
             if cuts.is_none_or(|cuts| cuts.keeps(&parts.spec.partitions, first)) {
-                view.mark(first);
+                parts.writer.mark_again(first);
             }
         }
         (first.next().filter(|&next| next <= pull.range.last()), 0, piece)
@@ -194,7 +194,10 @@ impl Requests {
         let before = out.len();
         let mut records = 0;
         let large_bytes = parts.spec.piece_bytes();
-        for &position in &positions {
+        // M28: before the freeze only what is marked.
+        let view = Arc::clone(parts.writer.view());
+        let is_copied = |position| parts.phase() == ExportPhase::Frozen || view.is_copied_ahead(position);
+        for &position in positions.iter().filter(|&&position| is_copied(position)) {
             // Large records are sent with their partition.
             let end = store.scan_to_large(position, position, usize::MAX, large_bytes, out);
             records += u64::from(end.records);

@@ -2,7 +2,8 @@
 //!
 //! Purpose: from activation on this node owns the range and serves it, while the machine fetches the source's
 //! remaining records. It consists of machines: greeting (connections), pull (bulk), samp_pull, priority_pull,
-//! probe (counting), changes (rounds of a copy made before the freeze), sweep (tombstones). Each borrows
+//! probe (counting), changes (rounds of a copy made before the freeze), hot_copies (hot positions copied
+//! before it), sweep (tombstones). Each borrows
 //! their shared state (parts). What concerns several of them is here, in phases and in replay. Large records
 //! arrive in pieces (partial).
 //!
@@ -28,6 +29,7 @@ mod changes;
 mod cuts;
 mod greeting;
 mod hints;
+mod hot_copies;
 mod large_keys;
 mod news;
 mod partial;
@@ -53,6 +55,7 @@ use crate::{
 use changes::Changes;
 use cuts::Cuts;
 use greeting::Greeting;
+use hot_copies::HotCopies;
 use parts::TargetParts;
 use priority_pull::PriorityQueue;
 use probe::Probes;
@@ -89,7 +92,8 @@ pub struct ImporterCounters {
     pub changes_left: u64,
     /// Pulls of cuts sent, resent ones included.
     pub cuts: u64,
-    /// Hot positions that cuts gave, and no command had waited for.
+    /// What went first because it was hot: positions that cuts gave and no command had waited for, or records
+    /// that were copied before the freeze and had not changed.
     pub hinted: u64,
     /// How long cuts took that gave something.
     pub cut_times: CutTimes,
@@ -106,6 +110,8 @@ pub struct Importer {
     changes: Option<Changes>,
     /// Of a range that is given bit by bit.
     cuts: Option<Cuts>,
+    /// Of a range of which only hot positions are copied before the freeze, until then.
+    hot: Option<HotCopies>,
     samples: Samples,
     probes: Probes,
     priority: PriorityQueue,
@@ -132,7 +138,8 @@ impl Importer {
                 Copies::BeforeFreeze(rounds) => Some(Changes::new(rounds)),
             },
             cuts: spec.cuts().map(|cuts| Cuts::new(cuts, &spec)),
-            samples: Samples::new(spec.protocol.sampling),
+            hot: HotCopies::new(now, &spec),
+            samples: Samples::new(&spec.protocol),
             probes: Probes::default(),
             priority: PriorityQueue::new(spec.protocol.priority),
             flushes: Vec::new(),
@@ -226,9 +233,7 @@ impl Importer {
         match message {
             Message::HelloAck(_) => self.greeted(lane),
             Message::Refuse(refusal) => self.refused(now, lane, refusal),
-            Message::Activate(activate) => {
-                self.activate(store, activate.highest_version, activate.records);
-            }
+            Message::Activate(activate) => self.activate(store, &activate),
             Message::PullReply(reply) => return self.pulls.pulled(parts, now, store, lane, &reply),
             Message::ChangedPullReply(reply) => {
                 if let Some(changes) = &mut self.changes {
@@ -252,8 +257,16 @@ impl Importer {
                 if let Some(cuts) = &mut self.cuts {
                     cuts.hinted(parts, &hints)?;
                 }
+                if let Some(hot) = &mut self.hot {
+                    hot.named(parts, &mut self.samples, &hints)?;
+                }
             }
-            Message::SampPullReply(reply) => self.samples.samp_pulled(parts, store, lane, &reply)?,
+            Message::SampPullReply(reply) => {
+                self.samples.samp_pulled(parts, store, lane, &reply)?;
+                if let Some(hot) = &mut self.hot {
+                    hot.look(parts, &self.samples);
+                }
+            }
             Message::ProbeReply(reply) => self.probes.probed(parts, lane, reply)?,
             Message::PriorityPullReply(reply) => self.priority.priority_pulled(parts, store, lane, &reply)?,
             Message::Ping(nonce) => parts.outbox.pong(lane, nonce),
@@ -347,6 +360,9 @@ impl Importer {
         if let Some(cuts) = &mut self.cuts {
             cuts.timeout(&mut self.parts, now);
         }
+        if let Some(hot) = &mut self.hot {
+            hot.timeout(&mut self.parts, now);
+        }
         self.samples.timeout(now);
         self.probes.timeout(now);
         self.priority.timeout(now);
@@ -407,6 +423,7 @@ impl Importer {
             self.pulls.deadline(),
             self.changes.as_ref().and_then(Changes::deadline),
             self.cuts.as_ref().and_then(Cuts::deadline),
+            self.hot.as_ref().and_then(HotCopies::deadline),
             self.clearing.as_ref().map(Clearing::deadline),
             self.samples.deadline(),
             self.probes.deadline(),

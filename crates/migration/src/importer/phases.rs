@@ -11,17 +11,26 @@ use crate::clearing::Clearing;
 use crate::cuts::{Ahead, PositionsGiven};
 use crate::{ImportPhase, Serves, TargetEvent, Waiter};
 use sidle_store::Store;
-use sidle_types::{MonotonicUs, Position, PositionRange, Version, fault};
+use sidle_types::{MonotonicUs, Position, PositionRange, fault};
+use sidle_wire::Activate;
 use std::collections::BTreeSet;
 
 impl Importer {
-    pub(super) fn activate(&mut self, store: &Store, highest_version: Version, records: u64) {
+    pub(super) fn activate(&mut self, store: &Store, activate: &Activate<'_>) {
         self.owes_activated = true;
         if self.parts.writer.view().source_is_frozen() {
             return;
         }
-        self.parts.writer.expect(records);
-        store.raise_version_floor(self.parts.spec.range, highest_version);
+        self.parts.writer.expect(activate.records);
+        store.raise_version_floor(self.parts.spec.range, activate.highest_version);
+        if let Some(hot) = self.hot.take() {
+            // A flush that waits clears whatever was copied.
+            let unchanged = self.flushes.is_empty().then_some(activate.unchanged);
+            let outdated = hot.keep(&mut self.parts, store, unchanged);
+            // M30: no reply from before the freeze counts.
+            self.samples.stop();
+            self.samples.offer_hot(outdated);
+        }
         match self.parts.spec.protocol.serves {
             Serves::AtActivation => {
                 self.parts.writer.activate();

@@ -119,13 +119,18 @@ impl PositionQueue {
         self.in_flight.is_some() && self.sequence == sequence
     }
 
-    /// The batch in flight was answered.
-    pub(super) fn returned(&mut self) {
-        if let Some(batch) = self.in_flight.take() {
-            batch.positions.iter().for_each(|position| {
-                self.known.remove(position);
-            });
-        }
+    /// The batch in flight was answered; its positions.
+    pub(super) fn returned(&mut self) -> Vec<Position> {
+        let positions = self.in_flight.take().map(|batch| batch.positions).unwrap_or_default();
+        positions.iter().for_each(|position| {
+            self.known.remove(position);
+        });
+        positions
+    }
+
+    /// Whether nothing waits or is in flight.
+    pub(super) fn is_idle(&self) -> bool {
+        self.known.is_empty()
     }
 
     /// How many positions are in flight.

@@ -13,7 +13,7 @@ use super::records::{Records, Untaken};
 use crate::cuts::Ahead;
 use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN, PULL_TARGET_US, RESEND_US};
-use crate::{MigrationSpec, PullBytes};
+use crate::{ImportPhase, MigrationSpec, PullBytes};
 use sidle_store::Store;
 use sidle_types::{Fill, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{Lane, Pull, PullReply};
@@ -171,7 +171,8 @@ impl Pulls {
     }
 
     pub(super) fn transmit(&mut self, parts: &mut TargetParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
-        if !parts.phase().takes_records() {
+        let is_ahead = parts.phase() == ImportPhase::Copying && parts.spec.protocol.copies_hot_ahead();
+        if !parts.phase().takes_records() || is_ahead {
             return false;
         }
         // Out of memory: wait, then ask for one reply at a time until one fits.

@@ -5,7 +5,7 @@
 
 use crate::cuts::PositionsGiven;
 use sidle_store::{Assembly, LogHead, OutOfMemory, RecordBatch, ReplayError, Replayed, Store};
-use sidle_types::{PositionRange, fault};
+use sidle_types::{Position, PositionRange, fault};
 use sidle_wire::ChangedRanges;
 
 /// Arrived records.
@@ -47,6 +47,14 @@ impl<'b> Records<'b> {
     pub(super) fn parse(batch: &'b [u8]) -> Result<Records<'b>, Untaken> {
         let batch = RecordBatch::parse(batch).map_err(|error| Untaken::Corrupt(error.to_string()))?;
         Ok(Records::Batch(batch))
+    }
+
+    /// Where the last of them stands.
+    pub(super) fn last_position(&self) -> Option<Position> {
+        match self {
+            Records::Batch(batch) => batch.iter().last().map(|record| record.hashed_key().position()),
+            Records::Assembled(_) | Records::Superseded => None,
+        }
     }
 
     /// Inserts those whose keys have no entry (M5), at positions that this node does not own yet (M24).

@@ -37,6 +37,9 @@ pub fn protocol(text: &str) -> Result<ProtocolChoices, ProtocolError> {
     if matches!(choices.copies, Copies::BeforeFreeze(_)) && choices.serves != Serves::WhenAllIsHere {
         return Err(ProtocolError::ServesStale);
     }
+    if choices.hot_first && choices.serves == Serves::WhenAllIsHere {
+        return Err(ProtocolError::NothingGoesFirst);
+    }
     Ok(choices)
 }
 

@@ -49,6 +49,9 @@ pub enum ProtocolError {
     /// A copy that may be stale would be served.
     #[error("a protocol that copies before the freeze serves when it is complete: leave out serves=at-once")]
     ServesStale,
+    /// Nothing is served earlier for it.
+    #[error("a protocol that serves when it is complete serves no key first: leave out hot-first=on")]
+    NothingGoesFirst,
     /// The protocol has no use for the option.
     #[error("a range that is given bit by bit is served at both ends, and no key is missing: leave out {0}")]
     NothingIsMissing(String),
@@ -219,10 +222,9 @@ const OPTIONS: [ProtocolOption; 18] = [
     },
     ProtocolOption {
         name: "hot-first",
-        takes: "of a protocol that gives the range bit by bit, 'on' (keys that clients access often are given \
+        takes: "of a protocol that serves while keys arrive or are given, 'on' (keys that clients access often go \
                 first) or 'off'",
         set: |choices, value| {
-            cuts(choices)?;
             choices.hot_first = match value {
                 "on" => true,
                 "off" => false,
@@ -347,6 +349,7 @@ fn apply_one(choices: &mut ProtocolChoices, text: &str) -> Result<(), ProtocolEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ZEPHYR;
     use crate::{FULVA, HANDOFF, PriorityPulls, ROCKSTEADY, STOP_AND_COPY, protocol};
 
     fn given_by(protocol: &ProtocolChoices) -> Cuts {
@@ -415,6 +418,9 @@ mod tests {
             ("handoff,hot-first=off", ProtocolChoices { hot_first: false, ..HANDOFF }),
             ("handoff,hot-first=off,cut-keys=300", ProtocolChoices { hot_first: false, ..HANDOFF }),
             ("handoff,hot-first=on", HANDOFF),
+            ("fulva,hot-first=on", ProtocolChoices { hot_first: true, ..FULVA }),
+            ("zephyr,hot-first=off", ZEPHYR),
+            ("source-driven,hot-first=off", SOURCE_DRIVEN),
             ("rocksteady,pace=full", ProtocolChoices { pace: Pace::Full, ..ROCKSTEADY }),
             ("handoff,digest=on", HANDOFF),
             (
@@ -475,10 +481,13 @@ mod tests {
             ("rocksteady,ownership=source,missing=40", "with ownership=source nobody needs"),
             ("rocksteady,ownership=source,sampling=8", "with ownership=source nobody needs"),
             (
-                "fulva,hot-first=on",
-                "hot-first=on is not possible: hot-first is of a protocol that gives the range",
+                "handoff,hot-first=yes",
+                "hot-first=yes is not possible: hot-first is of a protocol that serves",
             ),
-            ("handoff,hot-first=yes", "hot-first=yes is not possible"),
+            ("stop-and-copy,hot-first=on", "a protocol that serves when it is complete serves no key first"),
+            ("source-driven,hot-first=on", "a protocol that serves when it is complete"),
+            ("fulva,hot-first=on,serves=complete", "a protocol that serves when it is complete"),
+            ("zephyr,ownership=source,hot-first=on", "a protocol that serves when it is complete"),
             ("fulva,uncovered=target", "uncovered=target is not possible: uncovered is of a protocol that"),
             ("handoff,uncovered=both", "uncovered=both is not possible"),
             ("handoff,out-of-turn=0", "out-of-turn=0 is not possible"),

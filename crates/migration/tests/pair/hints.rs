@@ -5,7 +5,7 @@ use crate::faults::{drop_ballast, fill, half};
 use crate::model::{Bytes, Op};
 use crate::net::{Arrival, End};
 use crate::world::{Outcome, Pair, Setup, WORKERS, key};
-use sidle_migration::{Breach, ExportPhase, ProtocolChoices, SourceInput, TargetEvent};
+use sidle_migration::{Breach, ExportPhase, ProtocolChoices, TargetEvent};
 use sidle_types::{HashedKey, Position, PositionRange};
 use sidle_wire::{Frame, FrameReader, HotHints, Lane, Message};
 
@@ -22,7 +22,7 @@ fn late_keys(pair: &Pair, number: usize) -> Vec<Bytes> {
     (0..RECORDS).map(key).filter(is_late).take(number).collect()
 }
 
-fn positions(keys: &[Bytes]) -> Vec<Position> {
+pub(crate) fn positions(keys: &[Bytes]) -> Vec<Position> {
     keys.iter().map(|key| HashedKey::new(key).position()).collect()
 }
 
@@ -75,10 +75,10 @@ fn what_clients_access_is_given_before_its_turn() {
 #[test]
 fn what_was_hot_before_the_migration_is_given_with_its_first_cuts() {
     let mut pair = Pair::with_records(Setup::slow(in_small_steps()), RECORDS, 100);
-    pair.begin();
+    pair.spec.partitions = pair.source.store.partition(pair.spec.range, pair.spec.protocol.partitions);
     let hot = late_keys(&pair, 20);
-    let input = SourceInput::Hot(positions(&hot));
-    pair.source_machine.as_mut().unwrap().handle(pair.now, &pair.source.store, input);
+    pair.hot = positions(&hot);
+    pair.begin();
     let is_exported = |pair: &mut Pair| pair.export.as_ref().unwrap().phase() == ExportPhase::Tracking;
     pair.run_until("it is exported", is_exported);
     let began = pair.now.0;
@@ -216,9 +216,8 @@ fn large_records_are_not_hinted() {
     let hot = late_keys(&pair, 8);
     pair.expect_ok(Op::Set(hot[0].clone(), vec![b'x'; 3_000], None));
     pair.net.record = Some(Vec::new());
+    pair.hot = positions(&hot);
     pair.begin();
-    let input = SourceInput::Hot(positions(&hot));
-    pair.source_machine.as_mut().unwrap().handle(pair.now, &pair.source.store, input);
     pair.run_until("the others are given", |pair| owned(pair, &hot) == 7);
     let frames = pair.net.record.take().unwrap();
     let named = frames.iter().flat_map(|(.., bytes)| {

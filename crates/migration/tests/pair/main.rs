@@ -60,6 +60,7 @@
 //! | no memory in a round (copies) | `copies::out_of_memory_in_a_round` |
 //! | no memory in the last round (copies) | `copies::out_of_memory_in_the_last_round` |
 //! | hot, and its turn is far (hot_first) | `hints::what_clients_access_is_given_before_its_turn` |
+//! | hot, and copied before the freeze (hot_first) | `hot` |
 //! | changes never end (copies) | `copies::the_rounds_end_though_changes_do_not` |
 //!
 //! What takes whole nodes is in `sidle-node`'s `tests/migration`: commands on many keys and walks over them,
@@ -74,6 +75,7 @@ mod counts;
 mod cuts;
 mod faults;
 mod hints;
+mod hot;
 mod model;
 mod named_faults;
 mod net;

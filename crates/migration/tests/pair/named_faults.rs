@@ -5,11 +5,12 @@ use crate::cuts::{
     flushes_that_overtake_a_cut, in_small_steps, late_copy_of_what_was_taken, replies_that_come_again,
     with_few_out_of_turn, writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
 };
+use crate::hot::write_behind_the_copy;
 use crate::model::Op;
 use crate::net::{Arrival, End};
 use crate::random;
 use crate::world::{Pair, Setup, key};
-use sidle_migration::{ExportPhase, FULVA, SOURCE_DRIVEN, TargetEvent, TargetInput, Tuning};
+use sidle_migration::{ExportPhase, FULVA, ProtocolChoices, SOURCE_DRIVEN, TargetEvent, TargetInput, Tuning};
 use sidle_types::{Fault, HashedKey};
 use sidle_wire::Lane;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,6 +49,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::OwedKeepsInertCopy, writes_everywhere_while_all_is_given),
     (Fault::GiveAllWithoutMarks, writes_everywhere_while_all_is_given),
     (Fault::FlushedInTransit, flushes_that_overtake_a_cut),
+    (Fault::HotCopyKeptThoughMarked, write_behind_the_copy),
+    (Fault::HotCopyBeforeTrackingBarrier, write_behind_the_copy),
 ];
 
 /// Faults that random runs do not meet: their partitions fit into one pull each, and their sampled replies
@@ -221,7 +224,9 @@ fn random_runs_see_the_faults_and_nothing_else() {
     let is_seen_by =
         |protocol| (0..SEEDS).any(|seed| is_seen(|| random::run(seed, Tuning::default(), protocol)));
     let is_seen_by_cuts = || is_seen_by(in_small_steps()) || is_seen_by(with_few_out_of_turn(2));
-    let is_seen_at_random = || is_seen_by(FULVA) || is_seen_by(SOURCE_DRIVEN) || is_seen_by_cuts();
+    let hot_first = ProtocolChoices { hot_first: true, ..FULVA };
+    let is_seen_at_random =
+        || is_seen_by(FULVA) || is_seen_by(SOURCE_DRIVEN) || is_seen_by_cuts() || is_seen_by(hot_first);
     assert!(!is_seen_at_random());
     for &(fault, _) in STORIES.iter().filter(|(fault, _)| !NOT_MET_AT_RANDOM.contains(fault)) {
         let _in_effect = fault.put_back();

@@ -3,7 +3,7 @@
 
 use crate::model::{Bytes, Op};
 use crate::net::{End, Faults};
-use crate::protocols::{by_cuts, for_every_protocol, for_protocols};
+use crate::protocols::{for_every_protocol, for_protocols};
 use crate::workers::FrozenRead;
 use crate::world::{Outcome, Pair, Setup, key};
 use sidle_migration::{OnMissing, ProtocolChoices, Tuning};
@@ -153,7 +153,7 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
         faults,
         tuning,
         protocol,
-        version: if seed.is_multiple_of(3) && !by_cuts(&protocol) {
+        version: if seed.is_multiple_of(3) && protocol.needs() == ProtocolVersion::PREVIOUS {
             ProtocolVersion::PREVIOUS
         } else {
             ProtocolVersion::CURRENT
@@ -167,11 +167,13 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
         let op = draw_op(&mut pair);
         pair.ask_at(End::Source, op);
     }
+    // Mostly what the commands go to; some of it is not there, or of another range.
+    pair.hot = (0..KEYS / 10).map(|n| HashedKey::new(&key(n)).position()).collect();
     pair.prepare();
     if rng.permille(500) {
         pair.run_us(rng.below(20_000));
     }
-    if pair.copies_ahead() {
+    if protocol.copies_in_preparation() {
         write_while_it_is_copied(&mut pair, &mut rng);
     }
     pair.commit();
@@ -215,10 +217,14 @@ fn seeded_migrations_end_as_the_model_does() {
 }
 
 /// Every kind of choice, with values that no protocol has by default.
-const WITH_OPTIONS: [&str; 17] = [
+const WITH_OPTIONS: [&str; 21] = [
     "fulva,sampling=off,partitions=3",
     "fulva,missing=wait,priority-keys=2",
     "fulva,serves=complete",
+    "fulva,hot-first=on",
+    "fulva,hot-first=on,sampling=off,priority-pulls=0",
+    "rocksteady,hot-first=on",
+    "zephyr,hot-first=on,missing=wait",
     "rocksteady,missing=wait",
     "rocksteady,missing=frozen,sampling=2",
     "rocksteady,priority-pulls=0,pull-bytes=16384",

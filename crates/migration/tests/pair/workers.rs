@@ -63,7 +63,8 @@ impl Pair {
                 // M11: after the write, within the same command.
                 let view = self.export.as_ref().expect("it is tracked for a migration");
                 match op.key() {
-                    Some(key) => view.mark(HashedKey::new(key).position()),
+                    Some(_) if matches!(op, Op::Get(_)) => {}
+                    Some(key) => view.mark(HashedKey::new(key).position(), self.source.step[worker]),
                     None => view.mark_range(self.spec.range),
                 }
                 outcome
@@ -142,7 +143,7 @@ impl Pair {
         }
         drop(slot);
         match (node.roles[0], &self.export) {
-            (Role::Tracked, Some(view)) => view.mark(key.position()),
+            (Role::Tracked, Some(view)) => view.mark(key.position(), node.step[0]),
             (Role::Exporting, Some(view)) => view.mark_kept(key.position(), node.step[0]),
             _ => {}
         }

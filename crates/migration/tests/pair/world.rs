@@ -14,7 +14,8 @@ use sidle_store::{Leave, LogHead, Store, StoreConfig};
 use sidle_testbed::fixtures::node_id;
 use sidle_testbed::{Random, Side};
 use sidle_types::{
-    Fill, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, ProtocolVersion, TabletEpoch, WallMs,
+    Fill, MigrationId, MigrationPolicy, MonotonicUs, Position, PositionRange, ProtocolVersion, TabletEpoch,
+    WallMs,
 };
 use sidle_wire::{Frame, FrameReader, Lane, Message, Refusal, RefusalCode};
 use std::collections::BTreeMap;
@@ -137,6 +138,8 @@ pub(crate) struct Pair {
     pub(crate) cleans: bool,
     /// Commands that run between the arrival of a pulled batch and its replay.
     pub(crate) before_replay: Vec<Op>,
+    /// What is hot at the source when the migration begins.
+    pub(crate) hot: Vec<Position>,
     /// How many pulls the target had sent before its first replay.
     pub(crate) pulls_before_replay: Option<u64>,
 }
@@ -225,6 +228,7 @@ impl Pair {
             sampled_percent: 100,
             cleans: true,
             before_replay: Vec::new(),
+            hot: Vec::new(),
             pulls_before_replay: None,
         }
     }
@@ -253,7 +257,7 @@ impl Pair {
         self.import = Some(view);
         let machine = Importer::new(self.now, self.spec.clone(), writer, self.target.store.log_head());
         self.target_machine = Some(machine);
-        if self.copies_ahead() {
+        if self.spec.protocol.copies_in_preparation() {
             self.begin_export(Role::Tracked);
         }
         self.pump();
@@ -263,7 +267,7 @@ impl Pair {
     pub(crate) fn commit(&mut self) {
         let now = self.now.0;
         self.target.publish(now, Role::Importing, &mut self.rng);
-        if self.copies_ahead() {
+        if self.spec.protocol.copies_in_preparation() {
             self.source.publish(now, Role::Exporting, &mut self.rng);
         } else {
             self.begin_export(Role::Exporting);
@@ -275,7 +279,7 @@ impl Pair {
     }
 
     fn begin_export(&mut self, role: Role) {
-        let (view, writer) = ExportView::new(&self.spec);
+        let (view, writer) = ExportView::new(&self.spec, &self.hot);
         self.export = Some(view);
         self.source_machine = Some(Exporter::new(self.now, self.spec.clone(), writer));
         self.source.publish(self.now.0, role, &mut self.rng);
@@ -284,6 +288,16 @@ impl Pair {
             let machine = self.source_machine.as_mut().unwrap();
             machine.handle(self.now, &self.source.store, SourceInput::Connected(lane));
         }
+    }
+
+    /// The source's workers reach no loop boundary before this much time.
+    pub(crate) fn hold_up_the_source(&mut self, us: u64) {
+        self.source.turns = [Some(self.now.0 + us); WORKERS];
+    }
+
+    /// Whether the source's workers are yet to take a step.
+    pub(crate) fn awaits_step(&self) -> bool {
+        self.source.step_ticket.is_some()
     }
 
     pub(crate) fn is_caught_up(&self) -> bool {
@@ -299,7 +313,7 @@ impl Pair {
     }
 
     pub(crate) fn run_until_it_may_be_committed(&mut self) {
-        if self.copies_ahead() {
+        if self.spec.protocol.copies_in_preparation() {
             self.run_until("caught up", |pair| pair.is_caught_up());
         }
     }
@@ -317,7 +331,7 @@ impl Pair {
     }
 
     pub(crate) fn commit_in_time(&mut self) {
-        match self.copies_ahead() {
+        match self.spec.protocol.copies_in_preparation() {
             true => self.commits_when_caught_up = true,
             false => self.commit(),
         }

@@ -4,10 +4,24 @@
 use super::table::Then;
 use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverStep, Table};
+use crate::shared::NodeParts;
 use sidle_cluster::{Source, SourceStage, Survey, TabletMap};
-use sidle_migration::ExportView;
-use sidle_types::{MigrationId, PositionRange};
+use sidle_migration::{ExportView, MigrationSpec};
+use sidle_types::{MigrationId, Position, PositionRange};
 use std::sync::Arc;
+
+/// How many positions are known to be hot when a migration begins, at most, and of how many seconds.
+const HOT_POSITIONS: usize = 256;
+const HOT_SECONDS: usize = 5;
+
+/// What clients have accessed most in the range, where that goes first.
+fn hot_in(parts: &NodeParts, spec: &MigrationSpec) -> Vec<Position> {
+    if !spec.protocol.hot_first {
+        return Vec::new();
+    }
+    let hottest = parts.shared.heat.hottest_in(spec.range, HOT_POSITIONS, HOT_SECONDS);
+    hottest.into_iter().map(|hot| hot.position).collect()
+}
 
 impl NodeControl {
     /// The coordinator requests the amount of data, and where to cut it.
@@ -45,7 +59,9 @@ impl NodeControl {
         let record = source.record.as_ref().expect("asked to be served, with its record");
         match spec(record, self.tuning, speaks) {
             Ok(spec) => {
-                let (view, writer) = ExportView::new(&spec);
+                // Before the table is published from which on workers mark their changes there (M28).
+                let hot = hot_in(&self.parts, &spec);
+                let (view, writer) = ExportView::new(&spec, &hot);
                 source.view = Some(view);
                 self.command(id, MoverStep::StartExport(Box::new(spec), writer));
                 true

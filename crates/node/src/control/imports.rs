@@ -5,7 +5,7 @@ use super::table::Then;
 use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
 use sidle_cluster::{PrepareRefusal, Progress, SourceStage, Target, TargetStage};
-use sidle_migration::{Copies, ImportView, ImporterCounters, MigrationSpec};
+use sidle_migration::{ImportView, ImporterCounters, MigrationSpec};
 use sidle_types::{GaveAll, MigrationId, PositionRange, fault};
 use std::sync::Arc;
 
@@ -195,7 +195,7 @@ impl NodeControl {
         let target = self.agent.migrations.targets.get_mut(&id);
         let Some(target) = target.filter(|target| target.stage() == TargetStage::Connecting) else { return };
         let spec = spec(&target.record, self.tuning, speaks).ok();
-        match spec.filter(|spec| matches!(spec.protocol.copies, Copies::BeforeFreeze(_))) {
+        match spec.filter(|spec| spec.protocol.copies_in_preparation()) {
             Some(spec) => {
                 target.advance(TargetStage::Copying);
                 self.import(spec);

@@ -5,13 +5,8 @@ use super::*;
 use crate::queue::Ticket;
 use crate::queue::{ToMover, ToWorker};
 use sidle_migration::{ImportPhase, Load, SourceInput, Waiter};
-use sidle_types::Position;
 use sidle_wire::{Hello, Message};
 use std::collections::btree_map::Entry;
-
-/// How many positions are known to be hot when a migration begins, at most, and of how many seconds.
-const HOT_POSITIONS: usize = 256;
-const HOT_SECONDS: usize = 5;
 
 /// How often the control thread is notified of progress.
 const REPORT_INTERVAL_US: u64 = 50_000;
@@ -47,9 +42,7 @@ impl Mover {
                 self.drain_target(now, id);
             }
             MoverStep::StartExport(spec, writer) => {
-                let hot = self.hot_in(&spec);
-                let mut machine = Box::new(Exporter::new(now, *spec, writer));
-                machine.handle(now, &self.store, SourceInput::Hot(hot));
+                let machine = Box::new(Exporter::new(now, *spec, writer));
                 let export = Migration::new(Role::Export(machine));
                 assert!(self.migrations.insert(id, export).is_none(), "export {id} is started twice");
                 self.drain_source(now, id);
@@ -75,15 +68,6 @@ impl Mover {
                 _ => self.end(id),
             },
         }
-    }
-
-    /// What clients have accessed most in the range, where the protocol gives that first.
-    fn hot_in(&self, spec: &MigrationSpec) -> Vec<Position> {
-        if !spec.protocol.hot_first {
-            return Vec::new();
-        }
-        let hottest = self.shared.heat.hottest_in(spec.range, HOT_POSITIONS, HOT_SECONDS);
-        hottest.into_iter().map(|hot| hot.position).collect()
     }
 
     /// Handles workers' messages and due timers.

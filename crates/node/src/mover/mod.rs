@@ -32,7 +32,7 @@ pub use links::Link;
 
 use crate::current_table::CurrentTable;
 use crate::queue::{MoverIndex, MoverPort, WorkerIndex};
-use crate::shared::{NodeParts, NodeShared};
+use crate::shared::NodeParts;
 use arrivals::Arrivals;
 use dialing::Dialing;
 use links::{Lanes, LinkEnd, Links};
@@ -222,8 +222,6 @@ pub struct Mover {
     wakes: Wakes,
     /// Where steps are published.
     published: Arc<CurrentTable>,
-    /// What is hot on this node.
-    shared: Arc<NodeShared>,
     events: VecDeque<MoverEvent>,
 }
 
@@ -240,7 +238,6 @@ impl Mover {
             arrivals: Arrivals::default(),
             wakes: Wakes::new(ports),
             published: Arc::clone(&parts.published),
-            shared: Arc::clone(&parts.shared),
             events: VecDeque::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of the tests: a scenario finds each known fault of a node.
 
 use crate::common::*;
+use crate::hot::copied_ahead;
 use sidle_migration::SOURCE_DRIVEN;
 use sidle_node::testing::LATENCY_US;
 use sidle_resp::Value;
@@ -14,6 +15,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::FreezeWithoutBarrier, write_before_the_freeze),
     (Fault::SourceServesAfterFreeze, write_at_the_source),
     (Fault::TargetServesBeforeActivate, write_before_the_freeze),
+    (Fault::HotCopyServedBeforeTheList, read_of_what_was_copied_ahead),
     (Fault::ExpiryLeavesNoTombstone, expiry_at_the_target),
     (Fault::FrozenSourceExpires, expiry_at_the_source),
     (Fault::ParkedCommandRunsTwice, increment_of_what_has_not_arrived),
@@ -42,6 +44,17 @@ fn increment_of_what_has_not_arrived() {
     scene.ask(0, "SET counter 10");
     scene.start_and_hold(EVERYTHING, 1);
     assert_eq!(scene.ask(1, "INCR counter"), int(11));
+}
+
+/// One of the source's workers does not pass the barrier of the freeze; it may change what was copied ahead.
+fn read_of_what_was_copied_ahead() {
+    let (mut scene, id) = copied_ahead("fulva,hot-first=on");
+    scene.cluster.nodes[0].held_workers = vec![1];
+    scene.cluster.run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(id).is_some());
+    scene.cluster.run_for(5_000);
+    let to = scene.to[1];
+    scene.cluster.send(to, "GET key20");
+    assert_eq!(scene.cluster.reply_now(to), None, "M3: it may have changed");
 }
 
 fn write_at_the_source() {

@@ -1,6 +1,6 @@
 //! How the operator moves ranges: by which protocol, with which options, under which policy.
 
-use sidle_migration::{Copies, HANDOFF, PROTOCOLS, ProtocolChoices};
+use sidle_migration::{Copies, HANDOFF, PROTOCOLS, ProtocolChoices, Serves};
 use sidle_testbed::Random;
 use sidle_types::MigrationPolicy;
 
@@ -61,8 +61,16 @@ const CUT_OPTIONS: &[&str] = &[
 /// few of the records.
 const HOT_LAST_PERMILLE: u64 = 400;
 
+/// How many of a thousand migrations that may copy hot positions before the freeze do so.
+const HOT_FIRST_PERMILLE: u64 = 350;
+
 fn is_by_cuts(protocol: &ProtocolChoices) -> bool {
     matches!(protocol.copies, Copies::BeforeCuts(_))
+}
+
+/// Whether the protocol freezes first and serves at once: then hot positions may be copied ahead.
+fn goes_hot_first(protocol: &ProtocolChoices) -> bool {
+    protocol.copies == Copies::AfterFreeze && protocol.serves == Serves::AtActivation
 }
 
 /// Draws how ranges are to be moved.
@@ -107,6 +115,9 @@ impl Manners {
             }
             if is_by_cuts(protocol) && self.random.permille(HOT_LAST_PERMILLE) {
                 words = format!("{words},hot-first=off");
+            }
+            if goes_hot_first(protocol) && self.random.permille(HOT_FIRST_PERMILLE) {
+                words = format!("{words},hot-first=on");
             }
         }
         if self.random.permille(self.policy_permille) {

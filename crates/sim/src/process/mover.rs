@@ -313,7 +313,9 @@ fn meet(report: &MoverReport, world: &mut World) {
             world.meet("sampled pulls", counters.samp_pulls);
             world.meet("pulls", counters.pulls);
             world.meet("pieces", counters.pieces);
-            world.meet("hot positions given first", counters.hinted);
+            let gave_by_cuts = counters.cuts > 0;
+            let hot = if gave_by_cuts { "hot positions given first" } else { "hot records copied ahead" };
+            world.meet(hot, counters.hinted);
         }
         MoverReport::Stalled(true) => world.meet("stalls", 1),
         MoverReport::Failed(_) => world.meet("failed imports", 1),

@@ -20,7 +20,7 @@ pub(crate) enum Owned {
     Hello([u8; 20], Lane),
     HelloAck,
     Refuse(RefusalCode, String),
-    Activate(u64, u64),
+    Activate(u64, u64, Vec<u64>),
     Activated,
     Pull {
         partition: u8,
@@ -96,8 +96,9 @@ impl Owned {
             }
             Owned::HelloAck => scope.write_hello_ack(out),
             Owned::Refuse(code, text) => Refusal::write(scope, *code, text, out),
-            Owned::Activate(version, records) => {
-                Activate { scope, highest_version: Version(*version), records: *records }.write(out);
+            Owned::Activate(version, records, unchanged) => {
+                let unchanged: Vec<_> = unchanged.iter().map(|&position| Position(position)).collect();
+                Activate::write(scope, Version(*version), *records, &unchanged, out);
             }
             Owned::Activated => scope.write_activated(out),
             Owned::Pull { partition, sequence, range, max_bytes, piece } => {
@@ -194,7 +195,11 @@ impl Owned {
             Message::HelloAck(_) => Owned::HelloAck,
             Message::Forward(forward) => Owned::Forward(*forward.node.as_bytes(), forward.is_resp3),
             Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
-            Message::Activate(activate) => Owned::Activate(activate.highest_version.0, activate.records),
+            Message::Activate(activate) => Owned::Activate(
+                activate.highest_version.0,
+                activate.records,
+                activate.unchanged.iter().map(|position| position.0).collect(),
+            ),
             Message::Activated(_) => Owned::Activated,
             Message::Pull(Pull { partition, sequence, range, max_bytes, piece, .. }) => {
                 Owned::Pull { partition, sequence, range, max_bytes, piece }
@@ -426,8 +431,8 @@ pub(crate) fn message() -> impl Strategy<Value = Owned> {
         (any::<[u8; 20]>(), lane()).prop_map(|(node, lane)| Owned::Hello(node, lane)),
         Just(Owned::HelloAck),
         (code(), "\\PC{0,40}").prop_map(|(code, text)| Owned::Refuse(code, text)),
-        (0..=Version::FROM_PEER_MAX.0, any::<u64>())
-            .prop_map(|(version, records)| Owned::Activate(version, records)),
+        (0..=Version::FROM_PEER_MAX.0, any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50))
+            .prop_map(|(version, records, unchanged)| Owned::Activate(version, records, unchanged)),
         Just(Owned::Activated),
         pull(),
         pull_reply(),

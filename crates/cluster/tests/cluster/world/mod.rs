@@ -21,7 +21,9 @@ use sidle_cluster::{
 pub(crate) use sidle_testbed::fixtures::node_id;
 use sidle_testbed::fixtures::node_info;
 use sidle_testbed::{Quality, Random, TimeQueue, Way};
-use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, Speaks};
+use sidle_types::{
+    MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, ProtocolVersion, Speaks,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -491,13 +493,17 @@ pub(crate) fn read_protocol(text: &str) -> Result<ProtocolOutline, String> {
             partitions: 8,
             frozen_reads: true,
             copies_before_freeze: false,
+            copies_in_preparation: false,
             gives_by_cuts: false,
+            needs: ProtocolVersion::PREVIOUS,
         }),
         AHEAD => Ok(ProtocolOutline {
             partitions: 8,
             frozen_reads: false,
             copies_before_freeze: true,
+            copies_in_preparation: true,
             gives_by_cuts: false,
+            needs: ProtocolVersion::PREVIOUS,
         }),
         _ => Err(format!("there is no migration protocol '{text}': the protocols are fulva")),
     }
