@@ -77,7 +77,9 @@ impl Hints {
         while named.len() < HOT_HINTS_MAX {
             let Some(position) = self.waiting.pop_front() else { break };
             self.known.remove(&position);
-            if cuts.keeps(&parts.spec.partitions, position) && bytes_at(store, position) <= most_bytes {
+            let is_kept =
+                parts.writer.view().began_with(position) && cuts.keeps(&parts.spec.partitions, position);
+            if is_kept && bytes_at(store, position) <= most_bytes {
                 named.push(position);
             }
         }

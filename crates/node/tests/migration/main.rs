@@ -24,3 +24,4 @@ mod requests;
 mod restarts;
 mod serving;
 mod slots;
+mod turn;

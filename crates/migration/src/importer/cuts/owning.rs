@@ -84,7 +84,7 @@ impl Cuts {
         self.set_inert(parts, left);
     }
 
-    /// M30: what is owed is empty here, but for what was given out of turn.
+    /// M30: what is owed is empty here, but for what this node owns there already.
     fn discard_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) {
         for position in self.copies_of_owed(parts, store, cursors) {
             let rest = store.discard(position, position, usize::MAX);
@@ -94,7 +94,7 @@ impl Cuts {
 
     /// Where inert copies are of what is owed.
     fn copies_of_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) -> Vec<Position> {
-        let own = |at| parts.writer.out_of_turn().is_some_and(|given| given.since(at).is_some());
+        let own = |at| parts.writer.view().owns_beyond_progress(at);
         let mut inert = Vec::new();
         for (partition, cursor) in self.partitions.iter().zip(cursors) {
             let Some(copies) =
