@@ -73,7 +73,13 @@ impl Steps<'_> {
         if is_target_back && record.kept_by_source && !attempt.progress.activated {
             return Some(Step::GiveBack(MigrationState::Failed { why: self.loss_of_given(record, attempt) }));
         }
-        if !is_target_back && let Some(step) = turn_of(record, attempt) {
+        // The source of a way back may not know of it yet, and has a share to begin the next one with.
+        let published = self.members.get(*source).map_or(MapEpoch(0), |member| member.map_epoch);
+        let is_known = record.continues.is_none() || published >= record.map_epoch;
+        if !is_target_back
+            && is_known
+            && let Some(step) = turn_of(record, attempt)
+        {
             return Some(step);
         }
         let why = if is_target_back {

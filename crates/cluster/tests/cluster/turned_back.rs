@@ -219,6 +219,16 @@ fn cancel_of_the_way_back_turns_again() {
 }
 
 #[test]
+fn a_way_back_turns_only_when_its_source_knows_of_it() {
+    let mut scene = Scene::turned();
+    assert_eq!(scene.cancel(2), turns_back(2, 3));
+    scene.settled(1, 2, Settled::OwnsSome);
+    assert_eq!(scene.record(2).state, MigrationState::Running, "node 2 could begin nothing with its share");
+    scene.all_use_the_map();
+    assert_eq!((scene.record(2).state, scene.record(3).state.name()), (MigrationState::Cancelled, "running"));
+}
+
+#[test]
 fn cancel_is_free_before_anything_was_given() {
     // The source knows of nothing, or the target has been given nothing.
     let mut unknown = Scene::just_committed();
