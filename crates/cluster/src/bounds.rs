@@ -16,7 +16,7 @@ use crate::{
     ControlMessage, CoordinatorSays, Health, Heartbeat, Incarnation, Metadata, MigrationCounters,
     MigrationRecord, MigrationState, MigrationStatus, NodeInfo, NodeSays, NodeStatus, PrepareRefusal,
     Progress, Refusal, Reply, Request, RequestKey, StartNumber, StatusReport, Survey, TabletMap,
-    ToCoordinator, ToNode,
+    ToCoordinator, ToNode, Turn,
 };
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, TabletEpoch};
 
@@ -352,9 +352,19 @@ impl Bounded for MigrationRecord {
         entries("partitions", &self.partitions, MAX_PARTITIONS)?;
         self.state.check_bounds()?;
         self.counters.check_bounds()?;
-        let RequestKey { incarnation, number: given, .. } = self.requested_by;
-        incarnation.check_bounds()?;
-        number("number", given)
+        self.requested_by.check_bounds()?;
+        if let Some(Turn { by, requested_by }) = &self.turn {
+            by.check_bounds()?;
+            requested_by.check_bounds()?;
+        }
+        self.continues.as_ref().map_or(Ok(()), MigrationId::check_bounds)
+    }
+}
+
+impl Bounded for RequestKey {
+    fn check_bounds(&self) -> Checked {
+        self.incarnation.check_bounds()?;
+        number("number", self.number)
     }
 }
 
@@ -404,6 +414,7 @@ impl Bounded for Reply {
                 migration.check_bounds().and_then(|()| state.check_bounds())
             }
             Reply::Cancelled { migration } | Reply::PolicySet { migration } => migration.check_bounds(),
+            Reply::TurnsBack { migration, by } => migration.check_bounds().and_then(|()| by.check_bounds()),
             Reply::Forgotten { .. } | Reply::Upgraded(_) => Ok(()),
             Reply::Status(report) => report.check_bounds(),
             Reply::Refused(refusal) => refusal.check_bounds(),
@@ -446,7 +457,8 @@ impl Bounded for Refusal {
             }
             Refusal::CancelledMeanwhile { migration }
             | Refusal::UnknownMigration { migration }
-            | Refusal::Running { migration, .. } => migration.check_bounds(),
+            | Refusal::Running { migration, .. }
+            | Refusal::GaveAll { migration, .. } => migration.check_bounds(),
             Refusal::TooManyMigrations { .. }
             | Refusal::TooManyTablets { .. }
             | Refusal::TooManyRequests { .. }

@@ -54,6 +54,8 @@ pub fn running(id: u64, range: PositionRange, source: u8, target: u8, epoch: u64
         counters: MigrationCounters::default(),
         requested_by: RequestKey { node: node_id(source), incarnation: Incarnation(1), number: id },
         version: ProtocolVersion::CURRENT,
+        turn: None,
+        continues: None,
     }
 }
 

@@ -33,10 +33,10 @@ pub use host_port::{HostPort, ParseHostPortError};
 pub use limits::{HISTORY, MAX_PARTITIONS};
 pub use message::{
     ControlMessage, CoordinatorSays, Heartbeat, MessageError, NodeLoad, NodeName, NodeSays,
-    ParseNodeNameError, PrepareRefusal, Progress, Reply, Request, Survey, ToCoordinator, ToNode,
+    ParseNodeNameError, PrepareRefusal, Progress, Reply, Request, Settled, Survey, ToCoordinator, ToNode,
 };
 pub use metadata::{CommitFailure, KnownStart, MemoryMetaStore, MetaError, MetaStore, Metadata, Place};
-pub use migration_record::{MigrationCounters, MigrationRecord, MigrationState, RequestKey};
+pub use migration_record::{MigrationCounters, MigrationRecord, MigrationState, RequestKey, Turn};
 pub use node_info::{ClusterId, Incarnation, NodeInfo, ParseClusterIdError, StartNumber};
 pub use protocol::{ProtocolOutline, ReadProtocol};
 pub use refusal::Refusal;

@@ -255,6 +255,20 @@ pub struct Progress {
     /// Of a range that is given bit by bit: why all that was left was given at once, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gave_all: Option<GaveAll>,
+    /// Of such a range, if the migration is to turn back: nothing is in transit, and what the target owns
+    /// does not change any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
+}
+
+/// What the target of a migration owns that is to turn back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settled {
+    /// Nothing: the source owns the range as before.
+    OwnsNothing,
+    /// Part of the range.
+    OwnsSome,
 }
 
 /// A message from the coordinator to a node.
@@ -370,7 +384,8 @@ pub enum Request {
         /// From now on.
         policy: MigrationPolicy,
     },
-    /// Give up a migration that does not run yet: it is queued or prepared, even by a copy.
+    /// Give up a migration that does not run yet: it is queued or prepared, even by a copy. Or turn one back
+    /// that gives its range bit by bit.
     Cancel {
         /// The migration.
         migration: MigrationId,
@@ -448,6 +463,14 @@ pub enum Reply {
     Cancelled {
         /// Its number.
         migration: MigrationId,
+    },
+    /// The migration turns back, or has: what it gave is given back by another. Sent about a range that is
+    /// given bit by bit only, so to nobody who does not read it.
+    TurnsBack {
+        /// Its number.
+        migration: MigrationId,
+        /// The other's, which begins once nothing is in transit, if anything was given.
+        by: MigrationId,
     },
     /// The migration has the policy asked for.
     PolicySet {

@@ -6,7 +6,7 @@ use crate::{
     ClusterId, Incarnation, MigrationCounters, MigrationRecord, MigrationState, StartNumber, TabletMap,
 };
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange, Speaks};
+use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange, Speaks, TabletEpoch};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -114,6 +114,29 @@ impl Metadata {
         self.waiting.insert(place, MigrationRecord { state, map_epoch: MapEpoch(0), ..record });
     }
 
+    /// Ends a running migration that turns back, and begins its way back: from where it stands.
+    pub(crate) fn turn_back(&mut self, id: MigrationId, counters: MigrationCounters) {
+        let record = self.map.migration(id).cloned().expect("only what runs turns back");
+        let turn = record.turn.expect("it was asked to turn back");
+        let MigrationCounters { records_moved, bytes_moved, .. } = counters;
+        let back = MigrationRecord {
+            id: turn.by,
+            source: record.target,
+            source_incarnation: record.target_incarnation,
+            target: record.source,
+            target_incarnation: record.source_incarnation,
+            epoch: TabletEpoch(record.epoch.0 + 1),
+            map_epoch: MapEpoch(self.map.epoch().0 + 1),
+            counters: MigrationCounters { records: records_moved, bytes: bytes_moved, ..Default::default() },
+            requested_by: turn.requested_by,
+            turn: None,
+            continues: Some(id),
+            ..record.clone()
+        };
+        self.map = Arc::new(self.map.changed(|map| map.turn_back(id, back)));
+        self.remember(MigrationRecord { state: MigrationState::Cancelled, counters, ..record });
+    }
+
     /// Ends a migration: from here on it is history, and no longer in the map.
     pub(crate) fn end(
         &mut self,
@@ -134,6 +157,10 @@ impl Metadata {
             state => state,
         };
         record.counters = counters.unwrap_or(record.counters);
+        self.remember(record);
+    }
+
+    fn remember(&mut self, record: MigrationRecord) {
         self.history.push_back(Arc::new(record));
         while self.history.len() > HISTORY {
             self.history.pop_front();
@@ -162,7 +189,9 @@ impl Metadata {
             self.history.iter().all(|record| record.state.is_over()),
             "the history holds what is not over",
         )?;
-        let below = |record: &MigrationRecord| record.id < self.next_migration;
+        let below = |record: &MigrationRecord| {
+            record.id < self.next_migration && record.turn.is_none_or(|turn| turn.by < self.next_migration)
+        };
         ensure(self.all_migrations().all(below), "a migration has a number that is still to be given")?;
         ensure(self.waiting.is_sorted_by(|a, b| a.id < b.id), "the waiting migrations are out of order")?;
         ensure(self.starts.is_sorted_by(|a, b| a.node < b.node), "the starts are out of order")?;

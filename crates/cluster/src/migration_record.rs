@@ -23,7 +23,9 @@ pub enum MigrationState {
     Running,
     /// Everything has arrived. The target serves everything; the source frees its copy.
     Done,
-    /// Given up on request before it ran. The source owns the range and nothing has changed.
+    /// Given up on request. Before it ran, or gave anything: the source owns the range and nothing has
+    /// changed. While it gave bit by bit: another migration gives back what it gave
+    /// ([`MigrationRecord::turn`]).
     Cancelled,
     /// Given up for a reason. Before it ran: nothing has changed. While it ran: the target owns the range and
     /// serves what it has; the rest is lost, and `why` states how much. If the source never learnt that it
@@ -143,22 +145,41 @@ pub struct MigrationRecord {
     /// cluster's version is raised meanwhile.
     #[serde(default = "ProtocolVersion::unsaid", skip_serializing_if = "ProtocolVersion::is_unsaid")]
     pub version: ProtocolVersion,
+    /// Its way back, if it is to turn back, or has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
+    /// Of a way back: the migration that it continues, from where that stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<MigrationId>,
+}
+
+/// A migration's way back: another migration of the same range, from its target to its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The number of the way back, used for nothing else. It begins when no cut is in transit. If the
+    /// migration ends before, or has given nothing, there is none.
+    pub by: MigrationId,
+    /// The request that asked for it.
+    pub requested_by: RequestKey,
 }
 
 impl MigrationRecord {
     /// Whether it runs, or ran before it was over: the target owns the range, or did. One whose range was
-    /// given back did not.
+    /// given back whole did not.
     pub fn ran(&self) -> bool {
         self.map_epoch > MapEpoch(0)
     }
 
-    /// Every incarnation of a node that it names: of source, target and requester.
-    pub fn lives(&self) -> [(NodeId, Incarnation); 3] {
-        [
-            (self.source, self.source_incarnation),
-            (self.target, self.target_incarnation),
-            (self.requested_by.node, self.requested_by.incarnation),
-        ]
+    /// Every incarnation of a node that it names: of source, target and requesters.
+    pub fn lives(&self) -> impl Iterator<Item = (NodeId, Incarnation)> {
+        let asked = self.turn.map(|turn| turn.requested_by).into_iter().chain([self.requested_by]);
+        let ends = [(self.source, self.source_incarnation), (self.target, self.target_incarnation)];
+        ends.into_iter().chain(asked.map(|key| (key.node, key.incarnation)))
+    }
+
+    /// Whether another migration gave back what this one had given.
+    pub fn turned_back(&self) -> Option<MigrationId> {
+        self.turn.filter(|_| self.state == MigrationState::Cancelled && self.ran()).map(|turn| turn.by)
     }
 
     /// Whether the node takes part in it.

@@ -185,6 +185,16 @@ pub enum Refusal {
         /// Its range.
         range: PositionRange,
     },
+    /// It gave its range bit by bit, and has given all of it.
+    #[error(
+        "migration {migration} cannot be cancelled any more: all of {range} was given to the target, and only what          was not copied still arrives; let it finish, then move the range back"
+    )]
+    GaveAll {
+        /// The migration.
+        migration: MigrationId,
+        /// Its range.
+        range: PositionRange,
+    },
     /// It is over.
     #[error("migration {migration} is over: {state}")]
     IsOver {

@@ -152,6 +152,9 @@ pub struct MigrationStatus {
     /// Of a range that is given bit by bit: why all that was left was given at once, if so.
     #[serde(default)]
     pub gave_all: Option<GaveAll>,
+    /// Which migration continues this one the other way, or which one this is the way back of, in words.
+    #[serde(default)]
+    pub turn: Option<String>,
     /// The progress of each part of the range.
     #[serde(deserialize_with = "bounds::partitions")]
     pub partitions: Vec<PartitionStatus>,

@@ -13,7 +13,7 @@
 
 use crate::bounds;
 use crate::migration_record::tiles;
-use crate::{MigrationRecord, MigrationState, NodeInfo};
+use crate::{MigrationRecord, MigrationState, NodeInfo, Turn};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch,
@@ -120,6 +120,7 @@ impl TabletMap {
                 let mut map = self.clone().in_version(version);
                 for record in &mut map.migrations {
                     (record.version, record.kept_by_source) = (version, false);
+                    (record.turn, record.continues) = (None, None);
                 }
                 json(&map)
             }
@@ -283,6 +284,19 @@ impl MapChange<'_> {
         self.finish(id);
     }
 
+    /// Ends a running migration, and lists its way back as running: the range is the other node's.
+    pub(crate) fn turn_back(&mut self, id: MigrationId, back: MigrationRecord) {
+        self.map.migrations.retain(|record| record.id != id);
+        self.start(back);
+    }
+
+    /// Notes that a running migration is to turn back.
+    pub(crate) fn set_turn(&mut self, id: MigrationId, turn: Turn) {
+        if let Some(record) = self.map.migrations.iter_mut().find(|record| record.id == id) {
+            record.turn = Some(turn);
+        }
+    }
+
     /// Raises the version that the cluster speaks.
     pub(crate) fn raise(&mut self, version: ProtocolVersion) {
         assert!(version > self.map.version, "a cluster's version only grows");
@@ -351,6 +365,19 @@ mod tests {
         let whole = Tablet { range: PositionRange::ALL, owner: node_id(1), epoch: TabletEpoch(3) };
         assert_eq!((map.tablets(), map.migrations()), (&[whole][..], &[][..]));
         assert_eq!(map.epoch(), MapEpoch(4));
+    }
+
+    #[test]
+    fn a_range_that_turns_back_moves_the_other_way_at_a_later_epoch() {
+        let running_at = |id, source, target, epoch| running(id, range(100, 199), source, target, epoch);
+        let map = two_nodes().changed(|map| map.start(running_at(1, 1, 2, 2)));
+        let map = map.changed(|map| map.turn_back(MigrationId(1), running_at(2, 2, 1, 3)));
+        let ids: Vec<_> = map.migrations().iter().map(|record| record.id.0).collect();
+        let moving = map.tablet_at(Position(150));
+        assert_eq!((ids, moving.owner, moving.epoch), (vec![2], node_id(1), TabletEpoch(3)));
+        assert_eq!(map.tablets().len(), 3, "what moves is not joined");
+        let map = map.changed(|map| map.finish(MigrationId(2)));
+        assert_eq!(map.tablets().len(), 1);
     }
 
     #[test]

@@ -44,6 +44,12 @@ pub enum TargetInput<'b> {
     Policy(MigrationPolicy),
     /// `Done` is committed, and every worker uses a range table in which this import is an ordinary tablet.
     Over(BarrierPassed),
+    /// Of a range that is given bit by bit: the migration is to turn back. Answered with
+    /// [`TargetEvent::Settled`], unless everything is given before.
+    TurnsBack,
+    /// It has turned back: its way back begins with what is here. A flush that waits runs again, by the table
+    /// of the way back.
+    Turned,
     /// Of a range that is given bit by bit: nothing more is given. The copies that are not this node's are
     /// discarded.
     GivenUp,
@@ -77,6 +83,12 @@ pub enum TargetEvent {
     /// Of a range that is given bit by bit: the source gave all that was left, for this reason. Rerun all
     /// requests that wait for keys of the range: nothing was answered for these, but some need not wait now.
     GaveAll(GaveAll),
+    /// It turns back: no cut is in transit, none will be requested, and no inert copy is here. From now on
+    /// what this node owns does not change. Commands that wait go on waiting, for the table of the way back.
+    Settled {
+        /// Whether this node was given anything.
+        owns: bool,
+    },
     /// Everything has arrived and is readable: the coordinator may commit `Done`.
     Finished,
     /// Tombstones are swept; the machine may be dropped.

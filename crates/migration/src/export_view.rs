@@ -14,7 +14,7 @@
 //! Ownership: [`ExportView`] is shared with every worker; [`ExportWriter`], of which there is one, belongs to
 //! the source machine.
 
-use crate::cuts::{Ahead, GivenView, HotPositions, PositionsGiven, Windows};
+use crate::cuts::{Ahead, GivenView, HotPositions, PositionsGiven, Share, Windows};
 use crate::marks::Marks;
 use crate::{Copies, Cuts, MigrationSpec, ProtocolChoices, SourceReads};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, fault};
@@ -47,6 +47,8 @@ pub struct ExportView {
     marks: Option<Marks>,
     /// What was given, of a range that is given bit by bit.
     given: Option<GivenView>,
+    /// Of a way back: what this node owned of the range when it began. All else is the target's.
+    began_with: Option<Share>,
     /// Where workers note their accesses, if hot positions are given first.
     hot: Option<HotPositions>,
     /// Positions that were hot before the migration, the hottest first.
@@ -82,6 +84,24 @@ impl ExportView {
     /// The view of a migration that has not begun, and the one handle that may change it. `hot`: what clients
     /// have accessed often, the first most; so much of it counts as travels in one frame.
     pub fn new(spec: &MigrationSpec, hot: &[Position]) -> (Arc<ExportView>, ExportWriter) {
+        ExportView::begun(spec, hot, None)
+    }
+
+    /// The same of a way back, which begins with this share of the range here (M21).
+    pub fn of_way_back(
+        spec: &MigrationSpec,
+        hot: &[Position],
+        share: Share,
+    ) -> (Arc<ExportView>, ExportWriter) {
+        assert!(spec.cuts().is_some(), "M21: only what is given bit by bit turns back");
+        ExportView::begun(spec, hot, Some(share))
+    }
+
+    fn begun(
+        spec: &MigrationSpec,
+        hot: &[Position],
+        began_with: Option<Share>,
+    ) -> (Arc<ExportView>, ExportWriter) {
         let ProtocolChoices { copies, hot_first, .. } = spec.protocol;
         let hot = hot.iter().copied().filter(|&position| hot_first && spec.range.contains(position));
         let known_hot: Box<[Position]> = hot.take(HOT_HINTS_MAX).collect();
@@ -98,6 +118,7 @@ impl ExportView {
             answers_reads: spec.protocol.source_reads == SourceReads::AnswersFrozen,
             marks: (copies != Copies::AfterFreeze || watched.is_some()).then(Marks::new),
             given: spec.cuts().map(given),
+            began_with,
             hot: (hot_first && watched.is_none()).then(HotPositions::default),
             known_hot,
             watched,
@@ -166,6 +187,25 @@ impl ExportView {
         self.given
             .as_ref()
             .is_some_and(|given| !given.is_given(position, step) || fault!(SourceServesWhatItGave))
+            && self.began_with(position)
+    }
+
+    /// Whether this node owned the position when the migration began: always, but for a way back.
+    pub(crate) fn began_with(&self, position: Position) -> bool {
+        self.began_with.as_ref().is_none_or(|share| share.has(position))
+    }
+
+    /// What this node keeps of a range that was given bit by bit, and is given no further.
+    pub fn kept(&self) -> Share {
+        let given = self.given.as_ref().map_or_else(Vec::new, GivenView::ranges);
+        let never_owned = self.began_with.as_ref().map(|share| share.rest_of(self.range));
+        let never_owned = never_owned.iter().flat_map(|share| share.ranges().iter().copied());
+        Share::of(given.into_iter().chain(never_owned)).rest_of(self.range)
+    }
+
+    /// How many records are at positions that were given bit by bit.
+    pub fn given_records(&self) -> u64 {
+        self.given.as_ref().map_or(0, GivenView::records)
     }
 
     /// Marks a change by a worker at this step, at a position that this node keeps (M22). Call it after the

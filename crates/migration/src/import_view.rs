@@ -22,7 +22,7 @@
 //! Ownership: [`ImportView`] is shared with every worker; [`ImportWriter`], of which there is one, belongs to
 //! the target machine.
 
-use crate::cuts::{Ahead, GivenDigest, PositionsGiven};
+use crate::cuts::{Ahead, GivenDigest, PositionsGiven, Share};
 use crate::{Copies, MigrationSpec, OnMissing};
 use sidle_store::Leave;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, fault};
@@ -69,6 +69,8 @@ pub struct ImportView {
     copied_ahead: bool,
     /// Positions given out of turn, of a range that is given bit by bit.
     out_of_turn: Option<PositionsGiven>,
+    /// Of a way back: what this node owned of the range when it began.
+    began_with: Option<Share>,
     digest: Option<GivenDigest>,
     /// Of such a range: whether the source has given all that was left, what was not copied included.
     gave_all: AtomicBool,
@@ -106,6 +108,19 @@ impl ImportView {
     ///
     /// Panics if the partitions do not tile the range: see [`MigrationSpec::check`].
     pub fn new(spec: &MigrationSpec) -> (Arc<ImportView>, ImportWriter) {
+        ImportView::begun(spec, None)
+    }
+
+    /// The same of a way back, which begins with this share of the range here (M21), and with so many records
+    /// of what this node had given before.
+    pub fn of_way_back(spec: &MigrationSpec, share: Share, outdated: u64) -> (Arc<ImportView>, ImportWriter) {
+        assert!(spec.cuts().is_some(), "M21: only what is given bit by bit turns back");
+        let (view, mut writer) = ImportView::begun(spec, Some(share));
+        writer.set_inert(outdated);
+        (view, writer)
+    }
+
+    fn begun(spec: &MigrationSpec, began_with: Option<Share>) -> (Arc<ImportView>, ImportWriter) {
         spec.check().expect("specs are checked where they enter the node");
         let progress = |partition: &PositionRange| Progress {
             next: AtomicU64::new(partition.first().0),
@@ -123,6 +138,7 @@ impl ImportView {
             source: spec.source,
             copied_ahead: first == ImportPhase::Copying,
             out_of_turn: spec.cuts().map(|cuts| PositionsGiven::new(cuts.out_of_turn)),
+            began_with,
             digest: spec.cuts().filter(|cuts| cuts.digest).map(|_| GivenDigest::default()),
             gave_all: AtomicBool::new(false),
             missing: spec.protocol.missing,
@@ -197,7 +213,30 @@ impl ImportView {
         let progress = &self.progress[index];
         progress.all.load(Ordering::Acquire)
             || progress.next.load(Ordering::Acquire) > position.0
-            || self.out_of_turn.as_ref().is_some_and(|given| given.since(position).is_some())
+            || self.owns_beyond_progress(position)
+    }
+
+    /// Whether the position is this node's, wherever the progress stands.
+    pub(crate) fn owns_beyond_progress(&self, position: Position) -> bool {
+        self.out_of_turn.as_ref().is_some_and(|given| given.since(position).is_some())
+            || self.began_with.as_ref().is_some_and(|share| share.has(position))
+    }
+
+    /// Of a way back: what this node owned of the range when it began.
+    pub(crate) fn began_with(&self) -> Option<&Share> {
+        self.began_with.as_ref()
+    }
+
+    /// What this node owns of a range that is given bit by bit.
+    pub fn owned(&self) -> Share {
+        let below = |(bounds, next): (&PositionRange, Option<Position>)| {
+            let last = next.map_or(Some(bounds.last()), Position::previous)?;
+            PositionRange::new(bounds.first(), last)
+        };
+        let below = self.partitions.iter().zip(self.progress()).filter_map(below);
+        let out_of_turn = self.out_of_turn.iter().flat_map(PositionsGiven::iter).map(PositionRange::only);
+        let before = self.began_with.iter().flat_map(|share| share.ranges().iter().copied());
+        Share::of(below.chain(out_of_turn).chain(before))
     }
 
     /// Whether the range is given bit by bit, and the source has not [given all](Self::gave_all): what is in
@@ -369,11 +408,6 @@ impl ImportWriter {
         [met, passed, inert].into_iter().for_each(|count| count.store(0, Ordering::Relaxed));
         self.view.gave_all.store(true, Ordering::Release);
         self.view.phase.store(ImportPhase::Serving as u8, Ordering::Release);
-    }
-
-    /// The set of positions given out of turn.
-    pub(crate) fn out_of_turn(&self) -> Option<&PositionsGiven> {
-        self.view.out_of_turn.as_ref()
     }
 
     /// Sets how many records are in the store and not this node's.

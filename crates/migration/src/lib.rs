@@ -72,7 +72,7 @@ pub use choices::{
     Copies, Cuts, OnMissing, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves,
     SourceReads, Uncovered,
 };
-pub use cuts::{CUT_TIME_BUCKETS, CutTimes, GivenDigest, OUT_OF_TURN_MAX};
+pub use cuts::{CUT_TIME_BUCKETS, CutTimes, GivenDigest, OUT_OF_TURN_MAX, Share};
 pub use event::{Breach, Failure, SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter, WaiterRefusal};
 pub use export_view::{ExportPhase, ExportView, ExportWriter};
 pub use exporter::{Exporter, ExporterCounters};

@@ -411,7 +411,8 @@ fn the_commands_of_this_family_are_listed_with_a_line_each() {
         .collect();
     for line in [
         "SIDLE.FORGET: Removes a node from the cluster that is down and owns nothing.",
-        "SIDLE.MIGRATE CANCEL: Gives up a migration that does not run yet.",
+        "SIDLE.MIGRATE CANCEL: Gives up a migration that does not run yet, or turns one back that gives its \
+         range bit by bit.",
         "SIDLE.STATUS: Returns the state of the cluster, as JSON.",
     ] {
         assert!(lines.iter().any(|listed| listed == line), "{line}: {lines:?}");

@@ -92,8 +92,8 @@ Examples:
 The node that owns the range gives it up. The target is named as `sidle status` shows it: by its \
 address, or by the first digits of its id. All of the range must have one owner. Ctrl-C stops the \
 display, not the migration; `sidle status` shows it. A migration can be cancelled until the target \
-takes over; after that, move back. How hard it may press on the two nodes can be changed while it \
-runs: `sidle migrate set`.
+takes over; after that, move back. One by `handoff` turns back while it runs. How hard it may press \
+on the two nodes can be changed while it runs: `sidle migrate set`.
 
 Exit status: 0 done (or, detached, begun); 1 refused; 2 wrong command line; 3 failed in the middle; \
 4 node not reached, or the effect is unknown; 130 interrupted, the migration goes on.";

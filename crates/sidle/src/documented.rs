@@ -40,7 +40,7 @@ fn report() -> StatusReport {
             "source": a, "target": b, "epoch": 1, "state": "running", "why": null, "activated": true,
             "fraction": 0.5, "records": 1, "bytes": 1, "records_moved": 1, "bytes_moved": 1, "elapsed_us": 1,
             "bytes_per_second": 0, "remaining_us": null, "changes_left": 0, "stalled": null,
-            "gave_all": "load",
+            "gave_all": "load", "turn": null,
             "partitions": [{ "range": range, "next": null }]
         }]
     }))

@@ -37,11 +37,15 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
 }
 
 async fn cancel(node: &mut NodeConnection, id: u64, json: bool) -> Result<(), Failure> {
-    node.request(&["SIDLE.MIGRATE", "CANCEL", &id.to_string()]).await?;
-    if json {
-        println!("{}", json!({ "id": id, "state": "cancelled" }));
-    } else {
-        println!("Migration {id} is cancelled; nothing has moved.");
+    let reply = node.request(&["SIDLE.MIGRATE", "CANCEL", &id.to_string()]).await?;
+    match started_migration(&reply) {
+        Some(back) if json => println!("{}", json!({ "id": id, "state": "turning back", "by": back.0 })),
+        Some(back) => println!(
+            "Migration {id} turns back: once nothing is in transit, migration {back} returns what it gave. \
+             `sidle status` shows both."
+        ),
+        None if json => println!("{}", json!({ "id": id, "state": "cancelled" })),
+        None => println!("Migration {id} is cancelled; nothing has moved."),
     }
     Ok(())
 }
@@ -185,7 +189,10 @@ fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
             );
             Ok(())
         }
-        "cancelled" => Err(Failure::refused(format!("migration {id} was cancelled; nothing has moved"))),
+        "cancelled" => {
+            let what = migration.turn.as_deref().unwrap_or("nothing has moved");
+            Err(Failure::refused(format!("migration {id} was cancelled; {what}")))
+        }
         _ => {
             let why = migration.why.as_deref().unwrap_or("no reason was given");
             // The target owns the range only from `running` on; an earlier failure has changed nothing.

@@ -167,6 +167,9 @@ fn migrations(report: &StatusReport, ended_shown: usize) -> String {
         if let Some(why) = &migration.gave_all {
             text += &format!("Migration {} gave all that was left at once: {why}\n", migration.id);
         }
+        if let Some(turn) = &migration.turn {
+            text += &format!("Migration {} {turn}\n", migration.id);
+        }
         if let Some(why) = &migration.why {
             text += &format!("Migration {} failed: {why}\n", migration.id);
         }

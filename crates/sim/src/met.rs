@@ -50,6 +50,7 @@ impl Simulation {
                 MigrationState::Failed { .. } => meet("failed", 1),
                 _ => {}
             }
+            meet("ways back", u64::from(migration.continues.is_some()));
         }
         meet("given back", self.world.checks.given_back());
         self.summary.met = met;

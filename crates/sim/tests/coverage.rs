@@ -69,6 +69,9 @@ const RARE: &[(&str, u64)] = &[
     ("stepped aside", 2),
     // Little moves, and a hundredth of that may be pushed.
     ("pushes of cuts", 8),
+    // Of hand-offs, which are one move in ten.
+    ("cancelled while it is given bit by bit", 16),
+    ("ways back", 8),
     // Of clusters of several builds, one in eight.
     ("versions raised", 8),
 ];

@@ -127,6 +127,13 @@ faults! {
         CopyClearsMarks, "copy-clears-marks", Some(300);
         /// A reply to a cut that was applied is applied again (breaks M25).
         CutAppliedTwice, "cut-applied-twice", Some(300);
+        /// A migration turns back while a cut is in transit, and nobody owns what that gives (breaks M20).
+        TurnsBackWithCutInTransit, "turns-back-with-cut-in-transit", Some(300);
+        /// A way back begins with the outdated records of what was given, which are taken for copies (breaks
+        /// M24).
+        StaleGivenSurvivesTurn, "stale-given-survives-turn", Some(300);
+        /// A way back brings the inert copies of what was never given (breaks M23 and M24).
+        InertCopySentBack, "inert-copy-sent-back", Some(300);
         /// A copy packed before the cut that gave all enters what is owed (breaks M30).
         OldCopyEntersOwed, "old-copy-enters-owed", Some(300);
         /// The target keeps its inert copies of what is owed (breaks M30).

@@ -56,9 +56,15 @@ pub enum AgentEvent {
     Track(MigrationId),
     /// Apply this policy to a migration of this node from now on.
     Policy(MigrationId, MigrationPolicy),
-    /// As the source: the next map gives the range away; prepare to freeze it and serve it to the target.
+    /// As the target: the migration is to turn back. Request nothing more to be given, and report in the
+    /// progress when nothing is in transit ([`Settled`](crate::Settled)).
+    TurnsBack(MigrationId),
+    /// As the source: the next map gives the range away; prepare to freeze it and serve it to the target. If
+    /// the record continues another migration, this node was the target of that one, and keeps its share.
     StartExport(MigrationId),
-    /// As the target: the next map gives the range to this node; prepare to take it.
+    /// As the target: the next map gives the range to this node; prepare to take it. If the record continues
+    /// another migration, this node was the source of that one. It was not asked to prepare, and keeps its
+    /// share.
     StartImport(MigrationId),
     /// Publish this map to the workers; answer [`AgentInput::Published`] when all of them use it.
     ///

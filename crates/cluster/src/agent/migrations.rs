@@ -125,6 +125,9 @@ impl<X, I> Migrations<X, I> {
             if !std::mem::replace(&mut target.began, true) {
                 out.event(AgentEvent::StartImport(id));
             }
+            if record.turn.is_some() && known.turn.is_none() {
+                out.event(AgentEvent::TurnsBack(id));
+            }
         }
     }
 

@@ -91,6 +91,8 @@ impl<I> Target<I> {
         let progress = progress.clipped();
         // Activation is reported at once.
         self.talk.owes |= progress.activated && !self.progress.activated;
+        // So is that nothing is in transit: commands wait for the turn.
+        self.talk.owes |= progress.settled.is_some() && self.progress.settled.is_none();
         self.dirty |= self.progress != progress;
         self.progress = progress;
     }

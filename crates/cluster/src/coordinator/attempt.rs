@@ -189,6 +189,7 @@ impl Attempt {
         known.bytes_moved = known.bytes_moved.max(told.bytes_moved);
         known.stalled = told.stalled;
         known.gave_all = known.gave_all.or(told.gave_all);
+        known.settled = known.settled.or(told.settled);
         if told.next.len() == known.next.len() {
             for (known, told) in known.next.iter_mut().zip(told.next) {
                 *known = match (*known, told) {

@@ -19,11 +19,16 @@
 //!    of it (M1). A coordinator that opens assumes every such map sent. While it is unknown whether the
 //!    range's return is committed, none is sent.
 //!
+//! 8. A migration that gives its range bit by bit turns back in one change: it ends, and its way back runs.
+//!    The target has settled before: nothing is in transit, and neither end's share of the range changes
+//!    until it uses the map of that change. So each position keeps its owner over the turn (M20). A way back
+//!    never goes back as in 7: its target owns a share from the start.
+//!
 //! # Realises
 //! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with
 //! it), then `Preparing` (survey of the source; commit of the result; preparation of the target, by a copy if
 //! the protocol copies first), then `Running` (the target owns the range), then `Done`; `Cancelled` only from
-//! the first two, `Failed` from any of the three.
+//! the first two, or of what is given bit by bit, until all is given; `Failed` from any of the three.
 //!
 //! When a node restarts while a migration of its own runs, no answer can be both complete and right. The
 //! coordinator chooses right: the target keeps the range, because only it knows which of the source's frozen
@@ -61,8 +66,8 @@ use crate::bounds::Bounded;
 use crate::limits::{MAX_NODES, MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::timing::{COMMIT_RETRY_US, HEARTBEAT_INTERVAL_US, STANDSTILL_US};
 use crate::{
-    ClusterId, CoordinatorSays, Heartbeat, KnownStart, MetaError, MetaStore, Metadata, NodeInfo, NodeSays,
-    ReadProtocol, Reply, RequestKey, StatusReport, TabletMap, ToCoordinator, ToNode,
+    ClusterId, CoordinatorSays, Heartbeat, KnownStart, MetaError, MetaStore, Metadata, MigrationRecord,
+    NodeInfo, NodeSays, ReadProtocol, Reply, RequestKey, StatusReport, TabletMap, ToCoordinator, ToNode,
 };
 use attempt::{Attempt, Attempts, Speaker};
 use event::Outbox;
@@ -443,6 +448,7 @@ impl<M: MetaStore> Coordinator<M> {
     /// Commits a step, then does what follows from it.
     fn take(&mut self, now: MonotonicUs, id: MigrationId, step: Step) -> Result<(), MetaError> {
         let is_withheld = matches!(step, Step::Run);
+        let is_turn = matches!(step, Step::TurnBack);
         let next = self.steps().metadata_after(now, id, step);
         self.commit(now, next)?;
         if let Some(record) = self.data.unfinished().find(|record| record.id == id) {
@@ -458,6 +464,12 @@ impl<M: MetaStore> Coordinator<M> {
             self.attempts.insert(id, attempt);
         }
         self.after_change(id);
+        let back = self.data.migration(id).and_then(MigrationRecord::turned_back).filter(|_| is_turn);
+        if let Some(record) = back.and_then(|back| self.data.map.migration(back)) {
+            let (back, attempt) = (record.id, Attempt::new(now, record));
+            self.attempts.insert(back, attempt);
+            self.after_change(back);
+        }
         Ok(())
     }
 

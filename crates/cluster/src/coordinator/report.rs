@@ -97,6 +97,7 @@ impl Reporter<'_> {
             changes_left: running.map_or(0, |attempt| attempt.progress.changes_left),
             stalled: silence.or_else(|| running.and_then(|attempt| attempt.progress.stalled.clone())),
             gave_all: counters.gave_all,
+            turn: turn_of(record),
             partitions,
         }
     }
@@ -120,6 +121,19 @@ impl Reporter<'_> {
             |at| format!("for {} s", now.since(at) / 1_000_000),
         );
         Some(format!("the {role} {} has not been heard of {since}: {unknown}", shown(self.data, node)))
+    }
+}
+
+/// How a migration and its way back hang together, in words.
+fn turn_of(record: &MigrationRecord) -> Option<String> {
+    let of_way_back = || record.continues.map(|before| format!("turned back: continues migration {before}"));
+    let by = record.turn.map(|turn| turn.by);
+    match by.filter(|_| !record.state.is_over()) {
+        Some(by) => Some(format!("turns back: migration {by} will continue once nothing is in transit")),
+        None => {
+            let turned = record.turned_back().map(|by| format!("turned back: migration {by} continues"));
+            turned.or_else(of_way_back)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Coordinator, CoordinatorEvent, upgrade};
 use crate::limits::{MAX_PARTS_NAMED, MAX_TABLETS, MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::{
     CoordinatorSays, Incarnation, MetaStore, MigrationCounters, MigrationRecord, MigrationState, NodeInfo,
-    NodeName, NodeState, Refusal, Reply, Request, RequestKey, Upgraded,
+    NodeName, NodeState, Refusal, Reply, Request, RequestKey, Turn, Upgraded,
 };
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch, fault,
@@ -43,7 +43,7 @@ impl<M: MetaStore> Coordinator<M> {
         let key = RequestKey { node: from, incarnation, number };
         let reply = match request {
             Request::Status => Some(Reply::Status(Box::new(self.report(now)))),
-            Request::Cancel { migration } => Some(self.cancel(now, migration)),
+            Request::Cancel { migration } => Some(self.cancel(now, key, migration)),
             Request::SetPolicy { migration, policy } => Some(self.set_policy(now, migration, policy)),
             Request::Forget { node } => Some(self.forget(now, &node)),
             Request::Upgrade => Some(self.upgrade(now)),
@@ -128,6 +128,8 @@ impl<M: MetaStore> Coordinator<M> {
             counters: MigrationCounters::default(),
             requested_by: key,
             version: self.data.map.version(),
+            turn: None,
+            continues: None,
         };
         if self.data.unfinished().any(|earlier| earlier.shares_a_node_with(&record)) {
             record.state = MigrationState::Queued;
@@ -139,8 +141,8 @@ impl<M: MetaStore> Coordinator<M> {
         Ok(start_reply(&record, None))
     }
 
-    /// Gives a migration up; allowed until it runs.
-    fn cancel(&mut self, now: MonotonicUs, migration: MigrationId) -> Reply {
+    /// Gives a migration up; allowed until it runs. One that gives its range bit by bit turns back.
+    fn cancel(&mut self, now: MonotonicUs, key: RequestKey, migration: MigrationId) -> Reply {
         let refused = match self.data.migration(migration) {
             None => Refusal::UnknownMigration { migration },
             Some(record) => match &record.state {
@@ -150,12 +152,52 @@ impl<M: MetaStore> Coordinator<M> {
                         Err(error) => Refusal::not_committed(&error),
                     }
                 }
-                MigrationState::Cancelled => return Reply::Cancelled { migration },
+                MigrationState::Cancelled => {
+                    let turned_back = record.turned_back().map(|by| Reply::TurnsBack { migration, by });
+                    return turned_back.unwrap_or(Reply::Cancelled { migration });
+                }
+                MigrationState::Running if record.kept_by_source => match self.turn_back(now, key, migration)
+                {
+                    Ok(reply) => return reply,
+                    Err(refusal) => refusal,
+                },
                 MigrationState::Running => Refusal::Running { migration, range: record.range },
                 over => Refusal::IsOver { migration, state: over.to_string() },
             },
         };
         Reply::Refused(refused)
+    }
+
+    /// Has a running migration turn back that gives its range bit by bit. If its source knows of nothing yet,
+    /// it is cancelled at once.
+    fn turn_back(
+        &mut self,
+        now: MonotonicUs,
+        requested_by: RequestKey,
+        migration: MigrationId,
+    ) -> Result<Reply, Refusal> {
+        let not_committed = |error| Refusal::not_committed(&error);
+        if self.would_give_back(migration) {
+            let step = Step::GiveBack(MigrationState::Cancelled);
+            return self
+                .take(now, migration, step)
+                .map(|()| Reply::Cancelled { migration })
+                .map_err(not_committed);
+        }
+        let record = self.data.map.migration(migration).expect("it runs");
+        if let Some(Turn { by, .. }) = record.turn {
+            return Ok(Reply::TurnsBack { migration, by });
+        }
+        let attempt = self.attempts.get(&migration);
+        if attempt.is_some_and(|attempt| attempt.finished || attempt.progress.activated) {
+            return Err(Refusal::GaveAll { migration, range: record.range });
+        }
+        let mut next = self.data.clone();
+        let by = next.next_migration;
+        next.next_migration = MigrationId(by.0 + 1);
+        next.map = Arc::new(next.map.changed(|map| map.set_turn(migration, Turn { by, requested_by })));
+        self.commit(now, next).map_err(not_committed)?;
+        Ok(Reply::TurnsBack { migration, by })
     }
 
     /// Changes how hard a migration may press on its nodes. The nodes of a running one learn it with the next

@@ -4,7 +4,7 @@ use super::attempt::{Attempt, Attempts};
 use super::members::{Members, incarnation_of, shown};
 use crate::timing::{PREPARE_DEADLINE_US, RETRY_US};
 use crate::{
-    CoordinatorSays, Metadata, MigrationRecord, MigrationState, PrepareRefusal, ReadProtocol, Survey,
+    CoordinatorSays, Metadata, MigrationRecord, MigrationState, PrepareRefusal, ReadProtocol, Settled, Survey,
 };
 use sidle_types::words::{count, counted};
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, TabletEpoch, fault};
@@ -19,8 +19,11 @@ pub(super) enum Step {
     Counted(Survey),
     /// The target has made room: it owns the range from here on.
     Run,
-    /// The range goes back to the source, which never learnt of the migration, for this reason.
-    GiveBack(String),
+    /// The range goes back to the source, which never learnt of the migration, or knows what it gave; the
+    /// migration ends so.
+    GiveBack(MigrationState),
+    /// It ends, and its way back begins: nothing is in transit.
+    TurnBack,
     /// It ends.
     End(MigrationState),
 }
@@ -63,20 +66,21 @@ impl Steps<'_> {
             return Some(Step::End(MigrationState::Failed { why }));
         }
         if let Some(why) = self.why_given_back(record, attempt) {
-            return Some(Step::GiveBack(why));
+            return Some(Step::GiveBack(MigrationState::Failed { why }));
         }
         let is_target_back = incarnation_of(self.data, *target) != record.target_incarnation;
         // Once all is given, the source's copy is as outdated as a frozen one.
         if is_target_back && record.kept_by_source && !attempt.progress.activated {
-            return Some(Step::GiveBack(format!(
-                "the target {} restarted: what it had been given of {} is lost, about {} of {}; the source {} \
-                 serves the rest as before",
-                shown(self.data, *target),
-                record.range,
-                count(attempt.progress.records_moved),
-                counted(record.counters.records, "record"),
-                shown(self.data, *source),
-            )));
+            return Some(Step::GiveBack(MigrationState::Failed { why: self.loss_of_given(record, attempt) }));
+        }
+        // The source of a way back may not know of it yet, and has a share to begin the next one with.
+        let published = self.members.get(*source).map_or(MapEpoch(0), |member| member.map_epoch);
+        let is_known = record.continues.is_none() || published >= record.map_epoch;
+        if !is_target_back
+            && is_known
+            && let Some(step) = turn_of(record, attempt)
+        {
+            return Some(step);
         }
         let why = if is_target_back {
             format!(
@@ -207,14 +211,19 @@ impl Steps<'_> {
                 next.map = Arc::new(next.map.changed(|map| map.start(record)));
             }
             (Step::Begin | Step::Counted(_) | Step::Run, None) => unreachable!("it waits"),
-            (Step::GiveBack(why), _) => {
+            (Step::TurnBack, _) => {
+                let record = self.data.migration(id).expect("it runs");
+                let counters = attempt.expect("it has settled").counters(now, record);
+                next.turn_back(id, counters);
+            }
+            (Step::GiveBack(state), _) => {
                 let is_whole = attempt.is_some_and(|attempt| attempt.is_withheld);
                 let record = self.data.migration(id);
                 let is_kept = record.is_some_and(|record| record.kept_by_source);
                 let is_known = is_whole || is_kept || fault!(GivenBackThoughSent);
                 assert!(is_known, "M1: the source may have frozen the range");
                 next.give_back(id);
-                next.end(id, MigrationState::Failed { why }, None);
+                next.end(id, state, None);
             }
             (Step::End(state), _) => {
                 // A failed copy has moved nothing.
@@ -254,6 +263,25 @@ impl Steps<'_> {
         )
     }
 
+    /// What is lost if the target of a range restarts that is given bit by bit.
+    fn loss_of_given(&self, record: &MigrationRecord, attempt: &Attempt) -> String {
+        let MigrationRecord { source, target, range, .. } = record;
+        let [source, target] = [*source, *target].map(|node| shown(self.data, node));
+        let moved = count(attempt.progress.records_moved);
+        match record.continues {
+            None => format!(
+                "the target {target} restarted: what it had been given of {range} is lost, about {moved} of {}; the \
+                 source {source} serves the rest as before",
+                counted(record.counters.records, "record"),
+            ),
+            Some(before) => format!(
+                "the target {target} restarted: what it had kept of {range} in migration {before} is lost, and what \
+                 it had been given back since, about {moved} of {}; the source {source} serves the rest as before",
+                counted(record.counters.records, "record"),
+            ),
+        }
+    }
+
     /// A target's refusal, as text.
     fn refusal_text(&self, record: &MigrationRecord, why: &PrepareRefusal) -> String {
         let [source, target] = [record.source, record.target].map(|node| shown(self.data, node));
@@ -269,6 +297,16 @@ impl Steps<'_> {
                 format!("the target {target} refuses: {why}; nothing has changed")
             }
         }
+    }
+}
+
+/// How a migration goes on that is to turn back, once its target has settled what it owns.
+fn turn_of(record: &MigrationRecord, attempt: &Attempt) -> Option<Step> {
+    record.turn?;
+    match attempt.progress.settled? {
+        // As a preparation's cancel: the source owned all of it throughout.
+        Settled::OwnsNothing => Some(Step::GiveBack(MigrationState::Cancelled)),
+        Settled::OwnsSome => Some(Step::TurnBack),
     }
 }
 

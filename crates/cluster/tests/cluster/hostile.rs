@@ -10,8 +10,8 @@ use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, ControlMessage, Coordinator, CoordinatorInput, CoordinatorSays,
     Founding, Health, Heartbeat, HostPort, Incarnation, MemoryMetaStore, MetaStore, Metadata,
     MigrationRecord, MigrationState, NodeAgent, NodeInfo, NodeLoad, NodeName, NodeSays, PrepareRefusal,
-    Progress, Refusal, Reply, Request, RequestKey, StartNumber, Survey, Tablet, TabletMap, ToCoordinator,
-    ToNode,
+    Progress, Refusal, Reply, Request, RequestKey, Settled, StartNumber, Survey, Tablet, TabletMap,
+    ToCoordinator, ToNode, Turn,
 };
 use sidle_testbed::Random;
 use sidle_testbed::fixtures::{map, running};
@@ -121,6 +121,7 @@ impl Draw {
             changes_left: self.number(),
             stalled: self.one_in(3).then(|| self.text()),
             gave_all: self.one_in(3).then_some(sidle_types::GaveAll::Load),
+            settled: self.one_in(3).then_some(Settled::OwnsSome),
         }
     }
 
@@ -220,6 +221,10 @@ impl Draw {
         }
     }
 
+    fn request_key(&mut self) -> RequestKey {
+        RequestKey { node: self.node(), incarnation: Incarnation(1), number: self.number() }
+    }
+
     fn record(&mut self) -> MigrationRecord {
         let range = self.range();
         let states = [MigrationState::Running, MigrationState::Preparing, MigrationState::Done];
@@ -233,11 +238,11 @@ impl Draw {
             epoch: TabletEpoch(self.number()),
             map_epoch: MapEpoch(self.number()),
             state: states[self.below(3) as usize].clone(),
-            requested_by: RequestKey {
-                node: self.node(),
-                incarnation: Incarnation(1),
-                number: self.number(),
-            },
+            requested_by: self.request_key(),
+            turn: self
+                .one_in(4)
+                .then(|| Turn { by: MigrationId(self.number()), requested_by: self.request_key() }),
+            continues: self.one_in(4).then(|| MigrationId(self.number())),
             ..running(0, range, 1, 2, 0)
         }
     }

@@ -50,6 +50,8 @@ fn record(source: u8, target: u8) -> MigrationRecord {
         counters: MigrationCounters::default(),
         requested_by: RequestKey { node: node_id(2), incarnation: Incarnation(1), number: 1 },
         version: ProtocolVersion::CURRENT,
+        turn: None,
+        continues: None,
     }
 }
 

@@ -12,5 +12,6 @@ mod migrations;
 mod named_faults;
 mod refusals;
 mod restarts;
+mod turned_back;
 mod versions;
 mod world;

@@ -111,6 +111,19 @@ impl GivenView {
         self.step(number).marked.covers(self.partition_of(position), position)
     }
 
+    /// What is given by the newest step.
+    pub(crate) fn ranges(&self) -> Vec<PositionRange> {
+        let cursors = &self.step(NEVER - 1).given;
+        let below = |(index, bounds): (usize, &PositionRange)| {
+            let next = Position(cursors.next[index].load(Ordering::Relaxed));
+            let is_whole = cursors.all.load(Ordering::Relaxed) >> index & 1 == 1;
+            let last = if is_whole { Some(bounds.last()) } else { next.previous() };
+            last.and_then(|last| PositionRange::new(bounds.first(), last))
+        };
+        let below = self.partitions.iter().enumerate().filter_map(below);
+        below.chain(self.out_of_turn.iter().map(PositionRange::only)).collect()
+    }
+
     /// Writes the next step, which counts from this number of the barrier on. Every worker has passed the
     /// present one.
     pub(crate) fn write_step(&self, number: u64, given: &Ahead, marked: &Ahead) {
@@ -169,6 +182,7 @@ mod tests {
         view.write_step(9, &vec![None, Some(Position(20))], &vec![None, None]);
         assert_eq!(given(&view, 8), [10, 14, 30]);
         assert_eq!(given(&view, 9), [10, 14, 15, 19, 30]);
+        assert_eq!(view.ranges(), [range(10, 19), range(30, 30)]);
         view.write_step(10, &vec![None, None], &vec![None, None]);
         assert_eq!(given(&view, 9), [10, 14, 15, 19, 30]);
         assert_eq!(given(&view, 10), [10, 14, 15, 19, 20, 30, u64::MAX]);

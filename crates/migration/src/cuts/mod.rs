@@ -4,6 +4,9 @@
 //! owns what it has not given, the target what it was given: each position has one owner at any moment, and
 //! changes it once.
 //!
+//! A migration that turns back ends where no cut is in transit. Its way back is another migration, from the
+//! target to the source: each end begins it with its own [`Share`] of the range (M20, M21).
+//!
 //! A cut gives, by partition, everything below a cursor, and single positions out of turn. The source's
 //! workers learn of it as a *step* of [`GivenView`], the target's by their [`ImportView`](crate::ImportView).
 //!
@@ -14,6 +17,7 @@ mod digest;
 mod given_view;
 mod hot_positions;
 mod positions_given;
+mod share;
 mod times;
 mod windows;
 
@@ -22,5 +26,6 @@ pub(crate) use given_view::GivenView;
 pub(crate) use hot_positions::HotPositions;
 pub use positions_given::OUT_OF_TURN_MAX;
 pub(crate) use positions_given::PositionsGiven;
+pub use share::Share;
 pub use times::{CUT_TIME_BUCKETS, CutTimes};
 pub(crate) use windows::{Ahead, Windows};

@@ -156,8 +156,10 @@ impl Cuts {
         }
         self.cut = pull.cut;
         self.by_load.iter_mut().for_each(|rule| rule.took(pull.took_us));
-        let is_kept =
-            |position: &Position| !is_given(parts.spec.partitions.as_slice(), &self.given, *position);
+        let view = parts.writer.view();
+        let is_kept = |position: &Position| {
+            view.began_with(*position) && !is_given(&parts.spec.partitions, &self.given, *position)
+        };
         let taken = taken.into_iter().filter(is_kept).collect();
         let step = self.step(cursors, taken, pull.gives);
         self.state = State::Stepping { step, is_published: false };

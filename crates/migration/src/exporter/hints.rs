@@ -146,7 +146,9 @@ impl Hints {
         while named.len() < HOT_HINTS_MAX {
             let Some(position) = self.waiting.pop_front() else { break };
             self.known.remove(&position);
-            if cuts.keeps(&parts.spec.partitions, position) && is_small(parts, store, position) {
+            let is_kept =
+                parts.writer.view().began_with(position) && cuts.keeps(&parts.spec.partitions, position);
+            if is_kept && is_small(parts, store, position) {
                 named.push(position);
             }
         }

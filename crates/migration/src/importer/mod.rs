@@ -43,10 +43,10 @@ mod records;
 mod replay;
 mod samp_pull;
 mod sweep;
+mod turn;
 
 pub use replay::Replay;
 
-use crate::clearing::Clearing;
 use crate::cuts::CutTimes;
 use crate::{
     Breach, Copies, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput,
@@ -68,6 +68,7 @@ use sidle_types::{Fill, MonotonicUs};
 use sidle_wire::{Hello, Lane, Message, Refusal, RefusalCode};
 use std::sync::Arc;
 use sweep::Sweep;
+use turn::Cleared;
 
 /// What a target has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,8 +119,10 @@ pub struct Importer {
     /// Flushes that came before activation.
     flushes: Vec<Waiter>,
     sweep: Sweep,
-    /// Copies that are not this node's, of a migration that was given up.
-    clearing: Option<Clearing>,
+    /// Records of a range given bit by bit that are not this node's, and are being cleared.
+    cleared: Option<Cleared>,
+    /// Whether it turns back, and nothing is in transit any more.
+    is_settled: bool,
     failed: bool,
 }
 
@@ -144,7 +147,8 @@ impl Importer {
             priority: PriorityQueue::new(spec.protocol.priority),
             flushes: Vec::new(),
             sweep: Sweep::NotYet,
-            clearing: None,
+            cleared: Cleared::outdated(now, writer.view()),
+            is_settled: false,
             failed: false,
             parts: TargetParts::new(now, spec, writer, head),
         }
@@ -213,6 +217,8 @@ impl Importer {
             TargetInput::Load(load) => self.parts.governor.measured(now, load),
             TargetInput::Policy(policy) => self.parts.governor.follow(now, policy),
             TargetInput::Over(passed) => self.sweep.begin(&self.parts, now, passed),
+            TargetInput::TurnsBack => self.turn_back(now),
+            TargetInput::Turned => self.turned(),
             TargetInput::GivenUp => self.give_up(now),
         }
         None
@@ -251,6 +257,7 @@ impl Importer {
                 }
                 if let Some(given) = given? {
                     self.given(&given);
+                    self.settle_if_still(now);
                 }
             }
             Message::HotHints(hints) => {
@@ -343,7 +350,12 @@ impl Importer {
 
     /// Whether there is anything left to ask the source for.
     fn wants_connections(&self) -> bool {
-        !self.failed && self.clearing.is_none() && self.parts.phase() != ImportPhase::Complete
+        !self.failed && !self.is_still() && self.parts.phase() != ImportPhase::Complete
+    }
+
+    /// Whether it sends nothing, for now or for good.
+    fn is_still(&self) -> bool {
+        self.cleared.is_some() || self.is_settled
     }
 
     fn timeout(&mut self, now: MonotonicUs, store: &Store) {
@@ -370,18 +382,13 @@ impl Importer {
             stall.timeout(now);
         }
         self.sweep.slice(&mut self.parts, now, store);
-        if let Some(clearing) = &mut self.clearing
-            && clearing.slice(now, store)
-        {
-            self.clearing = None;
-            self.cleared(store);
-        }
+        self.clear_slice(now, store);
     }
 
     /// Appends one frame for this lane to `out`; returns whether there was one. Call it while the lane has
     /// little pending output.
     pub fn poll_transmit(&mut self, now: MonotonicUs, store: &Store, lane: Lane, out: &mut Vec<u8>) -> bool {
-        if self.failed || self.clearing.is_some() {
+        if self.failed || self.is_still() {
             return false;
         }
         let greeting = &mut self.parts.greetings[lane.index()];
@@ -424,7 +431,7 @@ impl Importer {
             self.changes.as_ref().and_then(Changes::deadline),
             self.cuts.as_ref().and_then(Cuts::deadline),
             self.hot.as_ref().and_then(HotCopies::deadline),
-            self.clearing.as_ref().map(Clearing::deadline),
+            self.cleared.as_ref().map(Cleared::deadline),
             self.samples.deadline(),
             self.probes.deadline(),
             self.priority.deadline(),

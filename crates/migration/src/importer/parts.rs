@@ -124,7 +124,7 @@ impl TargetParts {
             self.phase().takes_records(),
             "M3, M8: replay only between activation, or ahead of it, and end"
         );
-        Ok(records.put_in(store, &mut self.head, within, self.writer.out_of_turn())?)
+        Ok(records.put_in(store, &mut self.head, within, self.writer.view())?)
     }
 
     /// There was memory for the arrived records.

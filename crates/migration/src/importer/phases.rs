@@ -7,13 +7,12 @@
 
 use super::Importer;
 use super::cuts::{Cuts, Given};
-use crate::clearing::Clearing;
-use crate::cuts::{Ahead, PositionsGiven};
+use super::turn::{Cleared, Then};
+use crate::cuts::Ahead;
 use crate::{ImportPhase, Serves, TargetEvent, Waiter};
 use sidle_store::Store;
 use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::Activate;
-use std::collections::BTreeSet;
 
 impl Importer {
     pub(super) fn activate(&mut self, store: &Store, activate: &Activate<'_>) {
@@ -105,21 +104,56 @@ impl Importer {
 
     /// Nothing more is given: the copies that are not this node's are cleared.
     pub(super) fn give_up(&mut self, now: MonotonicUs) {
+        self.clear_inert(now, Then::End);
+    }
+
+    /// The migration is to turn back.
+    pub(super) fn turn_back(&mut self, now: MonotonicUs) {
+        self.cuts.iter_mut().for_each(Cuts::stop);
+        self.settle_if_still(now);
+    }
+
+    /// If the migration is to turn back and nothing is in transit: clears inert copies.
+    pub(super) fn settle_if_still(&mut self, now: MonotonicUs) {
+        if self.parts.phase() == ImportPhase::Taking && self.cuts.as_ref().is_some_and(Cuts::is_still) {
+            self.parts.resume();
+            self.clear_inert(now, Then::Settle);
+        }
+    }
+
+    fn clear_inert(&mut self, now: MonotonicUs, then: Then) {
         assert_eq!(self.parts.phase(), ImportPhase::Taking, "M23: only there some of it is not this node's");
-        let own = self.parts.writer.out_of_turn().into_iter().flat_map(PositionsGiven::iter);
-        let own: BTreeSet<Position> = own.collect();
-        let view = self.parts.writer.view();
-        let behind =
-            |(bounds, next): (&PositionRange, Option<Position>)| PositionRange::new(next?, bounds.last());
-        let left = view.partitions().iter().zip(view.progress()).filter_map(behind);
-        let left: Vec<_> = left.flat_map(|range| without(range, &own)).collect();
         (self.cuts, self.parts.paced_until) = (None, None);
         self.pulls.stop();
-        self.clearing = Some(Clearing::begin(now, left));
+        self.cleared = Some(Cleared::inert(now, self.parts.writer.view(), then));
+    }
+
+    /// Clears a slice, if there is something to be cleared.
+    pub(super) fn clear_slice(&mut self, now: MonotonicUs, store: &Store) {
+        let Some(then) = self.cleared.as_mut().and_then(|cleared| cleared.slice(now, store)) else { return };
+        self.cleared = None;
+        match then {
+            Then::End => self.gave_up(store),
+            Then::Begin => self.parts.writer.set_inert(0),
+            Then::Settle => {
+                self.is_settled = true;
+                self.parts.writer.set_inert(0);
+                let owns = !self.parts.writer.view().owned().ranges().is_empty();
+                self.parts.events.push_back(TargetEvent::Settled { owns });
+            }
+        }
+    }
+
+    /// The way back begins. Only here a flush is answered.
+    pub(super) fn turned(&mut self) {
+        assert!(self.is_settled, "M21: a way back begins where nothing changes any more");
+        let flushes = std::mem::take(&mut self.flushes);
+        self.parts.wake(flushes);
+        self.parts.events.push_back(TargetEvent::Ended);
     }
 
     /// The copies of a migration that was given up are cleared. A flush waits for nothing else.
-    pub(super) fn cleared(&mut self, store: &Store) {
+    fn gave_up(&mut self, store: &Store) {
         let flushed = std::mem::take(&mut self.flushes);
         if !flushed.is_empty() {
             let range = self.parts.spec.range;
@@ -180,16 +214,4 @@ impl Importer {
             self.parts.counters.changes_left = 0;
         }
     }
-}
-
-/// The parts of a range between these positions.
-fn without(range: PositionRange, positions: &BTreeSet<Position>) -> Vec<PositionRange> {
-    let mut parts = Vec::new();
-    let mut from = Some(range.first());
-    for position in positions.range(range.first()..=range.last()) {
-        parts.extend(from.zip(position.previous()).and_then(|(from, last)| PositionRange::new(from, last)));
-        from = position.next();
-    }
-    parts.extend(from.and_then(|from| PositionRange::new(from, range.last())));
-    parts
 }

@@ -3,7 +3,7 @@
 //! M5: a record is inserted only where the target has no entry, live, expired or tombstone. The store ensures
 //! that under the slot's lock, so a racing write wins either way.
 
-use crate::cuts::PositionsGiven;
+use crate::ImportView;
 use sidle_store::{Assembly, LogHead, OutOfMemory, RecordBatch, ReplayError, Replayed, Store};
 use sidle_types::{Position, PositionRange, fault};
 use sidle_wire::ChangedRanges;
@@ -63,16 +63,19 @@ impl<'b> Records<'b> {
         store: &Store,
         head: &mut LogHead,
         within: PositionRange,
-        owned: Option<&PositionsGiven>,
+        view: &ImportView,
     ) -> Result<Replayed, ReplayError> {
-        let is_owned = |at| owned.is_some_and(|owned| owned.since(at).is_some()) && !fault!(LateCopyWins);
+        let takes_back = |at| fault!(InertCopySentBack) && view.began_with().is_some_and(|own| own.has(at));
+        let is_owned = |at| view.owns_beyond_progress(at) && !fault!(LateCopyWins) && !takes_back(at);
         let overwrites = fault!(ReplayOverwrites);
         match self {
             Records::Batch(batch) if overwrites => Ok(overwrite(store, head, &batch)?),
             Records::Assembled(assembly) if overwrites => {
                 Ok(overwrite(store, head, &RecordBatch::parse(assembly.bytes())?)?)
             }
-            Records::Batch(batch) if owned.is_none() => store.replay(head, &batch, within),
+            Records::Batch(batch) if !view.is_by_cuts() && !view.gave_all() => {
+                store.replay(head, &batch, within)
+            }
             Records::Batch(batch) => store.replay_where(head, &batch, within, |at| !is_owned(at)),
             // One position.
             Records::Assembled(_) if is_owned(within.first()) => Ok(Replayed::default()),

@@ -53,8 +53,8 @@ impl Importer {
     /// Makes the records of a pull readable here, then moves the progress over them.
     pub fn replay(&mut self, now: MonotonicUs, store: &Store, replay: Replay<'_>) {
         let Replay { partition, covers, next, is_of_owed, records, bytes } = replay;
-        if !self.parts.phase().takes_records() || self.clearing.is_some() {
-            // A flush came in between: what has not arrived is absent for good.
+        if !self.parts.phase().takes_records() || self.is_still() {
+            // A flush came in between: what has not arrived is absent for good. Or it stops.
             self.pulls.replayed(partition);
             return;
         }

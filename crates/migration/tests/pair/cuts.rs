@@ -25,7 +25,7 @@ pub(crate) fn in_small_steps_by(uncovered: Uncovered, out_of_turn: usize) -> Pro
     ProtocolChoices { copies: Copies::BeforeCuts(cuts), partitions: 3, ..HANDOFF }
 }
 
-fn setup(seed: u64, protocol: ProtocolChoices) -> Setup {
+pub(crate) fn setup(seed: u64, protocol: ProtocolChoices) -> Setup {
     let faults =
         Faults { to_target_us: (50, 2_000), to_source_us: (50, 500), linger_per_mille: 100, ..Faults::NONE };
     Setup { seed, faults, ..Setup::of(protocol) }

@@ -61,6 +61,7 @@
 //! | no memory in the last round (copies) | `copies::out_of_memory_in_the_last_round` |
 //! | hot, and its turn is far (hot_first) | `hints::what_clients_access_is_given_before_its_turn` |
 //! | hot, and copied before the freeze (hot_first) | `hot` |
+//! | turned back, at any time, there and back (copies) | `turn` |
 //! | changes never end (copies) | `copies::the_rounds_end_though_changes_do_not` |
 //!
 //! What takes whole nodes is in `sidle-node`'s `tests/migration`: commands on many keys and walks over them,
@@ -86,5 +87,6 @@ mod pulls;
 mod random;
 mod records;
 mod refusals;
+mod turn;
 mod workers;
 mod world;

@@ -9,6 +9,7 @@ use crate::hot::write_behind_the_copy;
 use crate::model::Op;
 use crate::net::{Arrival, End};
 use crate::random;
+use crate::turn::{delete_behind_an_inert_copy, writes_everywhere_while_it_turns};
 use crate::world::{Pair, Setup, key};
 use sidle_migration::{ExportPhase, FULVA, ProtocolChoices, SOURCE_DRIVEN, TargetEvent, TargetInput, Tuning};
 use sidle_types::{Fault, HashedKey};
@@ -45,6 +46,9 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::TakenWithoutRecord, writes_everywhere_while_it_is_given),
     (Fault::CopyClearsMarks, writes_everywhere_while_it_is_given),
     (Fault::CutAppliedTwice, replies_that_come_again),
+    (Fault::TurnsBackWithCutInTransit, writes_everywhere_while_it_turns),
+    (Fault::StaleGivenSurvivesTurn, writes_everywhere_while_it_turns),
+    (Fault::InertCopySentBack, delete_behind_an_inert_copy),
     (Fault::OldCopyEntersOwed, writes_everywhere_while_all_is_given),
     (Fault::OwedKeepsInertCopy, writes_everywhere_while_all_is_given),
     (Fault::GiveAllWithoutMarks, writes_everywhere_while_all_is_given),
@@ -54,8 +58,14 @@ const STORIES: &[(Fault, fn())] = &[
 ];
 
 /// Faults that random runs do not meet: their partitions fit into one pull each, and their sampled replies
-/// arrive in time.
-const NOT_MET_AT_RANDOM: &[Fault] = &[Fault::PartitionSkipsPosition, Fault::TombstonesFreedEarly];
+/// arrive in time. None of them turns back.
+const NOT_MET_AT_RANDOM: &[Fault] = &[
+    Fault::PartitionSkipsPosition,
+    Fault::TombstonesFreedEarly,
+    Fault::TurnsBackWithCutInTransit,
+    Fault::StaleGivenSurvivesTurn,
+    Fault::InertCopySentBack,
+];
 
 fn is_seen(scenario: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(scenario)).is_err()

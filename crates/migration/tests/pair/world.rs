@@ -7,8 +7,8 @@ use crate::model::{Answer, Bytes, Model, Op};
 use crate::net::{Arrival, End, Faults, Net};
 use crate::protocols::{by_cuts, copies_ahead};
 use sidle_migration::{
-    BarrierTicket, ExportPhase, ExportView, Exporter, ImportView, Importer, MigrationSpec, ProtocolChoices,
-    RangeBarrier, SourceEvent, SourceInput, TargetEvent, TargetInput, Tuning, Waiter,
+    BarrierTicket, ExportPhase, ExportView, ExportWriter, Exporter, ImportView, Importer, MigrationSpec,
+    ProtocolChoices, RangeBarrier, SourceEvent, SourceInput, TargetEvent, TargetInput, Tuning, Waiter,
 };
 use sidle_store::{Leave, LogHead, Store, StoreConfig};
 use sidle_testbed::fixtures::node_id;
@@ -279,7 +279,16 @@ impl Pair {
     }
 
     fn begin_export(&mut self, role: Role) {
-        let (view, writer) = ExportView::new(&self.spec, &self.hot);
+        let hot = self.hot.clone();
+        self.begin_export_by(role, |spec| ExportView::new(spec, &hot));
+    }
+
+    fn begin_export_by(
+        &mut self,
+        role: Role,
+        view: impl FnOnce(&MigrationSpec) -> (Arc<ExportView>, ExportWriter),
+    ) {
+        let (view, writer) = view(&self.spec);
         self.export = Some(view);
         self.source_machine = Some(Exporter::new(self.now, self.spec.clone(), writer));
         self.source.publish(self.now.0, role, &mut self.rng);
@@ -298,6 +307,40 @@ impl Pair {
     /// Whether the source's workers are yet to take a step.
     pub(crate) fn awaits_step(&self) -> bool {
         self.source.step_ticket.is_some()
+    }
+
+    /// The coordinator turns it back: runs until nothing is in transit, then returns the way back, which has
+    /// begun from there. Commands that wait are forgotten, as if their clients had gone. An error if the cut
+    /// in transit was the last: then it goes on to its end.
+    pub(crate) fn turned_back(mut self, setup: Setup) -> Result<Pair, Box<Pair>> {
+        self.target_input(TargetInput::TurnsBack);
+        self.run_until("settled", |pair| {
+            pair.pump();
+            let is_last =
+                |event: &TargetEvent| matches!(event, TargetEvent::Settled { .. } | TargetEvent::Finished);
+            pair.target_events.iter().any(is_last)
+        });
+        if self.target_events.contains(&TargetEvent::Finished) {
+            return Err(Box::new(self));
+        }
+        let (export, import) = (self.export.take().unwrap(), self.import.take().unwrap());
+        let [kept, owned] = [export.kept(), import.owned()];
+        assert_eq!(owned.rest_of(self.spec.range), kept, "M20: each position has one owner over the turn");
+        let id = self.spec.id.0 + 1;
+        let Pair { now, wall, spec, mut source, mut target, model, .. } = self;
+        (source.roles, target.roles) = ([Role::Importing; WORKERS], [Role::Exporting; WORKERS]);
+        (source.ticket, source.step_ticket, target.ticket) = (None, None, None);
+        let mut back = Pair::of_nodes(setup, target, source, model, id);
+        (back.now, back.wall, back.spec.partitions, back.spec.bytes) =
+            (now, wall, spec.partitions, spec.bytes);
+        let (view, writer) = ImportView::of_way_back(&back.spec, kept, export.given_records());
+        let head = back.target.store.log_head();
+        back.target_machine = Some(Importer::new(now, back.spec.clone(), writer, head));
+        back.import = Some(view);
+        back.target.publish(now.0, Role::Importing, &mut back.rng);
+        back.begin_export_by(Role::Exporting, |spec| ExportView::of_way_back(spec, &[], owned));
+        back.pump();
+        Ok(back)
     }
 
     pub(crate) fn is_caught_up(&self) -> bool {

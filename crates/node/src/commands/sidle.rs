@@ -93,7 +93,7 @@ const MIGRATE: &[CommandSpec] = &[
         "sidle",
         "0.1.0",
         "O(1)",
-        "Gives up a migration that does not run yet.",
+        "Gives up a migration that does not run yet, or turns one back that gives its range bit by bit.",
     ),
     CommandSpec::new("sidle.migrate|set", -4, ADMIN, set_policy).docs(
         "sidle",
@@ -282,7 +282,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
         "SIDLE.MIGRATE",
         &[
             "CANCEL <migration>",
-            "    Give up a migration that does not run yet.",
+            "    Give up a migration that does not run yet; or turn one back that gives its range bit by bit, and",
+            "    return the number of the migration that gives back what it gave.",
             "SET <migration> <policy>",
             "    Change how hard a migration may press on its nodes. A policy is one of",
             "    ADAPTIVE, RATE <bytes a second>, DEADLINE <milliseconds>, SLO-P99 <microseconds>.",

@@ -5,8 +5,8 @@ use super::table::Then;
 use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverStep, Table};
 use crate::shared::NodeParts;
-use sidle_cluster::{Source, SourceStage, Survey, TabletMap};
-use sidle_migration::{ExportView, MigrationSpec};
+use sidle_cluster::{Source, SourceStage, Survey, TabletMap, TargetStage};
+use sidle_migration::{ExportView, ExportWriter, MigrationSpec};
 use sidle_types::{MigrationId, Position, PositionRange};
 use std::sync::Arc;
 
@@ -54,6 +54,15 @@ impl NodeControl {
     /// Starts the mover as the source. False, with a note, if impossible: the target gets no answer, and
     /// gives up.
     fn serve(&mut self, id: MigrationId) -> bool {
+        self.serve_by(id, ExportView::new)
+    }
+
+    /// The same with a view of its own.
+    fn serve_by(
+        &mut self,
+        id: MigrationId,
+        view: impl FnOnce(&MigrationSpec, &[Position]) -> (Arc<ExportView>, ExportWriter),
+    ) -> bool {
         let speaks = self.agent.speaks();
         let source = self.agent.migrations.sources.get_mut(&id).expect("it is to be served");
         let record = source.record.as_ref().expect("asked to be served, with its record");
@@ -61,7 +70,7 @@ impl NodeControl {
             Ok(spec) => {
                 // Before the table is published from which on workers mark their changes there (M28).
                 let hot = hot_in(&self.parts, &spec);
-                let (view, writer) = ExportView::new(&spec, &hot);
+                let (view, writer) = view(&spec, &hot);
                 source.view = Some(view);
                 self.command(id, MoverStep::StartExport(Box::new(spec), writer));
                 true
@@ -71,6 +80,25 @@ impl NodeControl {
                 false
             }
         }
+    }
+
+    /// The next map shows this node as the source of a way back: it was the target of the migration before.
+    /// Nothing is in transit: what it owns is its share of the way back (C9, M20). The mover clears nothing.
+    fn export_way_back(&mut self, id: MigrationId, before: MigrationId) {
+        let turned = self.agent.migrations.targets.get_mut(&before);
+        let Some(target) = turned.filter(|target| target.stage() == TargetStage::Importing) else {
+            return self.note_without_share(id, before);
+        };
+        let Some(import) = target.import.take() else { return self.note_without_share(id, before) };
+        target.advance(TargetStage::Over);
+        self.command(before, MoverStep::Turned);
+        self.serve_by(id, |spec, hot| ExportView::of_way_back(spec, hot, import.view.owned()));
+    }
+
+    /// The coordinator turns nothing back that this incarnation of the node has no part in.
+    pub(super) fn note_without_share(&mut self, id: MigrationId, before: MigrationId) {
+        let what = format!("migration {id} continues migration {before}, of which nothing is here");
+        self.event(ControlEvent::Note(what));
     }
 
     /// Whether this node owns all of the range and takes part in nothing there. The coordinator waits for
@@ -112,7 +140,10 @@ impl NodeControl {
     /// The next map gives the range away. With it the range is exported, and behind its barrier frozen. It
     /// may have been tracked until now.
     pub(super) fn start_export(&mut self, id: MigrationId) {
-        if self.agent.migrations.sources[&id].view.is_none() {
+        let source = &self.agent.migrations.sources[&id];
+        if let Some(before) = source.record.as_ref().and_then(|record| record.continues) {
+            self.export_way_back(id, before);
+        } else if source.view.is_none() {
             self.drop_tracked_before(id);
             self.serve(id);
         }
@@ -137,14 +168,15 @@ impl NodeControl {
         if is_by_cuts && self.owned_in(range).next().is_some() {
             return self.take_back(id);
         }
-        let source = self.agent.migrations.sources.get_mut(&id);
-        let then = match source.filter(|source| source.view.is_some()) {
-            Some(source) => {
+        let then = match self.agent.migrations.sources.get_mut(&id) {
+            Some(source) if source.view.is_some() => {
                 source.stage = SourceStage::Over;
                 Then::Mover(id, Table::Over)
             }
+            // It turned back, and its way back took over what is here.
+            Some(source) if source.stage == SourceStage::Over => return,
             // It ran and ended, and this node was not notified in between.
-            None => Then::Discard(range),
+            _ => Then::Discard(range),
         };
         self.publish(vec![then]);
     }

@@ -4,7 +4,7 @@
 use super::table::Then;
 use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
-use sidle_cluster::{PrepareRefusal, Progress, SourceStage, Target, TargetStage};
+use sidle_cluster::{PrepareRefusal, Progress, Settled, SourceStage, Target, TargetStage};
 use sidle_migration::{ImportView, ImporterCounters, MigrationSpec};
 use sidle_types::{GaveAll, MigrationId, PositionRange, fault};
 use std::sync::Arc;
@@ -21,11 +21,18 @@ pub struct Import {
     stalled: bool,
     /// Why all that was left was given at once, if so.
     gave_all: Option<GaveAll>,
+    /// If it is to turn back and nothing is in transit: what this node owns.
+    settled: Option<Settled>,
 }
 
 impl Import {
+    pub(super) fn new(view: Arc<ImportView>) -> Import {
+        let counters = ImporterCounters::default();
+        Import { view, counters, stalled: false, gave_all: None, settled: None }
+    }
+
     /// Its progress as reported to the coordinator.
-    fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> Progress {
         Progress {
             activated: self.view.source_is_frozen(),
             records_moved: self.counters.records_moved,
@@ -35,6 +42,7 @@ impl Import {
             changes_left: self.counters.changes_left,
             stalled: self.stalled.then(|| "the target is out of memory".to_owned()),
             gave_all: self.gave_all,
+            settled: self.settled,
         }
     }
 
@@ -162,6 +170,9 @@ impl NodeControl {
     pub(super) fn start_import(&mut self, id: MigrationId) {
         let speaks = self.agent.speaks();
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
+        if let Some(before) = target.record.continues {
+            return self.import_way_back(id, before);
+        }
         let is_copied = target.import.is_some();
         let why = match spec(&target.record, self.tuning, speaks) {
             // The coordinator begins only what this incarnation of the node has prepared. Without an import
@@ -179,11 +190,35 @@ impl NodeControl {
         self.event(ControlEvent::Note(why));
     }
 
+    /// The next map shows this node as the target of a way back: it was the source of the migration before,
+    /// and was not asked to prepare. As in [`start_export`](Self::start_export).
+    fn import_way_back(&mut self, id: MigrationId, before: MigrationId) {
+        let speaks = self.agent.speaks();
+        let spec = match spec(&self.agent.migrations.targets[&id].record, self.tuning, speaks) {
+            Ok(spec) => spec,
+            Err(why) => return self.event(ControlEvent::Note(format!("migration {id} cannot begin: {why}"))),
+        };
+        let turned = self.agent.migrations.sources.get_mut(&before);
+        let Some(source) = turned.filter(|source| source.stage == SourceStage::Exported) else {
+            return self.note_without_share(id, before);
+        };
+        let Some(kept) = source.view.take() else { return self.note_without_share(id, before) };
+        source.stage = SourceStage::Over;
+        self.command(before, MoverStep::Turned);
+        let (view, writer) = ImportView::of_way_back(&spec, kept.kept(), kept.given_records());
+        let import = Import::new(view);
+        let target = self.agent.migrations.targets.get_mut(&id).expect("just announced");
+        target.progressed(import.progress());
+        target.import = Some(import);
+        target.advance(TargetStage::Importing);
+        self.command(id, MoverStep::StartImport(Box::new(spec), writer));
+    }
+
     /// Starts the mover as the target.
     fn import(&mut self, spec: MigrationSpec) {
         let (view, writer) = ImportView::new(&spec);
         let target = self.agent.migrations.targets.get_mut(&spec.id).expect("prepared");
-        let import = Import { view, counters: ImporterCounters::default(), stalled: false, gave_all: None };
+        let import = Import::new(view);
         target.progressed(import.progress());
         target.import = Some(import);
         self.command(spec.id, MoverStep::StartImport(Box::new(spec), writer));
@@ -250,12 +285,18 @@ impl NodeControl {
             _ => {}
         }
         let Some(import) = &mut target.import else { return };
-        if let MoverReport::Moved(counters) | MoverReport::Finished(counters) = &report {
+        if let MoverReport::Moved(counters)
+        | MoverReport::Finished(counters)
+        | MoverReport::Settled { counters, .. } = &report
+        {
             self.parts.shared.gauges.migration.add(&import.counters, counters);
             import.counters = **counters;
         }
         if let MoverReport::GaveAll(why) = report {
             import.gave_all = Some(why);
+        }
+        if let MoverReport::Settled { owns, .. } = report {
+            import.settled = Some(if owns { Settled::OwnsSome } else { Settled::OwnsNothing });
         }
         import.stalled = match report {
             MoverReport::Stalled(stalled) => stalled,

@@ -27,6 +27,9 @@
 //! - C8 (M11): what is copied ahead of the freeze is served as an import, or not at all: it may hold what was
 //!   deleted or overwritten since. A node may come to own the range without a report that the migration ran.
 //!
+//! - C9 (M20): a way back begins with this node's share of the migration that it continues, in the table of
+//!   the map in which it runs. No barrier is needed: neither end's share changes meanwhile.
+//!
 //! Realises: Fulva, III (initiation and end of a migration).
 //! Ownership: the control thread.
 
@@ -291,6 +294,7 @@ impl NodeControl {
                 AgentEvent::Prepare(id) => self.prepare(id),
                 AgentEvent::Track(id) => self.drop_tracked_before(id),
                 AgentEvent::Policy(id, policy) => self.command(id, MoverStep::Policy(policy)),
+                AgentEvent::TurnsBack(id) => self.command(id, MoverStep::TurnBack),
                 AgentEvent::StartExport(id) => self.start_export(id),
                 AgentEvent::StartImport(id) => self.start_import(id),
                 AgentEvent::Publish(map) => {

@@ -59,7 +59,7 @@ impl Requests {
 
 fn word(open: OpenRequest, reply: Reply) -> ControlReply {
     match (open, reply) {
-        (_, Reply::Started { migration, .. }) => {
+        (_, Reply::Started { migration, .. } | Reply::TurnsBack { by: migration, .. }) => {
             ControlReply::Integer(i64::try_from(migration.0).expect("within the limits of messages"))
         }
         (_, Reply::Cancelled { .. } | Reply::PolicySet { .. } | Reply::Forgotten { .. }) => ControlReply::Ok,

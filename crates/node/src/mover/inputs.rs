@@ -61,6 +61,9 @@ impl Mover {
                 self.source(now, id, SourceInput::DoneCommitted);
                 self.source(now, id, SourceInput::Over(proof));
             }
+            MoverStep::TurnBack => self.target(now, id, TargetInput::TurnsBack),
+            MoverStep::Turned if self.import(id).is_some() => self.target(now, id, TargetInput::Turned),
+            MoverStep::Turned => self.end(id),
             MoverStep::TakeBack => self.source(now, id, SourceInput::TakenBack),
             MoverStep::Drop => match self.import(id).map(|import| import.machine.view().phase()) {
                 // What is here and not this node's goes first.

@@ -63,6 +63,10 @@ pub enum MoverStep {
     Policy(MigrationPolicy),
     /// Every worker has passed a table that the migration waited for.
     Passed(Table, BarrierPassed),
+    /// As the target: the migration is to turn back.
+    TurnBack,
+    /// It has turned back: nothing is in transit, and its way back begins with what is here.
+    Turned,
     /// The target is gone, and the range is this node's again: what was given of it is cleared.
     TakeBack,
     /// Drop it: it was never committed, or missing records are given up. Nothing is replayed any more.
@@ -92,6 +96,8 @@ impl MoverStep {
             MoverStep::Passed(Table::Tracked, _) => "tracked",
             MoverStep::Passed(Table::Frozen, _) => "frozen",
             MoverStep::Passed(Table::Over, _) => "over",
+            MoverStep::TurnBack => "turn back",
+            MoverStep::Turned => "turned",
             MoverStep::TakeBack => "take back",
             MoverStep::Drop => "drop",
         }
@@ -134,6 +140,13 @@ pub enum MoverReport {
     Moved(Box<ImporterCounters>),
     /// The import waits for memory for what arrives; or it continues.
     Stalled(bool),
+    /// It is to turn back, and nothing is in transit any more. `owns`: whether this node was given anything.
+    Settled {
+        /// How much has arrived.
+        counters: Box<ImporterCounters>,
+        /// Whether this node was given anything.
+        owns: bool,
+    },
     /// Everything has arrived.
     Finished(Box<ImporterCounters>),
     /// The import cannot continue.

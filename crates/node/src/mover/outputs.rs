@@ -90,6 +90,10 @@ impl Mover {
                 TargetEvent::CaughtUp => self.report(id, MoverReport::CaughtUp),
                 TargetEvent::Stalled => self.report(id, MoverReport::Stalled(true)),
                 TargetEvent::Resumed => self.report(id, MoverReport::Stalled(false)),
+                TargetEvent::Settled { owns } => {
+                    let counters = Box::new(import.machine.counters());
+                    self.report(id, MoverReport::Settled { counters, owns });
+                }
                 TargetEvent::Finished => {
                     let counters = Box::new(import.machine.counters());
                     self.wakes.send_all(ToWorker::WakeAll(id));

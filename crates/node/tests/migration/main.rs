@@ -24,4 +24,5 @@ mod requests;
 mod restarts;
 mod serving;
 mod slots;
+mod turn;
 mod types;

@@ -121,7 +121,9 @@ fn follows(before: &MigrationRecord, now: &MigrationRecord) -> Result<(), Violat
     if before.epoch.0 > 0 && before.epoch != now.epoch {
         return Err(wrong(now, "changed its epoch while it ran"));
     }
-    if before.state == MigrationState::Running && now.state == MigrationState::Cancelled {
+    let may_be_cancelled = now.turned_back().is_some() || now.kept_by_source && !now.ran();
+    if before.state == MigrationState::Running && now.state == MigrationState::Cancelled && !may_be_cancelled
+    {
         return Err(wrong(now, "was cancelled while it ran"));
     }
     Ok(())
@@ -160,7 +162,8 @@ fn ends_well(
         return Err(wrong(record, "gave the range back, and the map says otherwise"));
     }
     let is_whole = says("the range is the source's as before and nothing is lost");
-    if is_back != (is_whole || says("serves the rest as before")) {
+    let is_cancelled = record.state == MigrationState::Cancelled;
+    if !is_cancelled && is_back != (is_whole || says("serves the rest as before")) {
         return Err(wrong(record, "does not say whether the range went back"));
     }
     let lives =
@@ -171,7 +174,7 @@ fn ends_well(
         |who: &str| record.state.why().is_some_and(|why| why.starts_with(who) && why.contains(") restarted"));
     match &record.state {
         MigrationState::Done if !ran => Err(wrong(record, "never ran")),
-        MigrationState::Cancelled if ran => Err(wrong(record, "ran")),
+        MigrationState::Cancelled if ran && record.turned_back().is_none() => Err(wrong(record, "ran")),
         MigrationState::Failed { .. } if ran && says("nothing has changed") => {
             Err(wrong(record, "ran, and says that nothing has changed"))
         }

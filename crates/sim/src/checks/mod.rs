@@ -136,7 +136,7 @@ impl Checks {
         if facts.iter().any(|fact| matches!(fact, Fact::TableTaken(_) | Fact::Activated(_))) {
             single_owner::check(hosts)?;
         }
-        if facts.iter().any(|fact| matches!(fact, Fact::Given(_))) {
+        if facts.iter().any(|fact| matches!(fact, Fact::Given(_) | Fact::TableTaken(_))) {
             single_owner::check_given(hosts)?;
         }
         if facts.contains(&Fact::Committed) {

@@ -31,7 +31,7 @@ pub enum Phase {
     Preparing,
     /// The target makes room; only its answer is missing.
     Prepared,
-    /// The target owns the range: cancelling is no longer possible.
+    /// The target owns the range: cancelling is no longer possible, unless it is given bit by bit.
     Running,
 }
 
@@ -69,6 +69,9 @@ pub struct Told {
 
 /// The longest wait after a migration has reached the chosen state; mostly none.
 const LATER_US: u64 = 5_000;
+
+/// The same of a range that is given bit by bit, once it runs.
+const GIVEN_LATER_US: u64 = 200_000;
 
 /// The canceller.
 pub struct Canceller {
@@ -126,7 +129,13 @@ impl Canceller {
             let is_due = chosen.is_some_and(|chosen| Phase::of(record).is_some_and(|phase| phase >= chosen));
             let Some(line) = self.line.as_mut().filter(|_| is_due) else { continue };
             *chosen = None;
-            let later_us = if random.one_in(4) { random.magnitude(1, LATER_US) } else { 0 };
+            // What is given bit by bit turns back, mostly once something was given.
+            let is_given = record.kept_by_source && Phase::of(record) == Some(Phase::Running);
+            let later_us = match is_given {
+                true => random.magnitude(1, GIVEN_LATER_US) - 1,
+                false if random.one_in(4) => random.magnitude(1, LATER_US),
+                false => 0,
+            };
             world.tell(|| format!("migration {} is to be cancelled, {}", record.id, record.state));
             let request = format!("SIDLE.MIGRATE CANCEL {}\r\n", record.id);
             line.say(world.now_us + later_us, request.into_bytes());
@@ -163,6 +172,8 @@ impl Canceller {
             Value::Error(text) if text.contains("cannot be cancelled") => {
                 self.told.push(Told { migration, is_cancelled: false });
             }
+            // It turns back, unless it is over before.
+            Value::Integer(_) => {}
             // The coordinator is unreachable or cannot write, or the migration is over.
             Value::Error(_) => {}
             _ => return Err(format!("who cancels migration {migration} is answered {reply:?}")),

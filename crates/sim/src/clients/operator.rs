@@ -56,6 +56,7 @@ const RETURN_TRIES: u32 = 12;
 const HURRY_US: u64 = 2_000;
 
 const SET: &str = "SIDLE.MIGRATE SET";
+const CANCEL: &str = "SIDLE.MIGRATE CANCEL";
 const FORGET: &str = "SIDLE.FORGET";
 const UPGRADE: &str = "SIDLE.UPGRADE";
 /// The longest wait after another request before it asks for an upgrade: that request is under way then.
@@ -198,6 +199,8 @@ impl Operator {
             }
             self.next_us = world.now_us + self.random.below(self.setup.rest_us);
             match ended {
+                // It can be turned again.
+                Ended::Reply(Value::Integer(id)) if asked.starts_with(CANCEL) => self.last_started = id,
                 Ended::Reply(Value::Integer(id)) => {
                     self.started += 1;
                     world.meet(self.protocol, 1);
@@ -260,7 +263,7 @@ impl Operator {
         let is_cancelled =
             std::mem::take(&mut self.regrets) || self.random.permille(self.setup.cancel_permille / 2);
         if is_cancelled && self.last_started > 0 {
-            return format!("SIDLE.MIGRATE CANCEL {}", self.last_started);
+            return format!("{CANCEL} {}", self.last_started);
         }
         if std::mem::take(&mut self.hurries) {
             let policy = self.manners.policy().words().join(" ");

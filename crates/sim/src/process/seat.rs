@@ -50,11 +50,15 @@ impl Seat {
             NodeSays::Request { request: Request::Cancel { migration }, .. } => Some(*migration),
             _ => None,
         };
+        let is_given =
+            cancelled.and_then(|id| self.coordinator.map().migration(id)).is_some_and(|at| at.kept_by_source);
         let phase = |seat: &Seat| seat.coordinator.data().migration(cancelled?).and_then(Phase::of);
         let before = phase(self);
         self.coordinator.handle(now, CoordinatorInput::Message(message));
         // It is over, or runs as before. Or the coordinator could not write, or had received it before.
-        if let Some(before) =
+        if is_given {
+            world.meet("cancelled while it is given bit by bit", 1);
+        } else if let Some(before) =
             before.filter(|before| (phase(self) == Some(*before)) == (*before == Phase::Running))
         {
             world.meet(before.met(), 1);

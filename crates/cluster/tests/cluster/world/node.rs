@@ -379,7 +379,7 @@ impl SimNode {
                 self.announcements += 1;
             }
             AgentEvent::JoinRefused(why) => self.refused = Some(why),
-            AgentEvent::Superseded | AgentEvent::Policy(..) => {}
+            AgentEvent::Superseded | AgentEvent::Policy(..) | AgentEvent::TurnsBack(_) => {}
             AgentEvent::Survey(migration, partitions) => {
                 let range = self.agent.as_ref().expect("it asks").migrations.sources[&migration].range;
                 let survey = self.survey(range, partitions);

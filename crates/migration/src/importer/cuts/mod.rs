@@ -98,6 +98,8 @@ pub(super) struct Cuts {
     gives_all: Option<GaveAll>,
     /// Whether the range is to be flushed.
     flushes: bool,
+    /// Whether the migration is to turn back.
+    is_stopped: bool,
     news: News,
     /// How long the last cut took.
     took_us: u32,
@@ -123,15 +125,27 @@ impl Cuts {
             inert: 0,
             gives_all: (choices.uncovered == Uncovered::Target).then_some(GaveAll::Option),
             flushes: false,
+            is_stopped: false,
             news: News::default(),
             took_us: 0,
         }
     }
 
-    /// Everything is to be given, and thrown away.
+    /// Everything is to be given, and thrown away; also if the migration is to turn back: the cut in flight
+    /// may wait for memory that only this frees.
     pub(super) fn flush(&mut self) {
         self.flushes = true;
         self.gives_all = self.gives_all.or(Some(GaveAll::Flush));
+    }
+
+    /// No further cut is requested, but that of a flush: what it has overtaken is nobody's until then (M31).
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// Whether no cut is requested any more, and none is in transit.
+    pub(super) fn is_still(&self) -> bool {
+        self.is_stopped && !self.flushes && (self.requested.is_none() || fault!(TurnsBackWithCutInTransit))
     }
 
     /// How full its queue of hints is.
@@ -262,6 +276,9 @@ impl Cuts {
         store: &Store,
         waiting: &mut PriorityQueue,
     ) -> bool {
+        if self.is_stopped && !self.flushes {
+            return false;
+        }
         let gives = self.gives(parts, waiting);
         let most = if parts.stall.is_some() { 1 } else { self.choices.keys };
         let mut taken = Vec::new();

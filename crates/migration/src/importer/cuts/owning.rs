@@ -90,7 +90,7 @@ impl Cuts {
         self.set_inert(parts, left);
     }
 
-    /// M30: what is owed is empty here, but for what was given out of turn.
+    /// M30: what is owed is empty here, but for what this node owns there already.
     fn discard_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) {
         for position in self.copies_behind(parts, store, cursors) {
             let rest = store.discard(position, position, usize::MAX);
@@ -100,7 +100,7 @@ impl Cuts {
 
     /// Where inert copies are behind these cursors.
     pub(super) fn copies_behind(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) -> Vec<Position> {
-        let own = |at| parts.writer.out_of_turn().is_some_and(|given| given.since(at).is_some());
+        let own = |at| parts.writer.view().owns_beyond_progress(at);
         let mut inert = Vec::new();
         for (partition, cursor) in self.partitions.iter().zip(cursors) {
             let Some(copies) =
