@@ -57,7 +57,14 @@ impl Maps<'_> {
     /// the other order the two would redirect clients to each other. A target that is down or restarted
     /// delays nobody. If nobody knows of the migration yet, it is not to run. While that may be committed
     /// already, nobody learns of it (invariant 7).
+    ///
+    /// A way back awaits nobody: each end serves what it did, and sends clients to the other for the rest,
+    /// whichever learns of it first. The one end would even wait for the other: a command there may hold the
+    /// table until a part of it was made at the end that is to learn of the turn.
     fn awaits_target(&self, record: &MigrationRecord) -> bool {
+        if record.continues.is_some() {
+            return false;
+        }
         let lives = incarnation_of(self.data, record.target) == record.target_incarnation;
         let Some(target) = self.members.get(record.target) else { return false };
         let has_map = lives && target.map_epoch >= record.map_epoch;

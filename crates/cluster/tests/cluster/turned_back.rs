@@ -6,7 +6,9 @@ use sidle_cluster::{
     MemoryMetaStore, MigrationRecord, MigrationState, NodeInfo, NodeName, NodeSays, Progress,
     ProtocolOutline, Refusal, Reply, Request, Settled, Survey, ToCoordinator,
 };
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, Speaks, TabletEpoch};
+use sidle_types::{
+    MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, ProtocolVersion, Speaks, TabletEpoch,
+};
 
 const RANGE: PositionRange = PositionRange::ALL;
 
@@ -15,7 +17,9 @@ fn read_protocol(_: &str) -> Result<ProtocolOutline, String> {
         partitions: 1,
         frozen_reads: false,
         copies_before_freeze: false,
+        copies_in_preparation: false,
         gives_by_cuts: true,
+        needs: ProtocolVersion::CURRENT,
     })
 }
 

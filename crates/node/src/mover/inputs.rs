@@ -114,7 +114,10 @@ impl Mover {
             }
             ToMover::Await { migration, range, patience_us, ticket } => {
                 let until = now.plus_us(patience_us);
-                if !self.arrivals.add(Arrival { migration, range, worker, ticket, until }) {
+                if self.import(migration).is_none() {
+                    // V3, as for a pull: nothing would take the wait away once the import is over.
+                    self.wakes.send(worker, ToWorker::Wake { migration, ticket });
+                } else if !self.arrivals.add(Arrival { migration, range, worker, ticket, until }) {
                     self.wakes.send(worker, ToWorker::WaitedOut(ticket));
                 }
             }
