@@ -152,8 +152,8 @@ pub enum SourceEvent {
     /// The target serves.
     Activated,
     /// A step is to be published to the workers, of a cut or of what is copied ahead, by the barrier of
-    /// steps: [`Exporter::publish_step`](crate::Exporter::publish_step) with its number before anyone sees it; then
-    /// [`SourceInput::Stepped`].
+    /// steps: [`Exporter::publish_step`](crate::Exporter::publish_step) with its number before anyone sees
+    /// it; then [`SourceInput::Stepped`].
     Step,
     /// The range's memory is freed; the machine may be dropped.
     Ended,

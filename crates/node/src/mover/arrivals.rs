@@ -1,7 +1,7 @@
 //! Commands that wait until positions of an import have arrived: walks over keys.
 //!
-//! Each gets one message: a wake when the positions are here, or the end of its patience. What waits at the end
-//! of an import is woken by the range table without it.
+//! Each gets one message: a wake when the positions are here, or the end of its patience. What waits at the
+//! end of an import is woken by the range table without it.
 
 use crate::queue::Ticket;
 use crate::queue::{ToWorker, WorkerIndex};
