@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 pub enum ImportPhase {
     /// The source may still acknowledge: requests are parked (M3).
     Waiting,
-    /// The source owns the range and serves it; its records, or hot ones, arrive ahead (M11, M30). Workers here
-    /// ignore the range before the commit, and park requests after it.
+    /// The source owns the range and serves it; its records, or hot ones, arrive ahead (M11, M30). Workers
+    /// here ignore the range before the commit, and park requests after it.
     Copying,
     /// The range is given bit by bit: this node serves what it was given, the source the rest.
     Taking,
