@@ -14,6 +14,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use sidle_collections::Limits;
 use sidle_types::{HashedKey, ValueKind, WallMs};
+use std::collections::BTreeMap;
 
 /// The data below an overlay. It does not change during the overlay's lifetime.
 pub trait Underlay {
@@ -52,13 +53,15 @@ pub struct Overlay<'g, U> {
     /// first look-up: a command that only writes needs none.
     index: HashTable<usize>,
     indexed: usize,
+    /// Nothing is below any more.
+    is_cleared: bool,
 }
 
 impl<'g, U: Underlay> Overlay<'g, U> {
     /// An empty overlay for a command with these keys.
     pub fn new(below: &'g U, arena: &'g Bump, keys: &'g [HashedKey<'g>]) -> Overlay<'g, U> {
         let changes = Vec::with_capacity(keys.len());
-        Overlay { below, arena, keys, changes, index: HashTable::new(), indexed: 0 }
+        Overlay { below, arena, keys, changes, index: HashTable::new(), indexed: 0, is_cleared: false }
     }
 
     /// Continues with the next command and its keys.
@@ -69,6 +72,39 @@ impl<'g, U: Underlay> Overlay<'g, U> {
     /// The changes to publish, in this order and in one step.
     pub fn into_changes(self) -> Vec<(HashedKey<'g>, Change<'g>)> {
         self.changes
+    }
+
+    /// The same without those that a later value of their key replaces: of several commands, each may write
+    /// the same key.
+    pub fn into_last_changes(self) -> Vec<(HashedKey<'g>, Change<'g>)> {
+        let mut next_puts: BTreeMap<&'g [u8], bool> = BTreeMap::new();
+        let mut changes = self.changes;
+        let mut is_kept = vec![true; changes.len()];
+        for (number, (key, change)) in changes.iter().enumerate().rev() {
+            let is_put = matches!(change, Change::Put(_));
+            is_kept[number] = next_puts.insert(key.bytes(), is_put) != Some(true);
+        }
+        let mut is_kept = is_kept.into_iter();
+        changes.retain(|_| is_kept.next().unwrap_or(true));
+        changes
+    }
+
+    /// As if all keys had been removed.
+    pub fn clear(&mut self) {
+        self.changes.clear();
+        self.index.clear();
+        self.indexed = 0;
+        self.is_cleared = true;
+    }
+
+    /// Whether all keys of the underlay are to be removed before the changes are published.
+    pub fn is_cleared(&self) -> bool {
+        self.is_cleared
+    }
+
+    /// How many changes there are.
+    pub fn change_count(&self) -> usize {
+        self.changes.len()
     }
 
     /// The last change of a key.
@@ -90,13 +126,13 @@ impl<'g, U: Underlay> Overlay<'g, U> {
     }
 
     fn value_of(&mut self, key: HashedKey<'g>) -> Option<Value<'g>> {
-        match (self.changes.is_empty(), self.below) {
-            (true, below) => below.get(key),
-            (false, below) => match self.change_of(key) {
-                Some(Change::Put(value)) => Some(*value),
-                Some(Change::Remove) => None,
-                None => below.get(key),
-            },
+        let (below, is_cleared) = (self.below, self.is_cleared);
+        let change = if self.changes.is_empty() { None } else { self.change_of(key) };
+        match change {
+            Some(Change::Put(value)) => Some(*value),
+            Some(Change::Remove) => None,
+            None if is_cleared => None,
+            None => below.get(key),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::stats::WorkerStats;
 use sidle_resp::ReplyWriter;
 use sidle_store::Store;
 use sidle_types::{MigrationId, PositionRange, WallMs};
+use std::sync::Arc;
 
 pub use sidle_commands::ReplyError;
 
@@ -18,7 +19,7 @@ pub struct Call<'a> {
     /// The whole request, name first.
     pub args: &'a [&'a [u8]],
     /// The data.
-    pub store: &'a Store,
+    pub store: &'a Arc<Store>,
     /// The wall clock at the start of the loop's turn; decides expiry.
     pub now: WallMs,
     /// Fresh random bits.
@@ -33,6 +34,8 @@ pub struct Call<'a> {
     pub shared: &'a NodeShared,
     /// Who owns what; for commands that look at the whole node or at the cluster.
     pub ranges: &'a RangeTable,
+    /// The command is part of a transaction, which holds locks: of all slots if it counts keys.
+    pub(crate) is_locked: bool,
 }
 
 /// How a command ended without an error.
@@ -66,7 +69,7 @@ pub struct Awaited {
 }
 
 /// How long a command waits for all keys of a slot, or of the node.
-const WHOLE_PATIENCE_US: u64 = 10_000_000;
+pub(crate) const WHOLE_PATIENCE_US: u64 = 10_000_000;
 
 /// What a command returns.
 pub type CommandResult = Result<Flow, ReplyError>;

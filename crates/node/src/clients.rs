@@ -13,7 +13,7 @@ use sidle_resp::RequestParser;
 use sidle_types::WallMs;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a connection without requests and replies takes.
@@ -40,6 +40,11 @@ pub struct ClientRecord {
     buffers: [AtomicU64; 4],
     /// Other nodes' replies so far to a command that waits for more.
     pub(crate) collected: Arc<Tally>,
+    /// The commands queued since MULTI: one more than their number, 0 without MULTI; and their memory.
+    queued: AtomicU32,
+    queued_bytes: Tally,
+    /// A watched key has changed.
+    is_touched: AtomicBool,
     ending: AtomicU8,
     is_guest: AtomicBool,
     is_leaving: AtomicBool,
@@ -124,6 +129,9 @@ impl ClientRecord {
             last_command: AtomicU16::new(u16::MAX),
             buffers: Default::default(),
             collected: Arc::new(Tally::in_sum(sum)),
+            queued: AtomicU32::new(0),
+            queued_bytes: Tally::in_sum(sum),
+            is_touched: AtomicBool::new(false),
             ending: AtomicU8::new(0),
             is_guest: AtomicBool::new(false),
             is_leaving: AtomicBool::new(false),
@@ -179,9 +187,40 @@ impl ClientRecord {
         self.collected.bytes()
     }
 
+    /// Notes how many commands it queued since MULTI, and the memory of these and of what it watches.
+    pub(crate) fn note_queued(&self, queued: Option<usize>, bytes: usize) {
+        self.queued.store(queued.map_or(0, |commands| commands as u32 + 1), Relaxed);
+        self.queued_bytes.set(bytes as u64);
+    }
+
+    /// A key that it watches has changed.
+    pub(crate) fn touch_watched(&self) {
+        self.is_touched.store(true, Relaxed);
+    }
+
+    /// It watches nothing any more.
+    pub(crate) fn forget_watched(&self) {
+        self.is_touched.store(false, Relaxed);
+    }
+
+    /// Whether a watched key has changed. Who has locked the key's slot knows for certain.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.is_touched.load(Relaxed)
+    }
+
+    /// How many commands it queued since MULTI; none without MULTI.
+    pub(crate) fn queued(&self) -> Option<u32> {
+        self.queued.load(Relaxed).checked_sub(1)
+    }
+
+    /// What these take in memory.
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        self.queued_bytes.bytes()
+    }
+
     /// Bytes of requests and replies that it holds.
     pub fn held_bytes(&self) -> u64 {
-        self.buffers().total() + self.collected_bytes()
+        self.buffers().total() + self.collected_bytes() + self.queued_bytes()
     }
 
     /// What it takes in memory, itself included.

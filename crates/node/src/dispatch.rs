@@ -7,7 +7,7 @@
 //! running it first. The one exception is [`Flush`], which works in steps.
 
 use crate::call::{Awaited, CommandResult, Flow};
-use crate::commands::{NOT_EXECUTED, aborted, commands};
+use crate::commands::{aborted, commands};
 use crate::execute::Executor;
 use crate::flush::Flush;
 use crate::forward::{Channels, Joints, NOT_HERE_ERROR};
@@ -18,8 +18,9 @@ use crate::parking::ParkingLot;
 use crate::queue::{Ticket, ToMover, WorkerPort};
 use crate::range_table::{RangeTable, Redirect, Role};
 use crate::request::{Clearance, Request, keys_of};
-use crate::routing::{INLINE_KEYS, Missing, Verdict, judge};
-use crate::session::Session;
+use crate::route::ExecHalf;
+use crate::routing::{Asked, INLINE_KEYS, Missing, Verdict, judge};
+use crate::session::{Replies, Session};
 use crate::table::{Access, CommandFlags, Found, NodeExecutor};
 use sidle_commands::{CommandTable, ReplyError};
 use sidle_migration::{OnMissing, WaiterRefusal};
@@ -27,6 +28,15 @@ use sidle_resp::ReplyWriter;
 use sidle_types::{HashedKey, MigrationId, Position, fault};
 use smallvec::SmallVec;
 use std::fmt::Write;
+use std::sync::Arc;
+
+/// The state before a command, to which it returns when it parks.
+#[derive(Clone, Copy)]
+struct Before {
+    /// The length of the output.
+    start: usize,
+    replies: Replies,
+}
 
 /// The result of an attempt to run a command.
 pub(crate) enum Attempt {
@@ -116,6 +126,7 @@ impl Dispatcher {
             _ => None,
         };
         session.client.touch(now.wall, named.map(|found| found.id));
+        session.spoil_transaction();
         let error = match named {
             Some(found) => {
                 self.executor.stats.command(found.id).rejected.add(1);
@@ -138,21 +149,114 @@ impl Dispatcher {
         args: &[&[u8]],
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let start = out.len();
-        let replies = session.replies;
+        let before = Before { start: out.len(), replies: session.replies };
         session.begin_command();
+        let request = Request { found, keys, args };
         if session.is_restricted()
-            && let Some((error, closing)) = restriction(session, found)
+            && let Some(outcome) = self.run_restricted(now, session, request, before, out)
         {
-            let error = refusal(session, found, error);
-            let outcome = self.refuse(session, found, error, start, out);
-            return closing.map_or(outcome, Outcome::Close);
+            return outcome;
         }
+        self.run_permitted(now, session, request, before, out)
+    }
+
+    /// Runs a command on a connection where some are refused or queued; `None` if this one is neither.
+    #[cold]
+    fn run_restricted(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        before: Before,
+        out: &mut Vec<u8>,
+    ) -> Option<Outcome> {
+        let Request { found, args, .. } = request;
+        if let Some((error, closing)) = restriction(session, found) {
+            let error = refusal(session, found, error);
+            let outcome = self.refuse(session, found, error, before.start, out);
+            return Some(closing.map_or(outcome, Outcome::Close));
+        }
+        let transaction = session.transaction.clone()?;
+        match found.spec.name {
+            "exec" if transaction.is_spoilt() => None,
+            "exec" => {
+                let watch = session.watch.clone();
+                let keys = transaction.keys(watch.iter().flat_map(|watch| watch.keys()));
+                let request = Request { found, keys: &keys, args };
+                let outcome = self.run_permitted(now, session, request, before, out);
+                drop(keys);
+                drop(watch);
+                // While it waits it stays as it is.
+                if !matches!(outcome, Outcome::Parked(_)) {
+                    session.end_transaction();
+                }
+                Some(outcome)
+            }
+            "multi" | "discard" | "watch" | "quit" | "reset" => None,
+            _ => {
+                drop(transaction);
+                Some(self.queue(now, session, request, before.start, out))
+            }
+        }
+    }
+
+    /// Queues a command of a transaction.
+    fn queue(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        start: usize,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let Request { found, args, .. } = request;
+        session.client.touch(now.wall, Some(found.id));
+        if let Some(error) = self.refusal_to_queue(session, request) {
+            session.spoil_transaction();
+            return self.refuse(session, found, error, start, out);
+        }
+        let most = self.executor.shared.config.query_buffer_bytes() as usize;
+        let transaction = Arc::make_mut(session.transaction.get_or_insert_default());
+        if !transaction.is_spoilt() && !transaction.queue(found, args, most) {
+            session.spoil_transaction();
+            return self.refuse(session, found, TOO_LONG, start, out);
+        }
+        session.note_transaction();
+        ReplyWriter::new(out, session.version).simple("QUEUED");
+        self.finish(session, start, out)
+    }
+
+    /// As in Redis, clients learn at once that a key is another node's. What this node forwards is queued.
+    fn refusal_to_queue(&self, session: &Session, request: Request<'_>) -> Option<ReplyError> {
+        if self.executor.ranges.owns_everything() || request.keys.is_empty() {
+            return None;
+        }
+        let Executor { ranges, store, step, .. } = &self.executor;
+        let keys = request.keys.iter().copied().enumerate();
+        let judgement = judge(ranges, store, *step, keys, false, &Asked::new());
+        match judgement.verdict {
+            verdict @ Verdict::Redirect(_) => match not_here(session, verdict) {
+                Attempt::Refused(error) => Some(error),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn run_permitted(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        before: Before,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let Before { start, replies } = before;
         // ASKING is for one command only. An owner serves a position to anyone, so nothing else depends on
         // it.
         let asking = std::mem::take(&mut session.asking);
-        session.client.touch(now.wall, Some(found.id));
-        let request = Request { found, keys, args };
+        session.client.touch(now.wall, Some(request.found.id));
         let mut attempt = match session.route.ticket.take() {
             None => self.attempt(now, session, request, out),
             Some(ticket) => self.attempt_again(now, session, request, ticket, out),
@@ -227,6 +331,8 @@ impl Dispatcher {
                 outcome => return Ok(outcome),
             },
             Attempt::Ran(Err(error)) => {
+                let is_executing = found.spec.name == "exec" && session.transaction.is_some();
+                let error = if is_executing { aborted(&error) } else { error };
                 self.executor.stats.command(found.id).failed.add(1);
                 self.write_error(session, error, out);
             }
@@ -344,6 +450,10 @@ impl Dispatcher {
             return self.call_half(now, session, &half, &clearance, out);
         }
         let (result, is_cut) = self.call(now, session, request, &clearance, out);
+        if fault!(HalfExecVisible) && session.route.exec_half == ExecHalf::First {
+            session.route.exec_half = ExecHalf::Parked;
+            return Attempt::Parked(self.parking.park_for_a_turn());
+        }
         if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
     }
 
@@ -630,21 +740,26 @@ fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Cl
     if !session.authenticated && !flags.contains(CommandFlags::NO_AUTH) {
         return Some((ReplyError::NoAuth, None));
     }
-    // As in Redis, these are never queued.
-    let ends_or_names_it = flags.contains(CommandFlags::TRANSACTION) && found.spec.name != "unwatch";
-    let ends_all = matches!(found.spec.name, "quit" | "reset");
-    (session.refuses_transaction && !ends_or_names_it && !ends_all).then_some((NOT_EXECUTED, None))
+    let is_queued = session.transaction.is_some() && flags.contains(CommandFlags::NO_MULTI);
+    is_queued.then_some((NOT_IN_MULTI, None))
 }
 
-/// The error of a command that is refused before it runs. For EXEC the transaction is over, as in Redis,
-/// whatever the reason.
+/// The error of a command that is refused before it runs. It spoils a transaction; for EXEC the transaction is
+/// over, as in Redis, whatever the reason.
 fn refusal(session: &mut Session, found: Found, error: ReplyError) -> ReplyError {
+    session.spoil_transaction();
     if found.spec.name != "exec" {
         return error;
     }
-    session.refuses_transaction = false;
+    session.end_transaction();
     aborted(&error)
 }
+
+/// Redis's reply to a command that cannot be queued.
+const NOT_IN_MULTI: ReplyError = ReplyError::text("ERR Command not allowed inside a transaction");
+const TOO_LONG: ReplyError = ReplyError::text(
+    "ERR the commands of this transaction are longer than client-query-buffer-limit: queue less at once",
+);
 
 pub(crate) const NOT_SERVED: ReplyError = ReplyError::text("CLUSTERDOWN Hash slot not served");
 pub(crate) const CROSSSLOT: ReplyError =

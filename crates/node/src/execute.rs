@@ -130,7 +130,8 @@ impl Executor {
         request: Request<'_>,
         out: &mut Vec<u8>,
     ) -> (CommandResult, bool) {
-        let words_bytes: usize = request.args.iter().map(|arg| arg.len()).sum();
+        let queued_bytes = session.transaction.as_ref().map_or(0, |transaction| transaction.bytes());
+        let words_bytes = request.args.iter().map(|arg| arg.len()).sum::<usize>() + queued_bytes;
         // SETRANGE, COPY and others write more than they name.
         let bytes = words_bytes.max(self.head.take_refused_bytes());
         for helps in
@@ -157,7 +158,7 @@ impl Executor {
         let Request { found, keys, args } = request;
         let run = match found.spec.run {
             Run::OverKeys(run) => run,
-            Run::Own(run) => return self.call_own(now, session, request, run, out),
+            Run::Own(run) => return self.call_own_or_all(now, session, request, run, out),
         };
         if found.spec.locks_all_slots(keys.len()) {
             return self.call_together(now, session, request, run, out);
@@ -266,11 +267,7 @@ impl Executor {
         if result.is_err() || changes.is_empty() {
             return (result.map(|()| Flow::Done), is_cut);
         }
-        let ranges = &self.ranges;
-        let changes = changes.iter().map(|&(key, change)| match change {
-            Change::Put(value) => (key, sidle_store::Change::Put(value.kind, value.bytes, value.expires_at)),
-            Change::Remove => (key, sidle_store::Change::Remove(ranges.left_by_removal(key.position()))),
-        });
+        let changes = changes.iter().map(|&change| stored(&self.ranges, change));
         let Ok(expired) = together.slots.publish(&mut self.head, now.wall, changes) else {
             out.truncate(start);
             return (Err(ReplyError::OutOfMemory), false);
@@ -279,8 +276,8 @@ impl Executor {
         (Ok(Flow::Done), is_cut)
     }
 
-    /// Runs a command about the node.
-    fn call_own(
+    /// Runs a command about the node, or an EXEC.
+    fn call_own_or_all(
         &mut self,
         now: Now,
         session: &mut Session,
@@ -288,9 +285,27 @@ impl Executor {
         run: Own<NodeExecutor>,
         out: &mut Vec<u8>,
     ) -> (CommandResult, bool) {
-        let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        match session.transaction.clone() {
+            Some(transaction) if request.found.spec.name == "exec" && !transaction.is_spoilt() => {
+                self.call_all(now, session, request.keys, &transaction, out)
+            }
+            _ => self.call_own(now, session, request.args, run, None, out),
+        }
+    }
+
+    /// Runs a command about the node. `room`: of a command in a transaction, what it may write.
+    pub(crate) fn call_own(
+        &self,
+        now: Now,
+        session: &mut Session,
+        args: &[&[u8]],
+        run: Own<NodeExecutor>,
+        room: Option<usize>,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let reply = ReplyWriter::bounded(out, session.version, room.unwrap_or(self.reply_bytes));
         let mut call = Call {
-            args: request.args,
+            args,
             store: &self.store,
             now: now.wall,
             random: self.random.next(),
@@ -299,6 +314,7 @@ impl Executor {
             stats: &self.stats,
             shared: &self.shared,
             ranges: &self.ranges,
+            is_locked: room.is_some(),
         };
         let result = run(&mut call);
         (result, call.reply.is_cut())
@@ -334,8 +350,20 @@ impl Executor {
     }
 }
 
+/// A change as the store takes it.
+pub(crate) fn stored<'g>(
+    ranges: &RangeTable,
+    (key, change): (HashedKey<'g>, Change<'g>),
+) -> (HashedKey<'g>, sidle_store::Change<'g>) {
+    let change = match change {
+        Change::Put(value) => sidle_store::Change::Put(value.kind, value.bytes, value.expires_at),
+        Change::Remove => sidle_store::Change::Remove(ranges.left_by_removal(key.position())),
+    };
+    (key, change)
+}
+
 /// The slots of these keys, in order, each once: what a change of several keys locks.
-fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
+pub(crate) fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
     let mut slots: SmallVec<[Slot; INLINE_KEYS]> = keys.iter().map(|key| key.slot()).collect();
     slots.sort_unstable();
     slots.dedup();

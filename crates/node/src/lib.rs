@@ -14,6 +14,7 @@ mod current_table;
 mod digests;
 mod dispatch;
 mod execute;
+mod execute_all;
 mod expire;
 mod flush;
 mod forward;
@@ -42,6 +43,8 @@ pub mod table;
 mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod transaction;
+mod watch;
 mod worker;
 
 pub use call::{Call, Flow, ReplyError};

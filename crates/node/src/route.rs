@@ -6,6 +6,17 @@ use crate::routing::Asked;
 use crate::subscription::Subscription;
 use sidle_types::MapEpoch;
 
+/// The fault `half-exec-visible`: the first command alone, then, in a later turn, the transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ExecHalf {
+    #[default]
+    None,
+    /// It ran just now.
+    First,
+    /// Others had their turn.
+    Parked,
+}
+
 /// What the dispatcher remembers of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct RouteState {
@@ -26,6 +37,8 @@ pub(crate) struct RouteState {
     pub(crate) waited_out: bool,
     /// The progress of a FLUSHALL in steps.
     pub(crate) flush: Option<Flush>,
+    /// How far the fault `half-exec-visible` has come with an EXEC.
+    pub(crate) exec_half: ExecHalf,
     /// The time of its steps so far.
     pub(crate) spent_ns: u64,
     /// The place in the order of holds of a command that one is in the way of (H1).

@@ -5,8 +5,11 @@ use crate::forward::{Asides, Skip, Skipped};
 use crate::outcome::Outcome;
 use crate::queue::Ticket;
 use crate::route::RouteState;
+use crate::transaction::Transaction;
+use crate::watch::Watch;
 use sidle_resp::{ProtocolError, RespVersion};
 use sidle_types::ProtocolVersion;
+use std::sync::Arc;
 
 /// One connection's state; stays on one worker.
 pub struct Session {
@@ -18,8 +21,10 @@ pub struct Session {
     pub authenticated: bool,
     /// It has a place for operators: other commands are refused, and end it.
     pub is_guest: bool,
-    /// MULTI was refused, and so is everything up to EXEC or DISCARD.
-    pub refuses_transaction: bool,
+    /// The commands since MULTI. Shared, so that EXEC reads them while its commands change the session.
+    pub(crate) transaction: Option<Arc<Transaction>>,
+    /// The keys that must not change before its EXEC.
+    pub(crate) watch: Option<Arc<Watch>>,
     /// The next command may touch a slot that is being imported (ASKING).
     pub asking: bool,
     /// The connection accepts reads from a node that does not own the slot (READONLY).
@@ -71,7 +76,8 @@ impl Session {
             version: RespVersion::Resp2,
             authenticated,
             is_guest: false,
-            refuses_transaction: false,
+            transaction: None,
+            watch: None,
             asking: false,
             readonly: false,
             capa_sidle: false,
@@ -90,10 +96,46 @@ impl Session {
         Session { version, is_forwarded: true, ..Session::new(client, true) }
     }
 
-    /// Whether some commands are refused on it at present.
+    /// Whether some commands are refused on it at present, or queued.
     #[inline]
     pub(crate) fn is_restricted(&self) -> bool {
-        !self.authenticated | self.is_guest | self.refuses_transaction
+        !self.authenticated | self.is_guest | self.transaction.is_some()
+    }
+
+    /// MULTI: commands are queued from here on.
+    pub(crate) fn begin_transaction(&mut self) {
+        self.transaction = Some(Arc::default());
+        self.note_transaction();
+    }
+
+    /// The transaction is over: what it queued is freed, and nothing is watched any more.
+    pub(crate) fn end_transaction(&mut self) {
+        self.transaction = None;
+        self.unwatch();
+    }
+
+    /// Nothing is watched any more. The thread has no slot locked.
+    pub(crate) fn unwatch(&mut self) {
+        if self.watch.take().is_some() {
+            self.client.forget_watched();
+        }
+        self.note_transaction();
+    }
+
+    /// A command of the transaction was refused, if there is a transaction.
+    pub(crate) fn spoil_transaction(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            Arc::make_mut(transaction).spoil();
+            self.note_transaction();
+        }
+    }
+
+    /// Others see how long the transaction is.
+    pub(crate) fn note_transaction(&self) {
+        let queued = self.transaction.as_ref().map(|transaction| transaction.len());
+        let bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes());
+        let watched = self.watch.as_ref().map_or(0, |watch| watch.bytes());
+        self.client.note_queued(queued, bytes + watched);
     }
 
     /// Called by the dispatcher before each command: moves CLIENT REPLY SKIP one command on.

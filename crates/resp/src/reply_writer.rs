@@ -47,6 +47,21 @@ impl<'o> ReplyWriter<'o> {
         ReplyWriter { out, version, end }
     }
 
+    /// The length of the output.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether nothing stands in the output.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Appends replies that are encoded already.
+    pub fn encoded(&mut self, replies: &[u8]) {
+        self.piece(replies);
+    }
+
     /// Whether a piece was dropped because it exceeded the bound.
     #[inline]
     pub fn is_cut(&self) -> bool {

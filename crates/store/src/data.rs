@@ -5,6 +5,7 @@ use crate::address::Address;
 use crate::bucket::Word;
 use crate::epoch::{Participant, Pinned};
 use crate::index::{Index, IndexMemory};
+use crate::interest::Interest;
 use crate::log::{Log, LogHead};
 use crate::pending_tombstones::PendingTombstones;
 use crate::record::Record;
@@ -16,6 +17,7 @@ pub(crate) struct Data {
     pub(crate) log: Arc<Log>,
     pub(crate) index: Index,
     pub(crate) pending_tombstones: PendingTombstones,
+    pub(crate) interest: Interest,
 }
 
 /// A key's entry.

@@ -44,7 +44,7 @@ impl Store {
                 let guard = self.lock_slot(slot);
                 // A table that shrank since may have visited entries in the present bucket.
                 let rest = PositionRange::new(from, last).expect("inside the range");
-                let next = self.take_out_buckets(&guard, what, rest, from, &mut seen);
+                let next = take_out_buckets(&guard, what, rest, from, &mut seen);
                 guard.shrink_table();
                 next
             };
@@ -52,43 +52,56 @@ impl Store {
         }
         None
     }
+}
 
-    /// Visits some buckets of the locked slot; returns where to continue.
-    fn take_out_buckets(
-        &self,
-        guard: &SlotGuard<'_>,
-        what: What,
-        range: PositionRange,
-        from: Position,
-        seen: &mut usize,
-    ) -> Option<Position> {
-        let pin = guard.pinned();
-        let slot = from.slot();
-        let mut found: Vec<(Place<'_>, Word<'_>, bool)> = Vec::new();
-        let mut at = from;
-        let mut next = Position::last_of(slot).next();
-        for _ in 0..BUCKETS_PER_LOCK {
-            let Some((span, positions)) = self.data.index.bucket_at(at, pin) else { break };
-            *seen += 1;
-            let whole = range.covers(positions);
-            for (place, word) in span.entries(pin) {
-                if what == What::Everything || word.kind().is_tombstone {
-                    self.data.log.prefetch(word.address());
-                    found.push((place, word, whole));
-                }
-            }
-            next = positions.last().next();
-            match next {
-                Some(next) if next.slot() == slot && range.contains(next) => at = next,
-                _ => break,
+/// Visits some buckets of the locked slot; returns where to continue.
+fn take_out_buckets(
+    guard: &SlotGuard<'_>,
+    what: What,
+    range: PositionRange,
+    from: Position,
+    seen: &mut usize,
+) -> Option<Position> {
+    let (data, pin) = (guard.data(), guard.pinned());
+    let slot = from.slot();
+    let mut found: Vec<(Place<'_>, Word<'_>, bool)> = Vec::new();
+    let mut at = from;
+    let mut next = Position::last_of(slot).next();
+    for _ in 0..BUCKETS_PER_LOCK {
+        let Some((span, positions)) = data.index.bucket_at(at, pin) else { break };
+        *seen += 1;
+        let whole = range.covers(positions);
+        for (place, word) in span.entries(pin) {
+            if what == What::Everything || word.kind().is_tombstone {
+                data.log.prefetch(word.address());
+                found.push((place, word, whole));
             }
         }
-        *seen += found.len();
-        for (place, word, whole) in found {
-            if whole || range.contains(self.data.log.record(word.address(), pin).position()) {
-                guard.clear(place, word);
-            }
+        next = positions.last().next();
+        match next {
+            Some(next) if next.slot() == slot && range.contains(next) => at = next,
+            _ => break,
         }
-        next
     }
+    *seen += found.len();
+    for (place, word, whole) in found {
+        if whole || range.contains(data.log.record(word.address(), pin).position()) {
+            guard.clear(place, word);
+        }
+    }
+    next
+}
+
+/// Removes what a locked slot has within a range.
+pub(crate) fn clear_within(guard: &SlotGuard<'_>, range: PositionRange) {
+    let (first, last) = (Position::first_of(guard.slot()), Position::last_of(guard.slot()));
+    let part = PositionRange::new(range.first().max(first), range.last().min(last));
+    let Some(part) = part.filter(|_| guard.table().entries() > 0) else { return };
+    let mut from = Some(part.first());
+    while let Some(at) = from {
+        let rest = PositionRange::new(at, part.last()).expect("inside the range");
+        from =
+            take_out_buckets(guard, What::Everything, rest, at, &mut 0).filter(|next| part.contains(*next));
+    }
+    guard.shrink_table();
 }

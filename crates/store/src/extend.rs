@@ -15,6 +15,7 @@
 
 use crate::bucket::{EntryKind, Word};
 use crate::config::OutOfMemory;
+use crate::interest::Touch;
 use crate::log::LogHead;
 use crate::record::{Draft, OutsideDraft, Record};
 use crate::slot_table::{Counted, Place};
@@ -116,6 +117,7 @@ impl SlotGuard<'_> {
         draft: &OutsideDraft<'_>,
     ) -> Result<Version, OutOfMemory> {
         let address = head.append_outside(draft)?;
+        self.touch(|| key.position(), Touch::Put);
         let kind = EntryKind { is_tombstone: false, has_deadline: draft.expires_at.is_some() };
         self.table().raise_version(draft.version.0);
         if let Some(deadline) = draft.expires_at {

@@ -46,6 +46,7 @@
 //! - `walk`, `scan`, `partition`, `expiry`: passes over a range; `store`, `replay`, `discard`: the store,
 //!   which lends them the data and makes writers free memory.
 //! - `publish`: changes of several keys (X1).
+//! - `interest`: who is told of a key's changes (I1, I2).
 //! - `extend`: values that grow (L5).
 //! - `pending_tombstones`: removals without room for tombstones.
 //!
@@ -70,6 +71,7 @@ mod epoch;
 mod expiry;
 mod extend;
 mod index;
+mod interest;
 #[cfg(all(test, loom))]
 mod kernel_model;
 mod log;
@@ -103,6 +105,7 @@ pub use config::{
 };
 pub use data::{Entry, Guard};
 pub use expiry::{Expiring, ExpirySweep};
+pub use interest::Observer;
 pub use log::LogHead;
 pub use publish::{Change, SlotGuards};
 pub use record::{Record, RecordError};

@@ -6,12 +6,13 @@
 use crate::address::Address;
 use crate::config::OutOfMemory;
 use crate::data::Entry;
+use crate::discard::clear_within;
 use crate::log::LogHead;
 use crate::record::Draft;
 use crate::segment::Purpose;
 use crate::store::Store;
 use crate::writer::{Leave, SlotGuard};
-use sidle_types::{HashedKey, Slot, ValueKind, Version, WallMs};
+use sidle_types::{HashedKey, PositionRange, Slot, ValueKind, Version, WallMs};
 
 /// The index bytes of a new key without a request for room: a bucket, and one for the old array as its table
 /// grows.
@@ -69,16 +70,40 @@ impl<'s> SlotGuards<'s> {
         now: WallMs,
         changes: impl Iterator<Item = (HashedKey<'p>, Change<'p>)>,
     ) -> Result<usize, OutOfMemory> {
+        self.publish_over(&[], head, now, changes)
+    }
+
+    /// The same, after everything in these ranges was removed, in the same step; readers wait for that too.
+    ///
+    /// # Panics
+    /// When a slot of the ranges is not locked here, and has entries; or when a key's is not.
+    pub fn publish_over<'p>(
+        &self,
+        cleared: &[PositionRange],
+        head: &mut LogHead,
+        now: WallMs,
+        changes: impl Iterator<Item = (HashedKey<'p>, Change<'p>)>,
+    ) -> Result<usize, OutOfMemory> {
         let mut steps: Vec<Step<'_, 'p>> = Vec::with_capacity(changes.size_hint().0);
         steps.extend(changes.map(|(key, change)| Step::new(self.slot(key.slot()), key, change)));
         prepare(&steps, head)?;
         head.hold_back();
         steps.iter_mut().for_each(|step| step.append(head));
         self.guards.iter().for_each(|guard| guard.table().lock.make_exclusive());
+        for range in cleared {
+            self.guards.iter().for_each(|guard| clear_within(guard, *range));
+        }
         let ended = steps.iter().filter_map(|step| step.publish(head));
         let expired = ended.filter(|&deadline| deadline < now).count();
         head.all_published();
         Ok(expired)
+    }
+}
+
+impl SlotGuards<'_> {
+    /// After a publication: look-ups continue, and the locks stay.
+    pub fn let_readers_in(&self) {
+        self.guards.iter().for_each(|guard| guard.table().lock.let_readers_in());
     }
 }
 

@@ -4,8 +4,9 @@
 //! lock. The lock is a word in the slot's cache line, which a look-up loads anyway.
 //!
 //! The word is free, held, or exclusive. Held: one writer at a time; readers continue, since each sees a
-//! single word of it. Exclusive: the holder publishes several related words, and look-ups wait. The rest of
-//! the word counts releases, so that a reader of several keys detects writes in between.
+//! single word of it. Exclusive: the holder publishes several related words, and look-ups wait. One bit says
+//! whether somebody observes a key of the slot (`interest`); only the holder changes it. The rest of the word
+//! counts releases, so that a reader of several keys detects writes in between.
 //!
 //! Invariants:
 //! - X1: a writer publishes related words only with the locks of all their slots exclusive, from before the
@@ -35,8 +36,10 @@ const STATE: u32 = 3;
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const EXCLUSIVE: u32 = 2;
+/// The bit for observed keys.
+const INTEREST: u32 = 4;
 /// The first bit of the count.
-const COUNT_SHIFT: u32 = 2;
+const COUNT_SHIFT: u32 = 3;
 
 /// The lock of one slot.
 #[derive(Debug)]
@@ -73,11 +76,18 @@ impl SlotLock {
         self.word.store(word & !STATE | EXCLUSIVE, Ordering::Relaxed);
     }
 
+    /// Look-ups continue: all related words are published, and the caller keeps the lock.
+    pub(crate) fn let_readers_in(&self) {
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert_eq!(word & STATE, EXCLUSIVE, "readers wait for a publication only");
+        self.word.store(word & !STATE | HELD, Ordering::Release);
+    }
+
     /// Releases the lock.
     #[inline]
     pub(crate) fn release(&self) {
         let word = self.word.load(Ordering::Relaxed);
-        self.word.store((word | STATE).wrapping_add(1), Ordering::Release);
+        self.word.store((word & !STATE).wrapping_add(1 << COUNT_SHIFT), Ordering::Release);
     }
 
     /// Waits while the lock is exclusive (X2).
@@ -92,6 +102,20 @@ impl SlotLock {
     #[cold]
     fn await_turn_cold(&self) {
         self.wait_while(|state| state == EXCLUSIVE);
+    }
+
+    /// Whether a key of the slot is observed. The caller has the lock.
+    #[inline]
+    pub(crate) fn has_interest(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & INTEREST != 0
+    }
+
+    /// Notes whether a key of the slot is observed. The caller has the lock.
+    pub(crate) fn set_interest(&self, is_observed: bool) {
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert_ne!(word & STATE, FREE, "only the holder changes the bit");
+        let word = if is_observed { word | INTEREST } else { word & !INTEREST };
+        self.word.store(word, Ordering::Relaxed);
     }
 
     /// Waits until the lock is free; returns its number of releases.

@@ -8,6 +8,7 @@ use crate::config::{StoreConfig, StoreError};
 use crate::data::{Data, Guard};
 use crate::expiry::{Expiring, Expiry, ExpirySweep};
 use crate::index::{Index, slots_of};
+use crate::interest::Interest;
 use crate::log::{Log, LogHead};
 use crate::pending_tombstones::PendingTombstones;
 use crate::record::Record;
@@ -44,6 +45,7 @@ impl Store {
             log: Arc::new(Log::new(&config)?),
             index: Index::new(),
             pending_tombstones: PendingTombstones::default(),
+            interest: Interest::default(),
         };
         Ok(Store { data, cleaning: Mutex::default() })
     }

@@ -5,6 +5,7 @@ use crate::bucket::{EntryKind, Word};
 use crate::config::OutOfMemory;
 use crate::data::{Data, Entry, Guard};
 use crate::epoch::Pinned;
+use crate::interest::Touch;
 use crate::log::LogHead;
 use crate::pending_tombstones::Large;
 use crate::record::{Draft, Record};
@@ -235,8 +236,14 @@ impl<'s> SlotGuard<'s> {
         if draft.is_absence() {
             self.guard.data.log.note_spare(address, self.guard.data.log.record(address, self.pinned()));
         }
+        if !draft.is_tombstone() {
+            self.touch(|| key.position(), Touch::Put);
+        }
         match self.find(key) {
             Some((place, old)) => {
+                if draft.is_tombstone() && !old.kind().is_tombstone {
+                    self.touch(|| key.position(), Touch::Removed);
+                }
                 let record = self.record(old);
                 let removed = counted(old, record);
                 if old.kind().has_deadline && !draft.is_tombstone() {
@@ -283,6 +290,9 @@ impl<'s> SlotGuard<'s> {
     /// Removes an entry.
     pub(crate) fn clear(&self, place: Place<'_>, word: Word<'_>) {
         let record = self.record(word);
+        if !word.kind().is_tombstone {
+            self.touch(|| record.position(), Touch::Removed);
+        }
         place.bucket.clear(place.index);
         self.table().count(Some(counted(word, record)), None);
         if self.table().entries() == 0 {
@@ -295,6 +305,7 @@ impl<'s> SlotGuard<'s> {
     #[cold]
     pub(crate) fn strike_out(&self, hash: KeyHash, place: Place<'_>, word: Word<'_>) {
         let (data, record, struck_out) = (self.guard.data, self.record(word), word.struck_out());
+        self.touch(|| record.position(), Touch::Removed);
         data.log.note_spare(word.address(), record);
         place.bucket.store(place.index, struck_out);
         self.table().count(Some(counted(word, record)), Some(counted(struck_out, record)));

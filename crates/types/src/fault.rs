@@ -195,6 +195,10 @@ faults! {
         PartsWithoutHold, "parts-without-hold", SCRIPTED;
         /// MSET publishes its first key by itself, and others run before it publishes the rest (breaks X1).
         HalfMsetVisible, "half-mset-visible", USUAL;
+        /// EXEC publishes what its first command wrote, and others run before the rest (breaks X1).
+        HalfExecVisible, "half-exec-visible", SCRIPTED;
+        /// A watched key counts as unchanged although its range was another node's meanwhile (breaks O2).
+        WatchOutlivesHandOver, "watch-outlives-hand-over", SCRIPTED;
     }
     "sidle-cluster": {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).

@@ -134,7 +134,7 @@ fn list(call: &mut Call<'_>) -> CommandResult {
 }
 
 /// One line in the form of CLIENT LIST. Fields without a counterpart are left out, except those that report
-/// absence: databases, subscriptions, transactions.
+/// absence: databases, subscriptions.
 fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let seconds_since = |then: WallMs| now.0.saturating_sub(then.0) / 1000;
     let details = client.details().clone();
@@ -143,7 +143,15 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     // While replies wait to be sent nothing is read.
     let events = if buffers.output > 0 { "w" } else { "r" };
     let mut flags = String::new();
-    for (set, letter) in [(details.readonly, 'r'), (details.no_evict, 'e'), (details.no_touch, 'T')] {
+    let in_transaction = client.queued().is_some();
+    let letters = [
+        (in_transaction, 'x'),
+        (client.is_touched(), 'd'),
+        (details.readonly, 'r'),
+        (details.no_evict, 'e'),
+        (details.no_touch, 'T'),
+    ];
+    for (set, letter) in letters {
         if set {
             flags.push(letter);
         }
@@ -155,7 +163,7 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     writeln!(
         out,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 \
-         multi=-1 qbuf={} qbuf-free={} argv-mem={} multi-mem=0 oll={} omem={} tot-mem={} \
+         multi={} qbuf={} qbuf-free={} argv-mem={} multi-mem={} oll={} omem={} tot-mem={} \
          events={events} cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}",
         client.id,
         client.address,
@@ -164,9 +172,11 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
         details.name,
         seconds_since(client.connected_at),
         seconds_since(client.last_active()),
+        client.queued().map_or(-1, i64::from),
         buffers.input,
         buffers.input_free,
         buffers.arguments,
+        client.queued_bytes(),
         // What is pending is one buffer.
         u8::from(output > 0),
         output,

@@ -209,7 +209,7 @@ fn reset(call: &mut Call<'_>) -> CommandResult {
     session.capa_sidle = false;
     session.reads_version = ProtocolVersion::CURRENT;
     session.replies = Replies::On;
-    session.refuses_transaction = false;
+    session.end_transaction();
     {
         let mut details = session.client.details();
         details.name.clear();

@@ -213,18 +213,25 @@ fn document(reply: &mut ReplyWriter<'_>, found: Found) {
     }
 }
 
+const NO_KEYS: ReplyError = ReplyError::text("ERR The command has no key arguments");
+
 fn getkeys(call: &mut Call<'_>) -> CommandResult {
     let request = &call.args[2..];
     let found = match commands().resolve(request) {
         Ok(found) => found,
-        Err(ReplyError::WrongArity(_)) => {
+        Err(ReplyError::WrongArity(name)) => {
+            let has_keys =
+                commands().find_full_name(name.as_bytes()).is_some_and(|found| found.spec.keys.first != 0);
+            if !has_keys {
+                return Err(NO_KEYS);
+            }
             return Err(ReplyError::text("ERR Invalid number of arguments specified for command"));
         }
         Err(_) => return Err(ReplyError::text("ERR Invalid command specified")),
     };
     let indices = found.spec.keys.indices(request);
     if indices.len() == 0 {
-        return Err(ReplyError::text("ERR The command has no key arguments"));
+        return Err(NO_KEYS);
     }
     call.reply.array(indices.len());
     indices.for_each(|index| call.reply.bulk(request[index]));

@@ -19,7 +19,7 @@ mod slot_stats;
 mod transaction;
 mod walk;
 
-pub(crate) use transaction::{NOT_EXECUTED, aborted};
+pub(crate) use transaction::aborted;
 
 /// Every family's commands.
 const GROUPS: &[&[CommandSpec]] = &[

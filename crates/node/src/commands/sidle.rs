@@ -19,7 +19,8 @@ use sidle_types::{HashedKey, MigrationId, MigrationPolicy, PositionRange, Slot};
 /// The longest name of a protocol with its options: far more than all options take.
 const PROTOCOL_BYTES_MAX: usize = 1 << 10;
 
-const ADMIN: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE);
+// The control thread answers them, for which no transaction waits.
+const ADMIN: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE).with(CommandFlags::NO_MULTI);
 const HELP: CommandFlags = CommandFlags::STALE.with(CommandFlags::LOADING);
 const READS: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST);
 

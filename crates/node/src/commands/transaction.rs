@@ -1,11 +1,11 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: transactions do not exist, and no reply may suggest otherwise.
-//!
-//! Clients send a whole transaction at once. After a refused MULTI the dispatcher refuses everything up to
-//! EXEC or DISCARD ([`Session::refuses_transaction`](crate::Session::refuses_transaction)). So nothing of it
-//! runs.
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH. Commands between MULTI and EXEC are queued by the dispatcher, and run
+//! by the executor (`execute_all`): EXEC's own function has only its ends without a run.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::table::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::watch::Watch;
+use sidle_types::HashedKey;
+use std::sync::Arc;
 
 const FLAGS: CommandFlags = CommandFlags::NOSCRIPT
     .with(CommandFlags::LOADING)
@@ -24,39 +24,34 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "transactions",
         "1.2.0",
         "O(1)",
-        "Refused, with everything up to EXEC or DISCARD: there are no transactions.",
+        "Begins a transaction: commands are queued from here on.",
     ),
-    CommandSpec::new("exec", 1, EXEC, exec).docs(
+    // Its keys are those of the queued commands.
+    CommandSpec::new("exec", 1, EXEC, exec).keys(KeySpec::NONE, Access::ReadWrite).docs(
         "transactions",
         "1.2.0",
-        "O(1)",
-        "Ends a transaction that was refused: nothing of it was executed.",
+        "Depends on the commands",
+        "Runs all queued commands as one change.",
     ),
     CommandSpec::new("discard", 1, FLAGS, discard).docs(
         "transactions",
         "2.0.0",
         "O(1)",
-        "Ends a transaction that was refused: nothing of it was executed.",
+        "Ends the transaction: nothing of it is executed.",
     ),
-    CommandSpec::new("watch", -2, FLAGS, watch).keys(KeySpec::all(&["RO"]), Access::NoKeys).docs(
+    CommandSpec::new("watch", -2, FLAGS, watch).keys(KeySpec::all(&["RO"]), Access::Read).docs(
         "transactions",
         "2.2.0",
-        "O(1)",
-        "Refused: there are no transactions.",
+        "O(N) where N is the number of keys",
+        "Lets the next EXEC run only if none of these keys changes before it.",
     ),
     CommandSpec::new("unwatch", 1, FLAGS, unwatch).docs(
         "transactions",
         "2.2.0",
         "O(1)",
-        "Does nothing: no key is ever watched.",
+        "Forgets all watched keys.",
     ),
 ];
-
-/// The reply to a command between a refused MULTI and its EXEC.
-pub(crate) const NOT_EXECUTED: ReplyError = ReplyError::text(
-    "ERR not executed: this connection sent MULTI, and transactions are not supported. \
-     Send EXEC or DISCARD first",
-);
 
 /// The reply to an EXEC that is refused before it runs, as from Redis: the transaction is over, and why.
 pub(crate) fn aborted(error: &ReplyError) -> ReplyError {
@@ -66,37 +61,59 @@ pub(crate) fn aborted(error: &ReplyError) -> ReplyError {
     ReplyError::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
 }
 
+const MULTI_NESTED: ReplyError = ReplyError::text("ERR MULTI calls can not be nested");
+const WITHOUT_MULTI: ReplyError = ReplyError::text("ERR EXEC without MULTI");
+const SPOILT: ReplyError = ReplyError::text("EXECABORT Transaction discarded because of previous errors.");
+
 fn multi(call: &mut Call<'_>) -> CommandResult {
-    if call.session.refuses_transaction {
-        return Err(ReplyError::text("ERR MULTI calls can not be nested"));
+    if call.session.transaction.is_some() {
+        return Err(MULTI_NESTED);
     }
-    call.session.refuses_transaction = true;
-    Err(ReplyError::text("ERR MULTI is not supported: nothing is executed until EXEC or DISCARD"))
+    call.session.begin_transaction();
+    call.reply.ok();
+    Ok(Flow::Done)
 }
 
+/// Without a transaction that may run.
 fn exec(call: &mut Call<'_>) -> CommandResult {
-    if !std::mem::take(&mut call.session.refuses_transaction) {
-        return Err(ReplyError::text("ERR EXEC without MULTI"));
+    if call.session.transaction.is_none() {
+        return Err(WITHOUT_MULTI);
     }
-    Err(ReplyError::text("EXECABORT Transaction discarded because of previous errors."))
+    call.session.end_transaction();
+    Err(SPOILT)
 }
 
 fn discard(call: &mut Call<'_>) -> CommandResult {
-    if !std::mem::take(&mut call.session.refuses_transaction) {
+    if call.session.transaction.is_none() {
         return Err(ReplyError::text("ERR DISCARD without MULTI"));
     }
+    call.session.end_transaction();
     call.reply.ok();
     Ok(Flow::Done)
 }
 
 fn watch(call: &mut Call<'_>) -> CommandResult {
-    if call.session.refuses_transaction {
+    if call.session.transaction.is_some() {
         return Err(ReplyError::text("ERR WATCH inside MULTI is not allowed"));
     }
-    Err(ReplyError::text("ERR WATCH is not supported: no key is watched"))
+    // EXEC will fail in any case.
+    if !call.session.client.is_touched() {
+        let watch = call.session.watch.take();
+        let mut watch = watch.unwrap_or_else(|| Arc::new(Watch::new(call.store, call.session)));
+        let keys = Arc::get_mut(&mut watch).expect("only a running EXEC shares it");
+        call.args[1..].iter().for_each(|key| keys.add(HashedKey::new(key), call.ranges, call.now));
+        call.session.watch = Some(watch);
+        call.session.note_transaction();
+    }
+    call.reply.ok();
+    Ok(Flow::Done)
 }
 
+/// In a transaction it does nothing: EXEC has checked the keys, and forgets them itself.
 fn unwatch(call: &mut Call<'_>) -> CommandResult {
+    if !call.is_locked {
+        call.session.unwatch();
+    }
     call.reply.ok();
     Ok(Flow::Done)
 }

@@ -168,7 +168,7 @@ fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bool) {
 }
 
 fn dbsize(call: &mut Call<'_>) -> CommandResult {
-    let keys = call.store.at_one_moment(|| call.key_count());
+    let keys = if call.is_locked { call.key_count() } else { call.store.at_one_moment(|| call.key_count()) };
     call.reply.integer(keys as i64);
     Ok(Flow::Done)
 }

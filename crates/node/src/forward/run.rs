@@ -11,7 +11,7 @@ use crate::range_table::Redirect;
 use crate::request::Request;
 use crate::session::Session;
 use sidle_cluster::NodeInfo;
-use sidle_commands::{ReplyError, Split};
+use sidle_commands::{CommandFlags, ReplyError, Split};
 use sidle_resp::RequestWriter;
 use sidle_types::{MonotonicUs, fault};
 use std::sync::Arc;
@@ -104,6 +104,9 @@ impl Dispatcher {
         request: Request<'_>,
         out: &mut Vec<u8>,
     ) -> Attempt {
+        if request.found.spec.flags.contains(CommandFlags::TRANSACTION) {
+            return Attempt::Refused(self.not_forwarded(request));
+        }
         let (keys, is_write) = (request.keys, request.found.spec.access.is_write());
         let mut progress = Box::new(Progress::new(now.mono, keys[0].slot(), is_write, keys.len()));
         progress.hold = session.route.place.take();
@@ -220,6 +223,16 @@ impl Dispatcher {
         };
         session.route.forward = Some(progress);
         self.lines.send(now, command, vec![(node, bytes)], &mut self.parking)
+    }
+
+    /// The error of a transaction, or of a WATCH, whose keys are not all here.
+    fn not_forwarded(&self, request: Request<'_>) -> ReplyError {
+        let slot = request.keys[0].slot();
+        if request.keys.iter().all(|key| key.slot() == slot) {
+            self.cannot_be_split(request)
+        } else {
+            CROSSSLOT
+        }
     }
 
     fn cannot_be_split(&self, request: Request<'_>) -> ReplyError {

@@ -24,5 +24,6 @@ mod requests;
 mod restarts;
 mod serving;
 mod slots;
+mod transactions;
 mod turn;
 mod types;

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::hot::copied_ahead;
+use crate::transactions::watch_of_a_range_that_goes_and_comes_back;
 use sidle_migration::SOURCE_DRIVEN;
 use sidle_node::testing::LATENCY_US;
 use sidle_resp::Value;
@@ -30,6 +31,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::LostWriteIsForwardedAgain, increment_whose_answer_is_lost),
     (Fault::PartsWithoutHold, mset_over_both_halves),
     (Fault::HalfMsetVisible, mset_beside_mget),
+    (Fault::HalfExecVisible, exec_beside_mget),
+    (Fault::WatchOutlivesHandOver, watch_of_a_range_that_goes_and_comes_back),
 ];
 
 fn expire(scene: &mut Scene, node: usize) {
@@ -271,6 +274,20 @@ fn mset_beside_mget() {
     scene.ask(0, "MSET {t}a old {t}b old");
     let (writer, reader) = (scene.cluster.connect(0, 0), scene.cluster.connect(0, 1));
     scene.cluster.send(writer, "MSET {t}a new {t}b new");
+    scene.cluster.send(reader, "MGET {t}a {t}b");
+    scene.cluster.serve_alone(writer);
+    scene.cluster.serve_alone(reader);
+    let seen = scene.cluster.client(reader).receive();
+    assert_eq!(seen, Some(Value::Array(vec![bulk("new"), bulk("new")])), "X1: half of it");
+}
+
+fn exec_beside_mget() {
+    let mut scene = Scene::new();
+    scene.ask(0, "MSET {t}a old {t}b old");
+    let (writer, reader) = (scene.cluster.connect(0, 0), scene.cluster.connect(0, 1));
+    for request in ["MULTI", "SET {t}a new", "SET {t}b new", "EXEC"] {
+        scene.cluster.send(writer, request);
+    }
     scene.cluster.send(reader, "MGET {t}a {t}b");
     scene.cluster.serve_alone(writer);
     scene.cluster.serve_alone(reader);

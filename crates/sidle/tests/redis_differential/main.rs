@@ -44,6 +44,7 @@ fn run(section: &Section, version: RespVersion, both: &mut Both) -> Vec<String> 
     for (line, step) in &section.steps {
         match step {
             Step::Ask(expectation, args) => check(*line, *expectation, args, both.ask(&encode(args))),
+            Step::Other(args) => check(*line, Expectation::Exact, args, both.ask_beside(&encode(args))),
             Step::Raw(request) => {
                 check(*line, Expectation::Exact, std::slice::from_ref(request), both.ask(request));
             }

@@ -4,7 +4,7 @@
 //! of the protocol. A line is a request: words, or quoted as in redis-cli (`"a b\n\x00"`), or `a*100` in
 //! backquotes for a long one. It may be preceded by how alike the replies must be, with the reason
 //! in braces: `~sorted {why}`, `~kind {why}` (the first byte only), `~near 5 {why}`, `~any {why}`.
-//! Other lines: `!tell` before a request without a reply, `!raw "bytes"`, `!reconnect`, `!sleep ms`; `#`
+//! Other lines: `!tell` before a request without a reply, `!other` before one over a second connection, `!raw "bytes"`, `!reconnect`, `!sleep ms`; `#`
 //! starts a comment.
 
 use std::time::Duration;
@@ -22,6 +22,8 @@ pub(crate) enum Expectation {
 pub(crate) enum Step {
     Ask(Expectation, Vec<Vec<u8>>),
     Tell(Vec<Vec<u8>>),
+    /// Over a second connection.
+    Other(Vec<Vec<u8>>),
     Raw(Vec<u8>),
     Reconnect,
     Sleep(Duration),
@@ -50,6 +52,9 @@ pub(crate) fn parse(text: &str) -> Vec<Section> {
 fn parse_step(line: &str) -> Step {
     if let Some(rest) = line.strip_prefix("!tell ") {
         return Step::Tell(split(rest));
+    }
+    if let Some(rest) = line.strip_prefix("!other ") {
+        return Step::Other(split(rest));
     }
     if let Some(rest) = line.strip_prefix("!raw ") {
         return Step::Raw(split(rest).concat());

@@ -117,6 +117,8 @@ pub(crate) struct Both {
     node: Node,
     pub(crate) redis: Connection,
     pub(crate) sidle: Connection,
+    /// A second connection to each, once there was a request over it.
+    others: Option<[Connection; 2]>,
 }
 
 impl Both {
@@ -128,13 +130,21 @@ impl Both {
         };
         let node = Node::start(&NodeOptions::default());
         let (redis, sidle) = (redis_server.connect(), connect(&node));
-        Some(Both { redis_server, node, redis, sidle })
+        Some(Both { redis_server, node, redis, sidle, others: None })
     }
 
-    /// Opens both connections anew.
+    /// Opens all connections anew.
     pub(crate) fn reconnect(&mut self) {
         self.redis = self.redis_server.connect();
         self.sidle = connect(&self.node);
+        self.others = None;
+    }
+
+    /// The same over the second connections.
+    pub(crate) fn ask_beside(&mut self, request: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let (redis_server, node) = (&self.redis_server, &self.node);
+        let [redis, sidle] = self.others.get_or_insert_with(|| [redis_server.connect(), connect(node)]);
+        (redis.ask(request), sidle.ask(request))
     }
 
     /// Sends the same to both; returns Redis's reply and Sidle's.

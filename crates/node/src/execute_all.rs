@@ -1,0 +1,269 @@
+//! Runs the commands of a transaction as one change.
+//!
+//! All slots of its keys are locked first, and all commands share one overlay: each reads what those before
+//! it wrote. Their writes are published in one step. Without memory for all of them nothing is published.
+//!
+//! Two kinds of commands: those over keys, and those about the connection, run in order. The node's other
+//! commands (`INFO`, `CONFIG`, `DBSIZE`) run when the writes are published, still under the locks, so that none
+//! has had an effect where memory is short. A command that looks at all keys has all slots locked. It sees
+//! the whole transaction's writes, those of later commands included.
+//!
+//! No command waits here, whatever it would do alone: what the keys wait for was waited for before.
+
+use crate::call::{Awaited, CommandResult, Flow, WHOLE_PATIENCE_US};
+use crate::execute::{Executor, LARGE_REQUEST_BYTES, slots_of, stored};
+use crate::flush::Flush;
+use crate::keyspace::{NodeKeyspace, Scene, Together};
+use crate::now::Now;
+use crate::range_table::{RangeTable, Role};
+use crate::route::ExecHalf;
+use crate::session::Session;
+use crate::table::{Found, NodeExecutor};
+use crate::transaction::{Prepared, Transaction, is_flush, runs_in_place};
+use sidle_commands::{CommandId, Overlay, Own, ReplyError, Run};
+use sidle_resp::ReplyWriter;
+use sidle_store::SlotGuards;
+use sidle_types::{HashedKey, PositionRange, Slot, fault};
+use std::ops::Range;
+
+/// FLUSHALL alone waits for what a migration brings or takes; a transaction does not.
+const FLUSH_DURING_MOVE: ReplyError = ReplyError::text(
+    "TRYAGAIN FLUSHALL in a transaction needs a node without a migration: wait for its end, or send it alone",
+);
+/// The error of a command that would wait, or ask another thread.
+const CANNOT_WAIT: ReplyError =
+    ReplyError::text("ERR this command would have to wait, and a transaction does not");
+
+/// A running call of commands over keys, one after the other.
+type Call<'g> = sidle_commands::Call<'g, NodeExecutor>;
+
+/// What the commands of a transaction did so far.
+#[derive(Default)]
+struct Done {
+    /// Where each command's reply stands in the replies of those that ran in their place.
+    parts: Vec<Option<Range<usize>>>,
+    /// Errors, to be counted once.
+    errors: Vec<(CommandId, ReplyError)>,
+}
+
+impl Executor {
+    /// Runs a transaction with these keys, each once and in order; its result, and whether its reply was cut.
+    // Inlined, it costs the commands about the node instructions.
+    #[inline(never)]
+    pub(crate) fn call_all(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        keys: &[HashedKey<'_>],
+        transaction: &Transaction,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        if let Some(early) = early_end(&self.ranges, session, transaction) {
+            return (early, false);
+        }
+        if transaction.bytes() >= LARGE_REQUEST_BYTES {
+            self.store.make_room(transaction.bytes());
+        }
+        let mut commands = transaction.prepare();
+        if fault!(HalfExecVisible) && commands.len() > 1 {
+            match std::mem::take(&mut session.route.exec_half) {
+                ExecHalf::None => {
+                    commands.truncate(1);
+                    session.route.exec_half = ExecHalf::First;
+                }
+                ExecHalf::First | ExecHalf::Parked => {}
+            }
+        }
+        let slots: Vec<Slot> =
+            if transaction.is_over_all_keys() { Slot::all().collect() } else { slots_of(keys).into_vec() };
+        let scene = Scene {
+            now: now.wall,
+            stats: &self.stats,
+            shared: &self.shared,
+            ranges: &self.ranges,
+            random: &self.random,
+        };
+        let together = Together { slots: SlotGuards::lock(&self.store, &slots), scene };
+        if self.is_held(keys, true) {
+            return (Ok(Flow::Held), false);
+        }
+        let is_dirty = session.client.is_touched()
+            || session.watch.as_ref().is_some_and(|watch| watch.has_lapsed(&self.ranges, now.wall));
+        if is_dirty {
+            ReplyWriter::new(out, session.version).null_array();
+            return (Ok(Flow::Done), false);
+        }
+        // Nothing waits from here on.
+        session.route.waited_out = true;
+        let arena = bumpalo::Bump::new();
+        let (mut replies, mut done) = (Vec::new(), Done::default());
+        let keyspace = NodeKeyspace::Together(Overlay::new(&together, &arena, &[]));
+        let reply = ReplyWriter::bounded(&mut replies, session.version, self.reply_bytes);
+        let mut call = Call { args: &[], keyspace, now: now.wall, reply };
+        for command in &commands {
+            self.call_in_place(now, session, command, &mut call, &mut done);
+            if arena.allocated_bytes() as u64 > self.shared.config.query_buffer_bytes() {
+                return (Err(ReplyError::OutOfMemory), false);
+            }
+        }
+        let mut is_cut = call.reply.is_cut();
+        let NodeKeyspace::Together(overlay) = call.keyspace else { unreachable!("it was lent an overlay") };
+        let cleared = if overlay.is_cleared() { owned(&self.ranges) } else { Vec::new() };
+        let changes = overlay.into_last_changes();
+        let has_changes = !changes.is_empty() || !cleared.is_empty();
+        if has_changes {
+            let changes = changes.iter().map(|&change| stored(&self.ranges, change));
+            let published = together.slots.publish_over(&cleared, &mut self.head, now.wall, changes);
+            let Ok(expired) = published else { return (Err(ReplyError::OutOfMemory), false) };
+            self.stats.expired.add(expired as u64);
+            // M11: under the same range table.
+            let tracked = self.ranges.entries().iter().filter(|_| !cleared.is_empty());
+            tracked
+                .filter_map(|entry| Some((entry.tracked.as_ref()?, entry.range)))
+                .for_each(|(view, range)| view.mark_range(range));
+            together.slots.let_readers_in();
+        }
+        is_cut |= self.reply_in_order(now, session, &commands, &replies, &mut done, out);
+        drop(together);
+        self.count(&commands, done);
+        (Ok(Flow::Done), is_cut)
+    }
+
+    /// Runs a command of a transaction, if it is one that runs in its place.
+    fn call_in_place<'g, 't: 'g>(
+        &self,
+        now: Now,
+        session: &mut Session,
+        command: &'g Prepared<'t>,
+        call: &mut Call<'g>,
+        done: &mut Done,
+    ) {
+        let Prepared { found, words, keys } = command;
+        let start = call.reply.len();
+        let NodeKeyspace::Together(overlay) = &mut call.keyspace else {
+            unreachable!("it was lent an overlay")
+        };
+        let error = match found.spec.run {
+            Run::OverKeys(run) => {
+                let changes = overlay.change_count();
+                overlay.next_command(keys);
+                call.args = words;
+                let result = run(call);
+                let NodeKeyspace::Together(overlay) = &call.keyspace else { unreachable!("it keeps it") };
+                assert!(
+                    result.is_ok() || overlay.change_count() == changes,
+                    "'{}' returned an error and has written",
+                    found.spec.name
+                );
+                result.err()
+            }
+            Run::Own(run) if is_flush(*found) => {
+                match self.call_own(now, session, words, run, Some(usize::MAX), &mut Vec::new()).0 {
+                    Ok(_) => {
+                        overlay.clear();
+                        call.reply.ok();
+                        None
+                    }
+                    Err(error) => Some(error),
+                }
+            }
+            Run::Own(run) if runs_in_place(*found) => {
+                let error = self.call_beside(now, session, words, run, &mut call.reply);
+                call.reply.set_version(session.version);
+                error
+            }
+            Run::Own(_) => return done.parts.push(None),
+        };
+        if let Some(error) = error {
+            call.reply.error_bytes(&error.line());
+            done.errors.push((found.id, error));
+        }
+        done.parts.push(Some(start..call.reply.len()));
+    }
+
+    /// Runs a command about the node; its error.
+    fn call_beside(
+        &self,
+        now: Now,
+        session: &mut Session,
+        words: &[&[u8]],
+        run: Own<NodeExecutor>,
+        reply: &mut ReplyWriter<'_>,
+    ) -> Option<ReplyError> {
+        let mut own = Vec::new();
+        match self.call_own(now, session, words, run, Some(self.reply_bytes), &mut own) {
+            (Ok(Flow::Done | Flow::Close), _) => {
+                reply.encoded(&own);
+                None
+            }
+            (Ok(_), _) => Some(CANNOT_WAIT),
+            (Err(error), _) => Some(error),
+        }
+    }
+
+    /// Runs the commands that are left, and writes all replies in order; whether they were cut.
+    fn reply_in_order(
+        &self,
+        now: Now,
+        session: &mut Session,
+        commands: &[Prepared<'_>],
+        replies: &[u8],
+        done: &mut Done,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let mut reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        reply.array(commands.len());
+        let parts = std::mem::take(&mut done.parts);
+        for (Prepared { found, words, .. }, part) in commands.iter().zip(parts) {
+            match (part, found.spec.run) {
+                (Some(part), _) => reply.encoded(&replies[part]),
+                (None, Run::Own(run)) => {
+                    if let Some(error) = self.call_beside(now, session, words, run, &mut reply) {
+                        reply.error_bytes(&error.line());
+                        done.errors.push((found.id, error));
+                    }
+                }
+                (None, Run::OverKeys(_)) => unreachable!("it ran in its place"),
+            }
+        }
+        reply.is_cut()
+    }
+
+    fn count(&self, commands: &[Prepared<'_>], done: Done) {
+        for Prepared { found: Found { id, .. }, .. } in commands {
+            self.stats.command(*id).calls.add(1);
+        }
+        for (id, error) in done.errors {
+            self.stats.command(id).failed.add(1);
+            self.stats.count_error(error.code());
+        }
+    }
+}
+
+/// Why nothing of a transaction runs now, if nothing does.
+fn early_end(ranges: &RangeTable, session: &Session, transaction: &Transaction) -> Option<CommandResult> {
+    if transaction.flushes() {
+        if !Flush::may_begin(ranges) {
+            return Some(Err(crate::dispatch::NOT_SERVED));
+        }
+        let moves = |role: &Role| match role {
+            Role::Importing(_) => true,
+            Role::Exporting(view) => view.is_by_cuts(),
+            Role::Owned | Role::Elsewhere | Role::Lost => false,
+        };
+        if ranges.entries().iter().any(|entry| moves(&entry.role)) {
+            return Some(Err(FLUSH_DURING_MOVE));
+        }
+    }
+    if !transaction.is_over_all_keys() || session.route.waited_out {
+        return None;
+    }
+    let (migration, range) = ranges.awaited_in(PositionRange::ALL)?;
+    Some(Ok(Flow::Await(Awaited { migration, range, patience_us: WHOLE_PATIENCE_US })))
+}
+
+/// What this node owns, with all of its data.
+fn owned(ranges: &RangeTable) -> Vec<PositionRange> {
+    let owned = ranges.entries().iter().filter(|entry| matches!(entry.role, Role::Owned));
+    owned.map(|entry| entry.range).collect()
+}
