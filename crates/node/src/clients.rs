@@ -10,7 +10,8 @@ use crate::session::Session;
 use crate::tally::Tally;
 use sidle_commands::CommandId;
 use sidle_resp::RequestParser;
-use sidle_types::WallMs;
+use sidle_store::Observer;
+use sidle_types::{Position, WallMs};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -193,11 +194,6 @@ impl ClientRecord {
         self.queued_bytes.set(bytes as u64);
     }
 
-    /// A key that it watches has changed.
-    pub(crate) fn touch_watched(&self) {
-        self.is_touched.store(true, Relaxed);
-    }
-
     /// It watches nothing any more.
     pub(crate) fn forget_watched(&self) {
         self.is_touched.store(false, Relaxed);
@@ -279,6 +275,13 @@ impl ClientRecord {
     pub fn details(&self) -> MutexGuard<'_, ClientDetails> {
         // A panic cannot leave the details half-written: every change is one assignment.
         self.details.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All watched keys count alike.
+impl Observer for ClientRecord {
+    fn touched(&self, _: Position) {
+        self.is_touched.store(true, Relaxed);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::half::Half;
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::ParkingLot;
+use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
 use crate::range_table::{RangeTable, Redirect, Role};
 use crate::request::{Clearance, Request, keys_of};
@@ -181,7 +182,7 @@ impl Dispatcher {
             "exec" if transaction.is_spoilt() => None,
             "exec" => {
                 let watch = session.watch.clone();
-                let keys = transaction.keys(watch.iter().flat_map(|watch| watch.keys()));
+                let keys = all_keys(&transaction, watch.iter().flat_map(|watch| watch.keys()));
                 let request = Request { found, keys: &keys, args };
                 let outcome = self.run_permitted(now, session, request, before, out);
                 drop(keys);
@@ -217,7 +218,7 @@ impl Dispatcher {
         }
         let most = self.executor.shared.config.query_buffer_bytes() as usize;
         let transaction = Arc::make_mut(session.transaction.get_or_insert_default());
-        if !transaction.is_spoilt() && !transaction.queue(found, args, most) {
+        if !transaction.is_spoilt() && !transaction.queue(found.id, args, most) {
             session.spoil_transaction();
             return self.refuse(session, found, TOO_LONG, start, out);
         }
@@ -744,8 +745,8 @@ fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Cl
     is_queued.then_some((NOT_IN_MULTI, None))
 }
 
-/// The error of a command that is refused before it runs. It spoils a transaction; for EXEC the transaction is
-/// over, as in Redis, whatever the reason.
+/// The error of a command that is refused before it runs. It spoils a transaction. For EXEC the transaction
+/// is over, as in Redis, whatever the reason.
 fn refusal(session: &mut Session, found: Found, error: ReplyError) -> ReplyError {
     session.spoil_transaction();
     if found.spec.name != "exec" {

@@ -3,10 +3,10 @@
 //! All slots of its keys are locked first, and all commands share one overlay: each reads what those before
 //! it wrote. Their writes are published in one step. Without memory for all of them nothing is published.
 //!
-//! Two kinds of commands: those over keys, and those about the connection, run in order. The node's other
-//! commands (`INFO`, `CONFIG`, `DBSIZE`) run when the writes are published, still under the locks, so that none
-//! has had an effect where memory is short. A command that looks at all keys has all slots locked. It sees
-//! the whole transaction's writes, those of later commands included.
+//! Commands over keys, and those about the connection, run in order. The node's other commands (`INFO`,
+//! `CONFIG`, `DBSIZE`) run when the writes are published, still under the locks: so none has had an effect
+//! where memory is short. One that looks at all keys has all slots locked. It sees the whole transaction's
+//! writes, those of later commands included.
 //!
 //! No command waits here, whatever it would do alone: what the keys wait for was waited for before.
 
@@ -15,14 +15,14 @@ use crate::execute::{Executor, LARGE_REQUEST_BYTES, slots_of, stored};
 use crate::flush::Flush;
 use crate::keyspace::{NodeKeyspace, Scene, Together};
 use crate::now::Now;
+use crate::prepared::{Prepared, flushes, is_flush, is_over_all_keys, prepare, runs_in_place};
 use crate::range_table::{RangeTable, Role};
-use crate::route::ExecHalf;
 use crate::session::Session;
 use crate::table::{Found, NodeExecutor};
-use crate::transaction::{Prepared, Transaction, is_flush, runs_in_place};
-use sidle_commands::{CommandId, Overlay, Own, ReplyError, Run};
+use crate::transaction::Transaction;
+use sidle_commands::{Change, CommandId, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
-use sidle_store::SlotGuards;
+use sidle_store::{LogHead, OutOfMemory, SlotGuards};
 use sidle_types::{HashedKey, PositionRange, Slot, fault};
 use std::ops::Range;
 
@@ -64,18 +64,12 @@ impl Executor {
         if transaction.bytes() >= LARGE_REQUEST_BYTES {
             self.store.make_room(transaction.bytes());
         }
-        let mut commands = transaction.prepare();
-        if fault!(HalfExecVisible) && commands.len() > 1 {
-            match std::mem::take(&mut session.route.exec_half) {
-                ExecHalf::None => {
-                    commands.truncate(1);
-                    session.route.exec_half = ExecHalf::First;
-                }
-                ExecHalf::First | ExecHalf::Parked => {}
-            }
+        let mut commands = prepare(transaction);
+        if fault!(HalfExecVisible) && commands.len() > 1 && session.route.exec_half.is_next() {
+            commands.truncate(1);
         }
         let slots: Vec<Slot> =
-            if transaction.is_over_all_keys() { Slot::all().collect() } else { slots_of(keys).into_vec() };
+            if is_over_all_keys(transaction) { Slot::all().collect() } else { slots_of(keys).into_vec() };
         let scene = Scene {
             now: now.wall,
             stats: &self.stats,
@@ -106,24 +100,15 @@ impl Executor {
                 return (Err(ReplyError::OutOfMemory), false);
             }
         }
-        let mut is_cut = call.reply.is_cut();
+        let is_cut = call.reply.is_cut();
         let NodeKeyspace::Together(overlay) = call.keyspace else { unreachable!("it was lent an overlay") };
         let cleared = if overlay.is_cleared() { owned(&self.ranges) } else { Vec::new() };
         let changes = overlay.into_last_changes();
-        let has_changes = !changes.is_empty() || !cleared.is_empty();
-        if has_changes {
-            let changes = changes.iter().map(|&change| stored(&self.ranges, change));
-            let published = together.slots.publish_over(&cleared, &mut self.head, now.wall, changes);
-            let Ok(expired) = published else { return (Err(ReplyError::OutOfMemory), false) };
-            self.stats.expired.add(expired as u64);
-            // M11: under the same range table.
-            let tracked = self.ranges.entries().iter().filter(|_| !cleared.is_empty());
-            tracked
-                .filter_map(|entry| Some((entry.tracked.as_ref()?, entry.range)))
-                .for_each(|(view, range)| view.mark_range(range));
-            together.slots.let_readers_in();
-        }
-        is_cut |= self.reply_in_order(now, session, &commands, &replies, &mut done, out);
+        let Ok(expired) = publish(&together, &mut self.head, &changes, &cleared) else {
+            return (Err(ReplyError::OutOfMemory), false);
+        };
+        self.stats.expired.add(expired as u64);
+        let is_cut = is_cut | self.reply_in_order(now, session, &commands, &replies, &mut done, out);
         drop(together);
         self.count(&commands, done);
         (Ok(Flow::Done), is_cut)
@@ -240,9 +225,32 @@ impl Executor {
     }
 }
 
+/// Publishes the writes, after the removal of everything in `cleared`; the number of values that had expired.
+fn publish(
+    together: &Together<'_>,
+    head: &mut LogHead,
+    changes: &[(HashedKey<'_>, Change<'_>)],
+    cleared: &[PositionRange],
+) -> Result<usize, OutOfMemory> {
+    if changes.is_empty() && cleared.is_empty() {
+        return Ok(0);
+    }
+    let Scene { now, ranges, .. } = together.scene;
+    let changes = changes.iter().map(|&change| stored(ranges, change));
+    let expired = together.slots.publish_over(cleared, head, now, changes)?;
+    together.slots.let_readers_in();
+    if !cleared.is_empty() {
+        // M11: under the same range table.
+        for entry in ranges.entries() {
+            entry.tracked.iter().for_each(|view| view.mark_range(entry.range));
+        }
+    }
+    Ok(expired)
+}
+
 /// Why nothing of a transaction runs now, if nothing does.
 fn early_end(ranges: &RangeTable, session: &Session, transaction: &Transaction) -> Option<CommandResult> {
-    if transaction.flushes() {
+    if flushes(transaction) {
         if !Flush::may_begin(ranges) {
             return Some(Err(crate::dispatch::NOT_SERVED));
         }
@@ -255,7 +263,7 @@ fn early_end(ranges: &RangeTable, session: &Session, transaction: &Transaction) 
             return Some(Err(FLUSH_DURING_MOVE));
         }
     }
-    if !transaction.is_over_all_keys() || session.route.waited_out {
+    if !is_over_all_keys(transaction) || session.route.waited_out {
         return None;
     }
     let (migration, range) = ranges.awaited_in(PositionRange::ALL)?;

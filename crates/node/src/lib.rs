@@ -27,6 +27,7 @@ mod outcome;
 mod parking;
 mod peers;
 mod position_set;
+mod prepared;
 mod progress_reports;
 mod queue;
 mod random;

@@ -17,6 +17,15 @@ pub(crate) enum ExecHalf {
     Parked,
 }
 
+impl ExecHalf {
+    /// Whether the first command is to run alone.
+    pub(crate) fn is_next(&mut self) -> bool {
+        let is_next = *self == ExecHalf::None;
+        *self = if is_next { ExecHalf::First } else { ExecHalf::None };
+        is_next
+    }
+}
+
 /// What the dispatcher remembers of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct RouteState {

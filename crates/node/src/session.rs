@@ -132,7 +132,7 @@ impl Session {
 
     /// Others see how long the transaction is.
     pub(crate) fn note_transaction(&self) {
-        let queued = self.transaction.as_ref().map(|transaction| transaction.len());
+        let queued = self.transaction.as_ref().map(|transaction| transaction.queued().len());
         let bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes());
         let watched = self.watch.as_ref().map_or(0, |watch| watch.bytes());
         self.client.note_queued(queued, bytes + watched);

@@ -5,10 +5,7 @@
 //! Ownership: the session. It does not change while its EXEC waits, so every attempt sees the same keys in
 //! the same order.
 
-use crate::request::{Keys, add_keys, keys_of};
-use crate::table::{CommandFlags, Found};
-use sidle_commands::Run;
-use sidle_types::HashedKey;
+use sidle_commands::CommandId;
 
 /// What a queued command takes beyond its words' bytes, and each word.
 const COMMAND_BYTES: usize = size_of::<Queued>();
@@ -23,35 +20,22 @@ pub(crate) struct Transaction {
     is_spoilt: bool,
 }
 
+/// A queued command.
 #[derive(Clone, Debug)]
-struct Queued {
-    found: Found,
-    words: Box<[Box<[u8]>]>,
-}
-
-/// A queued command with its keys.
-pub(crate) struct Prepared<'t> {
-    pub(crate) found: Found,
-    pub(crate) words: Vec<&'t [u8]>,
-    pub(crate) keys: Keys<'t>,
-}
-
-impl Queued {
-    fn prepare(&self) -> Prepared<'_> {
-        let words: Vec<&[u8]> = self.words.iter().map(|word| &word[..]).collect();
-        Prepared { found: self.found, keys: keys_of(self.found, &words), words }
-    }
+pub(crate) struct Queued {
+    pub(crate) id: CommandId,
+    pub(crate) words: Box<[Box<[u8]>]>,
 }
 
 impl Transaction {
     /// Queues a command, unless the transaction would be longer than `most` bytes.
-    pub(crate) fn queue(&mut self, found: Found, args: &[&[u8]], most: usize) -> bool {
+    pub(crate) fn queue(&mut self, id: CommandId, args: &[&[u8]], most: usize) -> bool {
         let bytes = COMMAND_BYTES + args.iter().map(|arg| arg.len() + WORD_BYTES).sum::<usize>();
         if self.bytes.saturating_add(bytes) > most {
             return false;
         }
         self.bytes += bytes;
-        self.queued.push(Queued { found, words: args.iter().map(|&arg| arg.into()).collect() });
+        self.queued.push(Queued { id, words: args.iter().map(|&arg| arg.into()).collect() });
         true
     }
 
@@ -64,62 +48,13 @@ impl Transaction {
         self.is_spoilt
     }
 
-    /// How many commands it has.
-    pub(crate) fn len(&self) -> usize {
-        self.queued.len()
+    /// The commands, in order.
+    pub(crate) fn queued(&self) -> &[Queued] {
+        &self.queued
     }
 
     /// What it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// The commands with their keys.
-    pub(crate) fn prepare(&self) -> Vec<Prepared<'_>> {
-        self.queued.iter().map(Queued::prepare).collect()
-    }
-
-    /// The keys of all commands and the watched ones, each once, in order of position.
-    pub(crate) fn keys<'t>(&'t self, watched: impl Iterator<Item = HashedKey<'t>>) -> Vec<HashedKey<'t>> {
-        let mut keys: Keys<'t> = watched.collect();
-        let mut words: Vec<&'t [u8]> = Vec::new();
-        for queued in &self.queued {
-            words.clear();
-            words.extend(queued.words.iter().map(|word| &word[..]));
-            add_keys(queued.found, &words, &mut keys);
-        }
-        let mut keys = keys.into_vec();
-        keys.sort_unstable_by_key(|key| (key.position(), key.bytes()));
-        keys.dedup_by(|a, b| a.bytes() == b.bytes());
-        keys
-    }
-
-    /// Whether one of its commands looks at all keys of the node.
-    pub(crate) fn is_over_all_keys(&self) -> bool {
-        self.queued.iter().any(|queued| is_over_all_keys(queued.found))
-    }
-
-    /// Whether one of its commands removes all keys of the node.
-    pub(crate) fn flushes(&self) -> bool {
-        self.queued.iter().any(|queued| is_flush(queued.found))
-    }
-}
-
-/// Whether a command looks at all keys of the node.
-fn is_over_all_keys(found: Found) -> bool {
-    matches!(found.spec.name, "keys" | "scan" | "randomkey" | "dbsize") || is_flush(found)
-}
-
-/// Whether a command removes all keys of the node.
-pub(crate) fn is_flush(found: Found) -> bool {
-    matches!(found.spec.name, "flushall" | "flushdb")
-}
-
-/// Whether a queued command runs in its place, among those over keys. The node's other commands run when the
-/// writes have been published: without memory for these, nothing at all is to happen.
-pub(crate) fn runs_in_place(found: Found) -> bool {
-    match found.spec.run {
-        Run::OverKeys(_) => true,
-        Run::Own(_) => found.spec.flags.contains(CommandFlags::CONNECTION),
     }
 }

@@ -1,8 +1,8 @@
 //! What a session watches (WATCH), until its next EXEC, DISCARD or UNWATCH.
 //!
 //! Purpose: an EXEC runs only if no watched key has changed. The store tells the session of changes
-//! (`store/interest.rs`). Two of them it does not see: a value that expires, and a range that has been another
-//! node's meanwhile.
+//! (`store/interest.rs`). It does not see two of them: a value that expires, and a range that has been
+//! another node's meanwhile.
 //!
 //! Invariants:
 //! - O1: an EXEC that runs has the locks of all watched slots, and none of its keys was changed since WATCH.
@@ -10,9 +10,8 @@
 //!   of the WATCH. An epoch never names two owners, so a range that went and came back has another one.
 
 use crate::range_table::RangeTable;
-use crate::session::Session;
 use sidle_store::{Entry, Observer, Store};
-use sidle_types::{HashedKey, Position, TabletEpoch, WallMs, fault};
+use sidle_types::{HashedKey, TabletEpoch, WallMs, fault};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -39,8 +38,7 @@ struct Seen {
 
 impl Watch {
     /// Watches nothing yet.
-    pub(crate) fn new(store: &Arc<Store>, session: &Session) -> Watch {
-        let observer: Arc<dyn Observer> = session.client.record();
+    pub(crate) fn new(store: &Arc<Store>, observer: Arc<dyn Observer>) -> Watch {
         Watch { store: Arc::clone(store), observer, keys: BTreeMap::new(), bytes: 0 }
     }
 
@@ -94,12 +92,5 @@ impl Drop for Watch {
         for key in self.keys() {
             self.store.lock_slot(key.slot()).stop_observing(key, &self.observer);
         }
-    }
-}
-
-/// Nothing is done with the position: all watched keys count alike.
-impl Observer for crate::ClientRecord {
-    fn touched(&self, _: Position) {
-        self.touch_watched();
     }
 }

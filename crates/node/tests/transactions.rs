@@ -1,7 +1,5 @@
-//! MULTI, EXEC and WATCH on one node: what concurrent clients see, and the limits. Replies as such are compared
-//! with Redis's in `sidle/tests/redis_differential`.
-
-#![expect(clippy::disallowed_methods, reason = "races need threads")]
+//! MULTI, EXEC and WATCH on one node: what concurrent clients see, and the limits. Replies as such are
+//! compared with Redis's in `sidle/tests/redis_differential`.
 
 use sidle_cluster::TabletMap;
 use sidle_node::testing::{SoloNode, TestClient, node_info, parts};

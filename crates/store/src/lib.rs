@@ -46,7 +46,7 @@
 //! - `walk`, `scan`, `partition`, `expiry`: passes over a range; `store`, `replay`, `discard`: the store,
 //!   which lends them the data and makes writers free memory.
 //! - `publish`: changes of several keys (X1).
-//! - `interest`: who is told of a key's changes (I1, I2).
+//! - `interest`, `observe`: who is told of a key's changes (I1, I2).
 //! - `extend`: values that grow (L5).
 //! - `pending_tombstones`: removals without room for tombstones.
 //!
@@ -76,6 +76,7 @@ mod interest;
 mod kernel_model;
 mod log;
 mod memory;
+mod observe;
 mod occupancy;
 mod partition;
 mod pending_tombstones;

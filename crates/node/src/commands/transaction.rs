@@ -1,5 +1,5 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH. Commands between MULTI and EXEC are queued by the dispatcher, and run
-//! by the executor (`execute_all`): EXEC's own function has only its ends without a run.
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH. The dispatcher queues what comes between MULTI and EXEC, and the
+//! executor runs it (`execute_all`). EXEC's own function is for an EXEC that runs nothing.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::table::{Access, CommandFlags, CommandSpec, KeySpec};
@@ -99,7 +99,8 @@ fn watch(call: &mut Call<'_>) -> CommandResult {
     // EXEC will fail in any case.
     if !call.session.client.is_touched() {
         let watch = call.session.watch.take();
-        let mut watch = watch.unwrap_or_else(|| Arc::new(Watch::new(call.store, call.session)));
+        let mut watch =
+            watch.unwrap_or_else(|| Arc::new(Watch::new(call.store, call.session.client.record())));
         let keys = Arc::get_mut(&mut watch).expect("only a running EXEC shares it");
         call.args[1..].iter().for_each(|key| keys.add(HashedKey::new(key), call.ranges, call.now));
         call.session.watch = Some(watch);

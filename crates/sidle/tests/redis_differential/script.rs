@@ -4,7 +4,8 @@
 //! of the protocol. A line is a request: words, or quoted as in redis-cli (`"a b\n\x00"`), or `a*100` in
 //! backquotes for a long one. It may be preceded by how alike the replies must be, with the reason
 //! in braces: `~sorted {why}`, `~kind {why}` (the first byte only), `~near 5 {why}`, `~any {why}`.
-//! Other lines: `!tell` before a request without a reply, `!other` before one over a second connection, `!raw "bytes"`, `!reconnect`, `!sleep ms`; `#`
+//! Other lines: `!tell` before a request without a reply, `!other` before one over a second connection,
+//! `!raw "bytes"`, `!reconnect`, `!sleep ms`; `#`
 //! starts a comment.
 
 use std::time::Duration;
