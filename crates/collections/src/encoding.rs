@@ -13,6 +13,8 @@ pub enum Encoding {
     Intset = 2,
     /// A list.
     Quicklist = 3,
+    /// A sorted set that was not small once.
+    Skiplist = 4,
 }
 
 impl Encoding {
@@ -23,6 +25,7 @@ impl Encoding {
             Encoding::Hashtable => "hashtable",
             Encoding::Intset => "intset",
             Encoding::Quicklist => "quicklist",
+            Encoding::Skiplist => "skiplist",
         }
     }
 
@@ -32,6 +35,7 @@ impl Encoding {
             1 => Encoding::Hashtable,
             2 => Encoding::Intset,
             3 => Encoding::Quicklist,
+            4 => Encoding::Skiplist,
             _ => Encoding::Listpack,
         }
     }
@@ -46,10 +50,20 @@ pub struct Limits {
     pub hash_value_bytes: u64,
     /// `set-max-intset-entries`.
     pub intset_entries: u64,
+    /// `zset-max-listpack-entries`.
+    pub zset_entries: u64,
+    /// `zset-max-listpack-value`: bytes of a member.
+    pub zset_value_bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { hash_entries: 512, hash_value_bytes: 64, intset_entries: 512 }
+        Limits {
+            hash_entries: 512,
+            hash_value_bytes: 64,
+            intset_entries: 512,
+            zset_entries: 128,
+            zset_value_bytes: 64,
+        }
     }
 }

@@ -60,6 +60,9 @@ impl CommandFlags {
     /// Belongs to lists: the ACL category `@list`.
     pub const LIST: CommandFlags = CommandFlags(1 << 22);
 
+    /// Belongs to sorted sets: the ACL category `@sortedset`.
+    pub const SORTED_SET: CommandFlags = CommandFlags(1 << 23);
+
     /// Its keys are found by a number among its arguments.
     pub const MOVABLE_KEYS: CommandFlags = CommandFlags(1 << 21);
 
@@ -108,6 +111,7 @@ impl CommandFlags {
             (self.contains(CommandFlags::READONLY), "@read"),
             (self.contains(CommandFlags::WRITE), "@write"),
             (self.contains(CommandFlags::SET), "@set"),
+            (self.contains(CommandFlags::SORTED_SET), "@sortedset"),
             (self.contains(CommandFlags::LIST), "@list"),
             (self.contains(CommandFlags::HASH), "@hash"),
             (self.contains(CommandFlags::STRING), "@string"),
@@ -180,6 +184,15 @@ impl KeySpec {
         KeySpec { count_at, ..KeySpec::new(count_at + 1, 0, 1, access) }
     }
 
+    /// A first key, and so many more as the argument before them says.
+    pub const fn into_from_counted(
+        into: &'static [&'static str],
+        count_at: u8,
+        from: &'static [&'static str],
+    ) -> KeySpec {
+        KeySpec { last_access: Some(from), count_at, ..KeySpec::new(1, 1, 1, into) }
+    }
+
     /// Every argument is a key.
     pub const fn all(access: &'static [&'static str]) -> KeySpec {
         KeySpec::new(1, -1, 1, access)
@@ -193,30 +206,51 @@ impl KeySpec {
     /// The indices of the keys in a request, whose first argument is the command's name. A number of keys
     /// that cannot be is none.
     #[inline]
-    pub fn indices(self, args: &[&[u8]]) -> std::iter::StepBy<std::ops::Range<usize>> {
+    pub fn indices(self, args: &[&[u8]]) -> impl Iterator<Item = usize> + use<> {
         let argument_count = args.len();
+        if self.count_at != 0 {
+            return self.counted_indices(args);
+        }
         let end = match self.last {
-            _ if self.count_at != 0 => self.end_of_counted(args),
             last if last >= 0 => last as usize + 1,
             last => (argument_count + 1).saturating_sub(last.unsigned_abs() as usize),
         };
         let range = if self.first == 0 { 0..0 } else { self.first as usize..end.min(argument_count) };
-        range.step_by((self.step as usize).max(1))
+        Indices { into: None, rest: range.step_by((self.step as usize).max(1)) }
     }
 
-    /// One behind the index of the last key that is counted.
+    /// The indices where some keys are counted by an argument.
     #[cold]
-    fn end_of_counted(self, args: &[&[u8]]) -> usize {
+    fn counted_indices(self, args: &[&[u8]]) -> Indices {
         let count = args.get(usize::from(self.count_at)).and_then(|count| parse_i64(count));
         let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
-        let end = usize::from(self.first).saturating_add(count);
-        if end <= args.len() { end } else { 0 }
+        let first = usize::from(self.count_at) + 1;
+        let end = first.saturating_add(count);
+        let rest = if end <= args.len() { first..end } else { 0..0 };
+        let into = (usize::from(self.first) < first && args.len() > 1).then_some(usize::from(self.first));
+        Indices { into, rest: rest.step_by(1) }
     }
 
     /// Whether every key has its own arguments: a request in which the last one lacks some has no parts.
     pub fn are_whole(self, argument_count: usize) -> bool {
         let step = usize::from(self.step).max(1);
         self.last >= 0 || argument_count.saturating_sub(usize::from(self.first)).is_multiple_of(step)
+    }
+}
+
+/// The indices of a request's keys.
+struct Indices {
+    /// Of one that stands apart.
+    into: Option<usize>,
+    rest: std::iter::StepBy<std::ops::Range<usize>>,
+}
+
+impl Iterator for Indices {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        self.into.take().or_else(|| self.rest.next())
     }
 }
 
@@ -441,6 +475,10 @@ mod tests {
             assert_eq!(counted(none), Vec::<usize>::new(), "{none}");
         }
         assert_eq!(of(KeySpec::counted(1, &[]), 1), Vec::<usize>::new());
+        let args = [&b"zunionstore"[..], b"into", b"2", b"a", b"b", b"weights"];
+        let into = KeySpec::into_from_counted(&[], 2, &[]);
+        assert_eq!(into.indices(&args).collect::<Vec<_>>(), [1, 3, 4]);
+        assert_eq!(into.indices(&args[..4]).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

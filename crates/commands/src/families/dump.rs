@@ -10,7 +10,9 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
-use sidle_collections::{Encoding, Hash, HashDraft, List, ListDraft, Set, SetDraft, Side};
+use sidle_collections::{
+    Encoding, Hash, HashDraft, List, ListDraft, Set, SetDraft, Side, SortedSet, SortedSetDraft,
+};
 use sidle_rdb::{Dumped, RestoreError, Restored};
 use sidle_types::{ValueKind, WallMs};
 use std::borrow::Cow;
@@ -111,7 +113,7 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
         call.reply.null();
         return Ok(());
     };
-    let (pairs, members): (Vec<_>, Vec<_>);
+    let (pairs, members, scored): (Vec<_>, Vec<_>, Vec<_>);
     let dumped = match value.kind {
         ValueKind::String => Dumped::String(value.bytes),
         ValueKind::Hash => {
@@ -128,7 +130,11 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
             members = List::of(value.bytes).items().collect();
             Dumped::List(&members)
         }
-        ValueKind::SortedSet => return Err(ReplyError::WrongType),
+        ValueKind::SortedSet => {
+            let set = SortedSet::of(value.bytes);
+            scored = set.members().collect();
+            Dumped::SortedSet { members: &scored, is_small: set.encoding() == Encoding::Listpack }
+        }
     };
     call.reply.bulk_parts(&sidle_rdb::dump(dumped).parts());
     Ok(())
@@ -162,6 +168,14 @@ fn restore<E: Executor>(call: &mut Call<'_, E>) -> Done {
                 let mut draft = ListDraft::default();
                 items.iter().for_each(|item| draft.push(Side::Right, item));
                 call.put_collection(0, ValueKind::List, &draft.finish(), expires_at)?;
+            }
+            Restored::SortedSet(members) => {
+                let mut draft = SortedSetDraft::of(None, members.len());
+                for (member, score) in &members {
+                    draft.set(member, *score);
+                }
+                let bytes = draft.finish(&call.keyspace.collection_limits());
+                call.put_collection(0, ValueKind::SortedSet, &bytes, expires_at)?;
             }
             Restored::Set(members) => {
                 let mut draft = SetDraft::of(None, members.len());

@@ -290,7 +290,7 @@ fn index_in(length: usize, number: i64) -> Option<usize> {
 }
 
 /// The indices from one to another, both included, negative ones counting from the end.
-fn range_in(length: usize, first: i64, last: i64) -> Range<usize> {
+pub(super) fn range_in(length: usize, first: i64, last: i64) -> Range<usize> {
     let from_start = |number: i64| if number < 0 { number.saturating_add(length as i64) } else { number };
     let first = from_start(first).max(0);
     let end = from_start(last).saturating_add(1).clamp(0, length as i64);

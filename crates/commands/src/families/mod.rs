@@ -17,9 +17,10 @@ mod object;
 mod rename;
 mod set;
 mod sets;
+mod sorted_sets;
 
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 15] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 18] {
     [
         get::commands(),
         set::commands(),
@@ -36,6 +37,9 @@ pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 15] {
         sets::commands(),
         lists::at_ends(),
         lists::anywhere(),
+        sorted_sets::of_members(),
+        sorted_sets::of_ranges(),
+        sorted_sets::of_several(),
     ]
 }
 

@@ -85,8 +85,8 @@ fn describe(reply: &mut ReplyWriter<'_>, found: Found) {
     reply_words(reply, spec.flags.names());
     // Of keys that are counted, Redis says nothing there.
     let [first, last, step] = match spec.keys.count_at {
-        0 => [spec.keys.first.into(), spec.keys.last.into(), spec.keys.step.into()],
-        _ => [0; 3],
+        _ if spec.keys.first > spec.keys.count_at.max(1) => [0; 3],
+        _ => [spec.keys.first.into(), spec.keys.last.into(), spec.keys.step.into()],
     };
     [first, last, step].into_iter().for_each(|number| reply.integer(number));
     reply_words(reply, spec.flags.categories());
@@ -120,7 +120,10 @@ fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
         reply.set(2);
         let others = if keys.last < 0 { -1 } else { i64::from(keys.last) - first - 1 };
         describe_key_range(reply, keys.access, first, KeyRange::To(0), keys.step);
-        describe_key_range(reply, last_access, first + 1, KeyRange::To(others), keys.step);
+        match keys.count_at {
+            0 => describe_key_range(reply, last_access, first + 1, KeyRange::To(others), keys.step),
+            at => describe_key_range(reply, last_access, at.into(), KeyRange::Counted, keys.step),
+        }
         return;
     }
     reply.set(1);
@@ -222,12 +225,12 @@ fn getkeys(call: &mut Call<'_>) -> CommandResult {
         }
         Err(_) => return Err(ReplyError::text("ERR Invalid command specified")),
     };
-    let indices = found.spec.keys.indices(request);
-    if indices.len() == 0 {
+    let indices: Vec<usize> = found.spec.keys.indices(request).collect();
+    if indices.is_empty() {
         return Err(ReplyError::text("ERR The command has no key arguments"));
     }
     call.reply.array(indices.len());
-    indices.for_each(|index| call.reply.bulk(request[index]));
+    indices.into_iter().for_each(|index| call.reply.bulk(request[index]));
     Ok(Flow::Done)
 }
 

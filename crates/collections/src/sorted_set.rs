@@ -1,0 +1,188 @@
+//! Sorted sets: members, each with a score, in the order of their scores; those of one score in that of
+//! their bytes.
+
+use crate::elements::{self, Elements, Writer};
+use crate::encoding::{Encoding, Limits};
+use crate::table::Table;
+use std::cmp::Ordering;
+
+/// A member and its score.
+pub type Scored<'b> = (&'b [u8], f64);
+
+/// A sorted set that is read.
+#[derive(Clone, Copy, Debug)]
+pub struct SortedSet<'b> {
+    bytes: &'b [u8],
+}
+
+impl<'b> SortedSet<'b> {
+    /// The sorted set of a record's value.
+    pub fn of(bytes: &'b [u8]) -> SortedSet<'b> {
+        SortedSet { bytes }
+    }
+
+    /// How many members it has.
+    pub fn len(self) -> usize {
+        elements::count(self.bytes)
+    }
+
+    /// Whether it has none; no record holds such a sorted set.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The encoding to report.
+    pub fn encoding(self) -> Encoding {
+        elements::encoding(self.bytes)
+    }
+
+    /// A member's score.
+    pub fn score(self, member: &[u8]) -> Option<f64> {
+        self.members().find(|(other, _)| *other == member).map(|(_, score)| score)
+    }
+
+    /// All members with their scores, in order.
+    pub fn members(self) -> impl Iterator<Item = Scored<'b>> {
+        let mut elements = Elements::of(self.bytes);
+        std::iter::from_fn(move || {
+            let score = f64::from_le_bytes(*elements.next()?.first_chunk()?);
+            // Nobody writes what is no number; it would have no order.
+            Some((elements.next()?, if score.is_nan() { 0.0 } else { score }))
+        })
+    }
+}
+
+/// A sorted set that is asked for the scores of many members.
+#[derive(Debug)]
+pub struct ScoreTable<'b>(Table<'b, f64>);
+
+impl<'b> ScoreTable<'b> {
+    /// To be asked about so many times.
+    pub fn of(members: impl Iterator<Item = Scored<'b>>, times: usize) -> ScoreTable<'b> {
+        ScoreTable(Table::new(members, times))
+    }
+
+    /// A member's score.
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        self.0.get(member)
+    }
+}
+
+/// A sorted set that is changed.
+#[derive(Debug)]
+pub struct SortedSetDraft<'b> {
+    members: Table<'b, f64>,
+    encoding: Encoding,
+    /// The longest member that was added here.
+    longest_bytes: usize,
+}
+
+impl<'b> SortedSetDraft<'b> {
+    /// To make about so many changes to a sorted set, or to make one.
+    pub fn of(set: Option<SortedSet<'b>>, changes: usize) -> SortedSetDraft<'b> {
+        SortedSetDraft {
+            members: Table::new(set.into_iter().flat_map(SortedSet::members), changes),
+            encoding: set.map_or(Encoding::Listpack, SortedSet::encoding),
+            longest_bytes: 0,
+        }
+    }
+
+    /// How many members it has.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether it has none: then the key must go.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A member's score.
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        self.members.get(member)
+    }
+
+    /// Sets a member's score, which is a number; returns the old one.
+    ///
+    /// # Panics
+    /// If it is no number: members would have no order.
+    pub fn set(&mut self, member: &'b [u8], score: f64) -> Option<f64> {
+        assert!(!score.is_nan(), "a score that is no number");
+        self.longest_bytes = self.longest_bytes.max(member.len());
+        self.members.set(member, score)
+    }
+
+    /// Removes a member; whether it was there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        self.members.remove(member).is_some()
+    }
+
+    /// All members with their scores, in order.
+    pub fn members(&self) -> Vec<Scored<'b>> {
+        let mut members: Vec<Scored<'_>> = self.members.iter().collect();
+        // Zeros of both signs are equal.
+        let order = |one: f64, other: f64| one.partial_cmp(&other).unwrap_or(Ordering::Equal);
+        members.sort_by(|(a, a_score), (b, b_score)| order(*a_score, *b_score).then_with(|| a.cmp(b)));
+        members
+    }
+
+    /// The sorted set as a record holds it.
+    pub fn finish(&self, limits: &Limits) -> Vec<u8> {
+        let members = self.members();
+        let is_small = members.len() as u64 <= limits.zset_entries
+            && self.longest_bytes as u64 <= limits.zset_value_bytes;
+        let encoding = if is_small { self.encoding } else { Encoding::Skiplist };
+        let bytes = members.iter().map(|(member, _)| member.len() + 11).sum();
+        let mut writer = Writer::new(encoding, members.len(), bytes);
+        for (member, score) in members {
+            writer.push(&score.to_le_bytes());
+            writer.push(member);
+        }
+        writer.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn a_draft_is_a_map_in_the_order_of_scores(
+            rounds in prop::collection::vec(
+                prop::collection::vec((0u8..3, 0usize..30, -3i8..3), 0..20),
+                1..4,
+            ),
+        ) {
+            let names: Vec<String> = (0..30).map(|number| format!("m{number}")).collect();
+            let mut model: BTreeMap<usize, f64> = BTreeMap::new();
+            let mut bytes: Option<Vec<u8>> = None;
+            for changes in rounds {
+                let mut draft = SortedSetDraft::of(bytes.as_deref().map(SortedSet::of), changes.len());
+                for (kind, number, score) in changes {
+                    let (member, score) = (names[number].as_bytes(), f64::from(score) / 2.0);
+                    match kind {
+                        0 => prop_assert_eq!(draft.remove(member), model.remove(&number).is_some()),
+                        _ => prop_assert_eq!(draft.set(member, score), model.insert(number, score)),
+                    }
+                }
+                let written = draft.finish(&Limits { zset_entries: 9, ..Limits::default() });
+                let set = SortedSet::of(&written);
+                let mut expected: Vec<(f64, &[u8])> =
+                    model.iter().map(|(&number, &score)| (score, names[number].as_bytes())).collect();
+                expected.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
+                let read: Vec<(f64, &[u8])> = set.members().map(|(member, score)| (score, member)).collect();
+                prop_assert_eq!(read, expected);
+                prop_assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
+                let table = ScoreTable::of(set.members(), 100);
+                for (number, name) in names.iter().enumerate() {
+                    prop_assert_eq!(set.score(name.as_bytes()), model.get(&number).copied());
+                    prop_assert_eq!(table.score(name.as_bytes()), model.get(&number).copied());
+                }
+                bytes = Some(written);
+            }
+        }
+    }
+}
