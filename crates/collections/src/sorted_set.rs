@@ -109,7 +109,8 @@ impl<'b> SortedSetDraft<'b> {
     pub fn set(&mut self, member: &'b [u8], score: f64) -> Option<f64> {
         assert!(!score.is_nan(), "a score that is no number");
         self.longest_bytes = self.longest_bytes.max(member.len());
-        self.members.set(member, score)
+        // Zero has no sign, as in Redis's small sorted sets.
+        self.members.set(member, score + 0.0)
     }
 
     /// Removes a member; whether it was there.

@@ -85,7 +85,7 @@ fn describe(reply: &mut ReplyWriter<'_>, found: Found) {
     reply_words(reply, spec.flags.names());
     // Of keys that are counted, Redis says nothing there.
     let [first, last, step] = match spec.keys.count_at {
-        _ if spec.keys.first > spec.keys.count_at.max(1) => [0; 3],
+        at if at != 0 && spec.keys.first > at => [0; 3],
         _ => [spec.keys.first.into(), spec.keys.last.into(), spec.keys.step.into()],
     };
     [first, last, step].into_iter().for_each(|number| reply.integer(number));

@@ -120,7 +120,8 @@ fn each_restores_sorted_sets_that_the_other_dumps() {
         for server in [&mut both.redis, &mut both.sidle] {
             ask(server, &[b"DEL", b"a"]);
             for number in 0..members {
-                let (score, member) = (f64::from(number) * step, format!("{number}{}", "x".repeat(bytes)));
+                let (score, member) =
+                    (f64::from(number + 1) * step, format!("{number}{}", "x".repeat(bytes)));
                 ask(server, &[b"ZADD", b"a", score.to_string().as_bytes(), member.as_bytes()]);
             }
         }
