@@ -186,4 +186,31 @@ mod tests {
             }
         }
     }
+
+    /// The example in `docs/layout.md`.
+    #[test]
+    fn a_sorted_set_looks_as_documented() {
+        let mut draft = SortedSetDraft::of(None, 1);
+        assert_eq!(draft.set(b"a", 1.5), None);
+        let bytes = draft.finish(&Limits::default());
+        let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let example = format!("    sorted set\n    00  {}  {}\n", shown[..8].join(" "), shown[8..].join(" "));
+        assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
+    }
+
+    #[test]
+    fn the_encoding_stays_what_it_became() {
+        let limits = Limits { zset_entries: 2, zset_value_bytes: 4, ..Limits::default() };
+        let with = |old: Option<&[u8]>, members: &[&'static str]| {
+            let mut draft = SortedSetDraft::of(old.map(SortedSet::of), members.len());
+            members.iter().for_each(|member| drop(draft.set(member.as_bytes(), 1.0)));
+            draft.finish(&limits)
+        };
+        assert_eq!(SortedSet::of(&with(None, &["four", "a"])).encoding(), Encoding::Listpack);
+        assert_eq!(SortedSet::of(&with(None, &["fiver"])).encoding(), Encoding::Skiplist);
+        let three = with(None, &["a", "b", "c"]);
+        let mut draft = SortedSetDraft::of(Some(SortedSet::of(&three)), 2);
+        assert!(draft.remove(b"a") && draft.remove(b"b"));
+        assert_eq!(SortedSet::of(&draft.finish(&limits)).encoding(), Encoding::Skiplist);
+    }
 }
