@@ -89,7 +89,8 @@ impl<'b> Records<'b> {
 fn overwrite(store: &Store, head: &mut LogHead, batch: &RecordBatch<'_>) -> Result<Replayed, OutOfMemory> {
     for record in batch {
         let key = record.hashed_key();
-        store.lock_slot(key.slot()).put(head, key, &[record.value()], record.expires_at())?;
+        let (kind, value) = (record.kind(), record.value());
+        store.lock_slot(key.slot()).put_typed(head, key, kind, &[value], record.expires_at())?;
     }
     Ok(Replayed { inserted: batch.len() as u32, present: 0 })
 }

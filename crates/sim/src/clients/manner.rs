@@ -5,7 +5,7 @@ use sidle_testbed::Random;
 use sidle_types::MigrationPolicy;
 
 /// How many of a thousand migrations name no protocol: most known faults need the default one.
-const PLAIN_PERMILLE: u64 = 330;
+const PLAIN_PERMILLE: u64 = 400;
 /// How many of a thousand with a protocol change single choices.
 const OPTIONS_PERMILLE: u64 = 300;
 /// How many of a thousand migrations have a policy.

@@ -173,8 +173,8 @@ impl Owned {
         }
     }
 
-    /// The same in a version without pieces.
-    pub(crate) fn without_piece(mut self) -> Owned {
+    /// The same in a version without pieces and copies of hot positions.
+    pub(crate) fn of_version_3(mut self) -> Owned {
         match &mut self {
             Owned::Pull { piece, .. }
             | Owned::PullReply { piece, .. }
@@ -184,6 +184,7 @@ impl Owned {
             | Owned::CutPull { piece, .. }
             | Owned::CutReply { piece, .. }
             | Owned::ChangedPullReply { piece, .. } => *piece = None,
+            Owned::Activate(_, _, unchanged) => unchanged.clear(),
             _ => {}
         }
         self

@@ -60,7 +60,7 @@ fn a_pull_of_version_3_with_a_piece_is_malformed() {
         (Kind::PriorityPull, Owned::PriorityPull(1, vec![b"key".to_vec()], piece)),
         (Kind::ChangedPull, Owned::ChangedPull { sequence: 1, max_bytes: 2, piece }),
     ] {
-        for message in [pull.clone(), pull.without_piece()] {
+        for message in [pull.clone(), pull.of_version_3()] {
             let written = written(&message);
             let body = &written[HEADER_BYTES..];
             assert!(Frame { version: VERSION, kind, body }.message().is_ok());
