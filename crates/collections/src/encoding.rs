@@ -29,6 +29,11 @@ impl Encoding {
         }
     }
 
+    /// Whether Redis keeps such a collection in one piece.
+    pub const fn is_small(self) -> bool {
+        matches!(self, Encoding::Listpack | Encoding::Intset)
+    }
+
     /// The one with this number; another version's numbers count as the small one.
     pub(crate) const fn numbered(number: u8) -> Encoding {
         match number {

@@ -13,10 +13,12 @@
 //! |---|---|
 //! | `elements` | the layout: the head, byte strings one after the other |
 //! | `encoding` | what is reported as the encoding, and when it changes |
+//! | `collection` | what all types share |
 //! | `table` | names with values: what is changed, or asked often |
 //! | `hash`, `set`, `sorted_set`, `list` | look-ups, and changes |
 //! | `scan` | walking over a collection that changes meanwhile |
 
+mod collection;
 mod elements;
 mod encoding;
 mod hash;
@@ -26,10 +28,11 @@ mod set;
 mod sorted_set;
 mod table;
 
+pub use collection::{Collection, Draft, Kind};
 pub use elements::encoding;
 pub use encoding::{Encoding, Limits};
-pub use hash::{Hash, HashDraft, Pair};
-pub use list::{List, ListDraft, Side};
+pub use hash::{Hash, HashDraft, Hashes, Pair};
+pub use list::{List, ListDraft, Lists, Side};
 pub use scan::scan;
-pub use set::{MemberTable, Set, SetDraft};
-pub use sorted_set::{ScoreTable, Scored, SortedSet, SortedSetDraft};
+pub use set::{MemberTable, Set, SetDraft, Sets};
+pub use sorted_set::{ScoreTable, Scored, SortedSet, SortedSetDraft, SortedSets};

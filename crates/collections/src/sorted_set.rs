@@ -1,41 +1,29 @@
 //! Sorted sets: members, each with a score, in the order of their scores; those of one score in that of
 //! their bytes.
 
-use crate::elements::{self, Elements, Writer};
+use crate::collection::{Collection, Draft, Kind};
+use crate::elements::Writer;
 use crate::encoding::{Encoding, Limits};
 use crate::table::Table;
+use sidle_types::ValueKind;
 use std::cmp::Ordering;
 
 /// A member and its score.
 pub type Scored<'b> = (&'b [u8], f64);
 
-/// A sorted set that is read.
+/// The type of sorted sets.
 #[derive(Clone, Copy, Debug)]
-pub struct SortedSet<'b> {
-    bytes: &'b [u8],
+pub enum SortedSets {}
+
+impl Kind for SortedSets {
+    const VALUE_KIND: ValueKind = ValueKind::SortedSet;
+    type Draft<'b> = SortedSetDraft<'b>;
 }
 
+/// A sorted set that is read.
+pub type SortedSet<'b> = Collection<'b, SortedSets>;
+
 impl<'b> SortedSet<'b> {
-    /// The sorted set of a record's value.
-    pub fn of(bytes: &'b [u8]) -> SortedSet<'b> {
-        SortedSet { bytes }
-    }
-
-    /// How many members it has.
-    pub fn len(self) -> usize {
-        elements::count(self.bytes)
-    }
-
-    /// Whether it has none; no record holds such a sorted set.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// The encoding to report.
-    pub fn encoding(self) -> Encoding {
-        elements::encoding(self.bytes)
-    }
-
     /// A member's score.
     pub fn score(self, member: &[u8]) -> Option<f64> {
         self.members().find(|(other, _)| *other == member).map(|(_, score)| score)
@@ -43,7 +31,7 @@ impl<'b> SortedSet<'b> {
 
     /// All members with their scores, in order.
     pub fn members(self) -> impl Iterator<Item = Scored<'b>> {
-        let mut elements = Elements::of(self.bytes);
+        let mut elements = self.elements();
         std::iter::from_fn(move || {
             let score = f64::from_le_bytes(*elements.next()?.first_chunk()?);
             // Nobody writes what is no number; it would have no order.
@@ -78,25 +66,6 @@ pub struct SortedSetDraft<'b> {
 }
 
 impl<'b> SortedSetDraft<'b> {
-    /// To make about so many changes to a sorted set, or to make one.
-    pub fn of(set: Option<SortedSet<'b>>, changes: usize) -> SortedSetDraft<'b> {
-        SortedSetDraft {
-            members: Table::new(set.into_iter().flat_map(SortedSet::members), changes),
-            encoding: set.map_or(Encoding::Listpack, SortedSet::encoding),
-            longest_bytes: 0,
-        }
-    }
-
-    /// How many members it has.
-    pub fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    /// Whether it has none: then the key must go.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// A member's score.
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         self.members.get(member)
@@ -126,9 +95,29 @@ impl<'b> SortedSetDraft<'b> {
         members.sort_by(|(a, a_score), (b, b_score)| order(*a_score, *b_score).then_with(|| a.cmp(b)));
         members
     }
+}
 
-    /// The sorted set as a record holds it.
-    pub fn finish(&self, limits: &Limits) -> Vec<u8> {
+impl<'b> Draft<'b> for SortedSetDraft<'b> {
+    type Of = SortedSets;
+    type Element = Scored<'b>;
+
+    fn of(set: Option<SortedSet<'b>>, changes: usize) -> SortedSetDraft<'b> {
+        SortedSetDraft {
+            members: Table::new(set.into_iter().flat_map(SortedSet::members), changes),
+            encoding: set.map_or(Encoding::Listpack, SortedSet::encoding),
+            longest_bytes: 0,
+        }
+    }
+
+    fn take(&mut self, (member, score): Scored<'b>) {
+        self.set(member, score);
+    }
+
+    fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    fn finish(&self, limits: &Limits) -> Vec<u8> {
         let members = self.members();
         let is_small = members.len() as u64 <= limits.zset_entries
             && self.longest_bytes as u64 <= limits.zset_value_bytes;
@@ -203,7 +192,9 @@ mod tests {
         let limits = Limits { zset_entries: 2, zset_value_bytes: 4, ..Limits::default() };
         let with = |old: Option<&[u8]>, members: &[&'static str]| {
             let mut draft = SortedSetDraft::of(old.map(SortedSet::of), members.len());
-            members.iter().for_each(|member| drop(draft.set(member.as_bytes(), 1.0)));
+            for member in members {
+                draft.set(member.as_bytes(), 1.0);
+            }
             draft.finish(&limits)
         };
         assert_eq!(SortedSet::of(&with(None, &["four", "a"])).encoding(), Encoding::Listpack);

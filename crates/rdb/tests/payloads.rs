@@ -360,8 +360,8 @@ proptest! {
                     // Members are written from the highest score on.
                     (Restored::SortedSet(members), Restored::SortedSet(again)) => {
                         let sorted = |members: &[(Text<'_>, f64)]| {
-                            let named = |(member, score): &(Text<'_>, f64)| (member.to_vec(), score.to_bits());
-                            members.iter().map(named).collect::<BTreeSet<_>>()
+                            let shown = |(name, score): &(Text<'_>, f64)| (name.to_vec(), score.to_bits());
+                            members.iter().map(shown).collect::<BTreeSet<_>>()
                         };
                         prop_assert_eq!(sorted(members), sorted(&again));
                     }

@@ -1,13 +1,15 @@
 //! Scores that are set, members that are removed.
 
 use super::super::Done;
+use super::super::changed::remove_named;
+use super::super::multi_pop::pop_first;
+use super::Changed;
+use super::members::{all, remove, reply_members};
 use super::score::score;
-use super::value::{Changed, all, reply_members};
 use crate::call::{Call, Executor};
-use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use sidle_collections::{Scored, SortedSetDraft};
+use sidle_collections::{Scored, SortedSetDraft, SortedSets};
 
 /// ZADD's options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,18 +120,7 @@ fn add<'g, E: Executor>(call: &mut Call<'g, E>, options: AddOptions, pairs: &[&'
 }
 
 pub(super) fn zrem<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let set = Changed::of(call, 0)?;
-    let mut removed = 0;
-    if set.old.is_some() {
-        let members = &call.args[2..];
-        let mut draft = set.draft(members.len());
-        removed = members.iter().filter(|member| draft.remove(member)).count();
-        if removed > 0 {
-            set.write(call, &draft)?;
-        }
-    }
-    call.reply.integer(removed as i64);
-    Ok(())
+    remove_named::<SortedSets, E>(call, SortedSetDraft::remove)
 }
 
 pub(super) fn zpopmin<E: Executor>(call: &mut Call<'_, E>) -> Done {
@@ -167,52 +158,33 @@ fn pop_some<'g, E: Executor>(
     highest: bool,
     count: usize,
 ) -> Result<Vec<Scored<'g>>, ReplyError> {
-    let mut members = all(set.set());
+    let mut members = all(set.old);
     if highest {
         members.reverse();
     }
     members.truncate(count);
-    set.without(call, &members)?;
+    remove(call, set, &members)?;
     Ok(members)
 }
 
-pub(super) fn zmpop<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let keys = call.counted_keys(1, ReplyError::Syntax)?;
-    let highest = |word: &[u8]| match word {
+/// Whether a word names the end of the highest scores.
+fn highest(word: &[u8]) -> Result<bool, ReplyError> {
+    match word {
         word if word.eq_ignore_ascii_case(b"min") => Ok(false),
         word if word.eq_ignore_ascii_case(b"max") => Ok(true),
         _ => Err(ReplyError::Syntax),
-    };
-    let (highest, count) = match call.args[2 + keys..] {
-        [word] => (highest(word)?, 1),
-        [word, option, count] => {
-            let highest = highest(word)?;
-            if !option.eq_ignore_ascii_case(b"count") {
-                return Err(ReplyError::Syntax);
-            }
-            let count = parse_i64(count).filter(|count| *count > 0);
-            let count = count.ok_or(ReplyError::text("ERR count should be greater than 0"))?;
-            (highest, usize::try_from(count).unwrap_or(usize::MAX))
-        }
-        _ => return Err(ReplyError::Syntax),
-    };
-    for key in 0..keys {
-        let set = Changed::of(call, key)?;
-        if set.old.is_some() {
-            let popped = pop_some(call, set, highest, count)?;
-            call.reply.array(2);
-            call.reply.bulk(call.args[2 + key]);
-            call.reply.array(popped.len());
-            for (member, score) in popped {
-                call.reply.array(2);
-                call.reply.bulk(member);
-                call.reply.double(score);
-            }
-            return Ok(());
-        }
     }
-    call.reply.null_array();
-    Ok(())
+}
+
+pub(super) fn zmpop<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    pop_first(call, highest, pop_some, |call, popped| {
+        call.reply.array(popped.len());
+        for &(member, score) in popped {
+            call.reply.array(2);
+            call.reply.bulk(member);
+            call.reply.double(score);
+        }
+    })
 }
 
 #[cfg(test)]

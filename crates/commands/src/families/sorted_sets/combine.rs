@@ -1,14 +1,15 @@
 //! Several sets as one: ZUNION, ZINTER, ZDIFF, and what stores them. A member of a set has score 1.
 
 use super::super::Done;
+use super::super::changed::store;
+use super::members::reply_members;
 use super::score::parse_score;
-use super::value::{reply_members, store};
 use crate::call::{Call, Executor};
 use crate::keyspace::Value;
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use sidle_collections::{ScoreTable, Scored, Set, SortedSet, SortedSetDraft};
+use sidle_collections::{Draft, ScoreTable, Scored, Set, SortedSet, SortedSetDraft};
 use sidle_types::ValueKind;
 
 /// How sets are combined.
@@ -115,7 +116,7 @@ fn members_of(value: Option<Value<'_>>) -> Result<Vec<Scored<'_>>, ReplyError> {
             Ok(SortedSet::of(value.bytes).members().collect())
         }
         Some(value) => {
-            let set = Set::of(value.of_kind(ValueKind::Set)?.bytes);
+            let set: Set<'_> = value.collection()?;
             Ok(set.members().map(|member| (member, 1.0)).collect())
         }
     }
@@ -195,7 +196,7 @@ fn reply_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination)
 
 fn store_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination) -> Done {
     let (members, _) = combine(call, 2, Form { combination, may_score: false, may_limit: false })?;
-    store(call, &members)
+    store(call, &SortedSetDraft::made_of(members.into_iter()))
 }
 
 pub(super) fn zunion<E: Executor>(call: &mut Call<'_, E>) -> Done {

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `score` | scores and bounds as texts |
-//! | `value` | a key's sorted set, read or changed; replies with scores |
+//! | `members` | members as commands take and return them |
 //! | `change` | ZADD and its like, removals of members, pops |
 //! | `look` | scores, ranks, draws, walks |
 //! | `range` | ZRANGE in all its forms, ZCOUNT, ZREMRANGEBY* |
@@ -12,12 +12,16 @@
 mod change;
 mod combine;
 mod look;
+mod members;
 mod range;
 mod score;
-mod value;
 
+use super::changed;
 use crate::call::Executor;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use sidle_collections::SortedSets;
+
+type Changed<'g> = changed::Changed<'g, SortedSets>;
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::SORTED_SET);
 const READ_FAST: CommandFlags = READ.with(CommandFlags::FAST);

@@ -1,13 +1,15 @@
 //! Ranges of members: by place, by score, by text.
 
 use super::super::Done;
+use super::super::changed::store;
+use super::Changed;
+use super::members::{all, remove, reply_members};
 use super::score::Bounds;
-use super::value::{Changed, all, as_sorted_set, look_up, reply_members, store};
 use crate::call::{Call, Executor};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use sidle_collections::Scored;
+use sidle_collections::{Draft, Scored, SortedSetDraft};
 
 /// What a range is by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +105,7 @@ const ANY: Form = Form { by: None, is_reversed: None, may_score: true };
 
 fn reply_range<E: Executor>(call: &mut Call<'_, E>, form: Form) -> Done {
     let range = Range::parse(form, call.args[2], call.args[3], &call.args[4..])?;
-    let found = range.of(all(look_up(call)?));
+    let found = range.of(all(call.look_up_as(0)?));
     reply_members(call, &found, range.with_scores);
     Ok(())
 }
@@ -139,13 +141,12 @@ pub(super) fn zrevrangebylex<E: Executor>(call: &mut Call<'_, E>) -> Done {
 pub(super) fn zrangestore<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let form = Form { may_score: false, ..ANY };
     let range = Range::parse(form, call.args[3], call.args[4], &call.args[5..])?;
-    let source = call.look_up(1);
-    let found = range.of(all(as_sorted_set(source)?));
-    store(call, &found)
+    let found = range.of(all(call.look_up_as(1)?));
+    store(call, &SortedSetDraft::made_of(found.into_iter()))
 }
 
 fn count_in<E: Executor>(call: &mut Call<'_, E>, bounds: Bounds<'_>) -> Done {
-    let found = bounds.of(all(look_up(call)?), false);
+    let found = bounds.of(all(call.look_up_as(0)?), false);
     call.reply.integer(found.len() as i64);
     Ok(())
 }
@@ -162,8 +163,8 @@ pub(super) fn zlexcount<E: Executor>(call: &mut Call<'_, E>) -> Done {
 
 fn remove_in<E: Executor>(call: &mut Call<'_, E>, bounds: Bounds<'_>) -> Done {
     let set = Changed::of(call, 0)?;
-    let found = bounds.of(all(set.set()), false);
-    set.without(call, &found)?;
+    let found = bounds.of(all(set.old), false);
+    remove(call, set, &found)?;
     call.reply.integer(found.len() as i64);
     Ok(())
 }

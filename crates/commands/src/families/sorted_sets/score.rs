@@ -1,5 +1,6 @@
 //! Scores and bounds as Redis reads them.
 
+use super::super::indices::range_in;
 use crate::float80::Float80;
 use crate::reply_error::ReplyError;
 use sidle_collections::Scored;
@@ -135,7 +136,7 @@ impl<'a> Bounds<'a> {
             members.reverse();
         }
         if let Bounds::Ranks(first, last) = *self {
-            let range = super::super::lists::range_in(members.len(), first, last);
+            let range = range_in(members.len(), first, last);
             return members[range].to_vec();
         }
         members.retain(|member| self.admits(*member));
