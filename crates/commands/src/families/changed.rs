@@ -55,12 +55,12 @@ pub(super) fn remove_named<'g, K: Kind, E: Executor>(
     Ok(())
 }
 
-/// Sets the first key to a new collection, whatever it had; replies with how many elements that has.
-pub(super) fn store<'b, D: Draft<'b>, E: Executor>(call: &mut Call<'_, E>, draft: &D) -> Done {
+/// Sets a key to a new collection, whatever it had; replies with how many elements that has.
+pub(super) fn store<'b, D: Draft<'b>, E: Executor>(call: &mut Call<'_, E>, key: usize, draft: &D) -> Done {
     if !draft.is_empty() {
-        call.put_collection(0, draft, None)?;
-    } else if call.keyspace.get(0).is_some() {
-        call.keyspace.remove(0)?;
+        call.put_collection(key, draft, None)?;
+    } else if call.keyspace.get(key).is_some() {
+        call.keyspace.remove(key)?;
     }
     call.reply.integer(draft.len() as i64);
     Ok(())

@@ -6,10 +6,11 @@ use super::lot::draw;
 use super::walk::walk;
 use crate::call::{Call, Executor};
 use crate::float80::Float80;
+use crate::key_spec::KeySpec;
 use crate::number::{Decimal, parse_i64};
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::spec::{Access, CommandFlags, CommandSpec};
 use sidle_collections::{Hash, HashDraft, Hashes, Pair};
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::HASH);

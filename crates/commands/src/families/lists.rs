@@ -5,10 +5,11 @@ use super::changed;
 use super::indices::{index_in, range_in};
 use super::multi_pop::pop_first;
 use crate::call::{Call, Executor};
+use crate::key_spec::KeySpec;
 use crate::number::{parse_i64, parse_signed_count};
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::spec::{Access, CommandFlags, CommandSpec};
 use sidle_collections::{Draft, List, ListDraft, Lists, Side};
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::LIST);

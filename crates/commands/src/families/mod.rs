@@ -29,11 +29,12 @@ mod object;
 mod rename;
 mod set;
 mod sets;
+mod sort;
 mod sorted_sets;
 mod walk;
 
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 18] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 19] {
     [
         get::commands(),
         set::commands(),
@@ -45,6 +46,7 @@ pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 18] {
         dump::commands(),
         rename::commands(),
         lcs::commands(),
+        sort::commands(),
         hash::of_fields(),
         hash::of_wholes(),
         sets::commands(),

@@ -6,11 +6,12 @@ use super::lot::draw;
 use super::walk::walk;
 use crate::call::{Call, Executor};
 use crate::draws::Draws;
+use crate::key_spec::KeySpec;
 use crate::keyspace::{Keyspace, Value};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::spec::{Access, CommandFlags, CommandSpec};
 use sidle_collections::{Draft, MemberTable, Set, SetDraft, Sets};
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::SET);
@@ -273,7 +274,7 @@ fn reply_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination)
 fn store_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination) -> Done {
     let sets = sets_from(call, 1)?;
     let members = combination.of(&sets, usize::MAX);
-    store(call, &SetDraft::made_of(members.into_iter()))
+    store(call, 0, &SetDraft::made_of(members.into_iter()))
 }
 
 fn sinter<E: Executor>(call: &mut Call<'_, E>) -> Done {

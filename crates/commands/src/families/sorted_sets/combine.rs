@@ -3,10 +3,9 @@
 use super::super::Done;
 use super::super::changed::store;
 use super::members::reply_members;
-use super::score::parse_score;
 use crate::call::{Call, Executor};
 use crate::keyspace::Value;
-use crate::number::parse_i64;
+use crate::number::{parse_f64, parse_i64};
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use sidle_collections::{Draft, ScoreTable, Scored, Set, SortedSet, SortedSetDraft};
@@ -69,9 +68,8 @@ impl Options {
             options = rest;
             if may_weigh && is(b"weights") && options.len() >= keys {
                 let (weights, rest) = options.split_at(keys);
-                let weight = |text: &&[u8]| {
-                    parse_score(text).ok_or(ReplyError::text("ERR weight value is not a float"))
-                };
+                let weight =
+                    |text: &&[u8]| parse_f64(text).ok_or(ReplyError::text("ERR weight value is not a float"));
                 parsed.weights = weights.iter().map(weight).collect::<Result<_, _>>()?;
                 options = rest;
             } else if may_weigh
@@ -196,7 +194,7 @@ fn reply_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination)
 
 fn store_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination) -> Done {
     let (members, _) = combine(call, 2, Form { combination, may_score: false, may_limit: false })?;
-    store(call, &SortedSetDraft::made_of(members.into_iter()))
+    store(call, 0, &SortedSetDraft::made_of(members.into_iter()))
 }
 
 pub(super) fn zunion<E: Executor>(call: &mut Call<'_, E>) -> Done {

@@ -18,7 +18,8 @@ mod score;
 
 use super::changed;
 use crate::call::Executor;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::key_spec::KeySpec;
+use crate::spec::{Access, CommandFlags, CommandSpec};
 use sidle_collections::SortedSets;
 
 type Changed<'g> = changed::Changed<'g, SortedSets>;

@@ -142,7 +142,7 @@ pub(super) fn zrangestore<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let form = Form { may_score: false, ..ANY };
     let range = Range::parse(form, call.args[3], call.args[4], &call.args[5..])?;
     let found = range.of(all(call.look_up_as(1)?));
-    store(call, &SortedSetDraft::made_of(found.into_iter()))
+    store(call, 0, &SortedSetDraft::made_of(found.into_iter()))
 }
 
 fn count_in<E: Executor>(call: &mut Call<'_, E>, bounds: Bounds<'_>) -> Done {
