@@ -78,8 +78,7 @@ impl<'b> SortedSetDraft<'b> {
     pub fn set(&mut self, member: &'b [u8], score: f64) -> Option<f64> {
         assert!(!score.is_nan(), "a score that is no number");
         self.longest_bytes = self.longest_bytes.max(member.len());
-        // Zero has no sign, as in Redis's small sorted sets.
-        self.members.set(member, score + 0.0)
+        self.members.set(member, score)
     }
 
     /// Removes a member; whether it was there.
@@ -125,6 +124,8 @@ impl<'b> Draft<'b> for SortedSetDraft<'b> {
         let bytes = members.iter().map(|(member, _)| member.len() + 11).sum();
         let mut writer = Writer::new(encoding, members.len(), bytes);
         for (member, score) in members {
+            // Zero has no sign in Redis's small sorted sets.
+            let score = if encoding.is_small() { score + 0.0 } else { score };
             writer.push(&score.to_le_bytes());
             writer.push(member);
         }

@@ -10,7 +10,7 @@
 //! | `keyspace`, `reply`, `call` | what a command is given |
 //! | `families/` | the commands |
 //! | `overlay` | a key space whose writes are private until all are published |
-//! | `number`, `float80`, `natural`, `glob` | numbers and patterns as Redis reads and writes them |
+//! | `number`, `float80`, `strtod`, `natural`, `glob` | numbers and patterns as Redis reads and writes them |
 //! | `scan_options`, `draws` | what walks are asked for; drawing by lot |
 //! | `subsequence` | what two strings have in common |
 //!
@@ -31,6 +31,7 @@ mod reply;
 mod reply_error;
 mod scan_options;
 mod spec;
+mod strtod;
 mod subsequence;
 mod table;
 

@@ -5,9 +5,10 @@ use super::super::changed::store;
 use super::members::reply_members;
 use crate::call::{Call, Executor};
 use crate::keyspace::Value;
-use crate::number::{parse_f64, parse_i64};
+use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
+use crate::strtod::parse_f64;
 use sidle_collections::{Draft, ScoreTable, Scored, Set, SortedSet, SortedSetDraft};
 use sidle_types::ValueKind;
 
@@ -34,8 +35,21 @@ impl Aggregate {
             // Infinities of both signs are none, as in Redis.
             Aggregate::Sum if (one + other).is_nan() => 0.0,
             Aggregate::Sum => one + other,
-            Aggregate::Min => one.min(other),
-            Aggregate::Max => one.max(other),
+            // What is no number is not less and not more.
+            Aggregate::Min => {
+                if other < one {
+                    other
+                } else {
+                    one
+                }
+            }
+            Aggregate::Max => {
+                if other > one {
+                    other
+                } else {
+                    one
+                }
+            }
         }
     }
 }
@@ -100,8 +114,14 @@ impl Options {
         Ok(parsed)
     }
 
+    /// What a score of a set counts; it may be no number.
     fn weighted(&self, set: usize, score: f64) -> f64 {
-        let weighted = self.weights.get(set).map_or(score, |weight| weight * score);
+        self.weights.get(set).map_or(score, |weight| weight * score)
+    }
+
+    /// The same of the first set that has a member.
+    fn first_weighted(&self, set: usize, score: f64) -> f64 {
+        let weighted = self.weighted(set, score);
         if weighted.is_nan() { 0.0 } else { weighted }
     }
 }
@@ -120,49 +140,58 @@ fn members_of(value: Option<Value<'_>>) -> Result<Vec<Scored<'_>>, ReplyError> {
     }
 }
 
-/// The sets in one, in the order of scores.
+/// The sets in one, in the order of scores. Sums depend on the order of their terms: as in Redis small sets come
+/// first.
 fn combined<'g>(sets: &[Vec<Scored<'g>>], combination: Combination, options: &Options) -> Vec<Scored<'g>> {
-    let total = sets.iter().map(Vec::len).sum();
-    let mut draft = SortedSetDraft::of(None, total);
+    let mut by_size: Vec<(usize, &[Scored<'_>])> = sets.iter().map(Vec::as_slice).enumerate().collect();
+    by_size.sort_by_key(|(_, set)| set.len());
     match combination {
-        Combination::Union => {
-            for (index, set) in sets.iter().enumerate() {
-                for &(member, score) in set {
-                    let weighted = options.weighted(index, score);
-                    let score = draft.score(member).map(|other| options.aggregate.of(other, weighted));
-                    draft.set(member, score.unwrap_or(weighted));
-                }
-            }
-        }
-        Combination::Inter => {
-            let Some((smallest, members)) = sets.iter().enumerate().min_by_key(|(_, set)| set.len()) else {
-                return Vec::new();
-            };
-            let tables: Vec<ScoreTable<'_>> =
-                sets.iter().map(|set| ScoreTable::of(set.iter().copied(), members.len())).collect();
-            for &(member, score) in members {
-                let others = tables.iter().enumerate().filter(|(index, _)| *index != smallest);
-                let start = Some(options.weighted(smallest, score));
-                let score = others.fold(start, |sum, (index, table)| {
-                    Some(options.aggregate.of(sum?, options.weighted(index, table.score(member)?)))
-                });
-                if let Some(score) = score {
-                    draft.set(member, score);
-                }
-            }
-        }
-        Combination::Diff => {
-            let Some((first, others)) = sets.split_first() else { return Vec::new() };
-            let tables: Vec<ScoreTable<'_>> =
-                others.iter().map(|set| ScoreTable::of(set.iter().copied(), first.len())).collect();
-            for &(member, score) in first {
-                if tables.iter().all(|table| table.score(member).is_none()) {
-                    draft.set(member, score);
-                }
-            }
+        Combination::Union => union(&by_size, options),
+        Combination::Inter => inter(&by_size, options),
+        Combination::Diff => diff(sets),
+    }
+    .members()
+}
+
+/// Of sets with their places.
+fn union<'g>(sets: &[(usize, &[Scored<'g>])], options: &Options) -> SortedSetDraft<'g> {
+    let mut draft = SortedSetDraft::of(None, sets.iter().map(|(_, set)| set.len()).sum());
+    for (place, set) in sets {
+        for &(member, score) in *set {
+            let weighted = options.first_weighted(*place, score);
+            let score = draft.score(member).map(|other| options.aggregate.of(other, weighted));
+            draft.set(member, score.unwrap_or(weighted));
         }
     }
-    draft.members()
+    draft
+}
+
+/// Of sets with their places, the smallest first.
+fn inter<'g>(sets: &[(usize, &[Scored<'g>])], options: &Options) -> SortedSetDraft<'g> {
+    let Some((&(first, members), others)) = sets.split_first() else { return SortedSetDraft::of(None, 0) };
+    let table =
+        |(place, set): &(usize, &[Scored<'g>])| (*place, ScoreTable::of(set.iter().copied(), members.len()));
+    let tables: Vec<(usize, ScoreTable<'_>)> = others.iter().map(table).collect();
+    let mut draft = SortedSetDraft::of(None, members.len());
+    for &(member, score) in members {
+        let start = options.first_weighted(first, score);
+        let score = tables.iter().try_fold(start, |sum, (place, table)| {
+            Some(options.aggregate.of(sum, options.weighted(*place, table.score(member)?)))
+        });
+        if let Some(score) = score {
+            draft.set(member, score);
+        }
+    }
+    draft
+}
+
+fn diff<'g>(sets: &[Vec<Scored<'g>>]) -> SortedSetDraft<'g> {
+    let Some((first, others)) = sets.split_first() else { return SortedSetDraft::of(None, 0) };
+    let table = |set: &Vec<Scored<'g>>| ScoreTable::of(set.iter().copied(), first.len());
+    let tables: Vec<ScoreTable<'_>> = others.iter().map(table).collect();
+    let is_alone = |(member, _): &&Scored<'_>| tables.iter().all(|table| table.score(member).is_none());
+    let left: Vec<Scored<'_>> = first.iter().filter(is_alone).copied().collect();
+    SortedSetDraft::made_of(left.into_iter())
 }
 
 /// The combination that the command names, whose keys are counted by the argument with this index.
@@ -253,6 +282,7 @@ mod tests {
         assert_eq!(of(Combination::Inter, "aggregate min weights 1 2"), "b2");
         assert_eq!(of(Combination::Diff, "withscores"), "a1");
         assert_eq!(Aggregate::Sum.of(f64::INFINITY, f64::NEG_INFINITY), 0.0);
+        assert_eq!(Aggregate::Max.of(1.0, f64::NAN), 1.0);
         let form = Form { combination: Combination::Diff, may_score: false, may_limit: false };
         assert!(Options::parse(form, 1, &[b"weights", b"1"]).is_err());
     }

@@ -48,7 +48,7 @@ impl<'a> Range<'a> {
         high: &'a [u8],
         options: &[&'a [u8]],
     ) -> Result<Range<'a>, ReplyError> {
-        let (mut by, mut is_reversed) = (form.by.unwrap_or(By::Rank), form.is_reversed.unwrap_or(false));
+        let (mut by, mut is_reversed) = (form.by, form.is_reversed);
         let (mut limit, mut with_scores, mut options) = (None, false, options);
         let integer = |text: &[u8]| parse_i64(text).ok_or(ReplyError::NotAnInteger);
         while let [option, rest @ ..] = options {
@@ -61,16 +61,17 @@ impl<'a> Range<'a> {
             {
                 limit = Some((integer(offset)?, integer(count)?));
                 options = rest;
-            } else if form.is_reversed.is_none() && is(b"rev") {
-                is_reversed = true;
-            } else if form.by.is_none() && is(b"byscore") {
-                by = By::Score;
-            } else if form.by.is_none() && is(b"bylex") {
-                by = By::Text;
+            } else if is_reversed.is_none() && is(b"rev") {
+                is_reversed = Some(true);
+            } else if by.is_none() && is(b"byscore") {
+                by = Some(By::Score);
+            } else if by.is_none() && is(b"bylex") {
+                by = Some(By::Text);
             } else {
                 return Err(ReplyError::Syntax);
             }
         }
+        let (by, is_reversed) = (by.unwrap_or(By::Rank), is_reversed.unwrap_or(false));
         if limit.is_some_and(|(_, count)| count != -1) && by == By::Rank {
             return Err(ReplyError::text(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",

@@ -1,8 +1,8 @@
 //! Scores and bounds as Redis reads them.
 
 use super::super::indices::range_in;
-use crate::number::parse_f64;
 use crate::reply_error::ReplyError;
+use crate::strtod::{self, parse_f64};
 use sidle_collections::Scored;
 
 /// The score that a command sets or adds.
@@ -34,7 +34,7 @@ impl ScoreBound {
             [b'(', rest @ ..] => (rest, true),
             rest => (rest, false),
         };
-        Some(ScoreBound { score: parse_f64(text)?, is_open })
+        Some(ScoreBound { score: strtod::read(text)?.number, is_open })
     }
 
     fn admits_above(self, score: f64) -> bool {
