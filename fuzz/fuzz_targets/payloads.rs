@@ -15,13 +15,17 @@ static CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 fn checked(payload: &[u8]) -> Result<(), RestoreError> {
     let value = restore(payload, LONGEST_BYTES)?;
     let pairs: Vec<Pair<'_>> = match &value {
-        Restored::String(_) | Restored::Set(_) | Restored::List(_) => Vec::new(),
         Restored::Hash(pairs) => pairs.iter().map(|(field, value)| (&field[..], &value[..])).collect(),
+        _ => Vec::new(),
     };
     let members: Vec<&[u8]> = match &value {
         Restored::Set(members) | Restored::List(members) => {
             members.iter().map(|member| &member[..]).collect()
         }
+        _ => Vec::new(),
+    };
+    let scored: Vec<(&[u8], f64)> = match &value {
+        Restored::SortedSet(members) => members.iter().map(|(member, score)| (&member[..], *score)).collect(),
         _ => Vec::new(),
     };
     for is_small in [true, false] {
@@ -30,6 +34,10 @@ fn checked(payload: &[u8]) -> Result<(), RestoreError> {
             Restored::Hash(_) => {
                 let bytes = pairs.iter().map(|(field, value)| field.len() + value.len()).sum();
                 (Dumped::Hash { pairs: &pairs, is_small }, bytes)
+            }
+            Restored::SortedSet(_) => {
+                let bytes = scored.iter().map(|(member, _)| member.len()).sum();
+                (Dumped::SortedSet { members: &scored, is_small }, bytes)
             }
             Restored::List(_) => {
                 (Dumped::List(&members), members.iter().map(|member| member.len()).sum())
@@ -44,10 +52,12 @@ fn checked(payload: &[u8]) -> Result<(), RestoreError> {
         // A listpack is longer than what is in it.
         let mut again = restore(&again, 16 * LONGEST_BYTES).expect("it was written here");
         let mut value = value.clone();
-        // An intset has an order of its own.
+        // An intset has an order of its own, and a sorted set is written from the highest score on.
         for read in [&mut again, &mut value] {
-            if let Restored::Set(members) = read {
-                members.sort();
+            match read {
+                Restored::Set(members) => members.sort(),
+                Restored::SortedSet(members) => members.sort_by(|one, other| one.0.cmp(&other.0)),
+                _ => {}
             }
         }
         assert_eq!(again, value);

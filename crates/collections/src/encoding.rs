@@ -13,6 +13,8 @@ pub enum Encoding {
     Intset = 2,
     /// A list.
     Quicklist = 3,
+    /// A sorted set that was not small once.
+    Skiplist = 4,
 }
 
 impl Encoding {
@@ -23,7 +25,13 @@ impl Encoding {
             Encoding::Hashtable => "hashtable",
             Encoding::Intset => "intset",
             Encoding::Quicklist => "quicklist",
+            Encoding::Skiplist => "skiplist",
         }
+    }
+
+    /// Whether Redis keeps such a collection in one piece.
+    pub const fn is_small(self) -> bool {
+        matches!(self, Encoding::Listpack | Encoding::Intset)
     }
 
     /// The one with this number; another version's numbers count as the small one.
@@ -32,6 +40,7 @@ impl Encoding {
             1 => Encoding::Hashtable,
             2 => Encoding::Intset,
             3 => Encoding::Quicklist,
+            4 => Encoding::Skiplist,
             _ => Encoding::Listpack,
         }
     }
@@ -46,10 +55,20 @@ pub struct Limits {
     pub hash_value_bytes: u64,
     /// `set-max-intset-entries`.
     pub intset_entries: u64,
+    /// `zset-max-listpack-entries`.
+    pub zset_entries: u64,
+    /// `zset-max-listpack-value`: bytes of a member.
+    pub zset_value_bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { hash_entries: 512, hash_value_bytes: 64, intset_entries: 512 }
+        Limits {
+            hash_entries: 512,
+            hash_value_bytes: 64,
+            intset_entries: 512,
+            zset_entries: 128,
+            zset_value_bytes: 64,
+        }
     }
 }

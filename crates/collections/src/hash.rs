@@ -1,42 +1,30 @@
 //! Hashes: fields with values.
 
-use crate::elements::{self, Elements, Writer};
+use crate::collection::{Collection, Draft, Kind};
+use crate::elements::Writer;
 use crate::encoding::{Encoding, Limits};
 use crate::table::Table;
+use sidle_types::ValueKind;
 
 /// A field and its value.
 pub type Pair<'b> = (&'b [u8], &'b [u8]);
 
-/// A hash that is read.
+/// The type of hashs.
 #[derive(Clone, Copy, Debug)]
-pub struct Hash<'b> {
-    bytes: &'b [u8],
+pub enum Hashes {}
+
+impl Kind for Hashes {
+    const VALUE_KIND: ValueKind = ValueKind::Hash;
+    type Draft<'b> = HashDraft<'b>;
 }
 
+/// A hash that is read.
+pub type Hash<'b> = Collection<'b, Hashes>;
+
 impl<'b> Hash<'b> {
-    /// The hash of a record's value.
-    pub fn of(bytes: &'b [u8]) -> Hash<'b> {
-        Hash { bytes }
-    }
-
-    /// How many fields it has.
-    pub fn len(self) -> usize {
-        elements::count(self.bytes)
-    }
-
-    /// Whether it has none; no record holds such a hash.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// The encoding to report.
-    pub fn encoding(self) -> Encoding {
-        elements::encoding(self.bytes)
-    }
-
     /// A field's value.
     pub fn get(self, field: &[u8]) -> Option<&'b [u8]> {
-        let mut elements = Elements::of(self.bytes);
+        let mut elements = self.elements();
         while let Some(found) = elements.next() {
             let value = elements.next()?;
             if found == field {
@@ -48,7 +36,7 @@ impl<'b> Hash<'b> {
 
     /// All fields with their values, in the order in which they were added.
     pub fn pairs(self) -> impl Iterator<Item = Pair<'b>> {
-        let mut elements = Elements::of(self.bytes);
+        let mut elements = self.elements();
         std::iter::from_fn(move || Some((elements.next()?, elements.next()?)))
     }
 }
@@ -63,25 +51,6 @@ pub struct HashDraft<'b> {
 }
 
 impl<'b> HashDraft<'b> {
-    /// To make about so many changes to a hash, or to make one.
-    pub fn of(hash: Option<Hash<'b>>, changes: usize) -> HashDraft<'b> {
-        HashDraft {
-            fields: Table::new(hash.into_iter().flat_map(Hash::pairs), changes),
-            encoding: hash.map_or(Encoding::Listpack, Hash::encoding),
-            longest_bytes: 0,
-        }
-    }
-
-    /// How many fields it has.
-    pub fn len(&self) -> usize {
-        self.fields.len()
-    }
-
-    /// Whether it has none: then the key must go.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// A field's value.
     pub fn get(&self, field: &[u8]) -> Option<&'b [u8]> {
         self.fields.get(field)
@@ -97,9 +66,29 @@ impl<'b> HashDraft<'b> {
     pub fn remove(&mut self, field: &[u8]) -> bool {
         self.fields.remove(field).is_some()
     }
+}
 
-    /// The hash as a record holds it.
-    pub fn finish(&self, limits: &Limits) -> Vec<u8> {
+impl<'b> Draft<'b> for HashDraft<'b> {
+    type Of = Hashes;
+    type Element = Pair<'b>;
+
+    fn of(hash: Option<Hash<'b>>, changes: usize) -> HashDraft<'b> {
+        HashDraft {
+            fields: Table::new(hash.into_iter().flat_map(Hash::pairs), changes),
+            encoding: hash.map_or(Encoding::Listpack, Hash::encoding),
+            longest_bytes: 0,
+        }
+    }
+
+    fn take(&mut self, (field, value): Pair<'b>) {
+        self.set(field, value);
+    }
+
+    fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    fn finish(&self, limits: &Limits) -> Vec<u8> {
         let is_small =
             self.len() as u64 <= limits.hash_entries && self.longest_bytes as u64 <= limits.hash_value_bytes;
         let encoding = if is_small { self.encoding } else { Encoding::Hashtable };

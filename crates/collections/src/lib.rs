@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | the encoding that OBJECT ENCODING reports ([`Encoding`]) |
 //! | 1..5 | how many elements there are, little-endian |
-//! | 5.. | the elements: of a hash a field and its value, of a set a member, of a list an item, each a length (LEB128) and so many bytes |
+//! | 5.. | the elements, each a length (LEB128) and so many bytes: of a hash a field and its value, of a sorted set a score (eight bytes) and its member |
 //!
 //! A reader finds an element by walking, and a writer writes the whole collection anew: costs grow with the
 //! collection. Readers take bytes of any content. What is not laid out so reads as fewer elements.
@@ -13,21 +13,26 @@
 //! |---|---|
 //! | `elements` | the layout: the head, byte strings one after the other |
 //! | `encoding` | what is reported as the encoding, and when it changes |
+//! | `collection` | what all types share |
 //! | `table` | names with values: what is changed, or asked often |
-//! | `hash`, `set`, `list` | look-ups, and changes |
+//! | `hash`, `set`, `sorted_set`, `list` | look-ups, and changes |
 //! | `scan` | walking over a collection that changes meanwhile |
 
+mod collection;
 mod elements;
 mod encoding;
 mod hash;
 mod list;
 mod scan;
 mod set;
+mod sorted_set;
 mod table;
 
+pub use collection::{Collection, Draft, Kind};
 pub use elements::encoding;
 pub use encoding::{Encoding, Limits};
-pub use hash::{Hash, HashDraft, Pair};
-pub use list::{List, ListDraft, Side};
+pub use hash::{Hash, HashDraft, Hashes, Pair};
+pub use list::{List, ListDraft, Lists, Side};
 pub use scan::scan;
-pub use set::{MemberTable, Set, SetDraft};
+pub use set::{MemberTable, Set, SetDraft, Sets};
+pub use sorted_set::{ScoreTable, Scored, SortedSet, SortedSetDraft, SortedSets};

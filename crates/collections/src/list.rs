@@ -1,7 +1,9 @@
 //! Lists: items in an order of their own.
 
-use crate::elements::{self, Elements, Writer};
-use crate::encoding::Encoding;
+use crate::collection::{Collection, Draft, Kind};
+use crate::elements::Writer;
+use crate::encoding::{Encoding, Limits};
+use sidle_types::ValueKind;
 use std::collections::VecDeque;
 
 /// An end of a list.
@@ -13,31 +15,22 @@ pub enum Side {
     Right,
 }
 
-/// A list that is read.
+/// The type of lists.
 #[derive(Clone, Copy, Debug)]
-pub struct List<'b> {
-    bytes: &'b [u8],
+pub enum Lists {}
+
+impl Kind for Lists {
+    const VALUE_KIND: ValueKind = ValueKind::List;
+    type Draft<'b> = ListDraft<'b>;
 }
 
+/// A list that is read.
+pub type List<'b> = Collection<'b, Lists>;
+
 impl<'b> List<'b> {
-    /// The list of a record's value.
-    pub fn of(bytes: &'b [u8]) -> List<'b> {
-        List { bytes }
-    }
-
-    /// How many items it has.
-    pub fn len(self) -> usize {
-        elements::count(self.bytes)
-    }
-
-    /// Whether it has none; no record holds such a list.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
     /// All items, in order.
     pub fn items(self) -> impl Iterator<Item = &'b [u8]> {
-        Elements::of(self.bytes)
+        self.elements()
     }
 }
 
@@ -48,21 +41,6 @@ pub struct ListDraft<'b> {
 }
 
 impl<'b> ListDraft<'b> {
-    /// To change a list, or to make one.
-    pub fn of(list: Option<List<'b>>) -> ListDraft<'b> {
-        ListDraft { items: list.into_iter().flat_map(List::items).collect() }
-    }
-
-    /// How many items it has.
-    pub fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    /// Whether it has none: then the key must go.
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
     /// Adds an item at an end.
     pub fn push(&mut self, side: Side, item: &'b [u8]) {
         match side {
@@ -121,9 +99,25 @@ impl<'b> ListDraft<'b> {
         self.items.truncate(last.saturating_add(1));
         self.items.drain(..first.min(self.items.len()));
     }
+}
 
-    /// The list as a record holds it.
-    pub fn finish(&self) -> Vec<u8> {
+impl<'b> Draft<'b> for ListDraft<'b> {
+    type Of = Lists;
+    type Element = &'b [u8];
+
+    fn of(list: Option<List<'b>>, _changes: usize) -> ListDraft<'b> {
+        ListDraft { items: list.into_iter().flat_map(List::items).collect() }
+    }
+
+    fn take(&mut self, item: &'b [u8]) {
+        self.push(Side::Right, item);
+    }
+
+    fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn finish(&self, _limits: &Limits) -> Vec<u8> {
         let bytes = self.items.iter().map(|item| item.len() + 2).sum();
         let mut writer = Writer::new(Encoding::Quicklist, self.items.len(), bytes);
         self.items.iter().for_each(|item| writer.push(item));
@@ -136,7 +130,7 @@ mod tests {
     use super::*;
 
     fn text(draft: &ListDraft<'_>) -> String {
-        let bytes = draft.finish();
+        let bytes = draft.finish(&Limits::default());
         let list = List::of(&bytes);
         assert_eq!((list.len(), list.is_empty()), (draft.len(), draft.is_empty()));
         list.items().map(|item| String::from_utf8_lossy(item).into_owned()).collect()

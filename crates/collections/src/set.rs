@@ -1,36 +1,24 @@
 //! Sets: members, each once.
 
-use crate::elements::{self, Elements, Writer};
+use crate::collection::{Collection, Draft, Kind};
+use crate::elements::Writer;
 use crate::encoding::{Encoding, Limits};
 use crate::table::Table;
+use sidle_types::ValueKind;
 
-/// A set that is read.
+/// The type of sets.
 #[derive(Clone, Copy, Debug)]
-pub struct Set<'b> {
-    bytes: &'b [u8],
+pub enum Sets {}
+
+impl Kind for Sets {
+    const VALUE_KIND: ValueKind = ValueKind::Set;
+    type Draft<'b> = SetDraft<'b>;
 }
 
+/// A set that is read.
+pub type Set<'b> = Collection<'b, Sets>;
+
 impl<'b> Set<'b> {
-    /// The set of a record's value.
-    pub fn of(bytes: &'b [u8]) -> Set<'b> {
-        Set { bytes }
-    }
-
-    /// How many members it has.
-    pub fn len(self) -> usize {
-        elements::count(self.bytes)
-    }
-
-    /// Whether it has none; no record holds such a set.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// The encoding to report.
-    pub fn encoding(self) -> Encoding {
-        elements::encoding(self.bytes)
-    }
-
     /// Whether it has a member.
     pub fn contains(self, member: &[u8]) -> bool {
         self.members().any(|other| other == member)
@@ -39,7 +27,7 @@ impl<'b> Set<'b> {
     /// All members: of a small set of integers in ascending order, otherwise in the order in which they were
     /// added.
     pub fn members(self) -> impl Iterator<Item = &'b [u8]> {
-        Elements::of(self.bytes)
+        self.elements()
     }
 }
 
@@ -67,23 +55,6 @@ pub struct SetDraft<'b> {
 }
 
 impl<'b> SetDraft<'b> {
-    /// To make about so many changes to a set, or to make one.
-    pub fn of(set: Option<Set<'b>>, changes: usize) -> SetDraft<'b> {
-        let members = set.into_iter().flat_map(Set::members).map(|member| (member, ()));
-        let encoding = set.map_or(Encoding::Intset, Set::encoding);
-        SetDraft { members: Table::new(members, changes), encoding }
-    }
-
-    /// How many members it has.
-    pub fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    /// Whether it has none: then the key must go.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// All members, in order.
     pub fn members(&self) -> impl Iterator<Item = &'b [u8]> + '_ {
         self.members.iter().map(|(member, ())| member)
@@ -101,9 +72,27 @@ impl<'b> SetDraft<'b> {
     pub fn remove(&mut self, member: &[u8]) -> bool {
         self.members.remove(member).is_some()
     }
+}
 
-    /// The set as a record holds it.
-    pub fn finish(&self, limits: &Limits) -> Vec<u8> {
+impl<'b> Draft<'b> for SetDraft<'b> {
+    type Of = Sets;
+    type Element = &'b [u8];
+
+    fn of(set: Option<Set<'b>>, changes: usize) -> SetDraft<'b> {
+        let members = set.into_iter().flat_map(Set::members).map(|member| (member, ()));
+        let encoding = set.map_or(Encoding::Intset, Set::encoding);
+        SetDraft { members: Table::new(members, changes), encoding }
+    }
+
+    fn take(&mut self, member: &'b [u8]) {
+        self.add(member);
+    }
+
+    fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    fn finish(&self, limits: &Limits) -> Vec<u8> {
         let is_intset = self.encoding == Encoding::Intset && self.len() as u64 <= limits.intset_entries;
         let mut members: Vec<&[u8]> = self.members().collect();
         if is_intset {

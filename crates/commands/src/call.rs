@@ -4,6 +4,7 @@ use crate::keyspace::{Keyspace, Value, Values};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
+use sidle_collections::{Collection, Draft, Kind};
 use sidle_types::{ValueKind, WallMs};
 use std::fmt::Debug;
 
@@ -62,6 +63,14 @@ impl<'g, E: Executor> Call<'g, E> {
         self.look_up(key).map(|value| value.of_kind(ValueKind::String)).transpose()
     }
 
+    /// The collection of a key that the client requested, if it is one of this type; counted as a look-up.
+    pub(crate) fn look_up_as<K: Kind>(
+        &mut self,
+        key: usize,
+    ) -> Result<Option<Collection<'g, K>>, ReplyError> {
+        self.look_up(key).map(Value::collection).transpose()
+    }
+
     /// The value of a key, if it is a string.
     #[inline]
     pub(crate) fn string(&mut self, key: usize) -> Result<Option<Value<'g>>, ReplyError> {
@@ -100,11 +109,10 @@ impl<'g, E: Executor> Call<'g, E> {
     }
 
     /// Sets a key's value to a collection.
-    pub(crate) fn put_collection(
+    pub(crate) fn put_collection<'b, D: Draft<'b>>(
         &mut self,
         key: usize,
-        kind: ValueKind,
-        bytes: &[u8],
+        draft: &D,
         expires_at: Option<WallMs>,
     ) -> Result<(), ReplyError> {
         if !self.keyspace.takes_collections() {
@@ -113,10 +121,11 @@ impl<'g, E: Executor> Call<'g, E> {
                  then run SIDLE.UPGRADE",
             ));
         }
+        let bytes = draft.finish(&self.keyspace.collection_limits());
         if bytes.len() as u64 > self.keyspace.longest_value_bytes() {
             return Err(ReplyError::text("ERR the value exceeds the maximum size (proto-max-bulk-len)"));
         }
-        Ok(self.keyspace.put(key, kind, &[bytes], expires_at)?)
+        Ok(self.keyspace.put(key, D::Of::VALUE_KIND, &[&bytes], expires_at)?)
     }
 
     /// Replies with a string, or with null if there is none.

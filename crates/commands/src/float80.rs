@@ -79,6 +79,19 @@ impl Float80 {
         matches!(self, Float80::Finite { .. })
     }
 
+    /// The nearest double, rounded once more; `None` beyond the largest, and for no number.
+    pub(crate) fn to_f64(self) -> Option<f64> {
+        match self {
+            Float80::Finite { negative, mantissa, exponent } => {
+                let size = mantissa as f64 * f64::powi(2.0, exponent);
+                let is_in_range = size.is_finite() && (size != 0.0 || mantissa == 0);
+                is_in_range.then_some(if negative { -size } else { size })
+            }
+            Float80::Infinite { negative } => Some(if negative { f64::NEG_INFINITY } else { f64::INFINITY }),
+            Float80::NotANumber => None,
+        }
+    }
+
     /// The sum, rounded once.
     pub(crate) fn plus(self, other: Float80) -> Float80 {
         use Float80::{Finite, Infinite, NotANumber};

@@ -1,7 +1,7 @@
 //! A command's view of the data.
 
 use crate::reply_error::ReplyError;
-use sidle_collections::Limits;
+use sidle_collections::{Collection, Kind, Limits};
 use sidle_types::{ValueKind, WallMs};
 use smallvec::SmallVec;
 use std::fmt;
@@ -25,6 +25,14 @@ impl<'g> Value<'g> {
     #[inline]
     pub(crate) fn of_kind(self, kind: ValueKind) -> Result<Value<'g>, ReplyError> {
         if self.kind == kind { Ok(self) } else { Err(ReplyError::WrongType) }
+    }
+
+    /// The collection, if it is one of this type.
+    ///
+    /// # Errors
+    /// It is of another type.
+    pub(crate) fn collection<K: Kind>(self) -> Result<Collection<'g, K>, ReplyError> {
+        Ok(Collection::of(self.of_kind(K::VALUE_KIND)?.bytes))
     }
 }
 

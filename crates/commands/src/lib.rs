@@ -6,11 +6,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `spec`, `table` | arity, flags, keys, access, documentation; from a name to its command |
+//! | `spec`, `key_spec`, `table` | arity, flags, access, documentation; where keys are; from a name to its command |
 //! | `keyspace`, `reply`, `call` | what a command is given |
 //! | `families/` | the commands |
 //! | `overlay` | a key space whose writes are private until all are published |
-//! | `number`, `float80`, `natural`, `glob` | numbers and patterns as Redis reads and writes them |
+//! | `number`, `float80`, `strtod`, `natural`, `glob` | numbers and patterns as Redis reads and writes them |
 //! | `scan_options`, `draws` | what walks are asked for; drawing by lot |
 //! | `subsequence` | what two strings have in common |
 //!
@@ -22,6 +22,7 @@ mod draws;
 mod families;
 mod float80;
 pub mod glob;
+mod key_spec;
 mod keyspace;
 mod natural;
 mod number;
@@ -30,16 +31,18 @@ mod reply;
 mod reply_error;
 mod scan_options;
 mod spec;
+mod strtod;
 mod subsequence;
 mod table;
 
 pub use call::{Call, Executor, OverKeys, Own, Run};
 pub use families::families;
+pub use key_spec::{KeySpec, OptionalKey};
 pub use keyspace::{Keyspace, OutOfMemory, Value, Values};
 pub use number::{Decimal, parse_i64};
 pub use overlay::{Change, Overlay, Underlay};
 pub use reply::{Reply, reply_help};
 pub use reply_error::ReplyError;
 pub use scan_options::{ScanOptions, kind_named};
-pub use spec::{Access, CommandFlags, CommandSpec, Docs, KeySpec, Split};
+pub use spec::{Access, CommandFlags, CommandSpec, Docs, Split};
 pub use table::{CommandId, CommandTable, Found};

@@ -14,6 +14,8 @@ pub trait Reply {
     fn bulk_parts(&mut self, parts: &[&[u8]]);
     /// A null.
     fn null(&mut self);
+    /// A double.
+    fn double(&mut self, number: f64);
     /// A null where an array is expected.
     fn null_array(&mut self);
     /// The header of an array; this many replies follow.
@@ -68,6 +70,10 @@ impl Reply for ReplyWriter<'_> {
 
     fn map(&mut self, pairs: usize) {
         self.map(pairs);
+    }
+
+    fn double(&mut self, number: f64) {
+        self.double(number);
     }
 
     fn null_array(&mut self) {

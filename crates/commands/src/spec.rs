@@ -1,7 +1,7 @@
 //! Static descriptions of commands: arity, flags, keys, use of old values, documentation.
 
 use crate::call::{Executor, OverKeys, Own, Run};
-use crate::number::parse_i64;
+use crate::key_spec::KeySpec;
 use crate::reply_error::ReplyError;
 
 /// A set of properties, named as `COMMAND INFO` names them.
@@ -60,6 +60,9 @@ impl CommandFlags {
     /// Belongs to lists: the ACL category `@list`.
     pub const LIST: CommandFlags = CommandFlags(1 << 22);
 
+    /// Belongs to sorted sets: the ACL category `@sortedset`.
+    pub const SORTED_SET: CommandFlags = CommandFlags(1 << 23);
+
     /// Its keys are found by a number among its arguments.
     pub const MOVABLE_KEYS: CommandFlags = CommandFlags(1 << 21);
 
@@ -108,6 +111,7 @@ impl CommandFlags {
             (self.contains(CommandFlags::READONLY), "@read"),
             (self.contains(CommandFlags::WRITE), "@write"),
             (self.contains(CommandFlags::SET), "@set"),
+            (self.contains(CommandFlags::SORTED_SET), "@sortedset"),
             (self.contains(CommandFlags::LIST), "@list"),
             (self.contains(CommandFlags::HASH), "@hash"),
             (self.contains(CommandFlags::STRING), "@string"),
@@ -121,102 +125,6 @@ impl CommandFlags {
         .into_iter()
         .filter(|(applies, _)| *applies)
         .map(|(_, name)| name)
-    }
-}
-
-/// The positions of a command's keys among its arguments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeySpec {
-    /// The index of the first key; 0 means that there are no keys.
-    pub first: u8,
-    /// The index of the last key; negative counts from the end.
-    pub last: i8,
-    /// From one key to the next.
-    pub step: u8,
-    /// The access to the keys, in the words of `COMMAND INFO`: `RO`, `RW`, `OW` or `RM`, then access, update,
-    /// ...
-    pub access: &'static [&'static str],
-    /// For a first key with an access of its own: that to the others.
-    pub last_access: Option<&'static [&'static str]>,
-    /// The index of the number of keys, which follow it; 0: their number is not an argument.
-    pub count_at: u8,
-}
-
-impl KeySpec {
-    /// No keys.
-    pub const NONE: KeySpec = KeySpec::new(0, 0, 0, &[]);
-
-    const fn new(first: u8, last: i8, step: u8, access: &'static [&'static str]) -> KeySpec {
-        KeySpec { first, last, step, access, last_access: None, count_at: 0 }
-    }
-
-    /// One key, the first argument.
-    pub const fn one(access: &'static [&'static str]) -> KeySpec {
-        KeySpec::new(1, 1, 1, access)
-    }
-
-    /// One key, the argument after the subcommand.
-    pub const fn second(access: &'static [&'static str]) -> KeySpec {
-        KeySpec::new(2, 2, 1, access)
-    }
-
-    /// Two keys with one access, the first two arguments.
-    pub const fn two(access: &'static [&'static str]) -> KeySpec {
-        KeySpec::new(1, 2, 1, access)
-    }
-
-    /// The same with an access for each.
-    pub const fn from_to(from: &'static [&'static str], to: &'static [&'static str]) -> KeySpec {
-        KeySpec { last_access: Some(to), ..KeySpec::two(from) }
-    }
-
-    /// Every argument is a key, the first with an access of its own.
-    pub const fn into_from_all(into: &'static [&'static str], from: &'static [&'static str]) -> KeySpec {
-        KeySpec { last_access: Some(from), ..KeySpec::all(into) }
-    }
-
-    /// So many keys as the argument before them says.
-    pub const fn counted(count_at: u8, access: &'static [&'static str]) -> KeySpec {
-        KeySpec { count_at, ..KeySpec::new(count_at + 1, 0, 1, access) }
-    }
-
-    /// Every argument is a key.
-    pub const fn all(access: &'static [&'static str]) -> KeySpec {
-        KeySpec::new(1, -1, 1, access)
-    }
-
-    /// Every other argument is a key, followed by its value.
-    pub const fn pairs(access: &'static [&'static str]) -> KeySpec {
-        KeySpec::new(1, -1, 2, access)
-    }
-
-    /// The indices of the keys in a request, whose first argument is the command's name. A number of keys
-    /// that cannot be is none.
-    #[inline]
-    pub fn indices(self, args: &[&[u8]]) -> std::iter::StepBy<std::ops::Range<usize>> {
-        let argument_count = args.len();
-        let end = match self.last {
-            _ if self.count_at != 0 => self.end_of_counted(args),
-            last if last >= 0 => last as usize + 1,
-            last => (argument_count + 1).saturating_sub(last.unsigned_abs() as usize),
-        };
-        let range = if self.first == 0 { 0..0 } else { self.first as usize..end.min(argument_count) };
-        range.step_by((self.step as usize).max(1))
-    }
-
-    /// One behind the index of the last key that is counted.
-    #[cold]
-    fn end_of_counted(self, args: &[&[u8]]) -> usize {
-        let count = args.get(usize::from(self.count_at)).and_then(|count| parse_i64(count));
-        let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
-        let end = usize::from(self.first).saturating_add(count);
-        if end <= args.len() { end } else { 0 }
-    }
-
-    /// Whether every key has its own arguments: a request in which the last one lacks some has no parts.
-    pub fn are_whole(self, argument_count: usize) -> bool {
-        let step = usize::from(self.step).max(1);
-        self.last >= 0 || argument_count.saturating_sub(usize::from(self.first)).is_multiple_of(step)
     }
 }
 
@@ -418,30 +326,6 @@ impl<E: Executor> CommandSpec<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn indices_follow_first_last_and_step() {
-        let of = |spec: KeySpec, count| spec.indices(&vec![&b"x"[..]; count]).collect::<Vec<_>>();
-        assert_eq!(of(KeySpec::NONE, 3), Vec::<usize>::new());
-        assert_eq!(of(KeySpec::one(&[]), 3), [1]);
-        assert_eq!(of(KeySpec::one(&[]), 1), Vec::<usize>::new());
-        assert_eq!(of(KeySpec::second(&[]), 3), [2]);
-        assert_eq!(of(KeySpec::two(&[]), 5), [1, 2]);
-        assert_eq!(of(KeySpec::from_to(&[], &[]), 2), [1]);
-        assert_eq!(of(KeySpec::all(&[]), 4), [1, 2, 3]);
-        assert_eq!(of(KeySpec::pairs(&[]), 5), [1, 3]);
-        assert_eq!(of(KeySpec::pairs(&[]), 4), [1, 3]);
-        assert_eq!(of(KeySpec::into_from_all(&[], &[]), 4), [1, 2, 3]);
-        let counted = |count: &str| {
-            let args = [&b"x"[..], count.as_bytes(), b"a", b"b", b"LIMIT"];
-            KeySpec::counted(1, &[]).indices(&args).collect::<Vec<_>>()
-        };
-        assert_eq!((counted("1"), counted("3")), (vec![2], vec![2, 3, 4]));
-        for none in ["0", "-1", "4", "x", "9223372036854775807"] {
-            assert_eq!(counted(none), Vec::<usize>::new(), "{none}");
-        }
-        assert_eq!(of(KeySpec::counted(1, &[]), 1), Vec::<usize>::new());
-    }
 
     #[test]
     fn categories_follow_flags() {

@@ -62,6 +62,10 @@ impl Reply for Words {
         self.0.push(format!("{pairs}%"));
     }
 
+    fn double(&mut self, number: f64) {
+        self.0.push(format!("{number:?}"));
+    }
+
     fn null_array(&mut self) {
         self.0.push("no array".to_owned());
     }

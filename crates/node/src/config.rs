@@ -60,6 +60,10 @@ const PARAMETERS: &[Parameter] = &[
     mutable("slowlog-max-len", "128"),
     settled("tcp-keepalive", "0"),
     mutable("timeout", "0"),
+    mutable("zset-max-listpack-entries", "128"),
+    mutable("zset-max-listpack-value", "64"),
+    mutable("zset-max-ziplist-entries", "128"),
+    mutable("zset-max-ziplist-value", "64"),
 ];
 
 /// The least limit of all clients together: with less, nobody could connect to raise it.
@@ -99,6 +103,8 @@ struct Numbers {
     hash_entries: AtomicU64,
     hash_value_bytes: AtomicU64,
     intset_entries: AtomicU64,
+    zset_entries: AtomicU64,
+    zset_value_bytes: AtomicU64,
 }
 
 /// The bound of a reply when neither connections nor all clients have a limit, and the node's data has less.
@@ -171,6 +177,8 @@ impl Config {
             hash_entries: self.numbers.hash_entries.load(Relaxed),
             hash_value_bytes: self.numbers.hash_value_bytes.load(Relaxed),
             intset_entries: self.numbers.intset_entries.load(Relaxed),
+            zset_entries: self.numbers.zset_entries.load(Relaxed),
+            zset_value_bytes: self.numbers.zset_value_bytes.load(Relaxed),
         }
     }
 
@@ -329,6 +337,8 @@ impl Numbers {
         self.most_clients.store(number("maxclients"), Relaxed);
         self.idle_seconds.store(number("timeout"), Relaxed);
         self.hash_entries.store(number("hash-max-listpack-entries"), Relaxed);
+        self.zset_entries.store(number("zset-max-listpack-entries"), Relaxed);
+        self.zset_value_bytes.store(number("zset-max-listpack-value"), Relaxed);
         self.intset_entries.store(number("set-max-intset-entries"), Relaxed);
         self.hash_value_bytes.store(number("hash-max-listpack-value"), Relaxed);
         let memory_bytes = number("maxmemory");
@@ -350,6 +360,8 @@ impl Numbers {
 const LISTPACK_NAMES: &[(&str, &str)] = &[
     ("hash-max-listpack-entries", "hash-max-ziplist-entries"),
     ("hash-max-listpack-value", "hash-max-ziplist-value"),
+    ("zset-max-listpack-entries", "zset-max-ziplist-entries"),
+    ("zset-max-listpack-value", "zset-max-ziplist-value"),
 ];
 
 /// The other name of a parameter that has two.

@@ -2,8 +2,8 @@
 
 use crate::value::{Dumped, Pair};
 use crate::{
-    FOOTER_BYTES, HASH, HASH_LISTPACK, LIST_QUICKLIST_2, SET, SET_INTSET, STRING, WRITTEN_VERSION, checksum,
-    intset, length, listpack, text,
+    FOOTER_BYTES, HASH, HASH_LISTPACK, LIST_QUICKLIST_2, SET, SET_INTSET, SORTED_SET, SORTED_SET_LISTPACK,
+    STRING, WRITTEN_VERSION, checksum, intset, length, listpack, score, text,
 };
 
 /// A payload, in parts: a string's value is not copied.
@@ -25,6 +25,7 @@ pub fn dump(value: Dumped<'_>) -> Dump<'_> {
         }
         Dumped::Hash { pairs, is_small } => write_hash(pairs, is_small, &mut front),
         Dumped::List(items) => write_list(items, &mut front),
+        Dumped::SortedSet { members, is_small } => write_sorted_set(members, is_small, &mut front),
         Dumped::Set { members, is_intset } => write_set(members, is_intset, &mut front),
     }
     let value = rest;
@@ -70,6 +71,22 @@ fn write_list(items: &[&[u8]], out: &mut Vec<u8>) {
     for part in parts {
         length::write(PACKED, out);
         write_text(&listpack::write(part.iter().copied()), out);
+    }
+}
+
+fn write_sorted_set(members: &[(&[u8], f64)], is_small: bool, out: &mut Vec<u8>) {
+    if is_small {
+        let texts: Vec<String> = members.iter().map(|(_, score)| score::text(*score)).collect();
+        let elements = members.iter().zip(&texts).flat_map(|((member, _), text)| [*member, text.as_bytes()]);
+        out.push(SORTED_SET_LISTPACK);
+        return write_text(&listpack::write(elements), out);
+    }
+    out.push(SORTED_SET);
+    length::write(members.len() as u64, out);
+    // The highest first, as in Redis.
+    for (member, score) in members.iter().rev() {
+        write_text(member, out);
+        out.extend(score.to_le_bytes());
     }
 }
 

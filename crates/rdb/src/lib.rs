@@ -16,9 +16,10 @@
 //! | `restore` | the value of a payload, or what is wrong with it |
 //! | `rest`, `length`, `text` | what is unread, lengths, strings |
 //! | `listpack`, `ziplist`, `intset` | small collections as one string |
+//! | `score` | scores as texts |
 //! | `lzf`, `checksum` | the compression, the CRC64 |
 //!
-//! Strings, hashes, sets and lists are known so far; a payload of another type is refused by its name.
+//! Strings, hashes, sets, sorted sets and lists are known; a payload of another type is refused by its name.
 //! Nothing is written compressed, as by a Redis with `rdbcompression no`, and everything that Redis writes is
 //! read.
 
@@ -31,6 +32,7 @@ mod listpack;
 mod lzf;
 mod rest;
 mod restore;
+mod score;
 mod text;
 mod value;
 mod ziplist;
@@ -57,6 +59,14 @@ const LIST_ZIPLIST: u8 = 10;
 const LIST_QUICKLIST: u8 = 14;
 /// A list: how many parts, then for each whether it is one item, and a string.
 const LIST_QUICKLIST_2: u8 = 18;
+/// The type of a sorted set until Redis 3.2: how many members, then each and its score as a text.
+const SORTED_SET_TEXTS: u8 = 3;
+/// The type of a sorted set: how many members, then each and its score, a double.
+const SORTED_SET: u8 = 5;
+/// A small sorted set until Redis 6, as one string.
+const SORTED_SET_ZIPLIST: u8 = 12;
+/// A small sorted set, as one string.
+const SORTED_SET_LISTPACK: u8 = 17;
 /// The type of a set: how many members, then each.
 const SET: u8 = 2;
 /// A small set of integers, as one string.

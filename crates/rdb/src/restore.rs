@@ -9,8 +9,8 @@ use crate::rest::Rest;
 use crate::value::Restored;
 use crate::{
     FOOTER_BYTES, HASH, HASH_LISTPACK, HASH_ZIPLIST, HASH_ZIPMAP, LATEST_VERSION, LIST, LIST_QUICKLIST,
-    LIST_QUICKLIST_2, LIST_ZIPLIST, SET, SET_INTSET, SET_LISTPACK, STRING, checksum, intset, listpack, text,
-    ziplist,
+    LIST_QUICKLIST_2, LIST_ZIPLIST, SET, SET_INTSET, SET_LISTPACK, SORTED_SET, SORTED_SET_LISTPACK,
+    SORTED_SET_TEXTS, SORTED_SET_ZIPLIST, STRING, checksum, intset, listpack, score, text, ziplist,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -50,6 +50,16 @@ pub fn restore(payload: &[u8], most_bytes: u64) -> Result<Restored<'_>, RestoreE
                 _ => Err(RestoreError::Damaged),
             })?)?
         }
+        SORTED_SET => {
+            let members = Length::read_bytes(&mut rest)?;
+            scored_members(&mut rest, members, most_bytes, |rest| Ok(f64::from_le_bytes(rest.array()?)))?
+        }
+        SORTED_SET_TEXTS => {
+            let members = Length::read_bytes(&mut rest)?;
+            scored_members(&mut rest, members, most_bytes, score::read_old)?
+        }
+        SORTED_SET_ZIPLIST => small_sorted_set(small(text::read(&mut rest, most_bytes)?, ziplist::read)?)?,
+        SORTED_SET_LISTPACK => small_sorted_set(small(text::read(&mut rest, most_bytes)?, listpack::read)?)?,
         SET_INTSET => set(small(text::read(&mut rest, most_bytes)?, intset::read)?)?,
         SET_LISTPACK => set(small(text::read(&mut rest, most_bytes)?, listpack::read)?)?,
         other => {
@@ -123,6 +133,40 @@ fn list(items: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
     if items.is_empty() { Err(RestoreError::Damaged) } else { Ok(Restored::List(items)) }
 }
 
+/// So many members with their scores, of `most_bytes` at most together.
+fn scored_members<'p>(
+    rest: &mut Rest<'p>,
+    count: u64,
+    most_bytes: u64,
+    read_score: impl Fn(&mut Rest<'p>) -> Result<f64, RestoreError>,
+) -> Result<Restored<'p>, RestoreError> {
+    let (mut members, mut left) = (Vec::new(), most_bytes);
+    for _ in 0..count {
+        let member = text::read(rest, left)?;
+        left -= member.len() as u64;
+        members.push((member, read_score(rest)?));
+    }
+    sorted_set(members)
+}
+
+/// The sorted set of members and scores in turn.
+fn small_sorted_set(elements: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
+    let mut elements = elements.into_iter();
+    let mut members = Vec::new();
+    while let Some(member) = elements.next() {
+        members.push((member, score::read(&elements.next().ok_or(RestoreError::Damaged)?)?));
+    }
+    sorted_set(members)
+}
+
+fn sorted_set(members: Vec<(Cow<'_, [u8]>, f64)>) -> Result<Restored<'_>, RestoreError> {
+    let different: BTreeSet<&[u8]> = members.iter().map(|(member, _)| member.as_ref()).collect();
+    let is_sound = !different.is_empty()
+        && different.len() == members.len()
+        && !members.iter().any(|(_, score)| score.is_nan());
+    if is_sound { Ok(Restored::SortedSet(members)) } else { Err(RestoreError::Damaged) }
+}
+
 /// The set of these members.
 fn set(members: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
     let different: BTreeSet<&[u8]> = members.iter().map(Cow::as_ref).collect();
@@ -144,7 +188,6 @@ fn body(payload: &[u8]) -> Option<&[u8]> {
 /// What another type is called; the number also says how it is kept.
 fn type_name(number: u8) -> Option<&'static str> {
     Some(match number {
-        3 | 5 | 12 | 17 => "sorted set",
         6 | 7 => "module's value",
         15 | 19 | 21 => "stream",
         _ => return None,

@@ -29,10 +29,17 @@ pub enum Dumped<'v> {
     },
     /// Items, in order.
     List(&'v [&'v [u8]]),
+    /// Members with their scores, which are numbers.
+    SortedSet {
+        /// In the order of the scores.
+        members: &'v [(&'v [u8], f64)],
+        /// Whether Redis would write it as a small one.
+        is_small: bool,
+    },
 }
 
 /// A value that was read: parts of the payload where that is possible.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Restored<'p> {
     /// Bytes.
     String(Text<'p>),
@@ -42,4 +49,6 @@ pub enum Restored<'p> {
     Set(Vec<Text<'p>>),
     /// Items, in order; there is one.
     List(Vec<Text<'p>>),
+    /// Members with their scores, which are numbers; none is there twice, and there is one.
+    SortedSet(Vec<(Text<'p>, f64)>),
 }

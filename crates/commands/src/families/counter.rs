@@ -3,11 +3,12 @@
 use super::Done;
 use crate::call::{Call, Executor};
 use crate::float80::Float80;
+use crate::key_spec::KeySpec;
 use crate::keyspace::Keyspace;
 use crate::number::{Decimal, parse_i64};
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::spec::{Access, CommandFlags, CommandSpec};
 use sidle_types::ValueKind;
 
 const FLAGS: CommandFlags =

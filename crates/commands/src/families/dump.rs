@@ -5,12 +5,15 @@
 
 use super::Done;
 use crate::call::{Call, Executor};
+use crate::key_spec::KeySpec;
 use crate::keyspace::Keyspace;
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
-use sidle_collections::{Encoding, Hash, HashDraft, List, ListDraft, Set, SetDraft, Side};
+use crate::spec::{Access, CommandFlags, CommandSpec};
+use sidle_collections::{
+    Draft, Encoding, Hash, HashDraft, List, ListDraft, Set, SetDraft, SortedSet, SortedSetDraft,
+};
 use sidle_rdb::{Dumped, RestoreError, Restored};
 use sidle_types::{ValueKind, WallMs};
 use std::borrow::Cow;
@@ -111,13 +114,13 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
         call.reply.null();
         return Ok(());
     };
-    let (pairs, members): (Vec<_>, Vec<_>);
+    let (pairs, members, scored): (Vec<_>, Vec<_>, Vec<_>);
     let dumped = match value.kind {
         ValueKind::String => Dumped::String(value.bytes),
         ValueKind::Hash => {
             let hash = Hash::of(value.bytes);
             pairs = hash.pairs().collect();
-            Dumped::Hash { pairs: &pairs, is_small: hash.encoding() == Encoding::Listpack }
+            Dumped::Hash { pairs: &pairs, is_small: hash.encoding().is_small() }
         }
         ValueKind::Set => {
             let set = Set::of(value.bytes);
@@ -128,7 +131,11 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
             members = List::of(value.bytes).items().collect();
             Dumped::List(&members)
         }
-        ValueKind::SortedSet => return Err(ReplyError::WrongType),
+        ValueKind::SortedSet => {
+            let set = SortedSet::of(value.bytes);
+            scored = set.members().collect();
+            Dumped::SortedSet { members: &scored, is_small: set.encoding().is_small() }
+        }
     };
     call.reply.bulk_parts(&sidle_rdb::dump(dumped).parts());
     Ok(())
@@ -151,25 +158,20 @@ fn restore<E: Executor>(call: &mut Call<'_, E>) -> Done {
                 call.keyspace.put(0, ValueKind::String, &[&value], expires_at)?;
             }
             Restored::Hash(pairs) => {
-                let mut draft = HashDraft::of(None, pairs.len());
-                for (field, value) in &pairs {
-                    draft.set(field, value);
-                }
-                let bytes = draft.finish(&call.keyspace.collection_limits());
-                call.put_collection(0, ValueKind::Hash, &bytes, expires_at)?;
+                let pairs = pairs.iter().map(|(field, value)| (&**field, &**value));
+                call.put_collection(0, &HashDraft::made_of(pairs), expires_at)?;
             }
             Restored::List(items) => {
-                let mut draft = ListDraft::default();
-                items.iter().for_each(|item| draft.push(Side::Right, item));
-                call.put_collection(0, ValueKind::List, &draft.finish(), expires_at)?;
+                let items = items.iter().map(|item| &**item);
+                call.put_collection(0, &ListDraft::made_of(items), expires_at)?;
             }
             Restored::Set(members) => {
-                let mut draft = SetDraft::of(None, members.len());
-                for member in &members {
-                    draft.add(member);
-                }
-                let bytes = draft.finish(&call.keyspace.collection_limits());
-                call.put_collection(0, ValueKind::Set, &bytes, expires_at)?;
+                let members = members.iter().map(|member| &**member);
+                call.put_collection(0, &SetDraft::made_of(members), expires_at)?;
+            }
+            Restored::SortedSet(members) => {
+                let members = members.iter().map(|(member, score)| (&**member, *score));
+                call.put_collection(0, &SortedSetDraft::made_of(members), expires_at)?;
             }
         }
     }

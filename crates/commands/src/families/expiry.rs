@@ -3,11 +3,12 @@
 use super::Done;
 use super::expire_option::{Unit, deadline};
 use crate::call::{Call, Executor};
+use crate::key_spec::KeySpec;
 use crate::keyspace::Keyspace;
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::spec::{Access, CommandFlags, CommandSpec};
 use sidle_types::WallMs;
 
 const WRITE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::FAST).with(CommandFlags::KEYSPACE);

@@ -2,10 +2,11 @@
 
 use super::Done;
 use crate::call::{Call, Executor};
+use crate::key_spec::KeySpec;
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec, Split};
+use crate::spec::{Access, CommandFlags, CommandSpec, Split};
 use sidle_types::ValueKind;
 
 const SLOW: CommandFlags = CommandFlags::READONLY.with(CommandFlags::STRING);

@@ -1,17 +1,17 @@
 //! Hashes: fields with values under one key.
 
 use super::Done;
+use super::changed::{self, remove_named};
+use super::lot::draw;
+use super::walk::walk;
 use crate::call::{Call, Executor};
-use crate::draws::Draws;
 use crate::float80::Float80;
-use crate::keyspace::{Keyspace, Value};
-use crate::number::{Decimal, parse_i64, parse_signed_count};
+use crate::key_spec::KeySpec;
+use crate::number::{Decimal, parse_i64};
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::scan_options::ScanOptions;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
-use sidle_collections::{Encoding, Hash, HashDraft, Pair};
-use sidle_types::{ValueKind, WallMs};
+use crate::spec::{Access, CommandFlags, CommandSpec};
+use sidle_collections::{Hash, HashDraft, Hashes, Pair};
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::HASH);
 const READ_FAST: CommandFlags = READ.with(CommandFlags::FAST);
@@ -110,47 +110,14 @@ pub(super) const fn of_wholes<E: Executor>() -> &'static [CommandSpec<E>] {
     }
 }
 
-/// The hash of the command's key, counted as a look-up.
-fn look_up<'g, E: Executor>(call: &mut Call<'g, E>) -> Result<Option<Hash<'g>>, ReplyError> {
-    let value = call.look_up(0);
-    let value = value.map(|value| value.of_kind(ValueKind::Hash)).transpose()?;
-    Ok(value.map(|value| Hash::of(value.bytes)))
-}
-
-/// A hash that the command changes.
-struct Changed<'g> {
-    old: Option<Value<'g>>,
-}
-
-impl<'g> Changed<'g> {
-    fn of<E: Executor>(call: &mut Call<'g, E>) -> Result<Changed<'g>, ReplyError> {
-        let old = call.keyspace.get(0);
-        Ok(Changed { old: old.map(|value| value.of_kind(ValueKind::Hash)).transpose()? })
-    }
-
-    fn draft(&self, changes: usize) -> HashDraft<'g> {
-        HashDraft::of(self.old.map(|value| Hash::of(value.bytes)), changes)
-    }
-
-    fn expires_at(&self) -> Option<WallMs> {
-        self.old.and_then(|value| value.expires_at)
-    }
-
-    fn write<E: Executor>(self, call: &mut Call<'g, E>, draft: &HashDraft<'_>) -> Result<(), ReplyError> {
-        if draft.is_empty() {
-            return Ok(call.keyspace.remove(0)?);
-        }
-        let limits = call.keyspace.collection_limits();
-        call.put_collection(0, ValueKind::Hash, &draft.finish(&limits), self.expires_at())
-    }
-}
+type Changed<'g> = changed::Changed<'g, Hashes>;
 
 /// Sets fields; how many are new.
 fn set_fields<E: Executor>(call: &mut Call<'_, E>, command: &'static str) -> Result<i64, ReplyError> {
     if !call.args.len().is_multiple_of(2) {
         return Err(ReplyError::WrongArity(command));
     }
-    let hash = Changed::of(call)?;
+    let hash = Changed::of(call, 0)?;
     let pairs = call.args[2..].chunks_exact(2);
     let mut draft = hash.draft(pairs.len());
     let new = pairs.filter(|pair| draft.set(pair[0], pair[1])).count();
@@ -171,7 +138,7 @@ fn hmset<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn hsetnx<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let hash = Changed::of(call)?;
+    let hash = Changed::of(call, 0)?;
     let mut draft = hash.draft(1);
     let is_new = draft.get(call.args[2]).is_none();
     if is_new {
@@ -183,7 +150,7 @@ fn hsetnx<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn hget<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let hash = look_up(call)?;
+    let hash = call.look_up_as::<Hashes>(0)?;
     reply_field(call, hash, call.args[2]);
     Ok(())
 }
@@ -196,7 +163,7 @@ fn reply_field<E: Executor>(call: &mut Call<'_, E>, hash: Option<Hash<'_>>, fiel
 }
 
 fn hmget<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let hash = look_up(call)?;
+    let hash = call.look_up_as::<Hashes>(0)?;
     call.reply.array(call.args.len() - 2);
     for field in &call.args[2..] {
         reply_field(call, hash, field);
@@ -205,34 +172,23 @@ fn hmget<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn hdel<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let hash = Changed::of(call)?;
-    let mut removed = 0;
-    if hash.old.is_some() {
-        let fields = &call.args[2..];
-        let mut draft = hash.draft(fields.len());
-        removed = fields.iter().filter(|field| draft.remove(field)).count();
-        if removed > 0 {
-            hash.write(call, &draft)?;
-        }
-    }
-    call.reply.integer(removed as i64);
-    Ok(())
+    remove_named::<Hashes, E>(call, HashDraft::remove)
 }
 
 fn hexists<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let value = look_up(call)?.and_then(|hash| hash.get(call.args[2]));
+    let value = call.look_up_as::<Hashes>(0)?.and_then(|hash| hash.get(call.args[2]));
     call.reply.integer(value.is_some().into());
     Ok(())
 }
 
 fn hstrlen<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let value = look_up(call)?.and_then(|hash| hash.get(call.args[2]));
+    let value = call.look_up_as::<Hashes>(0)?.and_then(|hash| hash.get(call.args[2]));
     call.reply.integer(value.map_or(0, |value| value.len() as i64));
     Ok(())
 }
 
 fn hlen<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let fields = look_up(call)?.map_or(0, Hash::len);
+    let fields = call.look_up_as::<Hashes>(0)?.map_or(0, Hash::len);
     call.reply.integer(fields as i64);
     Ok(())
 }
@@ -240,7 +196,7 @@ fn hlen<E: Executor>(call: &mut Call<'_, E>) -> Done {
 /// All fields of the command's hash.
 fn all<'g, E: Executor>(call: &mut Call<'g, E>) -> Result<Vec<Pair<'g>>, ReplyError> {
     // The header needs a count that is right whatever the record's head says.
-    Ok(look_up(call)?.map_or_else(Vec::new, |hash| hash.pairs().collect()))
+    Ok(call.look_up_as::<Hashes>(0)?.map_or_else(Vec::new, |hash| hash.pairs().collect()))
 }
 
 fn hgetall<E: Executor>(call: &mut Call<'_, E>) -> Done {
@@ -269,9 +225,8 @@ fn hvals<E: Executor>(call: &mut Call<'_, E>) -> Done {
 
 fn hincrby<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let amount = parse_i64(call.args[3]).ok_or(ReplyError::NotAnInteger)?;
-    let hash = Changed::of(call)?;
-    let old = hash.old.and_then(|value| Hash::of(value.bytes).get(call.args[2]));
-    let old = match old {
+    let hash = Changed::of(call, 0)?;
+    let old = match hash.old.and_then(|hash| hash.get(call.args[2])) {
         Some(text) => parse_i64(text).ok_or(ReplyError::text("ERR hash value is not an integer"))?,
         None => 0,
     };
@@ -287,8 +242,8 @@ fn hincrbyfloat<E: Executor>(call: &mut Call<'_, E>) -> Done {
     if !amount.is_finite() {
         return Err(ReplyError::text("ERR value is NaN or Infinity"));
     }
-    let hash = Changed::of(call)?;
-    let old = match hash.old.and_then(|value| Hash::of(value.bytes).get(call.args[2])) {
+    let hash = Changed::of(call, 0)?;
+    let old = match hash.old.and_then(|hash| hash.get(call.args[2])) {
         Some(text) => Float80::parse(text).ok_or(ReplyError::text("ERR hash value is not a float"))?,
         None => Float80::ZERO,
     };
@@ -311,83 +266,9 @@ fn write_field<'g, E: Executor>(
 }
 
 fn hrandfield<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    if call.args.len() == 2 {
-        let pairs = all(call)?;
-        match Draws::new(call.keyspace.random()).one_of(&pairs) {
-            Some((field, _)) => call.reply.bulk(field),
-            None => call.reply.null(),
-        }
-        return Ok(());
-    }
-    let count = parse_signed_count(call.args[2])?;
-    let with_values = match call.args[3..] {
-        [] => false,
-        // Redis counts the values too.
-        [option] if option.eq_ignore_ascii_case(b"withvalues") => {
-            match (-(i64::MAX / 2)..=i64::MAX / 2).contains(&count) {
-                true => true,
-                false => return Err(ReplyError::OutOfRange),
-            }
-        }
-        _ => return Err(ReplyError::Syntax),
-    };
-    let pairs = all(call)?;
-    let mut draws = Draws::new(call.keyspace.random());
-    if count >= 0 {
-        let drawn = draws.some_of(pairs, usize::try_from(count).unwrap_or(usize::MAX));
-        reply_drawn(call, drawn.len(), drawn.iter().copied(), with_values);
-    } else {
-        let times = if pairs.is_empty() { 0 } else { count.unsigned_abs() as usize };
-        let drawn = (0..times).map_while(|_| draws.one_of(&pairs));
-        reply_drawn(call, times, drawn, with_values);
-    }
-    Ok(())
-}
-
-fn reply_drawn<'g, E: Executor>(
-    call: &mut Call<'_, E>,
-    count: usize,
-    drawn: impl Iterator<Item = Pair<'g>>,
-    with_values: bool,
-) {
-    if with_values {
-        call.reply.pairs(count);
-    } else {
-        call.reply.array(count);
-    }
-    for (field, value) in drawn {
-        if call.reply.is_cut() {
-            return;
-        }
-        if with_values {
-            call.reply.pair();
-        }
-        call.reply.bulk(field);
-        if with_values {
-            call.reply.bulk(value);
-        }
-    }
+    draw(call, Hash::pairs, Some((b"withvalues", Reply::bulk)))
 }
 
 fn hscan<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let cursor = ScanOptions::cursor(call.args[2])?;
-    let (next, found) = match look_up(call)? {
-        None => (0, Vec::new()),
-        Some(hash) => {
-            let options = ScanOptions::parse(&call.args[3..])?;
-            // Redis returns a small one whole.
-            let count = if hash.encoding() == Encoding::Listpack { usize::MAX } else { options.count };
-            let named = hash.pairs().map(|(field, value)| (field, (field, value)));
-            let (next, found) = sidle_collections::scan(named, cursor, count);
-            (next, found.into_iter().filter(|(field, _)| options.wants(field)).collect::<Vec<_>>())
-        }
-    };
-    call.reply.array(2);
-    call.reply.bulk(next.to_string().as_bytes());
-    call.reply.array(2 * found.len());
-    for (field, value) in found {
-        call.reply.bulk(field);
-        call.reply.bulk(value);
-    }
-    Ok(())
+    walk(call, Hash::pairs, Some(Reply::bulk))
 }

@@ -2,9 +2,10 @@
 
 use super::Done;
 use crate::call::{Call, Executor};
+use crate::key_spec::KeySpec;
 use crate::keyspace::Keyspace;
 use crate::reply::Reply;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec, Split};
+use crate::spec::{Access, CommandFlags, CommandSpec, Split};
 
 const WRITE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::KEYSPACE);
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST).with(CommandFlags::KEYSPACE);

@@ -2,11 +2,12 @@
 
 use super::Done;
 use crate::call::{Call, Executor};
+use crate::key_spec::KeySpec;
 use crate::keyspace::Keyspace;
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::spec::{Access, CommandFlags, CommandSpec};
 use crate::subsequence::{Common, Matched};
 use sidle_types::ValueKind;
 

@@ -1,15 +1,16 @@
 //! Lists: items in an order of their own.
 
 use super::Done;
+use super::changed;
+use super::indices::{index_in, range_in};
+use super::multi_pop::pop_first;
 use crate::call::{Call, Executor};
-use crate::keyspace::{Keyspace, Value};
+use crate::key_spec::KeySpec;
 use crate::number::{parse_i64, parse_signed_count};
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
-use sidle_collections::{List, ListDraft, Side};
-use sidle_types::ValueKind;
-use std::ops::Range;
+use crate::spec::{Access, CommandFlags, CommandSpec};
+use sidle_collections::{Draft, List, ListDraft, Lists, Side};
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::LIST);
 const CHANGE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::LIST);
@@ -121,42 +122,7 @@ pub(super) const fn anywhere<E: Executor>() -> &'static [CommandSpec<E>] {
     }
 }
 
-/// The value as a list.
-fn as_list(value: Option<Value<'_>>) -> Result<Option<List<'_>>, ReplyError> {
-    let value = value.map(|value| value.of_kind(ValueKind::List)).transpose()?;
-    Ok(value.map(|value| List::of(value.bytes)))
-}
-
-/// The list of the command's key, counted as a look-up.
-fn look_up<'g, E: Executor>(call: &mut Call<'g, E>) -> Result<Option<List<'g>>, ReplyError> {
-    as_list(call.look_up(0))
-}
-
-/// A key's list that the command changes.
-struct Changed<'g> {
-    key: usize,
-    old: Option<Value<'g>>,
-}
-
-impl<'g> Changed<'g> {
-    fn of<E: Executor>(call: &mut Call<'g, E>, key: usize) -> Result<Changed<'g>, ReplyError> {
-        let old = call.keyspace.get(key);
-        as_list(old)?;
-        Ok(Changed { key, old })
-    }
-
-    fn draft(&self) -> ListDraft<'g> {
-        ListDraft::of(self.old.map(|value| List::of(value.bytes)))
-    }
-
-    fn write<E: Executor>(self, call: &mut Call<'g, E>, draft: &ListDraft<'_>) -> Result<(), ReplyError> {
-        if draft.is_empty() {
-            return Ok(call.keyspace.remove(self.key)?);
-        }
-        let expires_at = self.old.and_then(|value| value.expires_at);
-        call.put_collection(self.key, ValueKind::List, &draft.finish(), expires_at)
-    }
-}
+type Changed<'g> = changed::Changed<'g, Lists>;
 
 fn lpush<E: Executor>(call: &mut Call<'_, E>) -> Done {
     push(call, Side::Left, false)
@@ -178,7 +144,7 @@ fn push<E: Executor>(call: &mut Call<'_, E>, side: Side, must_exist: bool) -> Do
     let list = Changed::of(call, 0)?;
     let mut length = 0;
     if list.old.is_some() || !must_exist {
-        let mut draft = list.draft();
+        let mut draft = list.draft(1);
         call.args[2..].iter().for_each(|item| draft.push(side, item));
         length = draft.len();
         list.write(call, &draft)?;
@@ -225,7 +191,7 @@ fn pop_some<'g, E: Executor>(
     side: Side,
     count: usize,
 ) -> Result<Vec<&'g [u8]>, ReplyError> {
-    let mut draft = list.draft();
+    let mut draft = list.draft(1);
     let popped: Vec<&[u8]> = (0..count).map_while(|_| draft.pop(side)).collect();
     if !popped.is_empty() {
         list.write(call, &draft)?;
@@ -249,56 +215,17 @@ fn side(word: &[u8]) -> Result<Side, ReplyError> {
 }
 
 fn lmpop<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let keys = call.counted_keys(1, ReplyError::Syntax)?;
-    let (side, count) = match call.args[2 + keys..] {
-        [word] => (side(word)?, 1),
-        [word, option, count] => {
-            let side = side(word)?;
-            if !option.eq_ignore_ascii_case(b"count") {
-                return Err(ReplyError::Syntax);
-            }
-            let count = parse_i64(count).filter(|count| *count > 0);
-            let count = count.ok_or(ReplyError::text("ERR count should be greater than 0"))?;
-            (side, usize::try_from(count).unwrap_or(usize::MAX))
-        }
-        _ => return Err(ReplyError::Syntax),
-    };
-    for key in 0..keys {
-        let list = Changed::of(call, key)?;
-        if list.old.is_some() {
-            let popped = pop_some(call, list, side, count)?;
-            call.reply.array(2);
-            call.reply.bulk(call.args[2 + key]);
-            reply_items(call, &popped);
-            return Ok(());
-        }
-    }
-    call.reply.null_array();
-    Ok(())
+    pop_first(call, side, pop_some, reply_items)
 }
 
 fn llen<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let items = look_up(call)?.map_or(0, List::len);
+    let items = call.look_up_as::<Lists>(0)?.map_or(0, List::len);
     call.reply.integer(items as i64);
     Ok(())
 }
 
-/// The index that a number names, negative ones counting from the end.
-fn index_in(length: usize, number: i64) -> Option<usize> {
-    let index = if number < 0 { (length as i64).checked_add(number)? } else { number };
-    usize::try_from(index).ok().filter(|index| *index < length)
-}
-
-/// The indices from one to another, both included, negative ones counting from the end.
-fn range_in(length: usize, first: i64, last: i64) -> Range<usize> {
-    let from_start = |number: i64| if number < 0 { number.saturating_add(length as i64) } else { number };
-    let first = from_start(first).max(0);
-    let end = from_start(last).saturating_add(1).clamp(0, length as i64);
-    if first >= end { 0..0 } else { first as usize..end as usize }
-}
-
 fn lindex<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let list = look_up(call)?;
+    let list = call.look_up_as::<Lists>(0)?;
     let number = match list {
         Some(_) => parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?,
         None => 0,
@@ -319,7 +246,7 @@ fn numbers<E: Executor>(call: &Call<'_, E>) -> Result<(i64, i64), ReplyError> {
 
 fn lrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let (first, last) = numbers(call)?;
-    let list = look_up(call)?;
+    let list = call.look_up_as::<Lists>(0)?;
     let range = range_in(list.map_or(0, List::len), first, last);
     let items = list.into_iter().flat_map(List::items);
     let items: Vec<&[u8]> = items.skip(range.start).take(range.len()).collect();
@@ -389,7 +316,7 @@ impl Search {
 
 fn lpos<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let search = Search::parse(&call.args[3..])?;
-    let list = look_up(call)?;
+    let list = call.look_up_as::<Lists>(0)?;
     let items: Vec<&[u8]> = list.into_iter().flat_map(List::items).collect();
     let found = search.found(&items, call.args[2]);
     match (search.count, found.first()) {
@@ -409,7 +336,7 @@ fn lset<E: Executor>(call: &mut Call<'_, E>) -> Done {
         return Err(ReplyError::text("ERR no such key"));
     }
     let number = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
-    let mut draft = list.draft();
+    let mut draft = list.draft(1);
     let is_there = index_in(draft.len(), number).is_some_and(|index| draft.set(index, call.args[3]));
     if !is_there {
         return Err(ReplyError::text("ERR index out of range"));
@@ -429,7 +356,7 @@ fn linsert<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let length = match list.old {
         None => 0,
         Some(_) => {
-            let mut draft = list.draft();
+            let mut draft = list.draft(1);
             match draft.index_of(call.args[3]) {
                 None => -1,
                 Some(index) => {
@@ -450,7 +377,7 @@ fn lrem<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let mut removed = 0;
     if list.old.is_some() {
         let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
-        let mut draft = list.draft();
+        let mut draft = list.draft(1);
         removed = draft.remove(call.args[3], most, if count < 0 { Side::Right } else { Side::Left });
         if removed > 0 {
             list.write(call, &draft)?;
@@ -464,7 +391,7 @@ fn ltrim<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let (first, last) = numbers(call)?;
     let list = Changed::of(call, 0)?;
     if list.old.is_some() {
-        let mut draft = list.draft();
+        let mut draft = list.draft(1);
         let range = range_in(draft.len(), first, last);
         if range.len() < draft.len() {
             match range.is_empty() {
@@ -489,7 +416,7 @@ fn rpoplpush<E: Executor>(call: &mut Call<'_, E>) -> Done {
 
 fn move_item<E: Executor>(call: &mut Call<'_, E>, from_side: Side, to_side: Side) -> Done {
     let from = Changed::of(call, 0)?;
-    let mut left = from.draft();
+    let mut left = from.draft(1);
     let Some(item) = left.pop(from_side) else {
         call.reply.null();
         return Ok(());
@@ -499,7 +426,7 @@ fn move_item<E: Executor>(call: &mut Call<'_, E>, from_side: Side, to_side: Side
         from.write(call, &left)?;
     } else {
         let to = Changed::of(call, 1)?;
-        let mut joined = to.draft();
+        let mut joined = to.draft(1);
         joined.push(to_side, item);
         from.write(call, &left)?;
         to.write(call, &joined)?;
@@ -511,35 +438,6 @@ fn move_item<E: Executor>(call: &mut Call<'_, E>, from_side: Side, to_side: Side
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn indices_count_from_both_ends() {
-        for (number, index) in [
-            (0, Some(0)),
-            (3, Some(3)),
-            (4, None),
-            (-1, Some(3)),
-            (-4, Some(0)),
-            (-5, None),
-            (i64::MIN, None),
-        ] {
-            assert_eq!(index_in(4, number), index, "{number}");
-        }
-        for (first, last, range) in [
-            (0, -1, 0..4),
-            (1, 2, 1..3),
-            (-2, -1, 2..4),
-            (-100, 100, 0..4),
-            (2, 1, 0..0),
-            (4, 9, 0..0),
-            (0, -5, 0..0),
-            (i64::MIN, i64::MAX, 0..4),
-            (i64::MAX, i64::MIN, 0..0),
-        ] {
-            assert_eq!(range_in(4, first, last), range, "{first} {last}");
-        }
-        assert_eq!(range_in(0, 0, -1), 0..0);
-    }
 
     #[test]
     fn a_search_starts_at_a_rank() {

@@ -1,25 +1,40 @@
-//! The commands, one file for each family.
+//! The commands, one file for each family; and what several of those for collections share:
+//!
+//! | file | what |
+//! |---|---|
+//! | `changed` | a key's collection that a command changes |
+//! | `indices` | indices that count from either end |
+//! | `lot` | elements drawn by lot |
+//! | `multi_pop` | elements of the first of several keys |
+//! | `walk` | walking in steps |
 
 use crate::call::Executor;
 use crate::spec::CommandSpec;
 
+mod changed;
 mod counter;
 mod dump;
 mod expire_option;
 mod expiry;
 mod get;
 mod hash;
+mod indices;
 mod keys;
 mod lcs;
 mod lists;
+mod lot;
 mod modify;
+mod multi_pop;
 mod object;
 mod rename;
 mod set;
 mod sets;
+mod sort;
+mod sorted_sets;
+mod walk;
 
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 15] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 19] {
     [
         get::commands(),
         set::commands(),
@@ -31,11 +46,15 @@ pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 15] {
         dump::commands(),
         rename::commands(),
         lcs::commands(),
+        sort::commands(),
         hash::of_fields(),
         hash::of_wholes(),
         sets::commands(),
         lists::at_ends(),
         lists::anywhere(),
+        sorted_sets::of_members(),
+        sorted_sets::of_ranges(),
+        sorted_sets::of_several(),
     ]
 }
 

@@ -3,10 +3,11 @@
 use super::Done;
 use super::expire_option::{Unit, deadline};
 use crate::call::{Call, Executor};
+use crate::key_spec::KeySpec;
 use crate::keyspace::Keyspace;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec, Split};
+use crate::spec::{Access, CommandFlags, CommandSpec, Split};
 use sidle_types::WallMs;
 
 const SLOW: CommandFlags = CommandFlags::WRITE.with(CommandFlags::DENYOOM).with(CommandFlags::STRING);

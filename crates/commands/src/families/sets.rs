@@ -1,16 +1,18 @@
 //! Sets: members, each once.
 
 use super::Done;
+use super::changed::{self, remove_named, store};
+use super::lot::draw;
+use super::walk::walk;
 use crate::call::{Call, Executor};
 use crate::draws::Draws;
+use crate::key_spec::KeySpec;
 use crate::keyspace::{Keyspace, Value};
-use crate::number::{parse_i64, parse_signed_count};
+use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::scan_options::ScanOptions;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
-use sidle_collections::{Encoding, MemberTable, Set, SetDraft};
-use sidle_types::ValueKind;
+use crate::spec::{Access, CommandFlags, CommandSpec};
+use sidle_collections::{Draft, MemberTable, Set, SetDraft, Sets};
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::SET);
 const READ_FAST: CommandFlags = READ.with(CommandFlags::FAST);
@@ -94,47 +96,7 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
     }
 }
 
-/// The value as a set.
-fn as_set(value: Option<Value<'_>>) -> Result<Option<Set<'_>>, ReplyError> {
-    let value = value.map(|value| value.of_kind(ValueKind::Set)).transpose()?;
-    Ok(value.map(|value| Set::of(value.bytes)))
-}
-
-/// The set of the command's key, counted as a look-up.
-fn look_up<'g, E: Executor>(call: &mut Call<'g, E>) -> Result<Option<Set<'g>>, ReplyError> {
-    as_set(call.look_up(0))
-}
-
-/// A key's set that the command changes.
-struct Changed<'g> {
-    key: usize,
-    old: Option<Value<'g>>,
-}
-
-impl<'g> Changed<'g> {
-    fn of<E: Executor>(call: &mut Call<'g, E>, key: usize) -> Result<Changed<'g>, ReplyError> {
-        let old = call.keyspace.get(key);
-        as_set(old)?;
-        Ok(Changed { key, old })
-    }
-
-    fn set(&self) -> Option<Set<'g>> {
-        self.old.map(|value| Set::of(value.bytes))
-    }
-
-    fn draft(&self, changes: usize) -> SetDraft<'g> {
-        SetDraft::of(self.set(), changes)
-    }
-
-    fn write<E: Executor>(self, call: &mut Call<'g, E>, draft: &SetDraft<'_>) -> Result<(), ReplyError> {
-        if draft.is_empty() {
-            return Ok(call.keyspace.remove(self.key)?);
-        }
-        let limits = call.keyspace.collection_limits();
-        let expires_at = self.old.and_then(|value| value.expires_at);
-        call.put_collection(self.key, ValueKind::Set, &draft.finish(&limits), expires_at)
-    }
-}
+type Changed<'g> = changed::Changed<'g, Sets>;
 
 fn sadd<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let set = Changed::of(call, 0)?;
@@ -149,18 +111,7 @@ fn sadd<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn srem<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let set = Changed::of(call, 0)?;
-    let mut removed = 0;
-    if set.old.is_some() {
-        let members = &call.args[2..];
-        let mut draft = set.draft(members.len());
-        removed = members.iter().filter(|member| draft.remove(member)).count();
-        if removed > 0 {
-            set.write(call, &draft)?;
-        }
-    }
-    call.reply.integer(removed as i64);
-    Ok(())
+    remove_named::<Sets, E>(call, SetDraft::remove)
 }
 
 fn smove<E: Executor>(call: &mut Call<'_, E>) -> Done {
@@ -173,7 +124,7 @@ fn smove<E: Executor>(call: &mut Call<'_, E>) -> Done {
     }
     let from = Changed::of(call, 0)?;
     let to = Changed::of(call, 1)?;
-    let is_there = from.set().is_some_and(|set| set.contains(member));
+    let is_there = from.old.is_some_and(|set| set.contains(member));
     if is_there && call.args[1] != call.args[2] {
         let mut left = from.draft(1);
         left.remove(member);
@@ -188,20 +139,20 @@ fn smove<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn scard<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let members = look_up(call)?.map_or(0, Set::len);
+    let members = call.look_up_as::<Sets>(0)?.map_or(0, Set::len);
     call.reply.integer(members as i64);
     Ok(())
 }
 
 fn sismember<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let is_member = look_up(call)?.is_some_and(|set| set.contains(call.args[2]));
+    let is_member = call.look_up_as::<Sets>(0)?.is_some_and(|set| set.contains(call.args[2]));
     call.reply.integer(is_member.into());
     Ok(())
 }
 
 fn smismember<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let asked = &call.args[2..];
-    let table = look_up(call)?.map(|set| MemberTable::of(set, asked.len()));
+    let table = call.look_up_as::<Sets>(0)?.map(|set| MemberTable::of(set, asked.len()));
     call.reply.array(asked.len());
     for member in asked {
         call.reply.integer(table.as_ref().is_some_and(|table| table.contains(member)).into());
@@ -220,7 +171,7 @@ fn reply_set<E: Executor>(call: &mut Call<'_, E>, members: &[&[u8]]) {
 }
 
 fn smembers<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let members = all(look_up(call)?);
+    let members = all(call.look_up_as::<Sets>(0)?);
     reply_set(call, &members);
     Ok(())
 }
@@ -234,7 +185,7 @@ fn spop<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let set = Changed::of(call, 0)?;
     call.count_look_up(set.old.is_some());
     let seed = call.keyspace.random();
-    let popped = Draws::new(seed).some_of(all(set.set()), count.unwrap_or(1));
+    let popped = Draws::new(seed).some_of(all(set.old), count.unwrap_or(1));
     if !popped.is_empty() {
         let mut draft = set.draft(popped.len());
         popped.iter().for_each(|member| {
@@ -250,54 +201,17 @@ fn spop<E: Executor>(call: &mut Call<'_, E>) -> Done {
     Ok(())
 }
 
+/// Members as elements of which nothing more is known.
+fn names(set: Set<'_>) -> impl Iterator<Item = (&[u8], ())> {
+    set.members().map(|member| (member, ()))
+}
+
 fn srandmember<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let count = match call.args[2..] {
-        [] => None,
-        [count] => Some(parse_signed_count(count)?),
-        _ => return Err(ReplyError::Syntax),
-    };
-    let members = all(look_up(call)?);
-    let mut draws = Draws::new(call.keyspace.random());
-    match count {
-        None => match draws.one_of(&members) {
-            Some(member) => call.reply.bulk(member),
-            None => call.reply.null(),
-        },
-        Some(count @ 0..) => {
-            let drawn = draws.some_of(members, usize::try_from(count).unwrap_or(usize::MAX));
-            call.reply.array(drawn.len());
-            drawn.iter().for_each(|member| call.reply.bulk(member));
-        }
-        Some(times) => {
-            let times = if members.is_empty() { 0 } else { times.unsigned_abs() as usize };
-            call.reply.array(times);
-            for _ in 0..times {
-                let (Some(member), false) = (draws.one_of(&members), call.reply.is_cut()) else { break };
-                call.reply.bulk(member);
-            }
-        }
-    }
-    Ok(())
+    draw(call, names, None)
 }
 
 fn sscan<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let cursor = ScanOptions::cursor(call.args[2])?;
-    let (next, found) = match look_up(call)? {
-        None => (0, Vec::new()),
-        Some(set) => {
-            let options = ScanOptions::parse(&call.args[3..])?;
-            // Redis returns a small one whole.
-            let count = if set.encoding() == Encoding::Intset { usize::MAX } else { options.count };
-            let named = set.members().map(|member| (member, member));
-            let (next, found) = sidle_collections::scan(named, cursor, count);
-            (next, found.into_iter().filter(|member| options.wants(member)).collect::<Vec<_>>())
-        }
-    };
-    call.reply.array(2);
-    call.reply.bulk(next.to_string().as_bytes());
-    call.reply.array(found.len());
-    found.into_iter().for_each(|member| call.reply.bulk(member));
-    Ok(())
+    walk(call, names, None)
 }
 
 /// How sets are combined.
@@ -348,7 +262,7 @@ fn sets_from<'g, E: Executor>(
     first: usize,
 ) -> Result<Vec<Option<Set<'g>>>, ReplyError> {
     let values = call.look_up_all();
-    values.into_iter().skip(first).map(as_set).collect()
+    values.into_iter().skip(first).map(|value| value.map(Value::collection).transpose()).collect()
 }
 
 fn reply_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination) -> Done {
@@ -360,20 +274,7 @@ fn reply_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination)
 fn store_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination) -> Done {
     let sets = sets_from(call, 1)?;
     let members = combination.of(&sets, usize::MAX);
-    if members.is_empty() {
-        if call.keyspace.get(0).is_some() {
-            call.keyspace.remove(0)?;
-        }
-    } else {
-        let mut draft = SetDraft::of(None, members.len());
-        members.iter().for_each(|member| {
-            draft.add(member);
-        });
-        let bytes = draft.finish(&call.keyspace.collection_limits());
-        call.put_collection(0, ValueKind::Set, &bytes, None)?;
-    }
-    call.reply.integer(members.len() as i64);
-    Ok(())
+    store(call, 0, &SetDraft::made_of(members.into_iter()))
 }
 
 fn sinter<E: Executor>(call: &mut Call<'_, E>) -> Done {

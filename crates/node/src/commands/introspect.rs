@@ -85,8 +85,8 @@ fn describe(reply: &mut ReplyWriter<'_>, found: Found) {
     reply_words(reply, spec.flags.names());
     // Of keys that are counted, Redis says nothing there.
     let [first, last, step] = match spec.keys.count_at {
-        0 => [spec.keys.first.into(), spec.keys.last.into(), spec.keys.step.into()],
-        _ => [0; 3],
+        at if at != 0 && spec.keys.first > at => [0; 3],
+        _ => [spec.keys.first.into(), spec.keys.last.into(), spec.keys.step.into()],
     };
     [first, last, step].into_iter().for_each(|number| reply.integer(number));
     reply_words(reply, spec.flags.categories());
@@ -108,7 +108,7 @@ fn reply_words(reply: &mut ReplyWriter<'_>, words: impl Iterator<Item = &'static
 }
 
 /// Redis 7's key specifications. Commands here have one at most, with a first index and a step or a count, or
-/// two: of the first key, and of the others.
+/// two: of the first key, and of the others, or of one that an option names.
 fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
     let keys = spec.keys;
     let first = i64::from(keys.first);
@@ -120,7 +120,11 @@ fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
         reply.set(2);
         let others = if keys.last < 0 { -1 } else { i64::from(keys.last) - first - 1 };
         describe_key_range(reply, keys.access, first, KeyRange::To(0), keys.step);
-        describe_key_range(reply, last_access, first + 1, KeyRange::To(others), keys.step);
+        match keys.count_at {
+            _ if keys.optional.is_some() => describe_optional_key(reply, last_access),
+            0 => describe_key_range(reply, last_access, first + 1, KeyRange::To(others), keys.step),
+            at => describe_key_range(reply, last_access, at.into(), KeyRange::Counted, keys.step),
+        }
         return;
     }
     reply.set(1);
@@ -130,6 +134,21 @@ fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
     // Counted from the first key; the command's own description counts from its name.
     let last = if keys.last < 0 { keys.last.into() } else { i64::from(keys.last) - first };
     describe_key_range(reply, keys.access, first, KeyRange::To(last), keys.step);
+}
+
+/// A key that some option names: where that stands is not said.
+fn describe_optional_key(reply: &mut ReplyWriter<'_>, access: &'static [&'static str]) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply_words(reply, access.iter().copied());
+    for name in [&b"begin_search"[..], b"find_keys"] {
+        reply.bulk(name);
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(b"unknown");
+        reply.bulk(b"spec");
+        reply.map(0);
+    }
 }
 
 /// Where the keys end that begin somewhere.
@@ -229,12 +248,12 @@ fn getkeys(call: &mut Call<'_>) -> CommandResult {
         }
         Err(_) => return Err(ReplyError::text("ERR Invalid command specified")),
     };
-    let indices = found.spec.keys.indices(request);
-    if indices.len() == 0 {
+    let indices: Vec<usize> = found.spec.keys.indices(request).collect();
+    if indices.is_empty() {
         return Err(NO_KEYS);
     }
     call.reply.array(indices.len());
-    indices.for_each(|index| call.reply.bulk(request[index]));
+    indices.into_iter().for_each(|index| call.reply.bulk(request[index]));
     Ok(Flow::Done)
 }
 

@@ -119,3 +119,25 @@ fn lists_move_while_they_change() {
         assert_eq!(scene.ask(1, "LLEN {l}5"), int(3));
     });
 }
+
+/// Sorted sets that are read and changed before, during and after a move.
+#[test]
+fn sorted_sets_move_while_they_change() {
+    for_every_protocol(|mut scene| {
+        for key in keys("{z}", 6) {
+            assert_eq!(scene.ask(0, &format!("ZADD {key} 1 a 2 b 3.5 c")), int(3));
+        }
+        let id = scene.start_and_hold(EVERYTHING, 1);
+        assert_eq!(scene.client("ZADD {z}0 9 a 4 d"), int(1));
+        assert_eq!(scene.client("ZRANK {z}0 a"), int(3));
+        assert_eq!(scene.client("ZREM {z}1 a b c"), int(3));
+        assert_eq!(scene.client("ZUNIONSTORE {z}d 2 {z}2 {z}3"), int(3));
+        assert_eq!(scene.client("ZREMRANGEBYSCORE {z}4 2 9"), int(2));
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "ZRANGE {z}0 0 -1"), array(&["b", "c", "d", "a"]));
+        assert_eq!(scene.ask(1, "EXISTS {z}1"), int(0));
+        assert_eq!(scene.ask(1, "ZSCORE {z}d c"), bulk("7"));
+        assert_eq!(scene.ask(1, "ZRANGE {z}4 0 -1"), array(&["a"]));
+        assert_eq!(scene.ask(1, "ZCARD {z}5"), int(3));
+    });
+}

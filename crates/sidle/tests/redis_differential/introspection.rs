@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const OTHER_DESCRIPTIONS: &[(&str, &str, &str)] = &[
     ("set", "key specifications", "its note on the key, a text, is not repeated"),
     ("getex", "key specifications", "its note on the key, a text, is not repeated"),
+    ("sort", "key specifications", "patterns that name keys are refused, and notes are not repeated"),
+    ("sort_ro", "key specifications", "patterns that name keys are refused"),
     ("debug", "doc_flags", "it is refused, not a command of the system"),
 ];
 

@@ -96,19 +96,41 @@ fn table_gets_the_replies_that_redis_gives() {
     assert!(faults.is_empty(), "{} replies differ:\n{}", faults.len(), faults.join("\n"));
 }
 
-#[test]
-fn random_sequences_get_the_replies_that_redis_gives() {
-    /// Sequences are short, so that relative expiries stay comparable.
-    const SEQUENCES: u64 = 150;
+/// Runs sequences of these forms, each after one other request.
+fn run_at_random(forms: &[random::Form], sequences: u64, first: &[Vec<u8>]) {
     let Some(mut both) = Both::start() else { return };
-    for seed in 0..SEQUENCES {
-        let steps =
-            random::sequence(seed).into_iter().map(|(expectation, args)| Step::Ask(expectation, args));
+    let mut faults = Vec::new();
+    for seed in 0..sequences {
+        let drawn = random::sequence(forms, seed);
+        let steps = std::iter::once((Expectation::Exact, first.to_vec())).chain(drawn);
+        let steps = steps.map(|(expectation, args)| Step::Ask(expectation, args));
         let section = Section { title: format!("seed {seed}"), steps: (1..).zip(steps).collect() };
         let version = if seed % 2 == 0 { RespVersion::Resp2 } else { RespVersion::Resp3 };
-        let faults = run(&section, version, &mut both);
-        assert!(faults.is_empty(), "{} replies differ:\n{}", faults.len(), faults.join("\n"));
+        faults.extend(run(&section, version, &mut both));
     }
+    assert!(faults.is_empty(), "{} replies differ:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn random_sequences_get_the_replies_that_redis_gives() {
+    // Sequences are short, so that relative expiries stay comparable.
+    run_at_random(random::FORMS, 150, &[b"PING".to_vec()]);
+}
+
+#[test]
+fn random_sorted_sets_get_the_replies_that_redis_gives() {
+    use random::sorted_sets::{FORMS, OF_SMALL_ONES};
+    let set_limit = |most: &str| {
+        ["CONFIG", "SET", "zset-max-listpack-entries", most].map(|word| word.as_bytes().to_vec()).to_vec()
+    };
+    run_at_random(&[FORMS, OF_SMALL_ONES].concat(), 100, &set_limit("128"));
+    run_at_random(FORMS, 50, &set_limit("0"));
+}
+
+#[test]
+fn random_elements_are_sorted_as_redis_sorts_them() {
+    use random::sorting::{FORMS, OF_ORDERED_ONES};
+    run_at_random(&[FORMS, OF_ORDERED_ONES].concat(), 60, &[b"PING".to_vec()]);
 }
 
 #[test]

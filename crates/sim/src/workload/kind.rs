@@ -14,6 +14,9 @@ pub(super) enum Kind {
     Told,
     TextOrNull,
     StatusOrNull,
+    /// A double.
+    Score,
+    ScoreOrNull,
     Array,
     Map,
     /// An error, always.
@@ -42,7 +45,11 @@ impl Kind {
                 Kind::Text | Kind::Told | Kind::TextOrNull | Kind::Number,
                 Value::Bulk(_) | Value::Verbatim { .. },
             ) => true,
-            (Kind::StatusOrNull | Kind::IntegerOrNull | Kind::TextOrNull, Value::Null) => true,
+            (Kind::Score | Kind::ScoreOrNull, Value::Double(_)) => true,
+            (
+                Kind::StatusOrNull | Kind::IntegerOrNull | Kind::TextOrNull | Kind::ScoreOrNull,
+                Value::Null,
+            ) => true,
             (Kind::Array, Value::Array(_) | Value::Set(_)) | (Kind::Map, Value::Map(_)) => true,
             _ => false,
         };

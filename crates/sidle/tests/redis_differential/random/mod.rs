@@ -1,8 +1,12 @@
-//! Random sequences of commands, the same for the same seed.
+//! Random sequences of commands, the same for the same seed: of all types, of sorted sets,
+//! and of SORT.
 //!
 //! Arguments come from small pools of awkward values. Ttl times are far apart and far from now, so that a
 //! millisecond more or less changes no reply beyond the margin of `near`. DBSIZE is left out: both count
 //! expired keys until they find them, but not at the same moment.
+
+pub(crate) mod sorted_sets;
+pub(crate) mod sorting;
 
 use crate::script::Expectation;
 use sidle_testbed::Random;
@@ -11,7 +15,7 @@ const STEPS: usize = 120;
 
 /// The pool of an argument.
 #[derive(Clone, Copy)]
-enum Pool {
+pub(crate) enum Pool {
     Key,
     Value,
     Integer,
@@ -134,9 +138,9 @@ const CONDITIONS: &[&str] = &["NX", "XX", "nx", "foo"];
 const ABSOLUTE_CONDITIONS: &[&str] = &["NX", "XX", "GT", "LT", "foo"];
 
 /// A command, its usual arguments, and optional ones.
-type Form = (&'static str, &'static [Pool], Option<Pool>);
+pub(crate) type Form = (&'static str, &'static [Pool], Option<Pool>);
 
-const FORMS: &[Form] = &[
+pub(crate) const FORMS: &[Form] = &[
     ("GET", &[Pool::Key], None),
     ("SET", &[Pool::Key, Pool::Value], None),
     ("SET", &[Pool::Key, Pool::Value], Some(Pool::Word(SET_OPTIONS))),
@@ -244,11 +248,11 @@ fn draw(random: &mut Random, pool: Pool) -> Vec<u8> {
     words[random.index(words.len())].into()
 }
 
-pub(crate) fn sequence(seed: u64) -> Vec<(Expectation, Vec<Vec<u8>>)> {
+pub(crate) fn sequence(forms: &[Form], seed: u64) -> Vec<(Expectation, Vec<Vec<u8>>)> {
     let mut random = Random::new(seed);
     (0..STEPS)
         .map(|_| {
-            let (name, pools, more) = FORMS[random.index(FORMS.len())];
+            let (name, pools, more) = forms[random.index(forms.len())];
             let mut args = vec![name.as_bytes().to_vec()];
             args.extend(pools.iter().map(|&pool| draw(&mut random, pool)));
             if let Some(pool) = more {

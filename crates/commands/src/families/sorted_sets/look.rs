@@ -1,0 +1,73 @@
+//! Scores, ranks, draws and walks.
+
+use super::super::Done;
+use super::super::lot::draw;
+use super::super::walk::walk;
+use super::members::all;
+use crate::call::{Call, Executor};
+use crate::reply::Reply;
+use sidle_collections::{ScoreTable, SortedSet, SortedSets};
+use sidle_resp::format_double;
+
+pub(super) fn zcard<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let members = call.look_up_as::<SortedSets>(0)?.map_or(0, SortedSet::len);
+    call.reply.integer(members as i64);
+    Ok(())
+}
+
+fn reply_score<E: Executor>(call: &mut Call<'_, E>, score: Option<f64>) {
+    match score {
+        Some(score) => call.reply.double(score),
+        None => call.reply.null(),
+    }
+}
+
+pub(super) fn zscore<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let score = call.look_up_as::<SortedSets>(0)?.and_then(|set| set.score(call.args[2]));
+    reply_score(call, score);
+    Ok(())
+}
+
+pub(super) fn zmscore<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let asked = &call.args[2..];
+    let table = call.look_up_as::<SortedSets>(0)?.map(|set| ScoreTable::of(set.members(), asked.len()));
+    call.reply.array(asked.len());
+    for member in asked {
+        reply_score(call, table.as_ref().and_then(|table| table.score(member)));
+    }
+    Ok(())
+}
+
+pub(super) fn zrank<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    rank(call, false)
+}
+
+pub(super) fn zrevrank<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    rank(call, true)
+}
+
+fn rank<E: Executor>(call: &mut Call<'_, E>, is_reversed: bool) -> Done {
+    let members = all(call.look_up_as(0)?);
+    match members.iter().position(|(member, _)| *member == call.args[2]) {
+        Some(place) if is_reversed => call.reply.integer((members.len() - 1 - place) as i64),
+        Some(place) => call.reply.integer(place as i64),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn zrandmember<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    draw(call, SortedSet::members, Some((b"withscores", Reply::double)))
+}
+
+pub(super) fn zscan<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    walk(
+        call,
+        SortedSet::members,
+        Some(|reply, score| {
+            let mut text = Vec::new();
+            format_double(score, &mut text);
+            reply.bulk(&text);
+        }),
+    )
+}

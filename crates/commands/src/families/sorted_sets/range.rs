@@ -1,0 +1,187 @@
+//! Ranges of members: by place, by score, by text.
+
+use super::super::Done;
+use super::super::changed::store;
+use super::Changed;
+use super::members::{all, remove, reply_members};
+use super::score::Bounds;
+use crate::call::{Call, Executor};
+use crate::number::parse_i64;
+use crate::reply::Reply;
+use crate::reply_error::ReplyError;
+use sidle_collections::{Draft, Scored, SortedSetDraft};
+
+/// What a range is by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Text,
+}
+
+/// A range as a command names it.
+#[derive(Clone, Copy, Debug)]
+struct Range<'a> {
+    bounds: Bounds<'a>,
+    is_reversed: bool,
+    /// LIMIT: how many to leave out, and how many to return at most; `None`: no limit.
+    limit: Option<(i64, i64)>,
+    with_scores: bool,
+}
+
+/// What a command lets its options choose.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    /// `None`: BYSCORE and BYLEX choose.
+    by: Option<By>,
+    /// `None`: REV chooses.
+    is_reversed: Option<bool>,
+    /// Whether WITHSCORES may be given.
+    may_score: bool,
+}
+
+impl<'a> Range<'a> {
+    /// A range of these bounds and options.
+    fn parse(
+        form: Form,
+        low: &'a [u8],
+        high: &'a [u8],
+        options: &[&'a [u8]],
+    ) -> Result<Range<'a>, ReplyError> {
+        let (mut by, mut is_reversed) = (form.by, form.is_reversed);
+        let (mut limit, mut with_scores, mut options) = (None, false, options);
+        let integer = |text: &[u8]| parse_i64(text).ok_or(ReplyError::NotAnInteger);
+        while let [option, rest @ ..] = options {
+            let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
+            options = rest;
+            if form.may_score && is(b"withscores") {
+                with_scores = true;
+            } else if is(b"limit")
+                && let [offset, count, rest @ ..] = options
+            {
+                limit = Some((integer(offset)?, integer(count)?));
+                options = rest;
+            } else if is_reversed.is_none() && is(b"rev") {
+                is_reversed = Some(true);
+            } else if by.is_none() && is(b"byscore") {
+                by = Some(By::Score);
+            } else if by.is_none() && is(b"bylex") {
+                by = Some(By::Text);
+            } else {
+                return Err(ReplyError::Syntax);
+            }
+        }
+        let (by, is_reversed) = (by.unwrap_or(By::Rank), is_reversed.unwrap_or(false));
+        if limit.is_some_and(|(_, count)| count != -1) && by == By::Rank {
+            return Err(ReplyError::text(
+                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+            ));
+        }
+        if with_scores && by == By::Text {
+            return Err(ReplyError::text(
+                "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
+            ));
+        }
+        // The highest comes first in the request, too.
+        let (first, last) = if is_reversed { (high, low) } else { (low, high) };
+        let bounds = match by {
+            By::Rank => Bounds::Ranks(integer(low)?, integer(high)?),
+            By::Score => Bounds::scores(first, last)?,
+            By::Text => Bounds::texts(first, last)?,
+        };
+        Ok(Range { bounds, is_reversed, limit, with_scores })
+    }
+
+    /// The members in the range, in its order.
+    fn of<'b>(&self, members: Vec<Scored<'b>>) -> Vec<Scored<'b>> {
+        let found = self.bounds.of(members, self.is_reversed);
+        let Some((offset, count)) = self.limit else { return found };
+        let Ok(offset) = usize::try_from(offset) else { return Vec::new() };
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        found.into_iter().skip(offset).take(count).collect()
+    }
+}
+
+const ANY: Form = Form { by: None, is_reversed: None, may_score: true };
+
+fn reply_range<E: Executor>(call: &mut Call<'_, E>, form: Form) -> Done {
+    let range = Range::parse(form, call.args[2], call.args[3], &call.args[4..])?;
+    let found = range.of(all(call.look_up_as(0)?));
+    reply_members(call, &found, range.with_scores);
+    Ok(())
+}
+
+fn fixed(by: By, is_reversed: bool) -> Form {
+    Form { by: Some(by), is_reversed: Some(is_reversed), may_score: true }
+}
+
+pub(super) fn zrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    reply_range(call, ANY)
+}
+
+pub(super) fn zrevrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    reply_range(call, fixed(By::Rank, true))
+}
+
+pub(super) fn zrangebyscore<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    reply_range(call, fixed(By::Score, false))
+}
+
+pub(super) fn zrevrangebyscore<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    reply_range(call, fixed(By::Score, true))
+}
+
+pub(super) fn zrangebylex<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    reply_range(call, fixed(By::Text, false))
+}
+
+pub(super) fn zrevrangebylex<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    reply_range(call, fixed(By::Text, true))
+}
+
+pub(super) fn zrangestore<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let form = Form { may_score: false, ..ANY };
+    let range = Range::parse(form, call.args[3], call.args[4], &call.args[5..])?;
+    let found = range.of(all(call.look_up_as(1)?));
+    store(call, 0, &SortedSetDraft::made_of(found.into_iter()))
+}
+
+fn count_in<E: Executor>(call: &mut Call<'_, E>, bounds: Bounds<'_>) -> Done {
+    let found = bounds.of(all(call.look_up_as(0)?), false);
+    call.reply.integer(found.len() as i64);
+    Ok(())
+}
+
+pub(super) fn zcount<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let bounds = Bounds::scores(call.args[2], call.args[3])?;
+    count_in(call, bounds)
+}
+
+pub(super) fn zlexcount<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let bounds = Bounds::texts(call.args[2], call.args[3])?;
+    count_in(call, bounds)
+}
+
+fn remove_in<E: Executor>(call: &mut Call<'_, E>, bounds: Bounds<'_>) -> Done {
+    let set = Changed::of(call, 0)?;
+    let found = bounds.of(all(set.old), false);
+    remove(call, set, &found)?;
+    call.reply.integer(found.len() as i64);
+    Ok(())
+}
+
+pub(super) fn zremrangebyrank<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let integer = |at: usize| parse_i64(call.args[at]).ok_or(ReplyError::NotAnInteger);
+    let bounds = Bounds::Ranks(integer(2)?, integer(3)?);
+    remove_in(call, bounds)
+}
+
+pub(super) fn zremrangebyscore<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let bounds = Bounds::scores(call.args[2], call.args[3])?;
+    remove_in(call, bounds)
+}
+
+pub(super) fn zremrangebylex<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let bounds = Bounds::texts(call.args[2], call.args[3])?;
+    remove_in(call, bounds)
+}
