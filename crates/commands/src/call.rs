@@ -1,5 +1,6 @@
 //! A running command over keys: its inputs and its executor.
 
+use crate::blocking::Blocking;
 use crate::keyspace::{Keyspace, Value, Values};
 use crate::number::parse_i64;
 use crate::reply::Reply;
@@ -46,6 +47,8 @@ pub struct Call<'g, E: Executor> {
     pub now: WallMs,
     /// The reply. A command that returns an error must not have written to it.
     pub reply: E::Reply<'g>,
+    /// Whether it may wait; and, after it ran, whether it does.
+    pub blocking: Blocking,
 }
 
 impl<'g, E: Executor> Call<'g, E> {
@@ -99,6 +102,15 @@ impl<'g, E: Executor> Call<'g, E> {
             return Err(too_many);
         }
         Ok(count as usize)
+    }
+
+    /// The command found nothing: whether it waits. If not, it is to reply so.
+    pub(crate) fn waits(&mut self, at_most_ms: u64) -> bool {
+        let waits = !matches!(self.blocking, Blocking::No | Blocking::Over);
+        if waits {
+            self.blocking = Blocking::Waits(at_most_ms);
+        }
+        waits
     }
 
     /// A count that is not negative.

@@ -86,6 +86,11 @@ impl KeySpec {
         KeySpec::new(1, -1, 1, access)
     }
 
+    /// Every argument but the last is a key.
+    pub const fn all_but_last(access: &'static [&'static str]) -> KeySpec {
+        KeySpec::new(1, -2, 1, access)
+    }
+
     /// Every other argument is a key, followed by its value.
     pub const fn pairs(access: &'static [&'static str]) -> KeySpec {
         KeySpec::new(1, -1, 2, access)

@@ -17,6 +17,7 @@
 //! Commands about a node, its connections and its cluster are the executor's own ([`Run::Own`]) and share the
 //! table.
 
+mod blocking;
 mod call;
 mod draws;
 mod families;
@@ -35,6 +36,7 @@ mod strtod;
 mod subsequence;
 mod table;
 
+pub use blocking::Blocking;
 pub use call::{Call, Executor, OverKeys, Own, Run};
 pub use families::families;
 pub use key_spec::{KeySpec, OptionalKey};

@@ -63,15 +63,19 @@ impl CommandFlags {
     /// Belongs to sorted sets: the ACL category `@sortedset`.
     pub const SORTED_SET: CommandFlags = CommandFlags(1 << 23);
 
+    /// May wait for what it takes.
+    pub const BLOCKING: CommandFlags = CommandFlags(1 << 24);
+
     /// Its keys are found by a number among its arguments.
     pub const MOVABLE_KEYS: CommandFlags = CommandFlags(1 << 21);
 
-    const NAMES: [(CommandFlags, &'static str); 14] = [
+    const NAMES: [(CommandFlags, &'static str); 15] = [
         (CommandFlags::WRITE, "write"),
         (CommandFlags::READONLY, "readonly"),
         (CommandFlags::DENYOOM, "denyoom"),
         (CommandFlags::ADMIN, "admin"),
         (CommandFlags::NOSCRIPT, "noscript"),
+        (CommandFlags::BLOCKING, "blocking"),
         (CommandFlags::LOADING, "loading"),
         (CommandFlags::STALE, "stale"),
         (CommandFlags::SKIP_SLOWLOG, "skip_slowlog"),
@@ -118,6 +122,7 @@ impl CommandFlags {
             (self.contains(CommandFlags::ADMIN), "@admin"),
             (self.contains(CommandFlags::FAST), "@fast"),
             (!self.contains(CommandFlags::FAST), "@slow"),
+            (self.contains(CommandFlags::BLOCKING), "@blocking"),
             (dangerous, "@dangerous"),
             (self.contains(CommandFlags::CONNECTION), "@connection"),
             (self.contains(CommandFlags::TRANSACTION), "@transaction"),

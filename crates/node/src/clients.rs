@@ -8,12 +8,13 @@
 
 use crate::session::Session;
 use crate::tally::Tally;
+use crate::waiters::WaiterId;
 use sidle_commands::CommandId;
 use sidle_resp::RequestParser;
 use sidle_store::Observer;
 use sidle_types::{Position, WallMs};
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -46,6 +47,9 @@ pub struct ClientRecord {
     queued_bytes: Tally,
     /// A watched key has changed.
     is_touched: AtomicBool,
+    /// The command that waits, if one does; and how CLIENT UNBLOCK ended it.
+    waiter: AtomicU64,
+    unblock: AtomicU8,
     ending: AtomicU8,
     is_guest: AtomicBool,
     is_leaving: AtomicBool,
@@ -70,6 +74,16 @@ impl Buffers {
     pub fn total(self) -> u64 {
         self.input + self.input_free + self.arguments + self.output
     }
+}
+
+/// How CLIENT UNBLOCK ends a command that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Unblock {
+    /// As if its time were over.
+    AsIfOver = 1,
+    /// With an error.
+    WithError,
 }
 
 /// Why the node ends a connection.
@@ -133,6 +147,8 @@ impl ClientRecord {
             queued: AtomicU32::new(0),
             queued_bytes: Tally::in_sum(sum),
             is_touched: AtomicBool::new(false),
+            waiter: AtomicU64::new(0),
+            unblock: AtomicU8::new(0),
             ending: AtomicU8::new(0),
             is_guest: AtomicBool::new(false),
             is_leaving: AtomicBool::new(false),
@@ -173,6 +189,31 @@ impl ClientRecord {
         match self.last_command.load(Relaxed) {
             u16::MAX => None,
             id => Some(CommandId(id)),
+        }
+    }
+
+    /// Notes the command that waits.
+    pub(crate) fn note_waiter(&self, waiter: Option<WaiterId>) {
+        self.unblock.store(0, Release);
+        self.waiter.store(waiter.map_or(0, WaiterId::bits), Release);
+    }
+
+    /// The command that waits.
+    pub(crate) fn waiter(&self) -> Option<WaiterId> {
+        WaiterId::from_bits(self.waiter.load(Acquire))
+    }
+
+    /// CLIENT UNBLOCK: its command is to end.
+    pub(crate) fn unblock(&self, how: Unblock) {
+        self.unblock.store(how as u8, Release);
+    }
+
+    /// How CLIENT UNBLOCK ended its command, if it did; taken.
+    pub(crate) fn take_unblock(&self) -> Option<Unblock> {
+        match self.unblock.swap(0, AcqRel) {
+            0 => None,
+            how if how == Unblock::AsIfOver as u8 => Some(Unblock::AsIfOver),
+            _ => Some(Unblock::WithError),
         }
     }
 
@@ -366,6 +407,11 @@ impl Clients {
     pub fn unlisted(self: &Arc<Self>, address: String, now: WallMs) -> Registration {
         let record = Arc::new(ClientRecord::new(UNLISTED, address, String::new(), now, &Arc::default()));
         Registration { record, clients: Arc::clone(self) }
+    }
+
+    /// The connection with this id.
+    pub(crate) fn find(&self, id: u64) -> Option<Arc<ClientRecord>> {
+        self.connected().get(&id).cloned()
     }
 
     /// Every connection that stays, by id.

@@ -6,6 +6,7 @@
 //! A parked request leaves only its ticket: the session is restored, so running the request again is like
 //! running it first. The one exception is [`Flush`], which works in steps.
 
+use crate::blocked::Blocked;
 use crate::call::{Awaited, CommandResult, Flow};
 use crate::commands::{aborted, commands};
 use crate::execute::Executor;
@@ -69,6 +70,8 @@ pub(crate) struct Dispatcher {
     /// Runs commands, and removes what has expired.
     pub(crate) executor: Executor,
     pub(crate) parking: ParkingLot,
+    /// Commands that wait for what they are to take.
+    pub(crate) blocked: Blocked,
     /// Requests to other nodes.
     pub(crate) lines: Channels,
     /// Commands carried out together with other nodes.
@@ -84,6 +87,7 @@ impl Dispatcher {
             commands: commands(),
             executor,
             parking: ParkingLot::new(ports),
+            blocked: Blocked::default(),
             lines: Channels::default(),
             joints: Joints::default(),
             #[cfg(any(test, feature = "testing"))]
@@ -236,7 +240,7 @@ impl Dispatcher {
         let keys = request.keys.iter().copied().enumerate();
         let judgement = judge(ranges, store, *step, keys, false, &Asked::new());
         match judgement.verdict {
-            verdict @ Verdict::Redirect(_) => match not_here(session, verdict) {
+            verdict @ Verdict::Redirect(_) => match not_here(session, verdict, false) {
                 Attempt::Refused(error) => Some(error),
                 _ => None,
             },
@@ -268,6 +272,12 @@ impl Dispatcher {
         if let Attempt::Ran(Ok(Flow::Done)) = attempt {
             return self.finish(session, start, out);
         }
+        while let Attempt::Ran(Ok(Flow::Block(at_most_ms))) = attempt {
+            attempt = match self.block(now, session, request, at_most_ms) {
+                Some(ticket) => Attempt::Parked(ticket),
+                None => self.attempt(now, session, request, out),
+            };
+        }
         self.conclude(session, request, attempt, start, out).unwrap_or_else(|ticket| {
             out.truncate(start);
             session.replies = replies;
@@ -291,6 +301,9 @@ impl Dispatcher {
     ) -> Attempt {
         if let Some(joint) = self.joints.take(ticket) {
             return self.resume_joint(now, session, request, joint, out);
+        }
+        if let Some(end) = self.unblock(now, session) {
+            return end;
         }
         if let Some(why) = self.parking.take_refusal(ticket) {
             return Attempt::Ran(Err(cannot_wait(session, why)));
@@ -510,7 +523,10 @@ impl Dispatcher {
             {
                 return Err(Attempt::Refused(given_error(id)));
             }
-            Verdict::Redirect(_) | Verdict::CrossSlot => return Err(not_here(session, judgement.verdict)),
+            Verdict::Redirect(_) | Verdict::CrossSlot => {
+                let stays = found.spec.flags.contains(CommandFlags::BLOCKING);
+                return Err(not_here(session, judgement.verdict, stays));
+            }
             Verdict::AwaitActivation(migration) => return Err(Attempt::AwaitActivation(migration)),
             Verdict::NotHereYet(missing) => {
                 let choice = judgement.import.map_or(OnMissing::Waits, |view| view.missing());
@@ -589,6 +605,7 @@ impl Dispatcher {
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
             Flow::Flush => self.flush(session, out),
             Flow::Await(awaited) => Err(self.await_arrival(awaited)),
+            Flow::Block(_) => unreachable!("it is parked, or runs again"),
             Flow::Held => Err(self.lines.park_for_hold(&mut self.parking)),
             Flow::Shutdown => Ok(Outcome::Shutdown),
             Flow::Control(request) => Ok(Outcome::Control(request)),
@@ -659,6 +676,7 @@ impl Dispatcher {
         session.route.flush = None;
         session.route.settled.clear();
         session.route.waited_out = false;
+        session.stop_waiting();
         if !session.sends_reply() {
             out.truncate(start);
         }
@@ -688,15 +706,17 @@ fn given_error(migration: MigrationId) -> ReplyError {
     ReplyError::owned(format!("SIDLEGIVEN {migration} this node has given the key to the migration's target"))
 }
 
-/// The outcome of a command with keys elsewhere.
+/// The outcome of a command with keys elsewhere. `stays`: it is not forwarded, since it would wait there for its
+/// client.
 #[cold]
-fn not_here(session: &Session, verdict: Verdict<'_>) -> Attempt {
+fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> Attempt {
     match verdict {
         // Another node knows no more about unserved positions.
         Verdict::Redirect(Redirect::NotServed) => Attempt::Refused(NOT_SERVED),
         _ if session.is_forwarded => Attempt::Refused(NOT_HERE_ERROR),
+        Verdict::CrossSlot if stays => Attempt::Refused(CROSSSLOT),
         Verdict::CrossSlot => Attempt::Elsewhere,
-        Verdict::Redirect(Redirect::Ask(..)) if !session.capa_sidle => Attempt::Elsewhere,
+        Verdict::Redirect(Redirect::Ask(..)) if !session.capa_sidle && !stays => Attempt::Elsewhere,
         Verdict::Redirect(redirect) => Attempt::Refused(redirect_error(redirect)),
         _ => unreachable!("it may run or wait here"),
     }

@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::shared::{NodeParts, NodeShared};
 use crate::stats::WorkerStats;
 use crate::table::NodeExecutor;
-use sidle_commands::{Change, CommandFlags, OverKeys, Overlay, Own, ReplyError, Run};
+use sidle_commands::{Blocking, Change, CommandFlags, OverKeys, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
 use sidle_store::{LogHead, SlotGuards, Store};
 use sidle_types::{HashedKey, Position, SLOT_COUNT, Slot, WallMs};
@@ -112,7 +112,9 @@ impl Executor {
         }
         self.has_run = true;
         // A flush in steps is one call, and so is a command that waits and runs again.
-        if session.route.flush.is_none() && !matches!(result, Ok(Flow::Await(_) | Flow::Held)) {
+        if session.route.flush.is_none()
+            && !matches!(result, Ok(Flow::Await(_) | Flow::Held | Flow::Block(_)))
+        {
             self.stats.command(found.id).calls.add(1);
         }
         if clearance.marks {
@@ -175,12 +177,14 @@ impl Executor {
             random: &self.random,
         };
         let (guard, slot);
+        let mut blocking = Blocking::No;
         let keyspace = match keys {
             [key] if found.spec.access.is_write() => {
                 slot = self.store.lock_slot(key.slot());
                 if self.is_held(keys, true) {
                     return (Ok(Flow::Held), false);
                 }
+                blocking = self.blocking(session, request);
                 NodeKeyspace::Writes(Writes { key: *key, slot: &slot, head: &mut self.head, scene })
             }
             _ => {
@@ -188,9 +192,9 @@ impl Executor {
                 NodeKeyspace::Reads(Reads { keys, guard: &guard, scene })
             }
         };
-        let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply };
+        let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply, blocking };
         let result = run(&mut call);
-        (result.map(|()| Flow::Done), call.reply.is_cut())
+        (result.map(|()| flow_of(call.blocking)), call.reply.is_cut())
     }
 
     /// Runs a command that only reads several keys: as if in one moment, in which no other command holds one
@@ -220,7 +224,8 @@ impl Executor {
             };
             let keyspace = NodeKeyspace::Reads(Reads { keys, guard: &guard, scene });
             let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
-            let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply };
+            let blocking = Blocking::No;
+            let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply, blocking };
             let result = run(&mut call);
             let is_cut = call.reply.is_cut();
             // H2
@@ -259,13 +264,14 @@ impl Executor {
         let arena = bumpalo::Bump::new();
         let overlay = Overlay::new(&together, &arena, keys);
         let keyspace = NodeKeyspace::Together(overlay);
-        let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply };
-        let result = run(&mut call);
+        let blocking = self.blocking(session, request);
+        let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply, blocking };
+        let result = run(&mut call).map(|()| flow_of(call.blocking));
         let is_cut = call.reply.is_cut();
         let NodeKeyspace::Together(overlay) = call.keyspace else { unreachable!("it was lent an overlay") };
         let changes = overlay.into_changes();
         if result.is_err() || changes.is_empty() {
-            return (result.map(|()| Flow::Done), is_cut);
+            return (result, is_cut);
         }
         let changes = changes.iter().map(|&change| stored(&self.ranges, change));
         let Ok(expired) = together.slots.publish(&mut self.head, now.wall, changes) else {
@@ -320,6 +326,22 @@ impl Executor {
         (result, call.reply.is_cut())
     }
 
+    /// Whether a command may wait whose keys are locked: not before those who have the turn (B2).
+    #[inline]
+    fn blocking(&self, session: &Session, request: Request<'_>) -> Blocking {
+        if !request.found.spec.flags.contains(CommandFlags::BLOCKING) || session.is_forwarded {
+            return Blocking::No;
+        }
+        let wait = session.route.wait.as_ref();
+        if wait.is_some_and(|wait| wait.is_over()) {
+            return Blocking::Over;
+        }
+        if self.shared.waiters.are_before(wait.map(|wait| wait.places().id()), request.keys) {
+            return Blocking::Behind;
+        }
+        if wait.is_some() { Blocking::Again } else { Blocking::May }
+    }
+
     /// Whether another command holds one of these keys (F8); it then waits for the end of a hold.
     #[inline]
     pub(crate) fn is_held(&self, keys: &[HashedKey<'_>], is_write: bool) -> bool {
@@ -360,6 +382,15 @@ pub(crate) fn stored<'g>(
         Change::Remove => sidle_store::Change::Remove(ranges.left_by_removal(key.position())),
     };
     (key, change)
+}
+
+/// How a command ended.
+#[inline]
+fn flow_of(blocking: Blocking) -> Flow {
+    match blocking {
+        Blocking::Waits(at_most_ms) => Flow::Block(at_most_ms),
+        _ => Flow::Done,
+    }
 }
 
 /// The slots of these keys, in order, each once: what a change of several keys locks.

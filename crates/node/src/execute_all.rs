@@ -20,7 +20,7 @@ use crate::range_table::{RangeTable, Role};
 use crate::session::Session;
 use crate::table::{Found, NodeExecutor};
 use crate::transaction::Transaction;
-use sidle_commands::{Change, CommandId, Overlay, Own, ReplyError, Run};
+use sidle_commands::{Blocking, Change, CommandId, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
 use sidle_store::{LogHead, OutOfMemory, SlotGuards};
 use sidle_types::{HashedKey, PositionRange, Slot, fault};
@@ -93,7 +93,8 @@ impl Executor {
         let (mut replies, mut done) = (Vec::new(), Done::default());
         let keyspace = NodeKeyspace::Together(Overlay::new(&together, &arena, &[]));
         let reply = ReplyWriter::bounded(&mut replies, session.version, self.reply_bytes);
-        let mut call = Call { args: &[], keyspace, now: now.wall, reply };
+        let blocking = Blocking::No;
+        let mut call = Call { args: &[], keyspace, now: now.wall, reply, blocking };
         for command in &commands {
             self.call_in_place(now, session, command, &mut call, &mut done);
             if arena.allocated_bytes() as u64 > self.shared.config.query_buffer_bytes() {

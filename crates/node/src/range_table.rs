@@ -254,6 +254,11 @@ impl RangeTable {
         &self.entries[self.firsts.partition_point(|&first| first <= position.0) - 1]
     }
 
+    /// Whether an export has given the position away, for a worker at this step.
+    pub(crate) fn has_given(&self, position: Position, step: u64) -> bool {
+        matches!(&self.entry_at(position).role, Role::Exporting(view) if !view.keeps(position, step))
+    }
+
     /// The ranges that this node owns, arriving ones included, in order.
     pub fn owned(&self) -> impl Iterator<Item = PositionRange> + '_ {
         self.entries.iter().filter(|entry| entry.role.is_served()).map(|entry| entry.range)

@@ -1,3 +1,4 @@
+use crate::block::Wait;
 use crate::flush::Flush;
 use crate::forward::{Hold, Progress};
 use crate::progress_reports::ProgressReports;
@@ -44,6 +45,8 @@ pub(crate) struct RouteState {
     pub(crate) settled: Asked,
     /// Whether the rerun request's patience is over.
     pub(crate) waited_out: bool,
+    /// What a command that found nothing waits for.
+    pub(crate) wait: Option<Box<Wait>>,
     /// The progress of a FLUSHALL in steps.
     pub(crate) flush: Option<Flush>,
     /// How far the fault `half-exec-visible` has come with an EXEC.

@@ -114,6 +114,14 @@ impl Session {
         self.unwatch();
     }
 
+    /// Its command waits for nothing any more, or its connection is gone. The thread has no slot locked.
+    #[inline]
+    pub fn stop_waiting(&mut self) {
+        if self.route.wait.take().is_some() {
+            self.client.note_waiter(None);
+        }
+    }
+
     /// Nothing is watched any more. The thread has no slot locked.
     pub(crate) fn unwatch(&mut self) {
         if self.watch.take().is_some() {

@@ -8,6 +8,7 @@ use crate::forward::{Holds, Suspects};
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::peers::Peers;
 use crate::stats::WorkerStats;
+use crate::waiters::Waiters;
 use sidle_commands::CommandId;
 use sidle_heat::Heat;
 use sidle_migration::{CUT_TIME_BUCKETS, CutTimes, ImporterCounters};
@@ -47,6 +48,8 @@ pub struct NodeShared {
     pub(crate) slow_log: SlowLog,
     /// Keys of commands that this node carries out together with others.
     pub(crate) holds: Arc<Holds>,
+    /// Commands that wait for what they are to take.
+    pub(crate) waiters: Arc<Waiters>,
     /// The nodes that they do not wait for.
     pub(crate) suspects: Suspects,
     pub(crate) spikes: Spikes,
@@ -73,6 +76,7 @@ impl NodeShared {
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),
             holds: Arc::default(),
+            waiters: Arc::new(Waiters::new(workers)),
             suspects: Suspects::default(),
             spikes: Spikes::default(),
             unreachable: Unreachable::default(),

@@ -102,6 +102,7 @@ impl Worker {
     pub fn turn(&mut self) -> bool {
         let changed = self.pass_boundary();
         self.dispatcher.parking.turn();
+        self.dispatcher.wake_blocked();
         let ended = self.dispatcher.executor.holds.ended();
         self.dispatcher.lines.holds_ended(ended, &mut self.dispatcher.parking);
         self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
@@ -220,6 +221,7 @@ impl Worker {
         self.published.pass_step(self.index, step);
         let by_cuts = executor.ranges.exports().filter(|view| view.is_by_cuts());
         by_cuts.for_each(|view| parking.notify(view.id()));
+        self.dispatcher.wake_given();
     }
 
     #[cold]
@@ -259,7 +261,8 @@ impl Worker {
     /// The next worker of this node to wake: a command of its waits for a hold, and one has ended.
     #[inline]
     pub fn poll_wake_worker(&mut self) -> Option<WorkerIndex> {
-        self.dispatcher.executor.holds.poll_wake()
+        let executor = &self.dispatcher.executor;
+        executor.holds.poll_wake().or_else(|| executor.shared.waiters.poll_wake())
     }
 
     /// The driver's next action for requests to other nodes.
@@ -301,15 +304,22 @@ impl Worker {
         self.dispatcher.lines.take_output(link, out, &mut self.dispatcher.parking)
     }
 
-    /// Time has passed: ends requests that waited too long.
-    pub fn forward_time(&mut self, now: Now) {
+    /// Time has passed: ends waits, and requests to other nodes, that took too long.
+    pub fn pass_time(&mut self, now: Now) {
+        self.dispatcher.end_waits(now.mono);
         self.dispatcher.lines.pass_time(now.mono, &mut self.dispatcher.parking);
         self.conclude_joints(Some(now));
     }
 
-    /// When [`forward_time`](Self::forward_time) is due without an event.
-    pub fn forward_timeout(&self) -> Option<MonotonicUs> {
-        self.dispatcher.lines.poll_timeout()
+    /// When the next wait for a key ends by its time.
+    #[inline]
+    pub fn next_end_of_wait(&self) -> Option<MonotonicUs> {
+        self.dispatcher.blocked.next_end()
+    }
+
+    /// When [`pass_time`](Self::pass_time) is due without an event.
+    pub fn poll_timeout(&self) -> Option<MonotonicUs> {
+        self.dispatcher.lines.poll_timeout().into_iter().chain(self.dispatcher.blocked.next_end()).min()
     }
 
     /// Notifies an opted-in client of a new tablet map, unless it was: `>2 sidle-map <map epoch>`. Call it

@@ -44,7 +44,10 @@ impl<'s> SlotGuards<'s> {
     }
 
     /// The lock of one of the slots.
-    fn slot(&self, slot: Slot) -> &SlotGuard<'s> {
+    ///
+    /// # Panics
+    /// When it is not locked here.
+    pub fn slot(&self, slot: Slot) -> &SlotGuard<'s> {
         let index = self.guards.binary_search_by_key(&slot, |guard| guard.slot());
         &self.guards[index.expect("one of the slots that were locked")]
     }

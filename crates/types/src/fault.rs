@@ -199,6 +199,12 @@ faults! {
         HalfExecVisible, "half-exec-visible", SCRIPTED;
         /// A watched key counts as unchanged although its range was another node's meanwhile (breaks O2).
         WatchOutlivesHandOver, "watch-outlives-hand-over", SCRIPTED;
+        /// A command that found nothing waits without another look under its keys' locks (breaks B1).
+        WaitsWithoutLook, "waits-without-look", SCRIPTED;
+        /// Whoever has the turn at a key leaves, and nobody gets it (breaks B2).
+        TurnEndsWithItsHolder, "turn-ends-with-its-holder", SCRIPTED;
+        /// A command goes on waiting for a key that a cut has given away (breaks P3).
+        GivenKeyKeepsItsWaiters, "given-key-keeps-its-waiters", SCRIPTED;
     }
     "sidle-cluster": {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).

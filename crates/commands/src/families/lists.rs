@@ -1,9 +1,11 @@
 //! Lists: items in an order of their own.
 
 use super::Done;
+use super::blocking::timeout_ms;
 use super::changed;
 use super::indices::{index_in, range_in};
-use super::multi_pop::pop_first;
+use super::multi_pop::{first, pop_first, take_first};
+use crate::blocking::Blocking;
 use crate::call::{Call, Executor};
 use crate::key_spec::KeySpec;
 use crate::number::{parse_i64, parse_signed_count};
@@ -17,11 +19,51 @@ const CHANGE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::LIST);
 const GROW: CommandFlags = CHANGE.with(CommandFlags::DENYOOM);
 const PUSH: CommandFlags = GROW.with(CommandFlags::FAST);
 const POP: CommandFlags = CHANGE.with(CommandFlags::FAST);
+const WAIT: CommandFlags = CHANGE.with(CommandFlags::BLOCKING);
+const WAIT_ALONE: CommandFlags = WAIT.with(CommandFlags::NOSCRIPT);
 const SIZE: &str = "O(N) where N is the number of items of the list";
 const READ_KEY: KeySpec = KeySpec::one(&["RO", "access"]);
 const INSERT_KEY: KeySpec = KeySpec::one(&["RW", "insert"]);
 const POP_KEY: KeySpec = KeySpec::one(&["RW", "access", "delete"]);
 const MOVE_KEYS: KeySpec = KeySpec::from_to(&["RW", "access", "delete"], &["RW", "insert"]);
+
+pub(super) const fn that_wait<E: Executor>() -> &'static [CommandSpec<E>] {
+    const {
+        &[
+            CommandSpec::over_keys("blpop", -3, WAIT_ALONE, blpop)
+                .keys(KeySpec::all_but_last(&["RW", "access", "delete"]), Access::ReadWrite)
+                .docs(
+                    "list",
+                    "2.0.0",
+                    SIZE,
+                    "Removes the first item of the first list that has one; waits for it.",
+                ),
+            CommandSpec::over_keys("brpop", -3, WAIT_ALONE, brpop)
+                .keys(KeySpec::all_but_last(&["RW", "access", "delete"]), Access::ReadWrite)
+                .docs(
+                    "list",
+                    "2.0.0",
+                    SIZE,
+                    "Removes the last item of the first list that has one; waits for it.",
+                ),
+            CommandSpec::over_keys("blmpop", -5, WAIT.with(CommandFlags::MOVABLE_KEYS), blmpop)
+                .keys(KeySpec::counted(2, &["RW", "access", "delete"]), Access::ReadWrite)
+                .docs(
+                    "list",
+                    "7.0.0",
+                    SIZE,
+                    "Removes items of the first list that has some; waits for them.",
+                ),
+            CommandSpec::over_keys("blmove", 6, WAIT_ALONE.with(CommandFlags::DENYOOM), blmove)
+                .keys(MOVE_KEYS, Access::ReadWrite)
+                .docs("list", "6.2.0", SIZE, "Moves an item between ends of two lists; waits for it."),
+            CommandSpec::over_keys("brpoplpush", 4, WAIT_ALONE.with(CommandFlags::DENYOOM), brpoplpush)
+                .keys(MOVE_KEYS, Access::ReadWrite)
+                .docs("list", "2.2.0", SIZE, "RPOPLPUSH; waits for an item.")
+                .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
+        ]
+    }
+}
 
 pub(super) const fn at_ends<E: Executor>() -> &'static [CommandSpec<E>] {
     const {
@@ -215,7 +257,11 @@ fn side(word: &[u8]) -> Result<Side, ReplyError> {
 }
 
 fn lmpop<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    pop_first(call, side, pop_some, reply_items)
+    pop_first(call, None, side, pop_some, reply_items)
+}
+
+fn blmpop<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    pop_first(call, Some(call.args[1]), side, pop_some, reply_items)
 }
 
 fn llen<E: Executor>(call: &mut Call<'_, E>) -> Done {
@@ -405,22 +451,62 @@ fn ltrim<E: Executor>(call: &mut Call<'_, E>) -> Done {
     Ok(())
 }
 
+fn blpop<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    take_one(call, Side::Left)
+}
+
+fn brpop<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    take_one(call, Side::Right)
+}
+
+fn take_one<E: Executor>(call: &mut Call<'_, E>, side: Side) -> Done {
+    take_first(call, |call, name, list: Changed<'_>| {
+        let popped = pop_some(call, list, side, 1)?;
+        call.reply.array(2);
+        call.reply.bulk(name);
+        popped.iter().for_each(|item| call.reply.bulk(item));
+        Ok(())
+    })
+}
+
 fn lmove<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let (from, to) = (side(call.args[3])?, side(call.args[4])?);
-    move_item(call, from, to)
+    move_item(call, from, to, None)
 }
 
 fn rpoplpush<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    move_item(call, Side::Right, Side::Left)
+    move_item(call, Side::Right, Side::Left, None)
 }
 
-fn move_item<E: Executor>(call: &mut Call<'_, E>, from_side: Side, to_side: Side) -> Done {
-    let from = Changed::of(call, 0)?;
-    let mut left = from.draft(1);
-    let Some(item) = left.pop(from_side) else {
-        call.reply.null();
+fn blmove<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let (from, to) = (side(call.args[3])?, side(call.args[4])?);
+    move_item(call, from, to, Some(call.args[5]))
+}
+
+fn brpoplpush<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    move_item(call, Side::Right, Side::Left, Some(call.args[3]))
+}
+
+/// Moves an item from an end of the first key's list to an end of the second's; with a timeout it may wait
+/// for one.
+fn move_item<'g, E: Executor>(
+    call: &mut Call<'g, E>,
+    from_side: Side,
+    to_side: Side,
+    timeout: Option<&'g [u8]>,
+) -> Done {
+    let at_most_ms = timeout.map(|word| timeout_ms(call, word)).transpose()?;
+    let found: Option<(usize, Changed<'g>)> = first(call, 1)?;
+    let Some((_, from)) = found else {
+        match at_most_ms {
+            Some(ms) if call.waits(ms) => {}
+            Some(_) if call.blocking == Blocking::Over => call.reply.null_array(),
+            _ => call.reply.null(),
+        }
         return Ok(());
     };
+    let mut left = from.draft(1);
+    let item = left.pop(from_side).expect("no list is empty");
     if call.args[1] == call.args[2] {
         left.push(to_side, item);
         from.write(call, &left)?;

@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `blocking` | how long a command waits |
 //! | `changed` | a key's collection that a command changes |
 //! | `indices` | indices that count from either end |
 //! | `lot` | elements drawn by lot |
@@ -11,6 +12,7 @@
 use crate::call::Executor;
 use crate::spec::CommandSpec;
 
+mod blocking;
 mod changed;
 mod counter;
 mod dump;
@@ -34,7 +36,7 @@ mod sorted_sets;
 mod walk;
 
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 19] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 21] {
     [
         get::commands(),
         set::commands(),
@@ -52,9 +54,11 @@ pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 19] {
         sets::commands(),
         lists::at_ends(),
         lists::anywhere(),
+        lists::that_wait(),
         sorted_sets::of_members(),
         sorted_sets::of_ranges(),
         sorted_sets::of_several(),
+        sorted_sets::that_wait(),
     ]
 }
 

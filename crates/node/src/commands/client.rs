@@ -4,7 +4,7 @@ use super::client_kill::{Kind, kill};
 use super::commands;
 use super::connection::{check_name_length, check_word, set_name};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::clients::ClientRecord;
+use crate::clients::{ClientRecord, Unblock};
 use crate::session::Replies;
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::parse_i64;
@@ -77,6 +77,12 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "O(1)",
         "Turns replies on or off, or skips one.",
     ),
+    CommandSpec::new("client|unblock", -3, ADMIN.with(CommandFlags::NOSCRIPT), unblock).docs(
+        "connection",
+        "5.0.0",
+        "O(log N) where N is the number of client connections",
+        "Ends the wait of a client's command: as if its time were over, or with an error.",
+    ),
     CommandSpec::new("client|no-evict", 3, ADMIN, no_evict).docs(
         "connection",
         "7.0.0",
@@ -146,6 +152,7 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let in_transaction = client.queued().is_some();
     let letters = [
         (in_transaction, 'x'),
+        (client.waiter().is_some(), 'b'),
         (client.is_touched(), 'd'),
         (details.readonly, 'r'),
         (details.no_evict, 'e'),
@@ -264,6 +271,25 @@ fn reply(call: &mut Call<'_>) -> CommandResult {
         b"skip" => call.session.replies = Replies::SkipNext,
         _ => return Err(ReplyError::Syntax),
     }
+    Ok(Flow::Done)
+}
+
+fn unblock(call: &mut Call<'_>) -> CommandResult {
+    let how = match call.args[3..] {
+        [] => Unblock::AsIfOver,
+        [word] if word.eq_ignore_ascii_case(b"timeout") => Unblock::AsIfOver,
+        [word] if word.eq_ignore_ascii_case(b"error") => Unblock::WithError,
+        [_] => return Err(ReplyError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+        _ => return Err(ReplyError::Syntax),
+    };
+    let id = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
+    let client = u64::try_from(id).ok().and_then(|id| call.shared.clients.find(id));
+    let waiting = client.and_then(|client| client.waiter().map(|waiter| (client, waiter)));
+    if let Some((client, waiter)) = &waiting {
+        client.unblock(how);
+        call.shared.waiters.wake(*waiter);
+    }
+    call.reply.integer(waiting.is_some().into());
     Ok(Flow::Done)
 }
 

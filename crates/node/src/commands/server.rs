@@ -53,11 +53,16 @@ fn time(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
+/// There are no replicas to wait for: it takes its time, as with too few of them.
 fn wait(call: &mut Call<'_>) -> CommandResult {
-    let timeout = |text| parse_i64(text).ok_or("ERR timeout is not an integer or out of range");
-    parse_i64(call.args[1]).ok_or(ReplyError::NotAnInteger)?;
-    if timeout(call.args[2]).map_err(ReplyError::text)? < 0 {
-        return Err(ReplyError::text("ERR timeout is negative"));
+    let replicas = parse_i64(call.args[1]).ok_or(ReplyError::NotAnInteger)?;
+    let timeout_ms =
+        parse_i64(call.args[2]).ok_or(ReplyError::text("ERR timeout is not an integer or out of range"))?;
+    let timeout_ms = u64::try_from(timeout_ms).map_err(|_| ReplyError::text("ERR timeout is negative"))?;
+    let route = &call.session.route;
+    let is_over = route.waited_out || route.wait.as_ref().is_some_and(|wait| wait.is_over());
+    if replicas > 0 && !is_over && !call.session.is_forwarded {
+        return Ok(Flow::Block(timeout_ms));
     }
     call.reply.integer(0);
     Ok(Flow::Done)

@@ -283,6 +283,7 @@ impl Dispatcher {
     /// A command's client has gone. What may have begun elsewhere goes on, so that nobody sees half of it.
     pub(crate) fn leave(&mut self, ticket: Ticket) {
         self.parking.forget(ticket);
+        self.blocked.forget(ticket);
         let joint = self.joints.by_ticket.get_mut(&ticket);
         match joint.filter(|joint| joint.progress.is_write && self.lines.has_begun(ticket)) {
             Some(joint) => {

@@ -136,8 +136,8 @@ impl TestNode {
             if self.held_workers.contains(&index) {
                 continue;
             }
-            if worker.forward_timeout().is_some_and(|due| due <= now.mono) {
-                worker.forward_time(now);
+            if worker.poll_timeout().is_some_and(|due| due <= now.mono) {
+                worker.pass_time(now);
                 progress = true;
             }
             while let Some(event) = worker.poll_forward() {
@@ -267,7 +267,7 @@ impl TestNode {
     /// When this node wants its next turn.
     pub(super) fn next_timeout_us(&self, now: Now) -> Option<u64> {
         let movers = self.movers.iter().filter_map(|mover| mover.poll_timeout(now.mono));
-        let workers = self.workers.iter().filter_map(Worker::forward_timeout);
+        let workers = self.workers.iter().filter_map(Worker::poll_timeout);
         movers.chain(workers).chain(self.control.poll_timeout(now.mono)).map(|at| at.0).min()
     }
 }

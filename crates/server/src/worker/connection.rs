@@ -616,6 +616,8 @@ impl Drop for Connection {
             engine.waits.remove_subscribed(self.id);
         }
         engine.watch.leave(self.id);
+        self.session.stop_waiting();
+        engine.after_serving();
     }
 }
 

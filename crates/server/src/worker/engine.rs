@@ -22,6 +22,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How much is read in one call.
@@ -70,6 +71,8 @@ pub(super) struct Engine {
     links: BTreeMap<ForwardLink, Rc<LinkHandle>>,
     /// The tablet map for which opted-in clients have been woken.
     told_map: MapEpoch,
+    /// When the thread wakes for the end of a wait.
+    wakes_at: Option<MonotonicUs>,
 }
 
 impl Engine {
@@ -102,6 +105,7 @@ impl Engine {
             endings_announced: 0,
             links: BTreeMap::new(),
             told_map: MapEpoch::default(),
+            wakes_at: None,
         }))
     }
 
@@ -117,6 +121,9 @@ impl Engine {
     pub(super) fn turn(&mut self) -> Now {
         let now = self.now();
         self.worker.turn();
+        if self.worker.next_end_of_wait().is_some_and(|end| end <= now.mono) {
+            self.worker.pass_time(now);
+        }
         let endings = self.shared.clients.endings();
         if endings != self.endings_followed {
             self.endings_followed = endings;
@@ -143,10 +150,16 @@ impl Engine {
         self.watch.tick(&self.shared.clients, now, self.clock.wall(now), idle_seconds);
         self.keep_clients_small();
         self.announce_endings();
-        self.worker.forward_time(self.now());
+        self.worker.pass_time(self.now());
         self.worker.hand_over_heat(now);
         self.after_serving();
         self.expiry.tick();
+    }
+
+    /// How long the thread may sleep, as far as the ends of waits go.
+    pub(super) fn sleeps_for(&mut self) -> Option<Duration> {
+        self.wakes_at = self.worker.next_end_of_wait();
+        self.wakes_at.map(|end| Duration::from_micros(end.since(self.clock.mono())))
     }
 
     /// Whether more expired keys may remain than were removed since the last tick.
@@ -184,6 +197,12 @@ impl Engine {
         }
         if self.shared.clients.endings() != self.endings_announced {
             self.announce_endings();
+        }
+        if let Some(end) = self.worker.next_end_of_wait()
+            && self.wakes_at.is_none_or(|wakes_at| end < wakes_at)
+        {
+            self.wakes_at = Some(end);
+            self.workers[usize::from(self.worker.index().0)].wake();
         }
     }
 

@@ -160,10 +160,7 @@ impl WorkerSetup {
 
     fn run(self) {
         let mut runtime = Builder::new_current_thread();
-        runtime.enable_io();
-        if !self.movers_here.is_empty() {
-            runtime.enable_time();
-        }
+        runtime.enable_all();
         let (sleep, movers) = (Arc::new(self.worker.sleep()), self.movers.clone());
         let awake = Arc::clone(&sleep);
         // No command is under way here: none waits (W2).
@@ -199,7 +196,14 @@ impl WorkerSetup {
                     // Connections run between two slices of expiry.
                     tokio::task::yield_now().await;
                 } else {
-                    link.notify.notified().await;
+                    let sleeps_for = engine.borrow_mut().sleeps_for();
+                    match sleeps_for {
+                        Some(time) => {
+                            // Either is a reason for a turn.
+                            let _ = tokio::time::timeout(time, link.notify.notified()).await;
+                        }
+                        None => link.notify.notified().await,
+                    }
                 }
                 let is_awaited = link.table_awaited.swap(false, Ordering::AcqRel);
                 let now = engine.borrow_mut().turn();

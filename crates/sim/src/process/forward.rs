@@ -51,7 +51,7 @@ impl ForwardLinks {
         for (&id, &(link, _)) in &self.streams {
             send(id, link, worker, world);
         }
-        if let Some(due) = worker.forward_timeout() {
+        if let Some(due) = worker.poll_timeout() {
             world.turn_at(me, due.0.max(world.now_us + 1));
         }
     }

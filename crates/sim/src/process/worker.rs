@@ -184,7 +184,7 @@ impl WorkerThread {
             self.worker.hand_over_heat(now.mono);
             world.meet("ticks", 1);
         }
-        self.worker.forward_time(now);
+        self.worker.pass_time(now);
         world.turn_at(self.me(site.host), self.next_tick_us);
         if self.step(site, calls, now, world) {
             world.wake(site.host, self.thread());

@@ -2,7 +2,7 @@
 
 use super::super::Done;
 use super::super::changed::remove_named;
-use super::super::multi_pop::pop_first;
+use super::super::multi_pop::{pop_first, take_first};
 use super::Changed;
 use super::members::{all, remove, reply_members};
 use super::score::score;
@@ -177,13 +177,39 @@ fn highest(word: &[u8]) -> Result<bool, ReplyError> {
 }
 
 pub(super) fn zmpop<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    pop_first(call, highest, pop_some, |call, popped| {
-        call.reply.array(popped.len());
-        for &(member, score) in popped {
-            call.reply.array(2);
+    pop_first(call, None, highest, pop_some, reply_pairs)
+}
+
+pub(super) fn bzmpop<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    pop_first(call, Some(call.args[1]), highest, pop_some, reply_pairs)
+}
+
+fn reply_pairs<E: Executor>(call: &mut Call<'_, E>, members: &[Scored<'_>]) {
+    call.reply.array(members.len());
+    for &(member, score) in members {
+        call.reply.array(2);
+        call.reply.bulk(member);
+        call.reply.double(score);
+    }
+}
+
+pub(super) fn bzpopmin<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    take_one(call, false)
+}
+
+pub(super) fn bzpopmax<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    take_one(call, true)
+}
+
+fn take_one<E: Executor>(call: &mut Call<'_, E>, highest: bool) -> Done {
+    take_first(call, |call, name, set: Changed<'_>| {
+        for (member, score) in pop_some(call, set, highest, 1)? {
+            call.reply.array(3);
+            call.reply.bulk(name);
             call.reply.bulk(member);
             call.reply.double(score);
         }
+        Ok(())
     })
 }
 

@@ -29,6 +29,8 @@ const READ_FAST: CommandFlags = READ.with(CommandFlags::FAST);
 const CHANGE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::SORTED_SET);
 const GROW: CommandFlags = CHANGE.with(CommandFlags::DENYOOM);
 const MOVABLE: CommandFlags = CommandFlags::MOVABLE_KEYS;
+const WAIT: CommandFlags = CHANGE.with(CommandFlags::BLOCKING);
+const WAIT_ALONE: CommandFlags = WAIT.with(CommandFlags::NOSCRIPT).with(CommandFlags::FAST);
 const SIZE: &str = "O(N) where N is the number of members of the sorted set";
 const SIZES: &str = "O(N*log(N)) where N is the number of members of all sets";
 const VARIES: &[&str] = &["nondeterministic_output"];
@@ -88,6 +90,27 @@ pub(super) const fn of_members<E: Executor>() -> &'static [CommandSpec<E>] {
                 .keys(READ_KEY, Access::Read)
                 .docs("sorted-set", "2.8.0", SIZE, "Returns some of the members, and where to go on.")
                 .tips(VARIES),
+        ]
+    }
+}
+
+pub(super) const fn that_wait<E: Executor>() -> &'static [CommandSpec<E>] {
+    const {
+        &[
+            CommandSpec::over_keys("bzpopmin", -3, WAIT_ALONE, change::bzpopmin)
+                .keys(KeySpec::all_but_last(&["RW", "access", "delete"]), Access::ReadWrite)
+                .docs("sorted-set", "5.0.0", SIZE, "Removes the member of the lowest score; waits for one."),
+            CommandSpec::over_keys("bzpopmax", -3, WAIT_ALONE, change::bzpopmax)
+                .keys(KeySpec::all_but_last(&["RW", "access", "delete"]), Access::ReadWrite)
+                .docs("sorted-set", "5.0.0", SIZE, "Removes the member of the highest score; waits for one."),
+            CommandSpec::over_keys("bzmpop", -5, WAIT.with(MOVABLE), change::bzmpop)
+                .keys(KeySpec::counted(2, &["RW", "access", "delete"]), Access::ReadWrite)
+                .docs(
+                    "sorted-set",
+                    "7.0.0",
+                    SIZE,
+                    "Removes members of the first set that has some; waits for them.",
+                ),
         ]
     }
 }

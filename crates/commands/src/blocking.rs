@@ -1,0 +1,19 @@
+//! Commands that wait for what they are to take.
+
+/// Whether a command that finds nothing may wait, and whether it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocking {
+    /// It may not: it replies at once. So in a transaction.
+    No,
+    /// It has waited, and its time is over.
+    Over,
+    /// It may.
+    May,
+    /// It may, and has waited: a key of another type counts as one without a value.
+    Again,
+    /// Others have waited for longer: it waits, whatever there is.
+    Behind,
+    /// It waits, so many milliseconds at most; 0: without an end. Set by the command, which has written
+    /// nothing.
+    Waits(u64),
+}
