@@ -42,6 +42,8 @@ impl Dispatcher {
         request: Request<'_>,
         at_most_ms: u64,
     ) -> Option<Ticket> {
+        #[cfg(any(test, feature = "testing"))]
+        self.hooks.found_nothing(&self.executor.store);
         if let Some(wait) = &session.route.wait {
             wait.places.pass(now.wall);
         } else {

@@ -25,7 +25,12 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     .docs("server", "2.6.0", "O(1)", "Returns the node's clock: seconds, and microseconds within the second.")
     .tips(&["nondeterministic_output"]),
     CommandSpec::new("wait", 3, CommandFlags::NOSCRIPT.with(CommandFlags::CONNECTION), wait)
-        .docs("generic", "3.0.0", "O(1)", "Returns 0 at once: there are no replicas.")
+        .docs(
+            "generic",
+            "3.0.0",
+            "O(1)",
+            "Waits for so many replicas, or for so long; returns 0, since there are none.",
+        )
         .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
     CommandSpec::new(
         "shutdown",

@@ -1,6 +1,7 @@
 //! Whole nodes that migrate ranges while clients use them: one test for every edge case that needs commands.
 
 mod aware;
+mod blocking;
 mod chains;
 mod common;
 mod copies;

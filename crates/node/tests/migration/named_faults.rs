@@ -1,5 +1,8 @@
 //! Tests of the tests: a scenario finds each known fault of a node.
 
+use crate::blocking::{
+    cut_gives_a_key_that_is_waited_for, item_between_look_and_wait, two_items_for_two_who_wait,
+};
 use crate::common::*;
 use crate::hot::copied_ahead;
 use crate::transactions::watch_of_a_range_that_goes_and_comes_back;
@@ -33,6 +36,9 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::HalfMsetVisible, mset_beside_mget),
     (Fault::HalfExecVisible, exec_beside_mget),
     (Fault::WatchOutlivesHandOver, watch_of_a_range_that_goes_and_comes_back),
+    (Fault::WaitsWithoutLook, item_between_look_and_wait),
+    (Fault::TurnEndsWithItsHolder, two_items_for_two_who_wait),
+    (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
 ];
 
 fn expire(scene: &mut Scene, node: usize) {

@@ -1,0 +1,171 @@
+//! Commands that wait for what they are to take: first come first served, and sent on when their keys move.
+
+use crate::common::*;
+use sidle_collections::{Draft, Limits, ListDraft, Side};
+use sidle_node::testing::ClientKey;
+use sidle_resp::Value;
+use sidle_types::{HashedKey, ValueKind};
+
+const EVERYTHING: &str = "SLOTS 0-16383";
+
+fn popped(key: &str, item: &str) -> Value {
+    Value::Array(vec![bulk(key), bulk(item)])
+}
+
+/// Connections to a node, each with this request waiting, in order; they take turns at its workers.
+fn waiting(scene: &mut Scene, node: usize, requests: &[&str]) -> Vec<ClientKey> {
+    let connected = requests.iter().enumerate().map(|(number, request)| {
+        let client = scene.cluster.connect(node, number % 2);
+        scene.cluster.send(client, request);
+        assert_eq!(scene.cluster.reply_now(client), None, "{request} waits");
+        client
+    });
+    connected.collect()
+}
+
+#[test]
+fn who_waited_longest_takes_first() {
+    let mut scene = Scene::new();
+    let clients = waiting(&mut scene, 0, &["BLPOP k 0"; 6]);
+    assert_eq!(scene.ask(0, "RPUSH k 0 1 2"), int(3));
+    for (number, client) in clients.iter().enumerate() {
+        let taken = (number < 3).then(|| popped("k", &number.to_string()));
+        assert_eq!(scene.cluster.reply_now(*client), taken, "client {number}");
+    }
+    assert_eq!(scene.ask(0, "RPUSH k 3 4 5 6"), int(4));
+    for (number, client) in clients.iter().enumerate().skip(3) {
+        assert_eq!(scene.cluster.reply_now(*client), Some(popped("k", &number.to_string())));
+    }
+    assert_eq!(scene.ask(0, "LRANGE k 0 -1"), Value::Array(vec![bulk("6")]));
+}
+
+/// Two wait and two items come with one command: the second client's turn is given by the first.
+pub(crate) fn two_items_for_two_who_wait() {
+    let mut scene = Scene::new();
+    let clients = waiting(&mut scene, 0, &["BLPOP k 0"; 2]);
+    assert_eq!(scene.ask(0, "RPUSH k 0 1"), int(2));
+    for (number, client) in clients.into_iter().enumerate() {
+        assert_eq!(scene.cluster.reply_now(client), Some(popped("k", &number.to_string())), "B2");
+    }
+}
+
+#[test]
+fn what_suits_nobody_before_goes_to_the_next() {
+    let mut scene = Scene::new();
+    let clients = waiting(&mut scene, 0, &["BZPOPMIN k 0", "BLMOVE k {k}d LEFT LEFT 0", "BLPOP k 0"]);
+    assert_eq!(scene.ask(0, "RPUSH k 1 2"), int(2));
+    assert_eq!(scene.cluster.reply_now(clients[1]), Some(bulk("1")));
+    assert_eq!(scene.cluster.reply_now(clients[2]), Some(popped("k", "2")));
+    assert_eq!(scene.cluster.reply_now(clients[0]), None);
+    assert_eq!(scene.ask(0, "SET k string"), ok());
+    assert_eq!(scene.ask(0, "DEL k"), int(1));
+    assert_eq!(scene.ask(0, "ZADD k 7 m"), int(1));
+    let member = Value::Array(vec![bulk("k"), bulk("m"), bulk("7")]);
+    assert_eq!(scene.cluster.reply_now(clients[0]), Some(member));
+}
+
+#[test]
+fn a_client_that_goes_takes_nothing_and_makes_way() {
+    let mut scene = Scene::new();
+    let clients = waiting(&mut scene, 0, &["BLPOP k j 0", "BLPOP k 0"]);
+    scene.cluster.disconnect(clients[0]);
+    assert_eq!(scene.ask(0, "RPUSH k 1"), int(1));
+    assert_eq!(scene.cluster.reply_now(clients[1]), Some(popped("k", "1")));
+    assert_eq!(scene.ask(0, "RPUSH j 1"), int(1));
+    assert_eq!(scene.ask(0, "LLEN j"), int(1));
+}
+
+#[test]
+fn the_end_of_the_time_is_a_null() {
+    let mut scene = Scene::new();
+    let clients = waiting(
+        &mut scene,
+        0,
+        &["BLPOP k 0.02", "BLMOVE k {k}d LEFT LEFT 0.05", "BZMPOP 0.1 1 k MIN", "WAIT 1 70"],
+    );
+    for (client, reply) in clients.into_iter().zip([Value::Null, Value::Null, Value::Null, int(0)]) {
+        assert_eq!(scene.cluster.reply(client), reply);
+    }
+    assert_eq!(scene.ask(0, "RPUSH k 1"), int(1));
+    assert_eq!(scene.ask(0, "LLEN k"), int(1), "nobody waits any more");
+}
+
+/// An item comes between the look and the wait.
+pub(crate) fn item_between_look_and_wait() {
+    let mut scene = Scene::new();
+    scene.cluster.nodes[0].workers[0].hooks().once_found_nothing(|store| {
+        let mut list = ListDraft::of(None, 1);
+        list.push(Side::Right, b"between");
+        let key = HashedKey::new(b"k");
+        let bytes = list.finish(&Limits::default());
+        let put = store.lock_slot(key.slot()).put_typed(
+            &mut store.log_head(),
+            key,
+            ValueKind::List,
+            &[&bytes],
+            None,
+        );
+        put.expect("there is room");
+    });
+    let client = scene.cluster.connect(0, 0);
+    scene.cluster.send(client, "BLPOP k 0");
+    assert_eq!(scene.cluster.reply_now(client), Some(popped("k", "between")), "B1");
+}
+
+/// The range moves under clients that wait; they are sent to its new owner, and what is pushed there is taken
+/// there, each item once.
+#[test]
+fn a_move_sends_those_who_wait_to_the_new_owner() {
+    for_every_protocol(|mut scene| {
+        scene.fill(keys("key", 20));
+        let requests = ["BLPOP k 0", "BZPOPMAX k 0", "BLMOVE k {k}d LEFT LEFT 0"];
+        let clients = waiting(&mut scene, 0, &requests);
+        let id = scene.start(EVERYTHING, 1);
+        scene.finish(id);
+        for (client, request) in clients.into_iter().zip(requests) {
+            let reply = scene.cluster.reply(client);
+            assert!(reply == moved("k", 1) || reply == ask("k", 1), "{request}: {reply:?}");
+        }
+        let clients = waiting(&mut scene, 1, &["BLPOP k 0", "BRPOP k 0"]);
+        assert_eq!(scene.ask(1, "RPUSH k 1 2"), int(2));
+        assert_eq!(scene.cluster.reply_now(clients[0]), Some(popped("k", "1")));
+        assert_eq!(scene.cluster.reply_now(clients[1]), Some(popped("k", "2")));
+    });
+}
+
+/// What has yet to arrive is found there.
+#[test]
+fn what_has_not_arrived_is_taken_at_the_target() {
+    for_protocols_that(serves_while_it_fills, 2, |mut scene| {
+        assert_eq!(scene.ask(0, "RPUSH k 1 2"), int(2));
+        let id = scene.start_and_hold(EVERYTHING, 1);
+        let taken = scene.client("BLPOP k 0");
+        if taken != popped("k", "1") {
+            assert!(taken == moved("k", 1) || taken == ask("k", 1), "{taken:?}");
+        }
+        scene.cluster.network.release();
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "LLEN k"), int(if taken == popped("k", "1") { 1 } else { 2 }));
+    });
+}
+
+/// A cut gives the key that a client waits for, and the rest of the range stays.
+pub(crate) fn cut_gives_a_key_that_is_waited_for() {
+    let mut scene = Scene { protocol: sidle_migration::HANDOFF, ..Scene::new() };
+    let value = "v".repeat(1000);
+    for key in keys("key", 1000) {
+        assert_eq!(scene.ask(0, &format!("SET {key} {value}")), ok());
+    }
+    let plain = waiting(&mut scene, 0, &["BLPOP k 0"]);
+    let aware = scene.cluster.connect_aware(0, 1);
+    scene.cluster.send(aware, "BLPOP k 0");
+    let id = scene.start_and_hold(EVERYTHING, 1);
+    assert_eq!(scene.cluster.reply_now(aware), None, "nothing is given yet");
+    assert_eq!(scene.ask(1, "RPUSH k 1"), int(1), "it is taken");
+    let reply = scene.cluster.reply_now(plain[0]).expect("P3: it is not this node's any more");
+    assert!(reply == moved("k", 1) || reply == ask("k", 1), "{reply:?}");
+    assert_eq!(scene.cluster.reply_now(aware), Some(moved("k", 1)));
+    assert_eq!(scene.ask(1, "BLPOP k 0"), popped("k", "1"));
+    scene.cluster.network.release();
+    scene.finish(id);
+}
