@@ -58,6 +58,15 @@ impl<X, I> Migrations<X, I> {
         !self.ended.contains(&id) && (self.holds(id) || self.held().len() < MAX_HELD)
     }
 
+    /// Whether a migration gives some of the range away, as far as is known here. If it has ended in fact, the
+    /// range may have come back, and is to be taken back before anything else happens to it. The coordinator
+    /// repeats its questions (M10).
+    fn gives_away(&self, range: PositionRange) -> bool {
+        let gives = SourceStage::GivenAway..SourceStage::Over;
+        let mut sources = self.sources.values();
+        sources.any(|source| gives.contains(&source.stage) && source.range.intersection(range).is_some())
+    }
+
     pub(super) fn asked_to_survey(
         &mut self,
         id: MigrationId,
@@ -67,7 +76,7 @@ impl<X, I> Migrations<X, I> {
     ) {
         if let Some(source) = self.sources.get_mut(&id) {
             source.talk.owes = true;
-        } else if self.may_be_asked(id) && !self.holds(id) {
+        } else if self.may_be_asked(id) && !self.holds(id) && !self.gives_away(range) {
             self.sources.insert(id, Source::new(range));
             out.event(AgentEvent::Survey(id, parts));
         }
@@ -76,6 +85,9 @@ impl<X, I> Migrations<X, I> {
     pub(super) fn asked_to_track(&mut self, record: MigrationRecord, out: &mut Outbox) {
         let (id, is_mine) = (record.id, (record.source, record.source_incarnation) == out.identity());
         if !is_mine || !self.may_be_asked(id) || self.targets.contains_key(&id) {
+            return;
+        }
+        if !self.holds(id) && self.gives_away(record.range) {
             return;
         }
         let source = self.sources.entry(id).or_insert_with(|| Source::new(record.range));

@@ -162,3 +162,28 @@ fn a_migration_keeps_its_role() {
     assert_eq!(hear(&mut agent, prepare()), []);
     assert!(agent.migrations.targets.is_empty());
 }
+
+/// The end of a hand-off that was given back is not known at its source yet, and the next migration of the
+/// range begins.
+#[test]
+fn a_range_is_counted_again_once_what_gave_it_away_is_over_here() {
+    let next = MigrationId(8);
+    let mut agent = member();
+    let began = MigrationRecord { map_epoch: MapEpoch(2), state: MigrationState::Running, ..record(1, 2) };
+    let tablet = Tablet { range: PositionRange::ALL, owner: node_id(2), epoch: TabletEpoch(2) };
+    let map = TabletMap::new(MapEpoch(2), vec![info(1, 1), info(2, 1)], vec![tablet], vec![began]);
+    hear(&mut agent, CoordinatorSays::MapUpdate { map: Arc::new(map.unwrap()) });
+    let source = agent.migrations.sources.get_mut(&ID).unwrap();
+    (source.stage, source.view) = (SourceStage::Exported, Some(Kept));
+    let range = PositionRange::ALL;
+    let survey = || CoordinatorSays::Survey { migration: next, range, partitions: 4 };
+    let track = || CoordinatorSays::Track { record: Box::new(MigrationRecord { id: next, ..record(1, 2) }) };
+    assert_eq!(hear(&mut agent, survey()), []);
+    assert_eq!(hear(&mut agent, track()), []);
+    assert!(!agent.migrations.sources.contains_key(&next));
+    assert!(matches!(hear(&mut agent, over())[..], [AgentEvent::Over(ID, End::GivenAway(_))]));
+    assert_eq!(hear(&mut agent, survey()), [], "it is announced, and not taken back yet");
+    let source = agent.migrations.sources.get_mut(&ID).unwrap();
+    (source.stage, source.view) = (SourceStage::Over, None);
+    assert_eq!(hear(&mut agent, survey()), [AgentEvent::Survey(next, 4)]);
+}

@@ -92,14 +92,19 @@ impl Changes {
             None => !self.all_here && self.rests_until.is_none_or(|until| until <= now),
         };
         let stalls = parts.stall.as_ref().and_then(|stall| stall.deadline()).is_some_and(|until| until > now);
-        if stalls || !wants || !parts.is_all_pulled() || parts.is_paced(now) {
+        // What was sent before is paid for.
+        let is_paced = |parts: &mut TargetParts| self.in_flight.is_none() && parts.is_paced(now);
+        if stalls || !wants || !parts.is_all_pulled() || is_paced(parts) {
             return false;
         }
-        self.in_flight.get_or_insert_with(|| Resend::new(RESEND_US)).sent(now);
         let (sequence, max_bytes) = (self.sequence, PULL_BYTES_MAX);
+        let in_flight = self.in_flight.get_or_insert_with(|| {
+            parts.governor.asked(now, u64::from(max_bytes));
+            Resend::new(RESEND_US)
+        });
+        in_flight.sent(now);
         let piece = self.partial.as_ref().map(Partial::in_hand);
         ChangedPull { scope: parts.scope, sequence, max_bytes, piece }.write(out);
-        parts.governor.asked(now, u64::from(max_bytes));
         parts.counters.pulls += 1;
         true
     }

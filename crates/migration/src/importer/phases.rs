@@ -99,7 +99,7 @@ impl Importer {
     /// What lies behind these cursors is owed: from here on the import is one of a frozen range (M30).
     fn owe(&mut self, cursors: &Ahead) {
         self.cuts = None;
-        self.pulls.begin_again_at(cursors);
+        self.pulls.begin_again_at(&mut self.parts.governor, cursors);
     }
 
     /// Nothing more is given: the copies that are not this node's are cleared.
@@ -210,7 +210,7 @@ impl Importer {
             let rest = store.discard(range.first(), range.last(), usize::MAX);
             assert_eq!(rest, None, "without a budget everything is discarded");
             self.parts.writer.begin_anew();
-            self.pulls.begin_anew();
+            self.pulls.begin_anew(&mut self.parts.governor);
             self.parts.counters.changes_left = 0;
         }
     }

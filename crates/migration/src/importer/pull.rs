@@ -14,6 +14,7 @@ use crate::cuts::Ahead;
 use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN, PULL_TARGET_US, RESEND_US};
 use crate::{ImportPhase, MigrationSpec, PullBytes};
+use sidle_pacing::Governor;
 use sidle_store::Store;
 use sidle_types::{Fill, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{Lane, Pull, PullReply};
@@ -107,22 +108,22 @@ impl Pulls {
     }
 
     /// Pulls everything again, from the start.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn begin_anew(&mut self, governor: &mut Governor) {
         for index in 0..self.partitions.len() {
-            self.rewind(index, self.partitions[index].bounds.first());
+            self.rewind(governor, index, self.partitions[index].bounds.first());
         }
     }
 
     /// A cut gave all that is left. What lies behind these cursors is pulled, anew: by partition, from where
     /// on. No reply to an earlier pull counts (M30).
-    pub(super) fn begin_again_at(&mut self, cursors: &Ahead) {
+    pub(super) fn begin_again_at(&mut self, governor: &mut Governor, cursors: &Ahead) {
         self.is_owed = true;
         for (index, cursor) in cursors.iter().enumerate() {
             if fault!(OldCopyEntersOwed) && self.partitions[index].in_flight.is_some() {
                 continue;
             }
             match *cursor {
-                Some(from) => self.rewind(index, from),
+                Some(from) => self.rewind(governor, index, from),
                 None => self.partitions[index].cursor = None,
             }
         }
@@ -130,11 +131,15 @@ impl Pulls {
 
     /// Pulls the partition again from `from` on. A pull in flight is forgotten, and its reply will be ignored
     /// (M10).
-    pub(super) fn rewind(&mut self, partition: usize, from: Position) {
+    pub(super) fn rewind(&mut self, governor: &mut Governor, partition: usize, from: Position) {
         let partition = &mut self.partitions[partition];
         partition.cursor = Some(from);
         partition.sequence += 1;
-        (partition.in_flight, partition.partial) = (None, None);
+        if let Some(forgotten) = partition.in_flight.take() {
+            // What its reply brings is counted when it comes.
+            governor.arrived(u64::from(forgotten.asked_bytes), 0);
+        }
+        partition.partial = None;
         partition.replaying = false;
     }
 
@@ -154,13 +159,14 @@ impl Pulls {
 
     /// The next partition with something to send. `alone`: only while nothing else is in flight or being
     /// replayed, and first one with a piece in hand, whose memory is taken: the others wait for memory.
-    fn next_to_send(&mut self, alone: bool) -> Option<usize> {
+    /// `paced`: nothing but what was sent before.
+    fn next_to_send(&mut self, alone: bool, paced: bool) -> Option<usize> {
         let count = self.partitions.len();
         let is_busy = |partition: &Partition| partition.in_flight.is_some() || partition.replaying;
         let others = self.partitions.iter().any(is_busy);
         let wants = |partition: &Partition| match &partition.in_flight {
             Some(pull) => pull.resend.is_due(),
-            None => partition.cursor.is_some() && !(alone && others),
+            None => !paced && partition.cursor.is_some() && !(alone && others),
         };
         let mut wanting =
             (0..count).map(|step| (self.turn + step) % count).filter(|&i| wants(&self.partitions[i]));
@@ -180,17 +186,18 @@ impl Pulls {
             Some(stall) if stall.deadline().is_some_and(|deadline| deadline > now) => return false,
             stall => stall.is_some(),
         };
-        if parts.is_paced(now) {
-            return false;
-        }
-        let Some(index) = self.next_to_send(alone) else { return false };
+        let paced = parts.is_paced(now);
+        let Some(index) = self.next_to_send(alone, paced) else { return false };
         let partition = &mut self.partitions[index];
-        let pull = partition.in_flight.get_or_insert_with(|| InFlight {
-            from: partition.cursor.expect("it wants to send"),
-            asked_bytes: partition.pull_bytes,
-            is_of_owed: self.is_owed,
-            sent_at: now,
-            resend: Resend::new(RESEND_US),
+        let pull = partition.in_flight.get_or_insert_with(|| {
+            parts.governor.asked(now, u64::from(partition.pull_bytes));
+            InFlight {
+                from: partition.cursor.expect("it wants to send"),
+                asked_bytes: partition.pull_bytes,
+                is_of_owed: self.is_owed,
+                sent_at: now,
+                resend: Resend::new(RESEND_US),
+            }
         });
         pull.sent_at = now;
         pull.resend.sent(now);
@@ -198,9 +205,14 @@ impl Pulls {
         let (sequence, max_bytes) = (partition.sequence, pull.asked_bytes);
         let piece = partition.partial.as_ref().map(Partial::in_hand);
         Pull { scope: parts.scope, partition: index as u8, sequence, range, max_bytes, piece }.write(out);
-        parts.governor.asked(now, u64::from(max_bytes));
         parts.counters.pulls += 1;
         true
+    }
+
+    /// Whether it is the reply to a pull in flight (M10).
+    fn awaits(&self, reply: &PullReply<'_>) -> bool {
+        let partition = self.partitions.get(usize::from(reply.partition));
+        partition.is_some_and(|own| own.sequence == reply.sequence && own.in_flight.is_some())
     }
 
     /// Handles a reply to a pull: moves the cursor, so that the next pull can be sent, and returns the
@@ -213,11 +225,13 @@ impl Pulls {
         lane: Lane,
         reply: &PullReply<'b>,
     ) -> Result<Option<Replay<'b>>, Untaken> {
+        if !self.awaits(reply) {
+            parts.governor.arrived(0, reply.batch.len() as u64);
+            return Ok(None);
+        }
         let index = usize::from(reply.partition);
-        let partition =
-            self.partitions.get_mut(index).filter(|partition| partition.sequence == reply.sequence);
-        let Some(partition) = partition else { return Ok(None) };
-        let Some(pull) = &partition.in_flight else { return Ok(None) };
+        let partition = &mut self.partitions[index];
+        let pull = partition.in_flight.as_ref().expect("its reply is awaited");
         assert!(!partition.replaying, "call order: a replay was handed out and did not come back");
         if pull.from != reply.from || reply.next.is_some_and(|next| !partition.bounds.contains(next)) {
             return Err(Untaken::Corrupt("it is not of the partition that was pulled".to_owned()));
@@ -230,7 +244,7 @@ impl Pulls {
         let mut records = match joined {
             Ok(records) => records,
             Err(Untaken::OutOfMemory) => {
-                self.rewind(index, reply.from);
+                self.rewind(&mut parts.governor, index, reply.from);
                 return Err(Untaken::OutOfMemory);
             }
             Err(corrupt) => return Err(corrupt),

@@ -89,7 +89,7 @@ impl Importer {
                 self.finish_if_all_here();
             }
             Err(untaken) => {
-                self.pulls.rewind(partition, covers.first());
+                self.pulls.rewind(&mut self.parts.governor, partition, covers.first());
                 self.untaken(now, store, Lane::Bulk, untaken);
             }
         }

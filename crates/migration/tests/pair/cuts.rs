@@ -4,9 +4,9 @@ use crate::model::Op;
 use crate::net::{Arrival, End, Faults};
 use crate::world::{Outcome, Pair, Role, Setup, WORKERS, key};
 use sidle_migration::{
-    Copies, Cuts, HANDOFF, OUT_OF_TURN_MAX, ProtocolChoices, TargetEvent, Uncovered, protocol,
+    Copies, Cuts, HANDOFF, OUT_OF_TURN_MAX, ProtocolChoices, TargetEvent, TargetInput, Uncovered, protocol,
 };
-use sidle_types::{GaveAll, HashedKey};
+use sidle_types::{GaveAll, HashedKey, MigrationPolicy};
 use sidle_wire::Lane;
 
 /// Hand-off in steps that are small beside a test's records.
@@ -246,4 +246,21 @@ fn all_is_owed_where_there_is_no_memory_for_what_has_changed() {
     pair.run_until("answered", |pair| pair.parked() == 0);
     pair.client(Op::Flush);
     pair.ends_well();
+}
+
+/// Where everything is given at once, the pulls of the copy made ahead are forgotten, and what they asked for
+/// does not count against the rate.
+#[test]
+fn forgotten_pulls_take_nothing_from_the_rate() {
+    let mut pair = Pair::with_records(Setup::of(in_small_steps_by(Uncovered::Target, 8)), 40, 100);
+    pair.prepare();
+    pair.target_input(TargetInput::Policy(MigrationPolicy::Rate { bytes_per_s: 20_000 }));
+    let begun = pair.now.0;
+    pair.commit();
+    pair.ends_well();
+    let counters = pair.target_machine.as_ref().unwrap().counters();
+    assert_eq!(gave_all(&pair), Some(GaveAll::Option));
+    assert!(counters.bytes_moved < 10_000, "{counters:?}");
+    let took_us = pair.now.0 - begun;
+    assert!(took_us < 1_000_000, "{took_us} us for {} bytes", counters.bytes_moved);
 }

@@ -499,7 +499,7 @@ impl Cuts {
                 left -= copy.records;
             }
             partition.next = Some(from);
-            pulls.rewind(index, from);
+            pulls.rewind(&mut parts.governor, index, from);
         }
         self.set_inert(parts, left);
     }
