@@ -73,9 +73,9 @@ enum Next {
 }
 
 impl UnderWay {
-    /// The requests of its next try. Every other operation on a group is tried as a transaction first.
-    fn requests(&mut self, number: u64, next: Next) -> Vec<Vec<String>> {
-        let is_first = matches!(next, Next::Ask) && number.is_multiple_of(2) && self.tries % 2 == 1;
+    /// The requests of its next try. An operation on a group is tried as a transaction first, then in turns.
+    fn requests(&mut self, next: Next) -> Vec<Vec<String>> {
+        let is_first = matches!(next, Next::Ask) && self.tries % 2 == 1;
         let commands = if is_first { self.asked.as_transaction() } else { None };
         self.is_transaction = commands.is_some();
         match (next, commands) {
@@ -125,6 +125,8 @@ pub struct Bare {
     pub redirects: [u64; 2],
     /// How many answers reported that a value had not arrived.
     pub empties: u64,
+    /// How many transactions were executed.
+    pub executed: u64,
 }
 
 impl Bare {
@@ -143,6 +145,7 @@ impl Bare {
             answered: 0,
             redirects: [0; 2],
             empties: 0,
+            executed: 0,
         }
     }
 
@@ -222,7 +225,7 @@ impl Bare {
         let slot = operation.asked.key().map(|key| Slot::of_key(key.as_bytes()));
         let known = slot.and_then(|slot| self.owners.get(&slot)).copied();
         let anywhere = HostId(self.random.index(hosts.len()));
-        let requests = operation.requests(number, next);
+        let requests = operation.requests(next);
         let host = match next {
             Next::Ask if self.random.one_in(8) => anywhere,
             Next::Ask => known.unwrap_or(anywhere),
@@ -318,6 +321,7 @@ impl Bare {
             Some(Awaits::Frozen(number)) => (number, true),
         };
         let Some(operation) = self.under_way.get(&number) else { return Ok(()) };
+        self.executed += u64::from(operation.is_transaction && matches!(reply, Value::Array(_)));
         let reply = if operation.is_transaction { operation.asked.answer_of_all(reply) } else { reply };
         let had_no_effect = operation.is_transaction && is_discarded(&reply);
         let (key, class) =
