@@ -7,6 +7,8 @@ use crate::call::{Call, CommandResult, Flow};
 use crate::forward::{Hold, Holds};
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
 use crate::now::Now;
+use crate::observe::{SlowEntry, event_of, shown_arguments};
+use crate::prepared::written_keys;
 use crate::queue::WorkerIndex;
 use crate::random::Random;
 use crate::range_table::{RangeTable, Role};
@@ -15,7 +17,8 @@ use crate::routing::INLINE_KEYS;
 use crate::session::Session;
 use crate::shared::{NodeParts, NodeShared};
 use crate::stats::WorkerStats;
-use crate::table::NodeExecutor;
+use crate::table::{Found, NodeExecutor};
+use crate::transaction::Transaction;
 use sidle_commands::{Blocking, Change, CommandFlags, OverKeys, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
 use sidle_store::{LogHead, SlotGuards, Store};
@@ -44,6 +47,10 @@ pub(crate) struct Executor {
     pub(crate) holds: Arc<Holds>,
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) random: Random,
+    /// The time in nanoseconds, from any start.
+    pub(crate) stopwatch: Box<dyn Fn() -> u64 + Send>,
+    /// The transaction that ran last, until its time is counted.
+    pub(crate) executed: Option<Arc<Transaction>>,
     /// The longest reply.
     pub(crate) reply_bytes: usize,
     /// Whether the latest request reached its command.
@@ -76,6 +83,8 @@ impl Executor {
             holds: Arc::clone(&parts.shared.holds),
             stats: Arc::clone(&parts.shared.workers[usize::from(index.0)]),
             random: Random::new(seed),
+            stopwatch: Box::new(|| 0),
+            executed: None,
             reply_bytes: 0,
             has_run: false,
             has_hold: false,
@@ -118,7 +127,10 @@ impl Executor {
             self.stats.command(found.id).calls.add(1);
         }
         if clearance.marks {
-            self.mark(keys);
+            match self.executed.as_deref().filter(|_| found.spec.name == "exec") {
+                Some(transaction) => self.mark(&written_keys(transaction)),
+                None => self.mark(keys),
+            }
         }
         (result, is_cut)
     }
@@ -293,7 +305,11 @@ impl Executor {
     ) -> (CommandResult, bool) {
         match session.transaction.clone() {
             Some(transaction) if request.found.spec.name == "exec" && !transaction.is_spoilt() => {
-                self.call_all(now, session, request.keys, &transaction, out)
+                let (result, is_cut) = self.call_all(now, session, request.keys, &transaction, out);
+                if result == Ok(Flow::Done) {
+                    self.executed = Some(transaction);
+                }
+                (result, is_cut)
             }
             _ => self.call_own(now, session, request.args, run, None, out),
         }
@@ -340,6 +356,33 @@ impl Executor {
             return Blocking::Behind;
         }
         if wait.is_some() { Blocking::Again } else { Blocking::May }
+    }
+
+    /// The stopwatch's reading.
+    #[inline]
+    pub(crate) fn reading_ns(&self) -> u64 {
+        (self.stopwatch)()
+    }
+
+    /// Enters a command that took long into SLOWLOG and LATENCY.
+    #[cold]
+    pub(crate) fn note_slow(&self, now: Now, session: &Session, found: Found, args: &[&[u8]], ns: u64) {
+        let thresholds = self.shared.config.thresholds();
+        if thresholds.is_spike(ns) {
+            let event = event_of(found.spec.flags.contains(CommandFlags::FAST));
+            self.shared.spikes.enter(event, (now.wall.0 / 1000, ns / 1_000_000));
+        }
+        if thresholds.is_slow(ns) && !found.spec.flags.contains(CommandFlags::SKIP_SLOWLOG) {
+            let entry = SlowEntry {
+                id: 0,
+                at_seconds: now.wall.0 / 1000,
+                microseconds: ns / 1000,
+                arguments: shown_arguments(found.spec.name, args),
+                address: session.client.address.clone(),
+                name: session.client.details().name.clone(),
+            };
+            self.shared.slow_log.enter(entry, thresholds.log_length());
+        }
     }
 
     /// Whether another command holds one of these keys (F8); it then waits for the end of a hold.

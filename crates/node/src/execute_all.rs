@@ -18,7 +18,7 @@ use crate::now::Now;
 use crate::prepared::{Prepared, flushes, is_flush, is_over_all_keys, prepare, runs_in_place};
 use crate::range_table::{RangeTable, Role};
 use crate::session::Session;
-use crate::table::{Found, NodeExecutor};
+use crate::table::NodeExecutor;
 use crate::transaction::Transaction;
 use sidle_commands::{Blocking, Change, CommandId, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
@@ -42,6 +42,8 @@ type Call<'g> = sidle_commands::Call<'g, NodeExecutor>;
 struct Done {
     /// Where each command's reply stands in the replies of those that ran in their place.
     parts: Vec<Option<Range<usize>>>,
+    /// How long each took, in nanoseconds.
+    took_ns: Vec<u64>,
     /// Errors, to be counted once.
     errors: Vec<(CommandId, ReplyError)>,
 }
@@ -96,7 +98,9 @@ impl Executor {
         let blocking = Blocking::No;
         let mut call = Call { args: &[], keyspace, now: now.wall, reply, blocking };
         for command in &commands {
+            let began_ns = self.reading_ns();
             self.call_in_place(now, session, command, &mut call, &mut done);
+            done.took_ns.push(self.reading_ns().saturating_sub(began_ns));
             if arena.allocated_bytes() as u64 > self.shared.config.query_buffer_bytes() {
                 return (Err(ReplyError::OutOfMemory), false);
             }
@@ -111,7 +115,7 @@ impl Executor {
         self.stats.expired.add(expired as u64);
         let is_cut = is_cut | self.reply_in_order(now, session, &commands, &replies, &mut done, out);
         drop(together);
-        self.count(&commands, done);
+        self.count(now, session, &commands, done);
         (Ok(Flow::Done), is_cut)
     }
 
@@ -200,11 +204,14 @@ impl Executor {
         let mut reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
         reply.array(commands.len());
         let parts = std::mem::take(&mut done.parts);
-        for (Prepared { found, words, .. }, part) in commands.iter().zip(parts) {
+        for (number, (Prepared { found, words, .. }, part)) in commands.iter().zip(parts).enumerate() {
             match (part, found.spec.run) {
                 (Some(part), _) => reply.encoded(&replies[part]),
                 (None, Run::Own(run)) => {
-                    if let Some(error) = self.call_beside(now, session, words, run, &mut reply) {
+                    let began_ns = self.reading_ns();
+                    let error = self.call_beside(now, session, words, run, &mut reply);
+                    done.took_ns[number] = self.reading_ns().saturating_sub(began_ns);
+                    if let Some(error) = error {
                         reply.error_bytes(&error.line());
                         done.errors.push((found.id, error));
                     }
@@ -215,9 +222,16 @@ impl Executor {
         reply.is_cut()
     }
 
-    fn count(&self, commands: &[Prepared<'_>], done: Done) {
-        for Prepared { found: Found { id, .. }, .. } in commands {
-            self.stats.command(*id).calls.add(1);
+    /// Counts each command as if it had come alone.
+    fn count(&self, now: Now, session: &Session, commands: &[Prepared<'_>], done: Done) {
+        let thresholds = self.shared.config.thresholds();
+        for (Prepared { found, words, .. }, &ns) in commands.iter().zip(&done.took_ns) {
+            let counters = self.stats.command(found.id);
+            counters.calls.add(1);
+            counters.took(ns, 1, thresholds.tracks());
+            if ns >= thresholds.notable_ns() {
+                self.note_slow(now, session, *found, words, ns);
+            }
         }
         for (id, error) in done.errors {
             self.stats.command(id).failed.add(1);

@@ -13,6 +13,14 @@ pub(crate) struct Prepared<'t> {
     pub(crate) keys: Keys<'t>,
 }
 
+impl<'t> Prepared<'t> {
+    /// Its keys, and whether it may change them.
+    fn accesses(self) -> impl Iterator<Item = (HashedKey<'t>, bool)> {
+        let is_write = self.found.spec.access.is_write();
+        self.keys.into_iter().map(move |key| (key, is_write))
+    }
+}
+
 /// The commands of a transaction, in order.
 pub(crate) fn prepare(transaction: &Transaction) -> Vec<Prepared<'_>> {
     let prepare = |queued| {
@@ -33,6 +41,16 @@ pub(crate) fn all_keys<'t>(
     keys.sort_unstable_by_key(|key| (key.position(), key.bytes()));
     keys.dedup_by(|a, b| a.bytes() == b.bytes());
     keys
+}
+
+/// The keys of each command, and whether it may change them.
+pub(crate) fn accesses(transaction: &Transaction) -> Vec<(HashedKey<'_>, bool)> {
+    prepare(transaction).into_iter().flat_map(Prepared::accesses).collect()
+}
+
+/// The keys that its commands may change.
+pub(crate) fn written_keys(transaction: &Transaction) -> Vec<HashedKey<'_>> {
+    accesses(transaction).into_iter().filter(|(_, is_write)| *is_write).map(|(key, _)| key).collect()
 }
 
 /// Whether one of its commands looks at all keys of the node.

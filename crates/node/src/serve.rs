@@ -9,10 +9,12 @@
 use crate::execute::Executor;
 use crate::forward::{Aside, Skip};
 use crate::now::Now;
-use crate::observe::{Lap, SlowEntry, Spent, event_of, shown_arguments};
+use crate::observe::{Lap, Spent};
 use crate::outcome::{Closing, ControlRequest, Outcome};
+use crate::prepared::accesses;
 use crate::queue::Ticket;
 use crate::request::{Keys, add_keys, keys_of};
+use crate::routing::INLINE_KEYS;
 use crate::session::Session;
 use crate::table::{CommandFlags, Found};
 use crate::worker::Worker;
@@ -327,6 +329,7 @@ impl Worker {
                 let kind = ahead.command().map(|found| found.id);
                 if self.lap.take_in(kind, moved_bytes, has_run) || !is_light {
                     self.end_lap(now, session, &batch);
+                    self.dispatcher.executor.executed = None;
                 }
             }
             let then = match outcome {
@@ -383,16 +386,23 @@ impl Worker {
         let heat = &self.dispatcher.executor.shared.heat;
         while let Some(Noted { place, bytes_in, bytes_out, weight }) = self.heat.take_noted() {
             let Ahead { found: Ok(found), keys, .. } = &batch[place] else { continue };
-            let each = |amount: u64| amount / keys.len().max(1) as u64;
-            let usage = Usage {
+            // Of an EXEC all keys of its commands.
+            let is_write = found.spec.access.is_write();
+            let executed = self.dispatcher.executor.executed.as_ref().filter(|_| keys.is_empty());
+            let queued = executed.map_or_else(Vec::new, |transaction| accesses(transaction));
+            let alone = keys.iter().map(|key| (*key, is_write));
+            let touched: SmallVec<[_; INLINE_KEYS]> = alone.chain(queued).collect();
+            let count = touched.len().max(1) as u64;
+            let each = |amount: u64| amount / count;
+            let usage = |is_write| Usage {
                 operations: 1,
-                writes: u64::from(found.spec.access.is_write()),
+                writes: u64::from(is_write),
                 bytes_in: each(bytes_in as u64),
                 bytes_out: each(bytes_out as u64),
                 nanoseconds: each(spent.of(place, lap)),
             };
-            let usage = usage.times(u64::from(weight));
-            for key in keys {
+            for (key, is_write) in touched {
+                let usage = usage(is_write).times(u64::from(weight));
                 let access = Access { position: key.position(), key: key.bytes(), usage };
                 self.heat.record(heat, now.wall, access);
                 self.dispatcher.executor.note_access(key.position());
@@ -403,25 +413,10 @@ impl Worker {
     /// Enters a lap's slow commands into SLOWLOG and LATENCY.
     #[cold]
     fn note_lap(&self, now: Now, session: &Session, batch: &[Ahead<'_>], lap: Lap, spent: Spent) {
-        let thresholds = self.dispatcher.executor.shared.config.thresholds();
         for place in lap.places().filter(|&place| lap.has_run(place)) {
             let Some(found) = batch[place].command() else { continue };
             let ns = spent.of(place, lap);
-            if thresholds.is_spike(ns) {
-                let event = event_of(found.spec.flags.contains(CommandFlags::FAST));
-                self.dispatcher.executor.shared.spikes.enter(event, (now.wall.0 / 1000, ns / 1_000_000));
-            }
-            if thresholds.is_slow(ns) && !found.spec.flags.contains(CommandFlags::SKIP_SLOWLOG) {
-                let entry = SlowEntry {
-                    id: 0,
-                    at_seconds: now.wall.0 / 1000,
-                    microseconds: ns / 1000,
-                    arguments: shown_arguments(found.spec.name, &batch[place].args),
-                    address: session.client.address.clone(),
-                    name: session.client.details().name.clone(),
-                };
-                self.dispatcher.executor.shared.slow_log.enter(entry, thresholds.log_length());
-            }
+            self.dispatcher.executor.note_slow(now, session, found, &batch[place].args, ns);
         }
     }
 

@@ -49,8 +49,6 @@ pub struct Worker {
     passed: u64,
     /// The requests that `serve` has read ahead; kept for their memory.
     pub(crate) read_ahead: Vec<Args>,
-    /// The time in nanoseconds, from any start.
-    stopwatch: Box<dyn Fn() -> u64 + Send>,
     pub(crate) lap: Lap,
     pub(crate) heat: WorkerHeat,
     pub(crate) digests: Digests,
@@ -71,7 +69,6 @@ impl Worker {
             published: Arc::clone(&parts.published),
             passed: 0,
             read_ahead: Vec::new(),
-            stopwatch: Box::new(|| 0),
             lap: Lap::default(),
             heat: WorkerHeat::default(),
             digests: Digests::default(),
@@ -87,13 +84,13 @@ impl Worker {
     /// From now on commands' durations are measured, with a nanosecond stopwatch that is cheap to read.
     /// [`Now::reading_ns`](crate::Now::reading_ns) must come from the same.
     pub fn measure_with(&mut self, stopwatch: impl Fn() -> u64 + Send + 'static) {
-        self.stopwatch = Box::new(stopwatch);
+        self.dispatcher.executor.stopwatch = Box::new(stopwatch);
     }
 
     /// The stopwatch's reading.
     #[inline]
     pub fn reading_ns(&self) -> u64 {
-        (self.stopwatch)()
+        self.dispatcher.executor.reading_ns()
     }
 
     /// One turn of the loop: takes a new range table if there is one, handles the movers' messages, sends

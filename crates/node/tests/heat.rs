@@ -138,6 +138,20 @@ fn a_zipf_loads_ten_hottest_keys_are_named_within_two_seconds() {
 }
 
 #[test]
+fn a_transaction_counts_each_key_of_its_commands() {
+    let mut quiet = Quiet::new();
+    for request in ["MULTI", "SET {a}1 value", "GET {a}1", "MGET {a}1 {a}2", "PING", "EXEC"] {
+        quiet.ask(request);
+    }
+    quiet.pass_second();
+    let report = report(&quiet.ask("SIDLE.HEAT 1"));
+    assert_eq!((report.operations, report.writes), (4, 1));
+    let [first, second] = &report.keys[..] else { panic!("{report:?}") };
+    assert_eq!((first.key.as_str(), first.operations, first.writes), ("{a}1", 3, 1));
+    assert_eq!((second.key.as_str(), second.operations), ("{a}2", 1));
+}
+
+#[test]
 fn heat_is_shown_with_what_each_key_took() {
     let mut quiet = Quiet::new();
     quiet.ask("SET {a}1 value");

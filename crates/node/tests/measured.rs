@@ -115,6 +115,29 @@ fn a_batch_of_several_kinds_is_shared_out_by_what_each_may_have_taken() {
     assert_eq!([per_call("set"), per_call("keys"), per_call("incr"), per_call("get")], [25, 30, 10, 25]);
 }
 
+/// As in Redis: SLOWLOG has the commands, and not their EXEC.
+#[test]
+fn commands_of_a_transaction_are_measured_one_by_one() {
+    let mut timed = Timed::new();
+    timed.laps_take(12_000_000);
+    timed.ask_all(&["MULTI", "SET a 1", "GET a", "DBSIZE", "EXEC"]);
+    timed.laps_take(0);
+    let Value::Array(entries) = timed.ask("SLOWLOG GET") else { panic!("an array") };
+    let name = |entry: &Value| {
+        let Value::Array(fields) = entry else { panic!("an entry is an array") };
+        let Value::Array(words) = &fields[3] else { panic!("it has the command") };
+        words[0].clone()
+    };
+    let names: Vec<Value> = entries.iter().map(name).filter(|name| *name != bulk("MULTI")).collect();
+    assert_eq!(names, [bulk("DBSIZE"), bulk("GET"), bulk("SET")]);
+    for command in ["set", "get", "dbsize"] {
+        let line = timed.line("commandstats", &format!("cmdstat_{command}")).expect("it ran");
+        assert!(line.starts_with("calls=1,usec=12000,"), "{command}: {line}");
+    }
+    let exec = timed.line("commandstats", "cmdstat_exec").expect("it ran");
+    assert!(exec.starts_with("calls=1,usec=") && !exec.starts_with("calls=1,usec=12000,"), "{exec}");
+}
+
 #[test]
 fn slow_commands_are_kept_with_who_sent_them() {
     let mut timed = Timed::new();

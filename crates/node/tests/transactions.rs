@@ -6,8 +6,8 @@ use sidle_node::testing::{SoloNode, TestClient, node_info, parts};
 use sidle_node::{NodeParts, Now, RangeTable, Worker, WorkerIndex, connect};
 use sidle_resp::Value;
 use sidle_types::{MonotonicUs, WallMs};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 
 const NOW: Now = Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), reading_ns: 0 };
 const ACCOUNTS: usize = 8;
@@ -144,16 +144,19 @@ fn transfers_between_slots_keep_the_sum() {
 fn counters_by_watch_lose_nothing() {
     const INCREMENTS: i64 = 2_000;
     let (_parts, mut threads) = threads(2);
-    let lost = AtomicUsize::new(0);
+    let (lost, start) = (AtomicUsize::new(0), Barrier::new(2));
     std::thread::scope(|scope| {
         for thread in &mut threads {
-            let lost = &lost;
+            let (lost, start) = (&lost, &start);
             scope.spawn(move || {
+                start.wait();
                 for _ in 0..INCREMENTS {
                     loop {
                         assert_eq!(thread.ask("WATCH n"), ok());
                         let read = thread.ask("GET n");
                         let value = if read == Value::Null { 0 } else { integer(&read) };
+                        // With one processor they would hardly meet.
+                        std::thread::yield_now();
                         match thread.all(&[format!("SET n {}", value + 1)]) {
                             Value::Null => lost.fetch_add(1, Relaxed),
                             reply => {

@@ -32,6 +32,7 @@ impl Simulation {
                     meet("moved", hand.redirects[0]);
                     meet("asked", hand.redirects[1]);
                     meet("empty", hand.empties);
+                    meet("transactions", hand.executed);
                 }
                 Other::Misbehaving(misbehaving) => meet("sent away", misbehaving.sent_away),
                 Other::Canceller(_) => {}

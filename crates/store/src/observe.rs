@@ -28,3 +28,121 @@ impl SlotGuard<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Change, Leave, SlotGuards, Store, StoreConfig};
+    use sidle_types::{PositionRange, ValueKind, WallMs};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    #[derive(Debug, Default)]
+    struct Count(AtomicUsize);
+
+    impl Observer for Count {
+        fn touched(&self, _: Position) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A store with a value of "seen", and one of "{seen}other", in the same slot.
+    fn store() -> Store {
+        let store = Store::new(StoreConfig::with_memory(16 << 20)).expect("a good configuration");
+        let mut head = store.log_head();
+        for key in [b"seen".as_slice(), b"{seen}other"] {
+            let key = HashedKey::new(key);
+            store.lock_slot(key.slot()).put(&mut head, key, &[b"v"], None).expect("there is room");
+        }
+        store
+    }
+
+    /// How often an observer of "seen" is told of what `change` does to the store.
+    fn told(has_value: bool, had_expired: bool, change: impl Fn(&Store, HashedKey<'static>)) -> usize {
+        let (store, key) = (store(), HashedKey::new(b"seen"));
+        if !has_value {
+            let removed = store.lock_slot(key.slot()).remove(&mut store.log_head(), key, Leave::Nothing);
+            removed.expect("it can be removed");
+        }
+        let count = Arc::new(Count::default());
+        let observer: Arc<dyn Observer> = Arc::<Count>::clone(&count);
+        store.lock_slot(key.slot()).observe(key, &observer, had_expired);
+        change(&store, key);
+        let times = count.0.load(Relaxed);
+        store.lock_slot(key.slot()).stop_observing(key, &observer);
+        assert!(!store.lock_slot(key.slot()).table().lock.has_interest(), "I2: nobody is left");
+        change(&store, key);
+        assert_eq!(count.0.load(Relaxed), times, "told after the end");
+        times
+    }
+
+    fn put(store: &Store, key: HashedKey<'_>, value: &[u8]) {
+        store.lock_slot(key.slot()).put(&mut store.log_head(), key, &[value], None).expect("there is room");
+    }
+
+    fn remove(store: &Store, key: HashedKey<'_>, leave: Leave) {
+        store.lock_slot(key.slot()).remove(&mut store.log_head(), key, leave).expect("there is room");
+    }
+
+    #[test]
+    fn every_change_of_the_value_is_told() {
+        assert_eq!(told(true, false, |store, key| put(store, key, b"v")), 1, "the same value again");
+        assert_eq!(told(false, false, |store, key| put(store, key, b"v")), 1);
+        for leave in [Leave::Nothing, Leave::Tombstone] {
+            assert_eq!(told(true, false, |store, key| remove(store, key, leave)), 1, "{leave:?}");
+        }
+        let made_and_removed = |store: &Store, key| {
+            put(store, key, b"v");
+            remove(store, key, Leave::Nothing);
+        };
+        assert_eq!(told(false, false, made_and_removed), 2);
+        let all = PositionRange::ALL;
+        assert_eq!(told(true, false, |store, _| drop(store.discard(all.first(), all.last(), 100))), 1);
+        let publish = |store: &Store, key: HashedKey<'static>, change| {
+            let slots = SlotGuards::lock(store, &[key.slot()]);
+            slots
+                .publish(&mut store.log_head(), WallMs(0), [(key, change)].into_iter())
+                .expect("there is room");
+        };
+        let set = Change::Put(ValueKind::String, b"w", None);
+        assert_eq!(told(true, false, |store, key| publish(store, key, set)), 1);
+        assert_eq!(told(true, false, |store, key| publish(store, key, Change::Remove(Leave::Nothing))), 1);
+    }
+
+    #[test]
+    fn appending_and_deadlines_are_told_of_values_of_any_size() {
+        for bytes in [1, 100 << 10] {
+            let grow = |store: &Store, key: HashedKey<'static>| {
+                let (mut head, slot) = (store.log_head(), store.lock_slot(key.slot()));
+                slot.extend(&mut head, key, &[&vec![0; bytes]]).expect("there is room");
+                slot.set_deadline(&mut head, key, Some(WallMs(1 << 40))).expect("there is room");
+            };
+            assert_eq!(told(true, false, grow), 2, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_leaves_the_value_as_it_is_is_not_told() {
+        let other = HashedKey::new(b"{seen}other");
+        assert_eq!(told(true, false, |store, _| put(store, other, b"w")), 0, "another key of the slot");
+        assert_eq!(told(true, false, |store, _| remove(store, other, Leave::Nothing)), 0);
+        for leave in [Leave::Nothing, Leave::Tombstone] {
+            assert_eq!(told(false, false, |store, key| remove(store, key, leave)), 0, "nothing is removed");
+        }
+        let mark = |store: &Store, key: HashedKey<'static>| {
+            store.lock_slot(key.slot()).mark_absent(&mut store.log_head(), key).expect("there is room");
+        };
+        assert_eq!(told(false, false, mark), 0);
+    }
+
+    /// As if it had been absent: what had expired may go, and what comes after is a change.
+    #[test]
+    fn the_end_of_what_had_expired_is_not_told() {
+        assert_eq!(told(true, true, |store, key| remove(store, key, Leave::Nothing)), 0);
+        assert_eq!(told(true, true, |store, key| put(store, key, b"w")), 1);
+        let removed_and_set = |store: &Store, key| {
+            remove(store, key, Leave::Nothing);
+            put(store, key, b"w");
+        };
+        assert_eq!(told(true, true, removed_and_set), 1);
+    }
+}

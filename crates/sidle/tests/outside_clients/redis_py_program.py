@@ -166,23 +166,40 @@ class PlainWork(Work):
     """A client that knows nothing of clusters may name keys of any slots in one command."""
 
     def transaction(self):
-        """There are no transactions: redis-py's default pipeline is one, and fails without half an effect."""
-        key = self.name("transaction", 0)
+        """redis-py's default pipeline is a transaction."""
+        key, count = self.name("transaction", 0), self.name("transaction", 0) + ":count"
         pipe = self.client.pipeline()
-        pipe.set(key, "half").incr(key + ":count").delete(self.name("counter", 0))
+        pipe.set(key, "whole").incr(count).get(key).delete(key, count)
+        self.check(pipe.execute() == [True, 1, "whole", 2], "a transaction")
+        pipe = self.client.pipeline()
+        pipe.set(key, "half").execute_command("NOSUCH")
         try:
             pipe.execute()
         except redis.ResponseError as error:
-            self.check("MULTI is not supported" in str(error), "the error says why", error)
+            self.check("unknown command" in str(error), "the error says why", error)
         else:
-            raise AssertionError("a transaction was executed")
-        self.check(self.client.exists(key, key + ":count") == 0, "nothing of it has happened")
+            raise AssertionError("an unknown command was queued")
+        self.check(self.client.exists(key, count) == 0, "nothing of it has happened")
+
+        def increment(pipe):
+            read = int(pipe.get(count) or 0)
+            pipe.multi()
+            pipe.set(count, read + 1)
+
+        for _ in range(2):
+            self.check(self.client.transaction(increment, count) == [True], "WATCH")
+        self.check(self.client.getdel(count) == "2", "two increments")
+        pipe = self.client.pipeline()
+        pipe.watch(count)
+        self.client.set(count, "other")
+        pipe.multi()
+        pipe.set(count, "own")
         try:
-            self.client.pipeline().watch(key)
-        except redis.ResponseError as error:
-            self.check("WATCH is not supported" in str(error), "the error says why", error)
+            pipe.execute()
+        except redis.WatchError:
+            self.check(self.client.getdel(count) == "other", "the other's value")
         else:
-            raise AssertionError("a key was watched")
+            raise AssertionError("a watched key was changed unseen")
 
     def round(self):
         super().round()

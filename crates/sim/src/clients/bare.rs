@@ -1,5 +1,5 @@
 //! A client without the library. It believes a redirect until the next one, asks nodes at random, and
-//! pipelines requests, in pieces or as plain lines. It may delay a double read's request to the source, and
+//! pipelines requests, in pieces or as plain lines. Some changes and reads of groups it makes by a transaction. It may delay a double read's request to the source, and
 //! hangs up at random.
 
 use super::resp_stream::{Received, RespStream};
@@ -44,6 +44,8 @@ const TRIES: u32 = 2_000;
 enum Awaits {
     /// The greeting, or ASKING.
     Nothing,
+    /// A queued command of this operation, or its MULTI.
+    Queued(u64),
     /// The operation with this number.
     Answer(u64),
     /// Its value at the source.
@@ -53,6 +55,8 @@ enum Awaits {
 struct UnderWay {
     asked: Asked,
     tries: u32,
+    /// The latest try is a transaction.
+    is_transaction: bool,
     /// Asks again then, after this answer.
     again: Option<(u64, Next)>,
 }
@@ -66,6 +70,41 @@ enum Next {
     Asking(HostId),
     /// Asks this node for its frozen value in the migration.
     Frozen(HostId, MigrationId),
+}
+
+impl UnderWay {
+    /// The requests of its next try. An operation on a group is tried as a transaction first, then in turns.
+    fn requests(&mut self, next: Next) -> Vec<Vec<String>> {
+        let is_first = matches!(next, Next::Ask) && self.tries % 2 == 1;
+        let commands = if is_first { self.asked.as_transaction() } else { None };
+        self.is_transaction = commands.is_some();
+        match (next, commands) {
+            (Next::Frozen(_, id), _) => {
+                let key = self.asked.key().unwrap_or_default().to_owned();
+                vec![vec!["SIDLE.FROZEN".to_owned(), id.to_string(), "GET".to_owned(), key]]
+            }
+            (_, Some(commands)) => {
+                let [multi, exec] = ["MULTI", "EXEC"].map(|name| vec![vec![name.to_owned()]]);
+                [multi, commands, exec].concat()
+            }
+            (_, None) => vec![self.asked.words.clone()],
+        }
+    }
+}
+
+/// Writes a request, as a plain line or as clients do. None needs quotes.
+fn write_request(words: &[String], is_inline: bool, bytes: &mut Vec<u8>) {
+    if is_inline {
+        return bytes.extend_from_slice(format!("{}\r\n", words.join(" ")).as_bytes());
+    }
+    let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+    RequestWriter::new(bytes).request(&words);
+}
+
+/// Whether a transaction had no effect, and the same may be tried by one command.
+fn is_discarded(reply: &Value) -> bool {
+    let Value::Error(text) = reply else { return false };
+    ["EXECABORT", "SIDLESPLIT", "CROSSSLOT"].contains(&text.split(' ').next().unwrap_or_default())
 }
 
 /// A client without the library.
@@ -86,6 +125,8 @@ pub struct Bare {
     pub redirects: [u64; 2],
     /// How many answers reported that a value had not arrived.
     pub empties: u64,
+    /// How many transactions were executed.
+    pub executed: u64,
 }
 
 impl Bare {
@@ -104,6 +145,7 @@ impl Bare {
             answered: 0,
             redirects: [0; 2],
             empties: 0,
+            executed: 0,
         }
     }
 
@@ -171,7 +213,7 @@ impl Bare {
         self.asked += 1;
         world.tell(|| format!("client {} asks {:.90}", self.number, asked.words.join(" ")));
         let number = self.asked;
-        self.under_way.insert(number, UnderWay { asked, tries: 0, again: None });
+        self.under_way.insert(number, UnderWay { asked, tries: 0, is_transaction: false, again: None });
         self.ask(number, Next::Ask, hosts, world);
     }
 
@@ -183,13 +225,7 @@ impl Bare {
         let slot = operation.asked.key().map(|key| Slot::of_key(key.as_bytes()));
         let known = slot.and_then(|slot| self.owners.get(&slot)).copied();
         let anywhere = HostId(self.random.index(hosts.len()));
-        let words: Vec<String> = match next {
-            Next::Frozen(_, id) => {
-                let key = operation.asked.key().unwrap_or_default().to_owned();
-                vec!["SIDLE.FROZEN".to_owned(), id.to_string(), "GET".to_owned(), key]
-            }
-            _ => operation.asked.words.clone(),
-        };
+        let requests = operation.requests(next);
         let host = match next {
             Next::Ask if self.random.one_in(8) => anywhere,
             Next::Ask => known.unwrap_or(anywhere),
@@ -201,20 +237,15 @@ impl Bare {
             bytes.extend_from_slice(b"ASKING\r\n");
             awaits.push(Awaits::Nothing);
         }
+        awaits.extend(requests[1..].iter().map(|_| Awaits::Queued(number)));
         awaits.push(if matches!(next, Next::Frozen(..)) {
             Awaits::Frozen(number)
         } else {
             Awaits::Answer(number)
         });
-        let length: usize = words.iter().map(String::len).sum();
-        match self.random.one_in(4) && length < INLINE_BYTES {
-            // No request needs quotes.
-            true => bytes.extend_from_slice(format!("{}\r\n", words.join(" ")).as_bytes()),
-            false => {
-                let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
-                RequestWriter::new(&mut bytes).request(&words);
-            }
-        }
+        let length: usize = requests.iter().flatten().map(String::len).sum();
+        let is_inline = self.random.one_in(4) && length < INLINE_BYTES;
+        requests.iter().for_each(|words| write_request(words, is_inline, &mut bytes));
         let stream = self.line_to(host, world);
         let (line, awaited) = self.lines.get_mut(&stream).expect("it was just opened");
         awaited.extend(awaits);
@@ -285,13 +316,18 @@ impl Bare {
         let (number, is_frozen) = match awaited.pop_front() {
             None => return Err(format!("node {} answered what was not asked: {reply:?}", from.0)),
             Some(Awaits::Nothing) => return Ok(()),
+            Some(Awaits::Queued(number)) => return self.take_queued(number, &reply, now_us),
             Some(Awaits::Answer(number)) => (number, false),
             Some(Awaits::Frozen(number)) => (number, true),
         };
         let Some(operation) = self.under_way.get(&number) else { return Ok(()) };
+        self.executed += u64::from(operation.is_transaction && matches!(reply, Value::Array(_)));
+        let reply = if operation.is_transaction { operation.asked.answer_of_all(reply) } else { reply };
+        let had_no_effect = operation.is_transaction && is_discarded(&reply);
         let (key, class) =
             (operation.asked.key().map(|key| Slot::of_key(key.as_bytes())), operation.asked.class);
         let next = match &reply {
+            Value::Error(_) if had_no_effect => Some((now_us + WAIT_US, Next::Ask)),
             Value::Error(text) => self.redirected(text, key, is_frozen, now_us, later_us)?,
             Value::Simple(text) if text.starts_with("EMPTY ") && class == Class::Get => {
                 Some((later_us, self.not_here_yet(text, &hosts[from.0])?))
@@ -315,6 +351,17 @@ impl Bare {
                 self.answered += 1;
                 self.end(number, Ended::Reply(reply), world, history)
             }
+        }
+    }
+
+    /// A command of a transaction was queued, or refused: then so is EXEC.
+    fn take_queued(&mut self, number: u64, reply: &Value, now_us: u64) -> Result<(), String> {
+        let Some(operation) = self.under_way.get(&number) else { return Ok(()) };
+        let slot = operation.asked.key().map(|key| Slot::of_key(key.as_bytes()));
+        match reply {
+            Value::Simple(text) if text == "QUEUED" || text == "OK" => Ok(()),
+            Value::Error(text) => self.redirected(text, slot, false, now_us, now_us).map(drop),
+            other => Err(format!("a command was not queued: {other:?}")),
         }
     }
 
@@ -373,7 +420,7 @@ impl Bare {
         let Some((_, awaited)) = self.lines.remove(&stream) else { return Ok(()) };
         for awaits in awaited {
             match awaits {
-                Awaits::Nothing => {}
+                Awaits::Nothing | Awaits::Queued(_) => {}
                 Awaits::Frozen(number) => {
                     if let Some(operation) = self.under_way.get_mut(&number) {
                         operation.again = Some((world.now_us + WAIT_US, Next::Ask));

@@ -1,9 +1,11 @@
 //! An operation under way, and the purpose of its answer.
 
+use super::groups;
 use super::kind::Kind;
 use super::timed_operation::TimedOperation;
 use sidle_client_core::Class;
 use sidle_history::Operation;
+use sidle_resp::Value;
 
 /// How an answer completes the records of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,19 @@ impl Asked {
             Order::Key(index) => Some(&self.words[index]),
             Order::Any => None,
         }
+    }
+
+    /// The commands of a transaction that does the same, if it is on a group.
+    pub fn as_transaction(&self) -> Option<Vec<Vec<String>>> {
+        match &self.purpose {
+            Purpose::Group(_) => groups::as_transaction(&self.words),
+            Purpose::Registers(..) | Purpose::Timed(_) | Purpose::Noise(_) => None,
+        }
+    }
+
+    /// What its EXEC answered, as an answer to this request.
+    pub fn answer_of_all(&self, reply: Value) -> Value {
+        groups::answer_of_all(&self.words, reply)
     }
 
     /// The registers' records that its answer completes.
