@@ -34,7 +34,7 @@ mod subsequence;
 mod table;
 
 pub use call::{Call, Executor, OverKeys, Own, Run};
-pub use families::families;
+pub use families::{encoding_of, families};
 pub use keyspace::{Keyspace, OutOfMemory, Value, Values};
 pub use number::{Decimal, parse_i64};
 pub use overlay::{Change, Overlay, Underlay};

@@ -3,6 +3,7 @@
 use crate::call::Executor;
 use crate::spec::CommandSpec;
 
+mod bits;
 mod counter;
 mod dump;
 mod expire_option;
@@ -18,12 +19,15 @@ mod rename;
 mod set;
 mod sets;
 
+pub use object::encoding_of;
+
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 15] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 16] {
     [
         get::commands(),
         set::commands(),
         modify::commands(),
+        bits::commands(),
         counter::commands(),
         keys::commands(),
         expiry::commands(),
