@@ -43,8 +43,7 @@ impl Outcome {
                 },
                 "exception" => outcome.broken.push(format!("{said}\n{}", rest())),
                 "ignore" | "skip" => outcome.left_out += 1,
-                _ if status.ends_with(" done") => outcome.is_done = true,
-                _ => {}
+                _ => outcome.is_done = true,
             }
         }
         outcome
@@ -74,17 +73,20 @@ impl Outcome {
     }
 }
 
-/// The status and the text of a line that reports something: `[status]: text`.
+/// What becomes of a test.
+const STATUSES: [&str; 5] = ["ok", "err", "exception", "ignore", "skip"];
+
+/// The status and the text of a line that reports something: `[status]: text`. In front of it may stand what
+/// a test printed without ending the line.
 fn reported(line: &str) -> Option<(&str, &str)> {
-    line.strip_prefix('[')?.split_once("]: ")
+    let told = |status: &&'static str| Some((*status, line.split_once(&format!("[{status}]: "))?.1));
+    let done = || line.strip_prefix('[')?.split_once("]: ").filter(|(status, _)| status.ends_with(" done"));
+    STATUSES.iter().find_map(told).or_else(done)
 }
 
 /// Whether a line belongs to the next report.
 fn is_next(line: &str) -> bool {
-    const STATUSES: [&str; 9] =
-        ["ok", "err", "exception", "ignore", "skip", "ready", "testing", "TIMEOUT", "server-spawned"];
-    let is_status = |status: &str| STATUSES.contains(&status) || status.ends_with(" done");
-    line.trim() == "The End" || reported(line).is_some_and(|(status, _)| is_status(status))
+    line.trim() == "The End" || reported(line).is_some()
 }
 
 /// `name (3 ms)` without the duration.
@@ -109,7 +111,7 @@ Starting test server at port 1
 Testing unit/type/example
 [ok]: PUT (with parentheses) works (12 ms)
 [ok]: Twice - first of 2 (0 ms)
-[ok]: Twice - first of 2 (1 ms)
+Waiting for something ... [ok]: Twice - first of 2 (1 ms)
 [ignore]: Slow one: Tag: slow denied
 [skip]: Another
 [err]: GET in a loop in tests/unit/type/example.tcl

@@ -25,7 +25,7 @@ impl Server {
     /// Starts a node that owns everything.
     pub(crate) fn start_sidle(program: &Path, data: &Path) -> anyhow::Result<Server> {
         let mut command = Command::new(program);
-        command.args(["server", "--port", "0", "--bus-port", "0", "--workers", "2"]);
+        command.args(["server", "--port", "0", "--bus-port", "0", "--workers", "2", "--debug-commands"]);
         command.args(["--max-memory", MEMORY]).arg("--dir").arg(data);
         let log = data.join("log.txt");
         let mut group = Group::start(&command, &log)?;
