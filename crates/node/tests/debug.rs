@@ -23,7 +23,10 @@ fn it_is_refused_unless_it_was_allowed_at_the_start() {
     let mut node = SoloNode::new();
     let mut client = node.connect();
     for request in ["DEBUG DIGEST", "DEBUG HELP", "DEBUG SET-ACTIVE-EXPIRE 0"] {
-        assert!(text(node.ask(&mut client, request)).starts_with("ERR DEBUG command not allowed"), "{request}");
+        assert!(
+            text(node.ask(&mut client, request)).starts_with("ERR DEBUG command not allowed"),
+            "{request}"
+        );
     }
     let refused = text(node.ask(&mut client, "CONFIG SET enable-debug-command yes"));
     assert!(refused.ends_with("can't set immutable config"), "{refused}");

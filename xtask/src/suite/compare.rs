@@ -59,6 +59,9 @@ impl Comparison {
         if !sidle.is_whole() && (!is_told || !sidle.is_done) {
             failures.extend(sidle.broken.iter().cloned().map(Failure::Broke));
         }
+        // What redis-server did not run cannot be compared.
+        let of_redis = redis.broken.iter().map(|said| Failure::Broke(format!("redis-server: {said}")));
+        failures.extend(of_redis);
         let (redis, sidle) = (redis.clone(), sidle.clone());
         Comparison { unit: unit.to_owned(), redis, sidle, excepted, failures }
     }
@@ -135,5 +138,9 @@ mod tests {
         hung.broke("it hangs".to_owned());
         let hung = Comparison::new("unit/x", &outcome(BOTH), &hung, &Exceptions::default());
         assert_eq!(hung.failing(), 3);
+        let mut redis = outcome(BOTH);
+        redis.broke("it hangs".to_owned());
+        let told = Comparison::new("unit/x", &redis, &outcome(BOTH), &Exceptions::default());
+        assert_eq!(told.failures, [Failure::Broke("redis-server: it hangs".to_owned())]);
     }
 }

@@ -46,6 +46,9 @@ impl Outcome {
                 _ => outcome.is_done = true,
             }
         }
+        if !outcome.is_done && outcome.broken.is_empty() {
+            outcome.broken.push("the unit did not come to its end".to_owned());
+        }
         outcome
     }
 
@@ -153,7 +156,7 @@ Expected 'a' to be equal to 'b' (context: line 3)
     #[test]
     fn a_unit_that_is_cut_off_is_not_whole() {
         let cut = OUTPUT.split_once("[err]: known").expect("it is there").0;
-        assert!(!Outcome::parse(cut).is_whole());
+        assert_eq!(Outcome::parse(cut).broken, ["the unit did not come to its end"]);
         assert!(Outcome::parse("[ok]: One (0 ms)\n[1/1 done]: unit/x (0 seconds)\n").is_whole());
     }
 }
