@@ -7,6 +7,7 @@ mod clients;
 mod fuzz;
 mod sim;
 mod step;
+mod suite;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +29,8 @@ enum Task {
     /// Simulate whole clusters on virtual time: --seeds N --minutes M, or see --help
     #[command(disable_help_flag = true)]
     Sim(sim::Arguments),
+    /// Run Redis's own test suite against Sidle and redis-server, and compare
+    Suite(suite::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -35,5 +38,6 @@ fn main() -> anyhow::Result<()> {
         Task::Test(arguments) => test::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Sim(arguments) => sim::run(&arguments),
+        Task::Suite(arguments) => suite::run(&arguments),
     }
 }

@@ -89,6 +89,9 @@ pub struct ServerArguments {
     /// Write a new cluster secret to this file, for all nodes of a cluster to be given, and leave
     #[arg(long, value_name = "FILE")]
     pub create_cluster_secret: Option<PathBuf>,
+    /// Allow clients DEBUG, which tests of the protocol use
+    #[arg(long)]
+    pub debug_commands: bool,
     /// How many clients may be connected at once [default: 10000]
     #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
     pub max_clients: Option<usize>,
@@ -197,6 +200,7 @@ fn merged(arguments: ServerArguments) -> Result<Config, ConfigError> {
     set(&mut config.memory.preallocate, arguments.preallocate.then_some(true));
     set(&mut config.security.password, arguments.password);
     set(&mut config.security.cluster_secret_file, arguments.cluster_secret_file);
+    set(&mut config.security.debug_commands, arguments.debug_commands.then_some(true));
     if let Some(text) = std::env::var_os(SECRET_VARIABLE) {
         config.set_cluster_secret(&text.to_string_lossy())?;
     }

@@ -38,7 +38,7 @@ mod table;
 
 pub use blocking::Blocking;
 pub use call::{Call, Executor, OverKeys, Own, Run};
-pub use families::families;
+pub use families::{encoding_of, families};
 pub use key_spec::{KeySpec, OptionalKey};
 pub use keyspace::{Keyspace, OutOfMemory, Value, Values};
 pub use number::{Decimal, parse_i64};

@@ -66,6 +66,12 @@ impl CommandFlags {
     /// May wait for what it takes.
     pub const BLOCKING: CommandFlags = CommandFlags(1 << 24);
 
+    /// Belongs to scripts and functions: the ACL category `@scripting`.
+    pub const SCRIPTING: CommandFlags = CommandFlags(1 << 25);
+
+    /// Belongs to bitmaps: the ACL category `@bitmap`.
+    pub const BITMAP: CommandFlags = CommandFlags(1 << 26);
+
     /// Its keys are found by a number among its arguments.
     pub const MOVABLE_KEYS: CommandFlags = CommandFlags(1 << 21);
 
@@ -119,6 +125,7 @@ impl CommandFlags {
             (self.contains(CommandFlags::LIST), "@list"),
             (self.contains(CommandFlags::HASH), "@hash"),
             (self.contains(CommandFlags::STRING), "@string"),
+            (self.contains(CommandFlags::BITMAP), "@bitmap"),
             (self.contains(CommandFlags::ADMIN), "@admin"),
             (self.contains(CommandFlags::FAST), "@fast"),
             (!self.contains(CommandFlags::FAST), "@slow"),
@@ -126,6 +133,7 @@ impl CommandFlags {
             (dangerous, "@dangerous"),
             (self.contains(CommandFlags::CONNECTION), "@connection"),
             (self.contains(CommandFlags::TRANSACTION), "@transaction"),
+            (self.contains(CommandFlags::SCRIPTING), "@scripting"),
         ]
         .into_iter()
         .filter(|(applies, _)| *applies)

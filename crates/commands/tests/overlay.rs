@@ -5,8 +5,8 @@ use bumpalo::Bump;
 use proptest::prelude::*;
 use sidle_collections::Limits;
 use sidle_commands::{
-    Call, Change, CommandTable, Executor, Keyspace, OutOfMemory, Overlay, Reply, Run, Underlay, Value,
-    Values, families,
+    Blocking, Call, Change, CommandTable, Executor, Keyspace, OutOfMemory, Overlay, Reply, Run, Underlay,
+    Value, Values, families,
 };
 use sidle_types::{HashedKey, ValueKind, WallMs};
 use std::cell::RefCell;
@@ -251,7 +251,8 @@ fn parse<'g>(table: &CommandTable<Toy>, line: &'g str) -> Request<'g> {
 /// Runs a request; returns its reply in words.
 fn run<'g>(request: &'g Request<'g>, keyspace: Space<'g>) -> String {
     let Run::OverKeys(run) = request.run else { panic!("a command over keys") };
-    let mut call: Call<'g, Toy> = Call { args: &request.args, keyspace, now: NOW, reply: Words::default() };
+    let (reply, blocking) = (Words::default(), Blocking::No);
+    let mut call: Call<'g, Toy> = Call { args: &request.args, keyspace, now: NOW, reply, blocking };
     match run(&mut call) {
         Ok(()) => call.reply.0.join(" "),
         Err(error) => {

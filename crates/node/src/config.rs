@@ -1,7 +1,7 @@
 //! CONFIG GET and SET: Redis's parameters that have a meaning here or that tools read.
 //!
-//! All but the password and the limits of clients are fixed at the start. CONFIG SET refuses changes without
-//! effect.
+//! Most are fixed at the start. CONFIG SET refuses changes without effect, but for a few parameters of
+//! Redis's lists, whose values are remembered.
 
 use crate::observe::Thresholds;
 use sidle_collections::Limits;
@@ -16,29 +16,45 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 struct Parameter {
     name: &'static str,
     default: &'static str,
-    /// May be changed while the node runs.
-    is_mutable: bool,
+    change: Changing,
+}
+
+/// What CONFIG SET does with a parameter while the node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changing {
+    /// It refuses it, as Redis does.
+    Never,
+    /// It accepts what describes the node anyway, and changes nothing. Redis would change it.
+    Held,
+    /// It changes it.
+    Free,
 }
 
 const fn settled(name: &'static str, default: &'static str) -> Parameter {
-    Parameter { name, default, is_mutable: false }
+    Parameter { name, default, change: Changing::Never }
+}
+
+const fn held(name: &'static str, default: &'static str) -> Parameter {
+    Parameter { name, default, change: Changing::Held }
 }
 
 const fn mutable(name: &'static str, default: &'static str) -> Parameter {
-    Parameter { name, default, is_mutable: true }
+    Parameter { name, default, change: Changing::Free }
 }
 
 /// In alphabetical order.
 const PARAMETERS: &[Parameter] = &[
     settled("aclfile", ""),
-    settled("appendonly", "no"),
-    settled("bind", "127.0.0.1"),
-    settled("client-query-buffer-limit", "1073741824"),
+    held("appendonly", "no"),
+    held("bind", "127.0.0.1"),
+    held("client-query-buffer-limit", "1073741824"),
     settled("cluster-enabled", "yes"),
-    settled("cluster-require-full-coverage", "no"),
-    settled("cluster-slot-stats-enabled", "yes"),
+    held("cluster-require-full-coverage", "no"),
+    held("cluster-slot-stats-enabled", "yes"),
+    settled("daemonize", "no"),
     settled("databases", "1"),
     settled("dir", ""),
+    settled("enable-debug-command", "no"),
     mutable("hash-max-listpack-entries", "512"),
     mutable("hash-max-listpack-value", "64"),
     mutable("hash-max-ziplist-entries", "512"),
@@ -47,18 +63,22 @@ const PARAMETERS: &[Parameter] = &[
     mutable("latency-monitor-threshold", "0"),
     mutable("latency-tracking", "yes"),
     mutable("latency-tracking-info-percentiles", "50 99 99.9"),
+    // Lists have no nodes that these could size or compress: remembered, without effect.
+    mutable("list-compress-depth", "0"),
+    mutable("list-max-listpack-size", "-2"),
+    mutable("list-max-ziplist-size", "-2"),
     mutable("maxclients", "10000"),
-    settled("maxmemory", "0"),
+    held("maxmemory", "0"),
     mutable("maxmemory-clients", "0"),
-    settled("maxmemory-policy", "noeviction"),
-    settled("port", "6379"),
-    settled("proto-max-bulk-len", "536870912"),
+    held("maxmemory-policy", "noeviction"),
+    held("port", "6379"),
+    held("proto-max-bulk-len", "536870912"),
     mutable("requirepass", ""),
-    settled("save", ""),
+    held("save", ""),
     mutable("set-max-intset-entries", "512"),
     mutable("slowlog-log-slower-than", "10000"),
     mutable("slowlog-max-len", "128"),
-    settled("tcp-keepalive", "0"),
+    held("tcp-keepalive", "0"),
     mutable("timeout", "0"),
     mutable("zset-max-listpack-entries", "128"),
     mutable("zset-max-listpack-value", "64"),
@@ -235,20 +255,41 @@ impl Config {
         parameter(name).map(|parameter| parameter.name)
     }
 
-    /// The proper name of a parameter that may be changed while the node runs.
+    /// The proper name of a parameter that CONFIG SET accepts, and what it does with it.
     ///
     /// # Errors
     /// The parameter does not exist, or is fixed.
-    pub fn changeable(name: &[u8]) -> Result<&'static str, ConfigError> {
+    pub fn changeable(name: &[u8]) -> Result<(&'static str, Changing), ConfigError> {
         match parameter(name) {
             None => Err(ConfigError::Unknown),
-            Some(parameter) if parameter.is_mutable => Ok(parameter.name),
-            Some(_) => Err(ConfigError::Immutable),
+            Some(Parameter { change: Changing::Never, .. }) => Err(ConfigError::Immutable),
+            Some(parameter) => Ok((parameter.name, parameter.change)),
+        }
+    }
+
+    /// Why a parameter that is held refuses this value.
+    fn held_objection(&self, name: &str, value: &[u8]) -> Option<String> {
+        let own = self.value(name);
+        let bytes = || std::str::from_utf8(value).ok().and_then(|text| memory_or_percent(text, 0));
+        match name {
+            "maxmemory" | "client-query-buffer-limit" | "proto-max-bulk-len" => match bytes() {
+                Some(bytes) if !value.ends_with(b"%") => {
+                    let enforced = own.parse().unwrap_or(0);
+                    // A longer request is bounded as before, which CONFIG GET shows.
+                    let is_so = bytes == enforced || bytes > enforced && name != "maxmemory";
+                    (!is_so).then(|| fixed(&own))
+                }
+                _ => Some("argument must be a memory value".to_owned()),
+            },
+            _ => (!own.as_bytes().eq_ignore_ascii_case(value)).then(|| fixed(&own)),
         }
     }
 
     /// Why a changeable parameter refuses this value, in Redis's words.
     pub fn objection(&self, name: &str, value: &[u8]) -> Option<String> {
+        if parameter(name.as_bytes()).is_some_and(|parameter| parameter.change == Changing::Held) {
+            return self.held_objection(name, value);
+        }
         match name {
             "maxclients" => {
                 let servable = self.servable_clients.load(Relaxed);
@@ -267,7 +308,10 @@ impl Config {
                  start it with --bind 127.0.0.1"
                     .to_owned(),
             ),
-            "timeout" => integer_objection(value, 0, 0x7FFF_FFFF),
+            "timeout" | "list-compress-depth" => integer_objection(value, 0, 0x7FFF_FFFF),
+            "list-max-listpack-size" | "list-max-ziplist-size" => {
+                integer_objection(value, -0x8000_0000, 0x7FFF_FFFF)
+            }
             name if other_name(name).is_some() && name.ends_with("value") => {
                 let bytes = std::str::from_utf8(value).ok().and_then(|text| memory_or_percent(text, 0));
                 let is_memory = bytes.is_some() && !value.ends_with(b"%");
@@ -362,6 +406,7 @@ const LISTPACK_NAMES: &[(&str, &str)] = &[
     ("hash-max-listpack-value", "hash-max-ziplist-value"),
     ("zset-max-listpack-entries", "zset-max-ziplist-entries"),
     ("zset-max-listpack-value", "zset-max-ziplist-value"),
+    ("list-max-listpack-size", "list-max-ziplist-size"),
 ];
 
 /// The other name of a parameter that has two.
@@ -380,6 +425,11 @@ fn integer_objection(value: &[u8], least: i64, most: i64) -> Option<String> {
         Some(number) if (least..=most).contains(&number) => None,
         Some(_) => Some(format!("argument must be between {least} and {most} inclusive")),
     }
+}
+
+/// Why a held parameter refuses another value.
+fn fixed(own: &str) -> String {
+    format!("it is fixed when the node starts, and is '{own}'")
 }
 
 /// A number of bytes as Redis reads it (`100mb`; `k` is 1000, `kb` 1024), or a percentage of `whole`.
@@ -417,8 +467,40 @@ mod tests {
     #[test]
     fn changeable_refuses_what_is_settled() {
         assert_eq!(Config::changeable(b"nothing"), Err(ConfigError::Unknown));
-        assert_eq!(Config::changeable(b"port"), Err(ConfigError::Immutable));
-        assert_eq!(Config::changeable(b"RequirePass"), Ok("requirepass"));
+        assert_eq!(Config::changeable(b"databases"), Err(ConfigError::Immutable));
+        assert_eq!(Config::changeable(b"RequirePass"), Ok(("requirepass", Changing::Free)));
+        assert_eq!(Config::changeable(b"save"), Ok(("save", Changing::Held)));
+    }
+
+    #[test]
+    fn what_is_held_accepts_what_is_so() {
+        let config = Config::default();
+        config.apply(vec![("maxmemory", (64u64 << 20).to_string())]);
+        let objection = |name, value: &[u8]| config.objection(name, value).unwrap_or_default();
+        for (name, value) in [
+            ("save", &b""[..]),
+            ("appendonly", b"No"),
+            ("maxmemory", b"64mb"),
+            ("maxmemory-policy", b"noeviction"),
+            ("proto-max-bulk-len", b"10gb"),
+            ("client-query-buffer-limit", b"1073741824"),
+        ] {
+            assert_eq!(objection(name, value), "", "{name}");
+        }
+        for (name, value) in [
+            ("save", &b"100 1"[..]),
+            ("appendonly", b"yes"),
+            ("maxmemory", b"65mb"),
+            ("maxmemory-policy", b"allkeys-lru"),
+            ("proto-max-bulk-len", b"1mb"),
+        ] {
+            assert!(
+                objection(name, value).starts_with("it is fixed when the node starts, and is '"),
+                "{name}"
+            );
+        }
+        assert!(objection("maxmemory", b"5%").contains("memory value"));
+        assert!(objection("proto-max-bulk-len", b"x").contains("memory value"));
     }
 
     #[test]
@@ -452,8 +534,12 @@ mod tests {
     #[test]
     fn a_limit_of_small_collections_has_two_names() {
         let config = Config::default();
-        config
-            .apply(vec![("hash-max-ziplist-entries", "7".into()), ("hash-max-listpack-value", "1kb".into())]);
+        config.apply(vec![
+            ("hash-max-ziplist-entries", "7".into()),
+            ("hash-max-listpack-value", "1kb".into()),
+            ("list-max-ziplist-size", "-3".into()),
+        ]);
+        assert_eq!(config.value("list-max-listpack-size"), "-3");
         assert_eq!(config.value("hash-max-listpack-entries"), "7");
         assert_eq!(config.value("hash-max-ziplist-value"), "1024");
         assert_eq!(

@@ -13,6 +13,7 @@ use crate::range_table::{RangeTable, Role};
 use crate::stats::WorkerStats;
 use sidle_store::{Expiring, ExpirySweep, Leave};
 use sidle_types::{Position, WallMs, fault};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The time of one removal slice, in microseconds: a client may have to wait for it.
 pub const EXPIRY_SLICE_US: u64 = 1_000;
@@ -86,6 +87,9 @@ impl Executor {
     /// Visits about `budget` values with a deadline, from where the last call ended, and removes expired
     /// ones. Ends at the last position; the next call begins at the first.
     pub(crate) fn expire(&mut self, now: WallMs, budget: usize) -> ExpirySweep {
+        if !self.shared.expires_actively.load(Relaxed) {
+            return ExpirySweep::default();
+        }
         let mut by_role = ByRole { ranges: &self.ranges, step: self.step, stats: &self.stats };
         let sweep = self.store.expire(&mut self.head, self.expires_from, now, budget, &mut by_role);
         self.expires_from = sweep.next.unwrap_or(Position::FIRST);

@@ -11,6 +11,7 @@ mod clients;
 mod cluster_view;
 mod commands;
 mod config;
+mod content_digest;
 mod control;
 mod current_table;
 mod digests;
@@ -53,7 +54,7 @@ mod worker;
 
 pub use call::{Call, Flow, ReplyError};
 pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};
-pub use config::{Config, ConfigError, LEAST_CLIENT_BYTES};
+pub use config::{Changing, Config, ConfigError, LEAST_CLIENT_BYTES};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
 pub use current_table::{CurrentTable, Sleep};
 pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};

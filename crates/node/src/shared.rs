@@ -15,7 +15,7 @@ use sidle_migration::{CUT_TIME_BUCKETS, CutTimes, ImporterCounters};
 use sidle_store::Store;
 use sidle_types::{NodeId, WallMs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// The Redis version whose replies are the reference, and that clients are shown.
 pub const REDIS_VERSION: &str = "7.0.15";
@@ -57,6 +57,8 @@ pub struct NodeShared {
     pub unreachable: Unreachable,
     /// The links to other nodes.
     pub peers: Arc<Peers>,
+    /// Whether expired keys that nobody reads are removed (DEBUG SET-ACTIVE-EXPIRE).
+    pub(crate) expires_actively: AtomicBool,
 }
 
 impl NodeShared {
@@ -81,6 +83,7 @@ impl NodeShared {
             spikes: Spikes::default(),
             unreachable: Unreachable::default(),
             peers: Arc::default(),
+            expires_actively: AtomicBool::new(true),
         }
     }
 

@@ -412,6 +412,7 @@ fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<
         ("bind", config.network.bind.clone()),
         ("client-query-buffer-limit", config.limits.query_buffer.0.to_string()),
         ("dir", dir.display().to_string()),
+        ("enable-debug-command", if config.security.debug_commands { "yes" } else { "no" }.to_owned()),
         ("io-threads", config.worker_count().to_string()),
         ("maxmemory", memory_bytes.to_string()),
         ("maxmemory-clients", config.client_memory_bytes(memory_bytes).to_string()),

@@ -12,6 +12,7 @@
 use crate::call::Executor;
 use crate::spec::CommandSpec;
 
+mod bits;
 mod blocking;
 mod changed;
 mod counter;
@@ -35,12 +36,15 @@ mod sort;
 mod sorted_sets;
 mod walk;
 
+pub use object::encoding_of;
+
 /// Every family's commands.
-pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 21] {
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 22] {
     [
         get::commands(),
         set::commands(),
         modify::commands(),
+        bits::commands(),
         counter::commands(),
         keys::commands(),
         expiry::commands(),

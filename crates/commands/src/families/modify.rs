@@ -87,7 +87,7 @@ fn setrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 /// The pieces of `value` with `part` written over it at `offset`.
-fn spliced<'v>(value: &'v [u8], offset: usize, part: &'v [u8]) -> SmallVec<[&'v [u8]; 4]> {
+pub(super) fn spliced<'v>(value: &'v [u8], offset: usize, part: &'v [u8]) -> SmallVec<[&'v [u8]; 4]> {
     let mut pieces: SmallVec<[&[u8]; 4]> = smallvec![&value[..offset.min(value.len())]];
     let mut gap = offset.saturating_sub(value.len());
     while gap > 0 {

@@ -84,7 +84,8 @@ const EMBEDDED_BYTES: usize = 44;
 /// A record's header and its share of an index bucket that is three quarters full.
 const BYTES_PER_KEY: usize = 24 + 12;
 
-fn encoding_of(value: Value<'_>) -> &'static str {
+/// How Redis would encode a value.
+pub fn encoding_of(value: Value<'_>) -> &'static str {
     match value.kind {
         ValueKind::String if parse_i64(value.bytes).is_some() => "int",
         ValueKind::String if value.bytes.len() <= EMBEDDED_BYTES => "embstr",

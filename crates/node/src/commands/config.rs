@@ -1,7 +1,7 @@
 //! CONFIG and its subcommands.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::config::{Config, ConfigError};
+use crate::config::{Changing, Config, ConfigError};
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::reply_help;
 use std::collections::BTreeMap;
@@ -66,23 +66,28 @@ fn set(call: &mut Call<'_>) -> CommandResult {
     if !call.args.len().is_multiple_of(2) {
         return Err(ReplyError::Syntax);
     }
-    let mut changes: Vec<(&'static str, String)> = Vec::new();
+    // As in Redis all names are looked at before a value is.
+    let mut named: Vec<(&'static str, Changing, &[u8])> = Vec::new();
     for pair in call.args[2..].chunks_exact(2) {
         let (name, value) = (pair[0], pair[1]);
-        let proper_name = match Config::changeable(name) {
-            Ok(proper_name) => proper_name,
+        let (proper_name, changing) = match Config::changeable(name) {
+            Ok(found) => found,
             Err(ConfigError::Unknown) => return Err(unknown(name)),
             Err(ConfigError::Immutable) => return Err(failed(name, "can't set immutable config")),
         };
-        if let Some(why) = call.shared.config.objection(proper_name, value) {
-            return Err(failed(name, &why));
-        }
-        if changes.iter().any(|(other, _)| *other == proper_name) {
+        if named.iter().any(|(other, ..)| *other == proper_name) {
             return Err(failed(name, "duplicate parameter"));
         }
-        changes.push((proper_name, String::from_utf8_lossy(value).into_owned()));
+        named.push((proper_name, changing, value));
     }
-    call.shared.config.apply(changes);
+    for (pair, (proper_name, _, value)) in call.args[2..].chunks_exact(2).zip(&named) {
+        if let Some(why) = call.shared.config.objection(proper_name, value) {
+            return Err(failed(pair[0], &why));
+        }
+    }
+    let free = named.into_iter().filter(|(_, changing, _)| *changing == Changing::Free);
+    let text = |value| String::from_utf8_lossy(value).into_owned();
+    call.shared.config.apply(free.map(|(name, _, value)| (name, text(value))).collect());
     call.reply.ok();
     Ok(Flow::Done)
 }

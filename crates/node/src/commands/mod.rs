@@ -9,6 +9,8 @@ mod client_kill;
 mod cluster;
 mod config;
 mod connection;
+mod debug;
+mod function;
 mod heat;
 mod info;
 mod introspect;
@@ -30,6 +32,8 @@ const GROUPS: &[&[CommandSpec]] = &[
     config::COMMANDS,
     info::COMMANDS,
     server::COMMANDS,
+    debug::COMMANDS,
+    function::COMMANDS,
     transaction::COMMANDS,
     observe::COMMANDS,
     heat::COMMANDS,

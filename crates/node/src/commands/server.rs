@@ -1,4 +1,4 @@
-//! The node as a whole: FLUSHALL, FLUSHDB, TIME, WAIT, SHUTDOWN, DEBUG.
+//! The node as a whole: FLUSHALL, FLUSHDB, TIME, WAIT, SHUTDOWN.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::table::{CommandFlags, CommandSpec};
@@ -39,7 +39,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         shutdown,
     )
     .docs("server", "1.0.0", "O(1)", "Ends the process."),
-    CommandSpec::new("debug", -2, ADMIN, debug).docs("server", "1.0.0", "O(1)", "Not allowed."),
 ];
 
 fn flush(call: &mut Call<'_>) -> CommandResult {
@@ -91,12 +90,4 @@ fn shutdown(call: &mut Call<'_>) -> CommandResult {
         (false, _) if save && nosave => Err(ReplyError::Syntax),
         (false, _) => Ok(Flow::Shutdown),
     }
-}
-
-fn debug(_: &mut Call<'_>) -> CommandResult {
-    Err(ReplyError::text(
-        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from \
-         a local connection, otherwise you need to set this option in the configuration file, and then restart the \
-         server.",
-    ))
 }

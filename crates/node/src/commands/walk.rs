@@ -151,7 +151,7 @@ fn randomkey(call: &mut Call<'_>) -> CommandResult {
 }
 
 /// Passes every live key of this node to `f`, until it returns false.
-fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bool) {
+pub(super) fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bool) {
     let mut go_on = true;
     for range in call.ranges.owned() {
         let mut next = Some(range.first());

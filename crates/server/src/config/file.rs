@@ -108,6 +108,7 @@ pub(super) const KNOWN: [Known; 6] = [
         settings: &[
             ("password", "a text in quotes; \"\" for no password"),
             ("cluster_secret_file", "a path in quotes; \"\" for none"),
+            ("debug_commands", "true or false"),
         ],
     },
     Known {

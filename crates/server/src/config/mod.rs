@@ -140,6 +140,8 @@ pub struct SecurityConfig {
     pub password: String,
     /// The file with the cluster's secret; empty: none.
     pub cluster_secret_file: PathBuf,
+    /// Whether clients may use DEBUG.
+    pub debug_commands: bool,
     /// The cluster's secret, from [`SECRET_VARIABLE`]; never in the file of settings.
     #[serde(skip)]
     pub cluster_secret: Option<ClusterSecret>,
