@@ -1,6 +1,6 @@
 //! A digest of values, whatever the order and the form that they are kept in: DEBUG DIGEST.
 
-use sidle_collections::{Hash, List, Set};
+use sidle_collections::{Hash, List, Set, SortedSet};
 use sidle_types::{HashedKey, ValueKind};
 use std::fmt;
 
@@ -16,8 +16,12 @@ impl ContentDigest {
             ValueKind::Hash => Hash::of(bytes).pairs().for_each(|(field, value)| digest.add(&[field, value])),
             ValueKind::Set => Set::of(bytes).members().for_each(|member| digest.add(&[member])),
             ValueKind::List => List::of(bytes).items().for_each(|item| digest.follow(item)),
-            // A string is its bytes, and a sorted set has one order.
-            ValueKind::String | ValueKind::SortedSet => digest.follow(bytes),
+            ValueKind::SortedSet => {
+                for (member, score) in SortedSet::of(bytes).members() {
+                    digest.add(&[member, &score.to_be_bytes()]);
+                }
+            }
+            ValueKind::String => digest.follow(bytes),
         }
         let mut whole = ContentDigest::default();
         whole.add(&[kind.name().as_bytes(), &digest.0.to_be_bytes()]);
@@ -54,7 +58,7 @@ fn hash_of(parts: &[&[u8]]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidle_collections::{HashDraft, Limits, ListDraft, SetDraft, Side};
+    use sidle_collections::{Draft, HashDraft, Limits, ListDraft, SetDraft, Side};
 
     fn hash(pairs: &[(&'static str, &'static str)], limits: &Limits) -> ContentDigest {
         let mut draft = HashDraft::of(None, pairs.len());
@@ -76,9 +80,9 @@ mod tests {
     #[test]
     fn the_order_of_a_list_counts_and_that_of_a_set_does_not() {
         let list = |items: [&'static str; 2]| {
-            let mut draft = ListDraft::of(None);
+            let mut draft = ListDraft::of(None, 2);
             items.iter().for_each(|item| draft.push(Side::Right, item.as_bytes()));
-            ContentDigest::of_value(ValueKind::List, &draft.finish())
+            ContentDigest::of_value(ValueKind::List, &draft.finish(&Limits::default()))
         };
         let set = |members: [&'static str; 2]| {
             let mut draft = SetDraft::of(None, 2);
