@@ -328,8 +328,7 @@ impl Worker {
                 }
                 let kind = ahead.command().map(|found| found.id);
                 if self.lap.take_in(kind, moved_bytes, has_run) || !is_light {
-                    self.end_lap(now, session, &batch);
-                    self.dispatcher.executor.executed = None;
+                    self.end_own_lap(now, session, &batch);
                 }
             }
             let then = match outcome {
@@ -344,6 +343,12 @@ impl Worker {
         }
         self.end_lap(now, session, &batch);
         (arguments.len(), None)
+    }
+
+    /// Ends a lap that may be an EXEC's, whose commands have now been counted.
+    fn end_own_lap(&mut self, now: Now, session: &Session, batch: &[Ahead<'_>]) {
+        self.end_lap(now, session, batch);
+        self.dispatcher.executor.executed = None;
     }
 
     /// Ends a lap with commands in it: their time is counted, and noted if long.

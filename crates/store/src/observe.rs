@@ -96,7 +96,8 @@ mod tests {
         };
         assert_eq!(told(false, false, made_and_removed), 2);
         let all = PositionRange::ALL;
-        assert_eq!(told(true, false, |store, _| drop(store.discard(all.first(), all.last(), 100))), 1);
+        let discard = |store: &Store, _| assert_eq!(store.discard(all.first(), all.last(), 100), None);
+        assert_eq!(told(true, false, discard), 1);
         let publish = |store: &Store, key: HashedKey<'static>, change| {
             let slots = SlotGuards::lock(store, &[key.slot()]);
             slots

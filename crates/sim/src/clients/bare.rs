@@ -1,6 +1,6 @@
 //! A client without the library. It believes a redirect until the next one, asks nodes at random, and
-//! pipelines requests, in pieces or as plain lines. Some changes and reads of groups it makes by a transaction. It may delay a double read's request to the source, and
-//! hangs up at random.
+//! pipelines requests, in pieces or as plain lines. It may delay a double read's request to the source, and
+//! hangs up at random. It changes and reads groups by transactions, too.
 
 use super::resp_stream::{Received, RespStream};
 use super::wires::Ended;

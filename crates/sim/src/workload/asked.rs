@@ -1,8 +1,8 @@
 //! An operation under way, and the purpose of its answer.
 
-use super::groups;
 use super::kind::Kind;
 use super::timed_operation::TimedOperation;
+use super::transaction;
 use sidle_client_core::Class;
 use sidle_history::Operation;
 use sidle_resp::Value;
@@ -66,14 +66,14 @@ impl Asked {
     /// The commands of a transaction that does the same, if it is on a group.
     pub fn as_transaction(&self) -> Option<Vec<Vec<String>>> {
         match &self.purpose {
-            Purpose::Group(_) => groups::as_transaction(&self.words),
+            Purpose::Group(_) => transaction::as_transaction(&self.words),
             Purpose::Registers(..) | Purpose::Timed(_) | Purpose::Noise(_) => None,
         }
     }
 
     /// What its EXEC answered, as an answer to this request.
     pub fn answer_of_all(&self, reply: Value) -> Value {
-        groups::answer_of_all(&self.words, reply)
+        transaction::answer_of_all(&self.words, reply)
     }
 
     /// The registers' records that its answer completes.

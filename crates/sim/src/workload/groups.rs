@@ -7,7 +7,7 @@
 //! A flush takes the keys one by one, and so does the death of a node that some of them have not reached. An
 //! absent key therefore means nothing while another one has a value; only all of them mean an empty register.
 //!
-//! Some clients do the same by a transaction, with a command for each key ([`as_transaction`]).
+//! Some clients do the same by a transaction, with a command for each key (`transaction`).
 //!
 //! A command over keys of several nodes may end with an unknown effect on some of them. So each group has its
 //! own slot, which the operator moves as a whole ([`keep_whole`]); where nothing goes wrong, it splits them.
@@ -99,32 +99,6 @@ pub(super) fn delete(client: u64, name: &str, now_us: u64) -> Asked {
     let words = std::iter::once("DEL".to_owned()).chain(keys_of(name)).collect();
     // The number of removed keys means nothing, as one absent key means nothing.
     asked(words, Class::Write, registers::record(client, Op::Flush, name.to_owned(), Datum::Null, now_us))
-}
-
-/// The same change or read of a group as the commands of a transaction, one for each key; `None` for what is on
-/// one key.
-pub(super) fn as_transaction(words: &[String]) -> Option<Vec<Vec<String>>> {
-    let (name, step) = match words[0].as_str() {
-        "MSET" => ("SET", 2),
-        "MGET" => ("GET", 1),
-        "DEL" => ("DEL", 1),
-        _ => return None,
-    };
-    let command = |arguments: &[String]| [&[name.to_owned()], arguments].concat();
-    Some(words[1..].chunks(step).map(command).collect())
-}
-
-/// What EXEC answered, as the answer to the command that the transaction stands for.
-pub(super) fn answer_of_all(words: &[String], reply: Value) -> Value {
-    match (words[0].as_str(), reply) {
-        ("MSET", Value::Array(each)) if each.iter().all(|one| *one == Value::Simple("OK".to_owned())) => {
-            Value::Simple("OK".to_owned())
-        }
-        ("DEL", Value::Array(each)) if each.iter().all(|one| matches!(one, Value::Integer(_))) => {
-            Value::Integer(each.len() as i64)
-        }
-        (_, reply) => reply,
-    }
 }
 
 fn asked(words: Vec<String>, class: Class, record: Operation) -> Asked {

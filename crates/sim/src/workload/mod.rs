@@ -13,6 +13,7 @@ mod noise;
 mod registers;
 mod timed;
 mod timed_operation;
+mod transaction;
 
 pub use asked::{Asked, Order};
 pub use ended::History;
