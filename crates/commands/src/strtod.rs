@@ -1,5 +1,5 @@
-//! Doubles as C's `strtod` reads them from a whole text, with what Redis refuses of them: less for bounds than
-//! for scores.
+//! Doubles as C's `strtod` reads them from a whole text, with what Redis refuses of them: less for bounds
+//! than for scores.
 
 use crate::float80::Float80;
 

@@ -140,8 +140,8 @@ fn members_of(value: Option<Value<'_>>) -> Result<Vec<Scored<'_>>, ReplyError> {
     }
 }
 
-/// The sets in one, in the order of scores. Sums depend on the order of their terms: as in Redis small sets come
-/// first.
+/// The sets in one, in the order of scores. Sums depend on the order of their terms: as in Redis small sets
+/// come first.
 fn combined<'g>(sets: &[Vec<Scored<'g>>], combination: Combination, options: &Options) -> Vec<Scored<'g>> {
     let mut by_size: Vec<(usize, &[Scored<'_>])> = sets.iter().map(Vec::as_slice).enumerate().collect();
     by_size.sort_by_key(|(_, set)| set.len());

@@ -1,7 +1,7 @@
 //! Forms for sorted sets.
 //!
-//! Scores are such that sums are exact or infinite. Commands that draw by lot are left out. Ranges of texts are
-//! of keys whose members have one score: of others Redis says nothing.
+//! Scores are such that sums are exact or infinite. Commands that draw by lot are left out. Ranges of texts
+//! are of keys whose members have one score: of others Redis says nothing.
 
 use super::{Form, Pool};
 
