@@ -1,11 +1,22 @@
-//! The waiting commands of one worker: their tickets and their ends.
+//! The commands of one worker that wait for what they are to take: how they are parked, and run again.
 //!
 //! Ownership: a worker's dispatcher. An entry is there while its command is parked.
 
+use crate::clients::Unblock;
+use crate::execute::{Executor, slots_of};
+use crate::now::Now;
+use crate::parking::ParkingLot;
 use crate::queue::Ticket;
-use crate::waiters::WaiterId;
-use sidle_types::{MonotonicUs, Position};
+use crate::request::Request;
+use crate::session::Session;
+use crate::wait::Wait;
+use crate::waiters::{WaiterId, Waiting};
+use sidle_commands::ReplyError;
+use sidle_store::{Entry, SlotGuards};
+use sidle_types::{HashedKey, MonotonicUs, Position, fault};
 use std::collections::{BTreeMap, BTreeSet};
+
+const UNBLOCKED: ReplyError = ReplyError::text("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
 /// A parked command that waits for keys.
 #[derive(Debug)]
@@ -23,25 +34,52 @@ pub(crate) struct Blocked {
 }
 
 impl Blocked {
+    /// A command found nothing, and waits: its ticket. `None`: there may be something by now.
+    #[cold]
     pub(crate) fn park(
         &mut self,
-        id: WaiterId,
-        ticket: Ticket,
-        until: Option<MonotonicUs>,
-        positions: impl Iterator<Item = Position>,
-    ) {
-        self.parked.insert(id, Parked { ticket, until, positions: positions.collect() });
-        self.ends.extend(until.map(|until| (until, id)));
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        at_most_ms: u64,
+        (executor, lot): (&Executor, &mut ParkingLot),
+    ) -> Option<Ticket> {
+        if let Some(wait) = &session.route.wait {
+            wait.places.pass(now.wall);
+        } else {
+            let places = take_places(now, request, executor)?;
+            let until = (at_most_ms > 0).then(|| now.mono.plus_us(at_most_ms.saturating_mul(1000)));
+            session.client.note_waiter(Some(places.id()));
+            session.route.wait = Some(Box::new(Wait { places, until, is_over: false }));
+        }
+        let Wait { places, until, .. } = &**session.route.wait.as_ref()?;
+        let ticket = lot.park_for_a_new_table();
+        self.parked
+            .insert(places.id(), Parked { ticket, until: *until, positions: places.positions().collect() });
+        self.ends.extend(until.map(|until| (until, places.id())));
+        Some(ticket)
     }
 
-    /// The command runs again, or its client is gone.
-    pub(crate) fn remove(&mut self, id: WaiterId) {
+    /// A command that waits runs again; its error, if it is ended by one.
+    #[cold]
+    pub(crate) fn run_again(&mut self, now: Now, session: &mut Session) -> Option<ReplyError> {
+        let wait = session.route.wait.as_mut()?;
+        self.remove(wait.places.id());
+        match session.client.take_unblock() {
+            Some(Unblock::WithError) => return Some(UNBLOCKED),
+            Some(Unblock::AsIfOver) => wait.is_over = true,
+            None => wait.is_over |= wait.until.is_some_and(|until| until <= now.mono),
+        }
+        None
+    }
+
+    fn remove(&mut self, id: WaiterId) {
         if let Some(Parked { until: Some(until), .. }) = self.parked.remove(&id) {
             self.ends.remove(&(until, id));
         }
     }
 
-    /// The same, by its ticket.
+    /// Its client is gone.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
         let found = self.parked.iter().find(|(_, parked)| parked.ticket == ticket);
         if let Some(id) = found.map(|(&id, _)| id) {
@@ -49,34 +87,59 @@ impl Blocked {
         }
     }
 
-    pub(crate) fn ticket(&self, id: WaiterId) -> Option<Ticket> {
-        self.parked.get(&id).map(|parked| parked.ticket)
+    /// Wakes commands that others have woken: a key has changed, or by CLIENT UNBLOCK.
+    #[inline]
+    pub(crate) fn wake(&self, executor: &Executor, lot: &mut ParkingLot) {
+        for id in executor.shared.waiters.take_woken(executor.index) {
+            if let Some(parked) = self.parked.get(&id) {
+                lot.wake(parked.ticket);
+            }
+        }
     }
 
     /// When the next one's time is over.
+    #[inline]
     pub(crate) fn next_end(&self) -> Option<MonotonicUs> {
         self.ends.first().map(|&(end, _)| end)
     }
 
-    /// Those whose time is over.
-    pub(crate) fn take_over(&mut self, now: MonotonicUs) -> Vec<Ticket> {
-        let mut over = Vec::new();
+    /// Wakes commands whose time is over.
+    pub(crate) fn wake_over(&mut self, now: MonotonicUs, lot: &mut ParkingLot) {
         while let Some(&(end, id)) = self.ends.first()
             && end <= now
         {
             self.ends.pop_first();
-            over.extend(self.ticket(id));
+            if let Some(parked) = self.parked.get(&id) {
+                lot.wake(parked.ticket);
+            }
         }
-        over
     }
 
-    /// Those that wait at a position of which this holds.
-    pub(crate) fn at(&self, is_meant: impl Fn(Position) -> bool) -> Vec<Ticket> {
-        let parked = self.parked.values().filter(|parked| parked.positions.iter().any(|&at| is_meant(at)));
-        parked.map(|parked| parked.ticket).collect()
+    /// Wakes commands that wait at positions which exports have given.
+    pub(crate) fn wake_given(&self, executor: &Executor, lot: &mut ParkingLot) {
+        if fault!(GivenKeyKeepsItsWaiters) {
+            return;
+        }
+        for parked in self.parked.values() {
+            if parked.positions.iter().any(|&at| executor.ranges.has_given(at, executor.step)) {
+                lot.wake(parked.ticket);
+            }
+        }
     }
+}
 
-    pub(crate) fn len(&self) -> usize {
-        self.parked.len()
+/// B1: only while there is nothing to take, or others are before it.
+fn take_places(now: Now, request: Request<'_>, executor: &Executor) -> Option<Waiting> {
+    let Request { keys, .. } = request;
+    let (waiters, store) = (&executor.shared.waiters, &executor.store);
+    let slots = SlotGuards::lock(store, &slots_of(keys));
+    let has_value = |key: HashedKey<'_>| match slots.get(key) {
+        Entry::Value(record) => !record.is_expired(now.wall),
+        Entry::Tombstone(_) | Entry::Absent => false,
+    };
+    let has_any = keys.iter().any(|&key| has_value(key));
+    if has_any && !waiters.are_before(None, keys) && !fault!(WaitsWithoutLook) {
+        return None;
     }
+    Some(Waiting::new(waiters, store, executor.index, keys, &slots))
 }

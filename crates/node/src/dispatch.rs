@@ -273,7 +273,10 @@ impl Dispatcher {
             return self.finish(session, start, out);
         }
         while let Attempt::Ran(Ok(Flow::Block(at_most_ms))) = attempt {
-            attempt = match self.block(now, session, request, at_most_ms) {
+            #[cfg(any(test, feature = "testing"))]
+            self.hooks.found_nothing(&self.executor.store);
+            let Dispatcher { blocked, executor, parking, .. } = self;
+            attempt = match blocked.park(now, session, request, at_most_ms, (executor, parking)) {
                 Some(ticket) => Attempt::Parked(ticket),
                 None => self.attempt(now, session, request, out),
             };
@@ -302,8 +305,8 @@ impl Dispatcher {
         if let Some(joint) = self.joints.take(ticket) {
             return self.resume_joint(now, session, request, joint, out);
         }
-        if let Some(end) = self.unblock(now, session) {
-            return end;
+        if let Some(error) = self.blocked.run_again(now, session) {
+            return Attempt::Ran(Err(error));
         }
         if let Some(why) = self.parking.take_refusal(ticket) {
             return Attempt::Ran(Err(cannot_wait(session, why)));
@@ -706,8 +709,8 @@ fn given_error(migration: MigrationId) -> ReplyError {
     ReplyError::owned(format!("SIDLEGIVEN {migration} this node has given the key to the migration's target"))
 }
 
-/// The outcome of a command with keys elsewhere. `stays`: it is not forwarded, since it would wait there for its
-/// client.
+/// The outcome of a command with keys elsewhere. `stays`: it is not forwarded, since it would wait there for
+/// its client.
 #[cold]
 fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> Attempt {
     match verdict {

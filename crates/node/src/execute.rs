@@ -349,10 +349,10 @@ impl Executor {
             return Blocking::No;
         }
         let wait = session.route.wait.as_ref();
-        if wait.is_some_and(|wait| wait.is_over()) {
+        if wait.is_some_and(|wait| wait.is_over) {
             return Blocking::Over;
         }
-        if self.shared.waiters.are_before(wait.map(|wait| wait.places().id()), request.keys) {
+        if self.shared.waiters.are_before(wait.map(|wait| wait.places.id()), request.keys) {
             return Blocking::Behind;
         }
         if wait.is_some() { Blocking::Again } else { Blocking::May }

@@ -4,7 +4,6 @@
 //! [`Mover`] each, the control thread steps the [`NodeControl`]. Nothing here reads a clock, opens a socket
 //! or starts a thread. So the same code runs under the server's tokio and under the simulator's virtual time.
 
-mod block;
 mod blocked;
 pub mod call;
 mod clients;
@@ -48,6 +47,7 @@ mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod transaction;
+mod wait;
 mod waiters;
 mod watch;
 mod worker;

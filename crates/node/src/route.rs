@@ -1,10 +1,10 @@
-use crate::block::Wait;
 use crate::flush::Flush;
 use crate::forward::{Hold, Progress};
 use crate::progress_reports::ProgressReports;
 use crate::queue::Ticket;
 use crate::routing::Asked;
 use crate::subscription::Subscription;
+use crate::wait::Wait;
 use sidle_types::MapEpoch;
 
 /// The fault `half-exec-visible`: the first command alone, then, in a later turn, the transaction.

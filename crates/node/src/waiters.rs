@@ -1,8 +1,8 @@
 //! Who waits for a key to have something to take: BLPOP and its like, first come first served.
 //!
 //! Purpose: one queue for each key for all of a node's workers. A waiting command holds nothing but its
-//! places. When the key changes, the first in its queue gets the turn, and runs again from the start; then the
-//! next one, if the key still has a value.
+//! places. When the key changes, the first in its queue gets the turn, and runs again from the start; then
+//! the next one, if the key still has a value.
 //!
 //! Invariants:
 //! - B1: a place is taken and left under the lock of its key's slot; a change is reported under the same. A

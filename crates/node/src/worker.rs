@@ -99,7 +99,8 @@ impl Worker {
     pub fn turn(&mut self) -> bool {
         let changed = self.pass_boundary();
         self.dispatcher.parking.turn();
-        self.dispatcher.wake_blocked();
+        let Dispatcher { blocked, executor, parking, .. } = &mut self.dispatcher;
+        blocked.wake(executor, parking);
         let ended = self.dispatcher.executor.holds.ended();
         self.dispatcher.lines.holds_ended(ended, &mut self.dispatcher.parking);
         self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
@@ -213,12 +214,12 @@ impl Worker {
     /// What is given at this step is not this node's from here on (M20). The movers wait for that.
     #[cold]
     fn take_step(&mut self, step: u64) {
-        let Dispatcher { executor, parking, .. } = &mut self.dispatcher;
+        let Dispatcher { blocked, executor, parking, .. } = &mut self.dispatcher;
         executor.step = step;
         self.published.pass_step(self.index, step);
         let by_cuts = executor.ranges.exports().filter(|view| view.is_by_cuts());
         by_cuts.for_each(|view| parking.notify(view.id()));
-        self.dispatcher.wake_given();
+        blocked.wake_given(executor, parking);
     }
 
     #[cold]
@@ -303,7 +304,8 @@ impl Worker {
 
     /// Time has passed: ends waits, and requests to other nodes, that took too long.
     pub fn pass_time(&mut self, now: Now) {
-        self.dispatcher.end_waits(now.mono);
+        let Dispatcher { blocked, parking, .. } = &mut self.dispatcher;
+        blocked.wake_over(now.mono, parking);
         self.dispatcher.lines.pass_time(now.mono, &mut self.dispatcher.parking);
         self.conclude_joints(Some(now));
     }

@@ -58,9 +58,9 @@ impl<X, I> Migrations<X, I> {
         !self.ended.contains(&id) && (self.holds(id) || self.held().len() < MAX_HELD)
     }
 
-    /// Whether a migration gives some of the range away, as far as is known here. If it has ended in fact, the
-    /// range may have come back, and is to be taken back before anything else happens to it. The coordinator
-    /// repeats its questions (M10).
+    /// Whether a migration gives some of the range away, as far as is known here. If it has ended in fact,
+    /// the range may have come back, and is to be taken back before anything else happens to it. The
+    /// coordinator repeats its questions (M10).
     fn gives_away(&self, range: PositionRange) -> bool {
         let gives = SourceStage::GivenAway..SourceStage::Over;
         let mut sources = self.sources.values();

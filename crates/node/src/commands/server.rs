@@ -64,7 +64,7 @@ fn wait(call: &mut Call<'_>) -> CommandResult {
         parse_i64(call.args[2]).ok_or(ReplyError::text("ERR timeout is not an integer or out of range"))?;
     let timeout_ms = u64::try_from(timeout_ms).map_err(|_| ReplyError::text("ERR timeout is negative"))?;
     let route = &call.session.route;
-    let is_over = route.waited_out || route.wait.as_ref().is_some_and(|wait| wait.is_over());
+    let is_over = route.waited_out || route.wait.as_ref().is_some_and(|wait| wait.is_over);
     if replicas > 0 && !is_over && !call.session.is_forwarded {
         return Ok(Flow::Block(timeout_ms));
     }

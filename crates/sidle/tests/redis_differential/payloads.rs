@@ -172,12 +172,8 @@ fn each_restores_hashes_that_the_other_dumps() {
 #[test]
 fn collections_are_refused_by_name() {
     let Some(mut both) = Both::start() else { return };
-    for (request, name) in [("XADD c 1-1 a 1", "stream")] {
-        ask(&mut both.redis, &[b"DEL", b"c"]);
-        let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
-        ask(&mut both.redis, &words);
-        let payload = dumped(&mut both.redis, b"c");
-        let text = format!("ERR Bad data format: the payload holds a {name}, which is not known here");
-        assert_eq!(ask(&mut both.sidle, &[b"RESTORE", b"c", b"0", &payload]), Value::Error(text));
-    }
+    ask(&mut both.redis, &[b"XADD", b"c", b"1-1", b"a", b"1"]);
+    let payload = dumped(&mut both.redis, b"c");
+    let text = "ERR Bad data format: the payload holds a stream, which is not known here";
+    assert_eq!(ask(&mut both.sidle, &[b"RESTORE", b"c", b"0", &payload]), Value::Error(text.into()));
 }
