@@ -1,6 +1,7 @@
 //! A batch of records as a migration sends it: records back to back, as in the log.
 
 use crate::record::{Record, RecordError};
+use sidle_types::PositionRange;
 
 /// A batch with every record checked, checksums included.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,22 @@ pub enum BatchError {
 }
 
 impl<'b> RecordBatch<'b> {
+    /// Those of its records that stand in this range, if they follow one another.
+    pub fn within(self, range: PositionRange) -> RecordBatch<'b> {
+        let is_in = |record: &Record<'_>| range.contains(record.position());
+        let mut records = self.iter();
+        while records.clone().next().is_some_and(|record| !is_in(&record)) {
+            records.next();
+        }
+        let from = records.rest;
+        let mut count = 0;
+        while records.clone().next().is_some_and(|record| is_in(&record)) {
+            records.next();
+            count += 1;
+        }
+        RecordBatch { bytes: &from[..from.len() - records.rest.len()], records: count }
+    }
+
     /// Checks the bytes in full.
     pub fn parse(bytes: &'b [u8]) -> Result<RecordBatch<'b>, BatchError> {
         let mut at = 0;

@@ -73,10 +73,12 @@ enum Next {
 }
 
 impl UnderWay {
-    /// The requests of its next try. An operation on a group is tried as a transaction first, then in turns.
-    fn requests(&mut self, next: Next) -> Vec<Vec<String>> {
-        let is_first = matches!(next, Next::Ask) && self.tries % 2 == 1;
-        let commands = if is_first { self.asked.as_transaction() } else { None };
+    /// The requests of its next try. Every second operation on a group is tried as a transaction first, then
+    /// in turns.
+    fn requests(&mut self, number: u64, next: Next) -> Vec<Vec<String>> {
+        let is_its_turn = number.is_multiple_of(2) && self.tries % 2 == 1;
+        let commands =
+            if is_its_turn && matches!(next, Next::Ask) { self.asked.as_transaction() } else { None };
         self.is_transaction = commands.is_some();
         match (next, commands) {
             (Next::Frozen(_, id), _) => {
@@ -225,7 +227,7 @@ impl Bare {
         let slot = operation.asked.key().map(|key| Slot::of_key(key.as_bytes()));
         let known = slot.and_then(|slot| self.owners.get(&slot)).copied();
         let anywhere = HostId(self.random.index(hosts.len()));
-        let requests = operation.requests(next);
+        let requests = operation.requests(number, next);
         let host = match next {
             Next::Ask if self.random.one_in(8) => anywhere,
             Next::Ask => known.unwrap_or(anywhere),

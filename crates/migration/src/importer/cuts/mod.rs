@@ -29,7 +29,7 @@ use super::partial::{Partial, join};
 use super::parts::TargetParts;
 use super::priority_pull::PriorityQueue;
 use super::pull::Pulls;
-use super::records::{Untaken, records_of};
+use super::records::{Records, Untaken, records_of};
 use crate::cuts::{Ahead, PositionsGiven};
 use crate::resend::Resend;
 use crate::tuning::{PRIORITY_RESEND_US, PULL_BYTES_MAX};
@@ -88,6 +88,8 @@ pub(super) struct Cuts {
     in_flight: Option<Resend>,
     /// The piece in hand of a position that arrives in pieces.
     partial: Option<Partial>,
+    /// The ranges of the reply to this pull that have been put in, where memory was short for the rest.
+    put: Vec<PositionRange>,
     /// The next cut is not requested before this, unless a command waits.
     rests_until: Option<MonotonicUs>,
     partitions: Vec<Partition>,
@@ -119,6 +121,7 @@ impl Cuts {
             requested: None,
             in_flight: None,
             partial: None,
+            put: Vec::new(),
             rests_until: None,
             partitions: spec.partitions.iter().map(partition).collect(),
             hints: spec.protocol.hot_first.then(|| Hints::new(choices.keys)),
@@ -288,10 +291,7 @@ impl Cuts {
             (taken, arrived) = waiting.positions_for_cut(store, parts.writer.view(), limits);
             parts.wake(arrived);
         }
-        let cursors: Ahead = match fault!(CutNamesWhatIsNotCopied) {
-            true => vec![None; self.partitions.len()],
-            false => self.partitions.iter().map(|partition| partition.next).collect(),
-        };
+        let cursors = self.cursors(parts, gives);
         let hinted =
             if gives.is_all() { 0 } else { self.take_hints(parts, now, store, &cursors, most, &mut taken) };
         let rests = self.rests_until.is_some_and(|until| until > now);
@@ -304,6 +304,24 @@ impl Cuts {
         }
         self.requested = Some(Requested { cursors, taken, hinted, gives, at: now, records: 0 });
         true
+    }
+
+    /// The cursors of the next cut: behind all that is copied. While memory is short, behind one copy: nobody
+    /// serves what a cut gives until there is room for what has changed of it, and the other copies make way.
+    fn cursors(&self, parts: &TargetParts, gives: Gives) -> Ahead {
+        if fault!(CutNamesWhatIsNotCopied) {
+            return vec![None; self.partitions.len()];
+        }
+        if parts.stall.is_none() || gives.is_all() {
+            return self.partitions.iter().map(|partition| partition.next).collect();
+        }
+        let mut cursors: Ahead = parts.writer.view().progress().collect();
+        let copied = |partition: &Partition| partition.copies.front().map(|copy| copy.next);
+        let mut copies = self.partitions.iter().map(copied).enumerate();
+        if let Some((index, next)) = copies.find_map(|(index, next)| Some((index, next?))) {
+            cursors[index] = next;
+        }
+        cursors
     }
 
     /// Adds hot positions to those that the next cut gives out of turn; how many.
@@ -401,6 +419,7 @@ impl Cuts {
     fn took(&mut self, parts: &mut TargetParts, reply: &CutReply<'_>) {
         self.in_flight = None;
         self.sequence += 1;
+        self.put.clear();
         parts.counters.bytes_moved += reply.batch.len() as u64;
     }
 
@@ -459,20 +478,45 @@ impl Cuts {
         };
         parts.counters.pieces += u64::from(reply.piece.is_some());
         let Some(records) = records? else { return Ok(false) };
-        for range in reply.ranges.iter() {
-            self.discard(parts, store, range);
+        // While memory is short, one range after the other: each makes room for the next.
+        match &records {
+            Records::Batch(batch) if parts.stall.is_some() && !self.gives_all_now() => {
+                for range in reply.ranges.iter() {
+                    if !self.put.contains(&range) {
+                        self.put_in(parts, store, Records::Batch(batch.within(range)), &[range], whole)?;
+                        self.put.push(range);
+                    }
+                }
+            }
+            _ => {
+                let ranges: Vec<PositionRange> = reply.ranges.iter().collect();
+                let within = reply.piece.map_or(whole, |piece| PositionRange::only(piece.position));
+                self.put_in(parts, store, records, &ranges, within)?;
+            }
         }
-        let within = reply.piece.map_or(whole, |piece| PositionRange::only(piece.position));
+        Ok(true)
+    }
+
+    /// Puts records in place of what these ranges have, all or none.
+    fn put_in(
+        &mut self,
+        parts: &mut TargetParts,
+        store: &Store,
+        records: Records<'_>,
+        ranges: &[PositionRange],
+        within: PositionRange,
+    ) -> Result<(), Untaken> {
+        ranges.iter().for_each(|range| self.discard(parts, store, *range));
         let replayed = parts.put_in(store, records, within).inspect_err(|_| {
             // Nothing of it is counted.
-            let rest = |range: PositionRange| store.discard(range.first(), range.last(), usize::MAX);
-            assert!(reply.ranges.iter().all(|range| rest(range).is_none()), "everything is discarded");
+            let rest = |range: &PositionRange| store.discard(range.first(), range.last(), usize::MAX);
+            assert!(ranges.iter().all(|range| rest(range).is_none()), "everything is discarded");
         })?;
         let requested = self.requested.as_mut().expect("a cut is in flight");
         requested.records += u64::from(replayed.inserted);
         parts.counters.records_moved += u64::from(replayed.inserted);
         self.set_inert(parts, self.inert + u64::from(replayed.inserted));
-        Ok(true)
+        Ok(())
     }
 
     /// There is no memory for the cut in flight. Nobody serves what it gives, so the copies that it does not
