@@ -58,7 +58,7 @@ impl Plan {
             1..4 => 3,
             _ => 2,
         };
-        let is_tight = random.one_in(6);
+        let is_tight = random.one_in(5);
         let mut hosts: Vec<HostSetup> = (0..nodes).map(|_| host(&mut random, is_tight)).collect();
         let pace = Pace {
             turn_us: random.magnitude(1, 20),
@@ -75,7 +75,7 @@ impl Plan {
         let slow_permille = if links_random.one_in(3) { links_random.between(20, 300) } else { 0 };
         let links = LinksSetup { typical, slow_permille, seed: links_random.draw() };
         let think_us = random.magnitude(500, 200_000);
-        let clients = random.between(2, 10) as usize;
+        let clients = random.between(3, 10) as usize;
         let mut digests = || !digests_random.one_in(4);
         let sessions =
             (0..clients).map(|_| session(&mut random, nodes, think_us, &typical, digests())).collect();
@@ -270,7 +270,7 @@ fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
         timed_permille: if random.one_in(4) { 0 } else { random.below(400) },
         noise_permille: if random.one_in(3) { 0 } else { random.below(250) },
         hot_permille: random.below(700),
-        writes_permille: random.between(50, 700),
+        writes_permille: random.between(50, 600),
         multi_permille: random.below(150),
         large_permille,
         large_bytes,

@@ -55,7 +55,6 @@ const CUT_OPTIONS: &[&str] = &[
     "uncovered=load,out-of-turn=1,cut-period=100000,cut-bytes=10000",
     "uncovered=load,out-of-turn=1,cut-period=300000,cut-bytes=3000",
     "uncovered=load,out-of-turn=1,cut-period=20000,cut-bytes=10000",
-    "out-of-turn=1,cut-bytes=1",
     "uncovered=load,out-of-turn=1,cut-bytes=1",
     "uncovered=load,out-of-turn=2,cut-bytes=1000",
     "uncovered=load,out-of-turn=1,cut-period=100000",

@@ -337,9 +337,9 @@ impl Operator {
         let cut = self.cut();
         let cut = self.place(cut);
         let is_inside = first < cut && cut <= last;
-        let (first, last) = match self.random.below(4) {
-            0 if is_inside => (first, Position(cut.0 - 1)),
-            1 if is_inside => (cut, last),
+        let (first, last) = match self.random.below(5) {
+            0 | 1 if is_inside => (first, Position(cut.0 - 1)),
+            2 | 3 if is_inside => (cut, last),
             _ => (first, last),
         };
         PositionRange::new(first, last).expect("in order")

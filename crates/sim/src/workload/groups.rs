@@ -21,7 +21,7 @@ use sidle_testbed::Random;
 use sidle_types::{Position, Slot};
 
 /// How many of a thousand operations are on groups, of those neither noise nor on keys with a time to live.
-const GROUPS_PERMILLE: u64 = 200;
+const GROUPS_PERMILLE: u64 = 180;
 /// The most groups.
 pub const MOST_GROUPS: u64 = 3;
 /// How many keys a group has.

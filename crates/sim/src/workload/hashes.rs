@@ -10,7 +10,7 @@ use sidle_history::{Datum, Op, Operation};
 use sidle_testbed::Random;
 
 /// How many of a thousand operations are on hashes, of those on registers.
-const HASHES_PERMILLE: u64 = 150;
+const HASHES_PERMILLE: u64 = 120;
 /// How many fields a hash has at most.
 const FIELDS: u64 = 5;
 /// Between the key and the field.
