@@ -34,6 +34,8 @@ struct Waiting {
 pub(crate) struct ParkingLot {
     last_ticket: u64,
     waiting: BTreeMap<Ticket, Waiting>,
+    /// Those of them that wait for a whole range.
+    ranges: BTreeSet<Ticket>,
     woken: VecDeque<Ticket>,
     /// Woken tickets that fail, and why; taken when the command runs again.
     refused: BTreeMap<Ticket, WaiterRefusal>,
@@ -130,7 +132,9 @@ impl ParkingLot {
 
     /// Parks a command until positions of this import have arrived.
     pub(crate) fn park_for_arrival(&mut self, migration: MigrationId) -> Ticket {
-        self.park(vec![(migration, 1)], true)
+        let ticket = self.park(vec![(migration, 1)], true);
+        self.ranges.insert(ticket);
+        ticket
     }
 
     fn park(&mut self, on: Vec<(MigrationId, u32)>, ends_with_import: bool) -> Ticket {
@@ -189,6 +193,11 @@ impl ParkingLot {
         }
     }
 
+    /// Whether the command waits for a whole range to arrive, not for keys.
+    pub(crate) fn awaits_range(&self, ticket: Ticket) -> bool {
+        self.ranges.contains(&ticket)
+    }
+
     /// Whether the command still waits.
     pub(crate) fn is_waiting(&self, ticket: Ticket) -> bool {
         self.waiting.contains_key(&ticket)
@@ -210,6 +219,7 @@ impl ParkingLot {
     }
 
     fn drop_what_nobody_waits_for(&mut self) {
+        self.ranges.retain(|ticket| self.waiting.contains_key(ticket));
         self.unsent.retain(|(_, message)| match message {
             ToMover::Pull { ticket, .. } | ToMover::Flush { ticket, .. } | ToMover::Await { ticket, .. } => {
                 self.waiting.contains_key(ticket)

@@ -146,6 +146,11 @@ impl Worker {
         self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
     }
 
+    /// Whether a parked command waits for a whole range to arrive: it walks over keys.
+    pub fn awaits_range(&self, ticket: Ticket) -> bool {
+        self.dispatcher.parking.awaits_range(ticket)
+    }
+
     /// How many commands are parked here.
     pub fn parked(&self) -> usize {
         self.dispatcher.parking.len()

@@ -1,9 +1,9 @@
 //! Without faults no command waits long: it waits for one priority pull, or for an activation.
 //!
-//! Three things excuse longer waits. A pull of large values takes long over a slow link. A record larger than
+//! Four things excuse longer waits. A pull of large values takes long over a slow link. A record larger than
 //! a piece takes a trip for each piece: the wait counts from the last one. Some protocols serve nobody before
 //! the end, or pull nothing ahead: there a command waits for everything before its key, under the operator's
-//! bound.
+//! bound. A walk over keys waits for all of them, under the node's patience: it is not judged here.
 
 use super::Violation;
 use crate::world::HostId;

@@ -121,7 +121,9 @@ impl Connection {
             Then::Read { .. } | Then::Again => Came::Served,
             Then::Close(_) | Then::Shutdown => Came::Closes,
             Then::Parked(ticket) => {
-                self.waits = Waits::Parked(ticket, now.mono);
+                // What walks over keys waits for all of them, under the node's own patience.
+                let since = if worker.awaits_range(ticket) { MonotonicUs(u64::MAX) } else { now.mono };
+                self.waits = Waits::Parked(ticket, since);
                 self.began_to_wait.0 += 1;
                 Came::Served
             }
