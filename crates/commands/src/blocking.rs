@@ -5,15 +5,22 @@
 pub enum Blocking {
     /// It may not: it replies at once. So in a transaction.
     No,
-    /// It has waited, and its time is over.
+    /// It has waited, and its time is over: it replies at once.
     Over,
     /// It may.
     May,
-    /// It may, and has waited: a key of another type counts as one without a value.
+    /// It may, and has waited.
     Again,
     /// Others have waited for longer: it waits, whatever there is.
     Behind,
     /// It waits, so many milliseconds at most; 0: without an end. Set by the command, which has written
     /// nothing.
     Waits(u64),
+}
+
+impl Blocking {
+    /// Whether it has waited: then a key of another type counts as one without a value.
+    pub(crate) fn has_waited(self) -> bool {
+        matches!(self, Blocking::Again | Blocking::Over)
+    }
 }

@@ -19,17 +19,19 @@ use crate::parking::ParkingLot;
 use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
 use crate::range_table::{RangeTable, Redirect, Role};
+use crate::refusals::{
+    CROSS_PROTOCOL, CROSSSLOT, NOT_SERVED, TOO_LONG, cannot_wait, redirect_error, refusal, restriction,
+};
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
 use crate::routing::{Asked, INLINE_KEYS, Missing, Verdict, judge};
 use crate::session::{Replies, Session};
 use crate::table::{Access, CommandFlags, Found, NodeExecutor};
 use sidle_commands::{CommandTable, ReplyError};
-use sidle_migration::{OnMissing, WaiterRefusal};
+use sidle_migration::OnMissing;
 use sidle_resp::ReplyWriter;
 use sidle_types::{HashedKey, MigrationId, Position, fault};
 use smallvec::SmallVec;
-use std::fmt::Write;
 use std::sync::Arc;
 
 /// The state before a command, to which it returns when it parks.
@@ -723,80 +725,4 @@ fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> Attempt {
         Verdict::Redirect(redirect) => Attempt::Refused(redirect_error(redirect)),
         _ => unreachable!("it may run or wait here"),
     }
-}
-
-/// The error of a command that cannot wait for its keys, even if others of them were done elsewhere.
-#[cold]
-fn cannot_wait(session: &mut Session, why: WaiterRefusal) -> ReplyError {
-    let error = match why {
-        WaiterRefusal::OutOfMemory => ReplyError::OutOfMemory,
-        WaiterRefusal::TooManyWait => TOO_MANY_WAIT,
-    };
-    match session.route.forward.take() {
-        Some(progress) => {
-            session.client.collected.set(0);
-            progress.refused(error)
-        }
-        None => error,
-    }
-}
-
-/// A command may name more keys than can be waited for at once.
-const TOO_MANY_WAIT: ReplyError = ReplyError::text(
-    "TRYAGAIN too many keys are waited for that a migration has yet to bring: try again later, or name fewer at once",
-);
-
-/// Request lines and header lines of HTTP that are no commands: Redis takes them for an attack.
-const CROSS_PROTOCOL: [&[u8]; 2] = [b"post", b"host:"];
-/// Redis's reply to one client too many.
-const NO_PLACE: ReplyError = ReplyError::text("ERR max number of clients reached");
-/// Some of these commands are allowed on places for operators.
-const OPERATORS: CommandFlags =
-    CommandFlags::ADMIN.with(CommandFlags::NO_AUTH).with(CommandFlags::FOR_OPERATORS);
-
-/// Why a command may not run on a restricted connection, and why that ends the connection, if it does.
-#[cold]
-fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Closing>)> {
-    let flags = found.spec.flags;
-    if session.is_guest && !flags.touches(OPERATORS) {
-        return Some((NO_PLACE, Some(Closing::NoPlace)));
-    }
-    if !session.authenticated && !flags.contains(CommandFlags::NO_AUTH) {
-        return Some((ReplyError::NoAuth, None));
-    }
-    let is_queued = session.transaction.is_some() && flags.contains(CommandFlags::NO_MULTI);
-    is_queued.then_some((NOT_IN_MULTI, None))
-}
-
-/// The error of a command that is refused before it runs. It spoils a transaction. For EXEC the transaction
-/// is over, as in Redis, whatever the reason.
-fn refusal(session: &mut Session, found: Found, error: ReplyError) -> ReplyError {
-    session.spoil_transaction();
-    if found.spec.name != "exec" {
-        return error;
-    }
-    session.end_transaction();
-    aborted(&error)
-}
-
-/// Redis's reply to a command that cannot be queued.
-const NOT_IN_MULTI: ReplyError = ReplyError::text("ERR Command not allowed inside a transaction");
-const TOO_LONG: ReplyError = ReplyError::text(
-    "ERR the commands of this transaction are longer than client-query-buffer-limit: queue less at once",
-);
-
-pub(crate) const NOT_SERVED: ReplyError = ReplyError::text("CLUSTERDOWN Hash slot not served");
-pub(crate) const CROSSSLOT: ReplyError =
-    ReplyError::text("CROSSSLOT Keys in request don't hash to the same slot");
-
-#[cold]
-pub(crate) fn redirect_error(redirect: Redirect<'_>) -> ReplyError {
-    let mut text = String::with_capacity(48);
-    let written = match redirect {
-        Redirect::NotServed => return NOT_SERVED,
-        Redirect::Moved(slot, address) => write!(text, "MOVED {slot} {address}"),
-        Redirect::Ask(slot, address) => write!(text, "ASK {slot} {address}"),
-    };
-    written.expect("writing to a string cannot fail");
-    ReplyError::owned(text)
 }

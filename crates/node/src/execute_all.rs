@@ -267,7 +267,7 @@ fn publish(
 fn early_end(ranges: &RangeTable, session: &Session, transaction: &Transaction) -> Option<CommandResult> {
     if flushes(transaction) {
         if !Flush::may_begin(ranges) {
-            return Some(Err(crate::dispatch::NOT_SERVED));
+            return Some(Err(crate::refusals::NOT_SERVED));
         }
         let moves = |role: &Role| match role {
             Role::Importing(_) => true,

@@ -34,6 +34,7 @@ mod progress_reports;
 mod queue;
 mod random;
 mod range_table;
+mod refusals;
 mod request;
 mod route;
 mod routing;

@@ -87,10 +87,8 @@ pub(crate) struct Waiters {
     last_number: AtomicU64,
     /// How many wait.
     count: AtomicU64,
-    /// By worker: those of its commands that are to run again.
-    woken: Vec<Mutex<Vec<WaiterId>>>,
-    /// A bit for each worker that has some, by its number modulo 64.
-    awake: AtomicU64,
+    /// By worker: those of its commands that are to run again, and whether there are any.
+    woken: Vec<(AtomicBool, Mutex<Vec<WaiterId>>)>,
     /// Whether threads of workers are to be woken.
     wakes: AtomicBool,
     to_wake: Mutex<Vec<WorkerIndex>>,
@@ -101,10 +99,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn bit(worker: WorkerIndex) -> u64 {
-    1 << (worker.0 % 64)
-}
-
 impl Waiters {
     /// Nobody waits at a node with so many workers.
     pub(crate) fn new(workers: usize) -> Waiters {
@@ -112,8 +106,7 @@ impl Waiters {
             queues: std::array::from_fn(|_| Mutex::default()),
             last_number: AtomicU64::new(0),
             count: AtomicU64::new(0),
-            woken: (0..workers).map(|_| Mutex::default()).collect(),
-            awake: AtomicU64::new(0),
+            woken: (0..workers).map(|_| Default::default()).collect(),
             wakes: AtomicBool::new(false),
             to_wake: Mutex::default(),
         }
@@ -151,8 +144,9 @@ impl Waiters {
     /// Wakes a command, whoever's turn it is.
     pub(crate) fn wake(&self, id: WaiterId) {
         let worker = id.worker();
-        lock(&self.woken[usize::from(worker.0)]).push(id);
-        self.awake.fetch_or(bit(worker), Ordering::AcqRel);
+        let (has_any, woken) = &self.woken[usize::from(worker.0)];
+        lock(woken).push(id);
+        has_any.store(true, Ordering::Release);
         lock(&self.to_wake).push(worker);
         self.wakes.store(true, Ordering::Release);
     }
@@ -172,20 +166,13 @@ impl Waiters {
     /// The commands of this worker that are to run again.
     #[inline]
     pub(crate) fn take_woken(&self, worker: WorkerIndex) -> Vec<WaiterId> {
-        if self.awake.load(Ordering::Acquire) & bit(worker) == 0 {
+        let (has_any, woken) = &self.woken[usize::from(worker.0)];
+        if !has_any.load(Ordering::Acquire) {
             return Vec::new();
         }
-        self.awake.fetch_and(!bit(worker), Ordering::AcqRel);
-        let woken = std::mem::take(&mut *lock(&self.woken[usize::from(worker.0)]));
-        // Another one may share its bit.
-        let share = self.woken.iter().enumerate().filter(|(index, list)| {
-            let other = WorkerIndex(*index as u16);
-            other != worker && bit(other) == bit(worker) && !lock(list).is_empty()
-        });
-        if share.count() > 0 {
-            self.awake.fetch_or(bit(worker), Ordering::AcqRel);
-        }
-        woken
+        // First, so that what is added from now on is taken next time.
+        has_any.swap(false, Ordering::AcqRel);
+        std::mem::take(&mut *lock(woken))
     }
 }
 

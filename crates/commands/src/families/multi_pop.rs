@@ -21,7 +21,7 @@ pub(super) fn first<'g, K: Kind, E: Executor>(
     for key in 0..keys {
         match Changed::of(call, key) {
             Ok(changed) if changed.old.is_some() => return Ok(Some((key, changed))),
-            Err(error) if !(error == ReplyError::WrongType && call.blocking == Blocking::Again) => {
+            Err(error) if !(error == ReplyError::WrongType && call.blocking.has_waited()) => {
                 return Err(error);
             }
             _ => {}

@@ -90,6 +90,21 @@ fn the_end_of_the_time_is_a_null() {
     assert_eq!(scene.ask(0, "LLEN k"), int(1), "nobody waits any more");
 }
 
+/// As in Redis, whatever type the key has by then.
+#[test]
+fn the_end_of_the_time_is_a_null_though_the_key_has_another_type() {
+    let mut scene = Scene::new();
+    let clients =
+        waiting(&mut scene, 0, &["BLPOP k 0.05", "BLMOVE k {k}d LEFT LEFT 0.05", "BZMPOP 0.05 1 k MIN"]);
+    assert_eq!(scene.ask(0, "SET k string"), ok());
+    for client in clients {
+        assert_eq!(scene.cluster.reply(client), Value::Null);
+    }
+    let client = scene.cluster.connect(0, 0);
+    let reply = scene.cluster.ask(client, "BLPOP k 0.05");
+    assert!(matches!(&reply, Value::Error(text) if text.starts_with("WRONGTYPE ")), "{reply:?}");
+}
+
 /// An item comes between the look and the wait.
 pub(crate) fn item_between_look_and_wait() {
     let mut scene = Scene::new();
