@@ -130,7 +130,7 @@ impl Blocked {
 
 /// B1: only while there is nothing to take, or others are before it.
 fn take_places(now: Now, request: Request<'_>, executor: &Executor) -> Option<Waiting> {
-    let Request { keys, .. } = request;
+    let keys = request.awaited_keys();
     let (waiters, store) = (&executor.shared.waiters, &executor.store);
     let slots = SlotGuards::lock(store, &slots_of(keys));
     let has_value = |key: HashedKey<'_>| match slots.get(key) {

@@ -352,7 +352,7 @@ impl Executor {
         if wait.is_some_and(|wait| wait.is_over) {
             return Blocking::Over;
         }
-        if self.shared.waiters.are_before(wait.map(|wait| wait.places.id()), request.keys) {
+        if self.shared.waiters.are_before(wait.map(|wait| wait.places.id()), request.awaited_keys()) {
             return Blocking::Behind;
         }
         if wait.is_some() { Blocking::Again } else { Blocking::May }

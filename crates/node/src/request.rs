@@ -18,6 +18,14 @@ pub(crate) struct Request<'r> {
 }
 
 impl<'r> Request<'r> {
+    /// The keys that a command which may block takes from, and waits for: not the one that it moves to.
+    pub(crate) fn awaited_keys(&self) -> &'r [HashedKey<'r>] {
+        match self.found.spec.keys.last_access {
+            Some(_) => &self.keys[..self.keys.len().min(1)],
+            None => self.keys,
+        }
+    }
+
     /// The words of the command over these of its keys, with each key's own arguments.
     pub(crate) fn part(&self, keys: &[usize]) -> SmallVec<[&'r [u8]; 8]> {
         let spec = self.found.spec.keys;

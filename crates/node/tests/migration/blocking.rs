@@ -64,6 +64,23 @@ fn what_suits_nobody_before_goes_to_the_next() {
     assert_eq!(scene.cluster.reply_now(clients[0]), Some(member));
 }
 
+/// The key that an item is moved to may have a value, or be waited for: that is not what the command waits
+/// for.
+#[test]
+fn a_destination_is_not_waited_for() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.ask(0, "RPUSH {k}to old"), int(1));
+    let clients = waiting(&mut scene, 0, &["BLMOVE k {k}to LEFT RIGHT 0", "BRPOPLPUSH k {k}to 0"]);
+    assert_eq!(scene.ask(0, "RPUSH {k}to 1"), int(2));
+    assert_eq!(scene.cluster.reply_now(clients[0]), None);
+    assert_eq!(scene.ask(0, "RPUSH k 2 3"), int(2));
+    for (client, item) in clients.into_iter().zip(["2", "3"]) {
+        assert_eq!(scene.cluster.reply_now(client), Some(bulk(item)));
+    }
+    let items = ["3", "old", "1", "2"].map(bulk).to_vec();
+    assert_eq!(scene.ask(0, "LRANGE {k}to 0 -1"), Value::Array(items));
+}
+
 #[test]
 fn a_client_that_goes_takes_nothing_and_makes_way() {
     let mut scene = Scene::new();
