@@ -48,6 +48,19 @@ impl ReplyError {
         ReplyError::Text(Cow::Owned(text.into()))
     }
 
+    /// Redis's error for a request whose subcommand has the wrong arguments.
+    pub fn wrong_subcommand(args: &[&[u8]]) -> ReplyError {
+        let (command, subcommand) = (args[0].to_ascii_uppercase(), args[1]);
+        let words: [&[u8]; 5] = [
+            b"ERR unknown subcommand or wrong number of arguments for '",
+            subcommand,
+            b"'. Try ",
+            &command,
+            b" HELP.",
+        ];
+        ReplyError::owned(words.concat())
+    }
+
     /// The error code before the first space, as counted by INFO's errorstats.
     pub fn code(&self) -> Cow<'_, str> {
         match self {

@@ -280,7 +280,7 @@ fn unblock(call: &mut Call<'_>) -> CommandResult {
         [word] if word.eq_ignore_ascii_case(b"timeout") => Unblock::AsIfOver,
         [word] if word.eq_ignore_ascii_case(b"error") => Unblock::WithError,
         [_] => return Err(ReplyError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
-        _ => return Err(ReplyError::Syntax),
+        _ => return Err(ReplyError::wrong_subcommand(call.args)),
     };
     let id = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
     let client = u64::try_from(id).ok().and_then(|id| call.shared.clients.find(id));

@@ -43,12 +43,7 @@ fn debug(call: &mut Call<'_>) -> CommandResult {
         }
         // Lists have no nodes, so that nothing depends on their size.
         (b"quicklist-packed-threshold", [_]) | (b"jmap", []) => call.reply.ok(),
-        _ => {
-            let name = call.args[1];
-            let words: [&[u8]; 3] =
-                [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try DEBUG HELP."];
-            return Err(ReplyError::owned(words.concat()));
-        }
+        _ => return Err(ReplyError::wrong_subcommand(call.args)),
     }
     Ok(Flow::Done)
 }

@@ -35,14 +35,7 @@ fn flush(call: &mut Call<'_>) -> CommandResult {
         [] => {}
         [mode] if is_mode(mode) => {}
         [_] => return Err(ReplyError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
-        _ => {
-            let words: [&[u8]; 3] = [
-                b"ERR unknown subcommand or wrong number of arguments for '",
-                call.args[1],
-                b"'. Try FUNCTION HELP.",
-            ];
-            return Err(ReplyError::owned(words.concat()));
-        }
+        _ => return Err(ReplyError::wrong_subcommand(call.args)),
     }
     call.reply.ok();
     Ok(Flow::Done)

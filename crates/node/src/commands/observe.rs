@@ -81,13 +81,7 @@ fn slowlog_get(call: &mut Call<'_>) -> CommandResult {
             Some(count) if count >= 0 => usize::try_from(count).unwrap_or(usize::MAX),
             _ => return Err(ReplyError::text("ERR count should be greater than or equal to -1")),
         },
-        _ => {
-            let word = call.args[1];
-            let rest = b"'. Try SLOWLOG HELP.";
-            return Err(ReplyError::owned(
-                [b"ERR unknown subcommand or wrong number of arguments for '", word, rest].concat(),
-            ));
-        }
+        _ => return Err(ReplyError::wrong_subcommand(call.args)),
     };
     let entries = call.shared.slow_log.latest(most);
     call.reply.array(entries.len());

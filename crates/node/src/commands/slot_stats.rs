@@ -73,10 +73,7 @@ pub(super) fn slot_stats(call: &mut Call<'_>) -> CommandResult {
     } else if how.eq_ignore_ascii_case(b"orderby") {
         ordered(call, rest[0], &rest[1..])?
     } else {
-        let word = call.args[1];
-        let parts: [&[u8]; 3] =
-            [b"ERR unknown subcommand or wrong number of arguments for '", word, b"'. Try CLUSTER HELP."];
-        return Err(ReplyError::owned(parts.concat()));
+        return Err(ReplyError::wrong_subcommand(call.args));
     };
     call.reply.array(slots.len());
     for owned in slots {
