@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The layers, lowest first. A crate may depend on crates of lower layers only.
 const LAYERS: [&[&str]; 10] = [
-    &["sidle-types"],
+    &["sidle-types", "sidle-outline"],
     &[
         "sidle-store",
         "sidle-resp",
