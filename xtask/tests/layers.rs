@@ -56,6 +56,7 @@ const PURE_DEPENDENCIES: &[&str] = &[
     "shuttle",
     "smallvec",
     "thiserror",
+    "typed-arena",
     "xxhash-rust",
     "zerocopy",
 ];

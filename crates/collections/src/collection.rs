@@ -1,7 +1,8 @@
 //! What collections of all types share: how one is read, and how one is changed.
 
-use crate::elements::{self, Elements};
+use crate::elements::{self, All};
 use crate::encoding::{Encoding, Limits};
+use sidle_outline::{Large, Outline};
 use sidle_types::ValueKind;
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -17,19 +18,49 @@ pub trait Kind: Copy + Debug {
 /// A collection that is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Collection<'b, K> {
-    bytes: &'b [u8],
+    form: Form<'b>,
     kind: PhantomData<K>,
+}
+
+/// How a collection is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form<'b> {
+    /// In one record: its bytes.
+    Packed(&'b [u8]),
+    /// In chunks.
+    Large(Large<'b>),
+}
+
+/// What became of a collection that was changed.
+#[derive(Clone, Debug)]
+pub enum Finished {
+    /// All of it, as one record holds it.
+    Packed(Vec<u8>),
+    /// It is kept in chunks.
+    Large(Outline),
 }
 
 impl<'b, K> Collection<'b, K> {
     /// That of a record's value.
     pub fn of(bytes: &'b [u8]) -> Collection<'b, K> {
-        Collection { bytes, kind: PhantomData }
+        Collection { form: Form::Packed(bytes), kind: PhantomData }
+    }
+
+    /// One that is kept in chunks.
+    pub fn large(large: Large<'b>) -> Collection<'b, K> {
+        Collection { form: Form::Large(large), kind: PhantomData }
+    }
+
+    pub(crate) fn form(self) -> Form<'b> {
+        self.form
     }
 
     /// How many elements it has, a field with its value being one.
     pub fn len(self) -> usize {
-        elements::count(self.bytes)
+        match self.form {
+            Form::Packed(bytes) => elements::count(bytes),
+            Form::Large(large) => large.len() as usize,
+        }
     }
 
     /// Whether it has none; no record holds such a collection.
@@ -39,11 +70,24 @@ impl<'b, K> Collection<'b, K> {
 
     /// The encoding to report.
     pub fn encoding(self) -> Encoding {
-        elements::encoding(self.bytes)
+        match self.form {
+            Form::Packed(bytes) => elements::encoding(bytes),
+            Form::Large(large) => Encoding::numbered(large.outline().encoding()),
+        }
     }
 
-    pub(crate) fn elements(self) -> Elements<'b> {
-        Elements::of(self.bytes)
+    pub(crate) fn elements(self) -> All<'b> {
+        All::of(self.form)
+    }
+}
+
+impl Finished {
+    /// The bytes of one that one record holds.
+    pub fn into_packed(self) -> Option<Vec<u8>> {
+        match self {
+            Finished::Packed(bytes) => Some(bytes),
+            Finished::Large(_) => None,
+        }
     }
 }
 
@@ -75,6 +119,6 @@ pub trait Draft<'b>: Sized {
         self.len() == 0
     }
 
-    /// The collection as a record holds it.
-    fn finish(&self, limits: &Limits) -> Vec<u8>;
+    /// The collection as it is kept.
+    fn finish(&self, limits: &Limits) -> Finished;
 }

@@ -35,7 +35,7 @@ impl Encoding {
     }
 
     /// The one with this number; another version's numbers count as the small one.
-    pub(crate) const fn numbered(number: u8) -> Encoding {
+    pub const fn numbered(number: u8) -> Encoding {
         match number {
             1 => Encoding::Hashtable,
             2 => Encoding::Intset,
@@ -46,7 +46,8 @@ impl Encoding {
     }
 }
 
-/// Up to which size collections are reported as small: Redis's parameters of these names.
+/// Up to which sizes collections are reported as small, by Redis's parameters of these names; and how they
+/// are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// `hash-max-listpack-entries`.
@@ -59,6 +60,10 @@ pub struct Limits {
     pub zset_entries: u64,
     /// `zset-max-listpack-value`: bytes of a member.
     pub zset_value_bytes: u64,
+    /// A longer collection is kept in chunks; one below a quarter of it is packed again.
+    pub packed_bytes: usize,
+    /// A longer chunk is split.
+    pub chunk_bytes: usize,
 }
 
 impl Default for Limits {
@@ -69,6 +74,8 @@ impl Default for Limits {
             intset_entries: 512,
             zset_entries: 128,
             zset_value_bytes: 64,
+            packed_bytes: 1024,
+            chunk_bytes: 512,
         }
     }
 }

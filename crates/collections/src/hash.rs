@@ -1,6 +1,6 @@
 //! Hashes: fields with values.
 
-use crate::collection::{Collection, Draft, Kind};
+use crate::collection::{Collection, Draft, Finished, Kind};
 use crate::elements::Writer;
 use crate::encoding::{Encoding, Limits};
 use crate::table::Table;
@@ -88,7 +88,7 @@ impl<'b> Draft<'b> for HashDraft<'b> {
         self.fields.len()
     }
 
-    fn finish(&self, limits: &Limits) -> Vec<u8> {
+    fn finish(&self, limits: &Limits) -> Finished {
         let is_small =
             self.len() as u64 <= limits.hash_entries && self.longest_bytes as u64 <= limits.hash_value_bytes;
         let encoding = if is_small { self.encoding } else { Encoding::Hashtable };
@@ -98,7 +98,7 @@ impl<'b> Draft<'b> for HashDraft<'b> {
             writer.push(field);
             writer.push(value);
         }
-        writer.finish()
+        Finished::Packed(writer.finish())
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
                 for field in 0..30 {
                     prop_assert_eq!(draft.get(word(field)), model.get(&field).map(|&value| word(value)));
                 }
-                bytes = Some(draft.finish(&Limits::default()));
+                bytes = Some(draft.finish(&Limits::default()).into_packed().expect("it is short"));
                 let hash = Hash::of(bytes.as_deref().unwrap_or_default());
                 prop_assert_eq!((hash.len(), hash.is_empty()), (model.len(), model.is_empty()));
                 let read = hash.pairs().map(|(field, value)| (field[0], value[0]));
@@ -173,7 +173,7 @@ mod tests {
     fn a_hash_looks_as_documented() {
         let mut draft = HashDraft::of(None, 2);
         assert!(draft.set(b"a", b"1") && draft.set(b"b", b"two"));
-        let bytes = draft.finish(&Limits::default());
+        let bytes = draft.finish(&Limits::default()).into_packed().expect("it is short");
         let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let example = format!("    hash\n    00  {}  {}\n", shown[..8].join(" "), shown[8..].join(" "));
         assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
@@ -187,7 +187,7 @@ mod tests {
             for (field, value) in pairs {
                 draft.set(field, value);
             }
-            let bytes = draft.finish(&limits);
+            let bytes = draft.finish(&limits).into_packed().expect("it is short");
             (Hash::of(&bytes).encoding(), bytes)
         };
         assert_eq!(encoding(&[(b"a", b"four"), (b"b", b"")], None).0, Encoding::Listpack);
@@ -196,6 +196,9 @@ mod tests {
         assert_eq!(three, Encoding::Hashtable);
         let mut draft = HashDraft::of(Some(Hash::of(&bytes)), 1);
         assert!(draft.remove(b"a") && draft.remove(b"b"));
-        assert_eq!(Hash::of(&draft.finish(&limits)).encoding(), Encoding::Hashtable);
+        assert_eq!(
+            Hash::of(&draft.finish(&limits).into_packed().expect("it is short")).encoding(),
+            Encoding::Hashtable
+        );
     }
 }

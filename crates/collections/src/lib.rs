@@ -28,7 +28,7 @@ mod set;
 mod sorted_set;
 mod table;
 
-pub use collection::{Collection, Draft, Kind};
+pub use collection::{Collection, Draft, Finished, Kind};
 pub use elements::encoding;
 pub use encoding::{Encoding, Limits};
 pub use hash::{Hash, HashDraft, Hashes, Pair};

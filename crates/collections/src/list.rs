@@ -1,6 +1,6 @@
 //! Lists: items in an order of their own.
 
-use crate::collection::{Collection, Draft, Kind};
+use crate::collection::{Collection, Draft, Finished, Kind};
 use crate::elements::Writer;
 use crate::encoding::{Encoding, Limits};
 use sidle_types::ValueKind;
@@ -117,11 +117,11 @@ impl<'b> Draft<'b> for ListDraft<'b> {
         self.items.len()
     }
 
-    fn finish(&self, _limits: &Limits) -> Vec<u8> {
+    fn finish(&self, _limits: &Limits) -> Finished {
         let bytes = self.items.iter().map(|item| item.len() + 2).sum();
         let mut writer = Writer::new(Encoding::Quicklist, self.items.len(), bytes);
         self.items.iter().for_each(|item| writer.push(item));
-        writer.finish()
+        Finished::Packed(writer.finish())
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn text(draft: &ListDraft<'_>) -> String {
-        let bytes = draft.finish(&Limits::default());
+        let bytes = draft.finish(&Limits::default()).into_packed().expect("it is short");
         let list = List::of(&bytes);
         assert_eq!((list.len(), list.is_empty()), (draft.len(), draft.is_empty()));
         list.items().map(|item| String::from_utf8_lossy(item).into_owned()).collect()

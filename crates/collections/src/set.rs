@@ -1,6 +1,6 @@
 //! Sets: members, each once.
 
-use crate::collection::{Collection, Draft, Kind};
+use crate::collection::{Collection, Draft, Finished, Kind};
 use crate::elements::Writer;
 use crate::encoding::{Encoding, Limits};
 use crate::table::Table;
@@ -92,7 +92,7 @@ impl<'b> Draft<'b> for SetDraft<'b> {
         self.members.len()
     }
 
-    fn finish(&self, limits: &Limits) -> Vec<u8> {
+    fn finish(&self, limits: &Limits) -> Finished {
         let is_intset = self.encoding == Encoding::Intset && self.len() as u64 <= limits.intset_entries;
         let mut members: Vec<&[u8]> = self.members().collect();
         if is_intset {
@@ -102,7 +102,7 @@ impl<'b> Draft<'b> for SetDraft<'b> {
         let encoding = if is_intset { Encoding::Intset } else { Encoding::Hashtable };
         let mut writer = Writer::new(encoding, members.len(), bytes);
         members.into_iter().for_each(|member| writer.push(member));
-        writer.finish()
+        Finished::Packed(writer.finish())
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
                         false => prop_assert_eq!(draft.remove(member), model.remove(&number)),
                     }
                 }
-                let written = draft.finish(&Limits { intset_entries: 12, ..Limits::default() });
+                let written = draft.finish(&Limits { intset_entries: 12, ..Limits::default() }).into_packed().expect("it is short");
                 let set = Set::of(&written);
                 prop_assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
                 let read: BTreeSet<&[u8]> = set.members().collect();

@@ -1,7 +1,7 @@
 //! Sorted sets: members, each with a score, in the order of their scores; those of one score in that of
 //! their bytes.
 
-use crate::collection::{Collection, Draft, Kind};
+use crate::collection::{Collection, Draft, Finished, Kind};
 use crate::elements::Writer;
 use crate::encoding::{Encoding, Limits};
 use crate::table::Table;
@@ -116,7 +116,7 @@ impl<'b> Draft<'b> for SortedSetDraft<'b> {
         self.members.len()
     }
 
-    fn finish(&self, limits: &Limits) -> Vec<u8> {
+    fn finish(&self, limits: &Limits) -> Finished {
         let members = self.members();
         let is_small = members.len() as u64 <= limits.zset_entries
             && self.longest_bytes as u64 <= limits.zset_value_bytes;
@@ -129,7 +129,7 @@ impl<'b> Draft<'b> for SortedSetDraft<'b> {
             writer.push(&score.to_le_bytes());
             writer.push(member);
         }
-        writer.finish()
+        Finished::Packed(writer.finish())
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
                         _ => prop_assert_eq!(draft.set(member, score), model.insert(number, score)),
                     }
                 }
-                let written = draft.finish(&Limits { zset_entries: 9, ..Limits::default() });
+                let written = draft.finish(&Limits { zset_entries: 9, ..Limits::default() }).into_packed().expect("it is short");
                 let set = SortedSet::of(&written);
                 let mut expected: Vec<(f64, &[u8])> =
                     model.iter().map(|(&number, &score)| (score, names[number].as_bytes())).collect();
@@ -182,7 +182,7 @@ mod tests {
     fn a_sorted_set_looks_as_documented() {
         let mut draft = SortedSetDraft::of(None, 1);
         assert_eq!(draft.set(b"a", 1.5), None);
-        let bytes = draft.finish(&Limits::default());
+        let bytes = draft.finish(&Limits::default()).into_packed().expect("it is short");
         let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let example = format!("    sorted set\n    00  {}  {}\n", shown[..8].join(" "), shown[8..].join(" "));
         assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
@@ -196,13 +196,16 @@ mod tests {
             for member in members {
                 draft.set(member.as_bytes(), 1.0);
             }
-            draft.finish(&limits)
+            draft.finish(&limits).into_packed().expect("it is short")
         };
         assert_eq!(SortedSet::of(&with(None, &["four", "a"])).encoding(), Encoding::Listpack);
         assert_eq!(SortedSet::of(&with(None, &["fiver"])).encoding(), Encoding::Skiplist);
         let three = with(None, &["a", "b", "c"]);
         let mut draft = SortedSetDraft::of(Some(SortedSet::of(&three)), 2);
         assert!(draft.remove(b"a") && draft.remove(b"b"));
-        assert_eq!(SortedSet::of(&draft.finish(&limits)).encoding(), Encoding::Skiplist);
+        assert_eq!(
+            SortedSet::of(&draft.finish(&limits).into_packed().expect("it is short")).encoding(),
+            Encoding::Skiplist
+        );
     }
 }

@@ -5,7 +5,7 @@ use crate::keyspace::{Keyspace, Value, Values};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use sidle_collections::{Collection, Draft, Kind};
+use sidle_collections::{Collection, Draft, Finished, Kind};
 use sidle_types::{ValueKind, WallMs};
 use std::fmt::Debug;
 
@@ -133,18 +133,28 @@ impl<'g, E: Executor> Call<'g, E> {
                  then run SIDLE.UPGRADE",
             ));
         }
-        let bytes = draft.finish(&self.keyspace.collection_limits());
-        if bytes.len() as u64 > self.keyspace.longest_value_bytes() {
+        let finished = draft.finish(&self.keyspace.collection_limits());
+        let bytes = match &finished {
+            Finished::Packed(bytes) => bytes.len() as u64,
+            Finished::Large(outline) => outline.bytes(),
+        };
+        if bytes > self.keyspace.longest_value_bytes() {
             return Err(ReplyError::text("ERR the value exceeds the maximum size (proto-max-bulk-len)"));
         }
-        Ok(self.keyspace.put(key, D::Of::VALUE_KIND, &[&bytes], expires_at)?)
+        match finished {
+            Finished::Packed(bytes) => self.keyspace.put(key, D::Of::VALUE_KIND, &[&bytes], expires_at)?,
+            Finished::Large(outline) => {
+                self.keyspace.put_large(key, D::Of::VALUE_KIND, outline, expires_at)?;
+            }
+        }
+        Ok(())
     }
 
     /// Replies with a string, or with null if there is none.
     #[inline(always)]
     pub(crate) fn reply_value(&mut self, value: Option<Value<'_>>) {
         match value {
-            Some(value) => self.reply.bulk(value.bytes),
+            Some(value) => self.reply.bulk(value.bytes()),
             None => self.reply.null(),
         }
     }

@@ -1,7 +1,8 @@
 //! A command's view of the data.
 
 use crate::reply_error::ReplyError;
-use sidle_collections::{Collection, Kind, Limits};
+use sidle_collections::{Collection, Encoding, Kind, Limits};
+use sidle_outline::{Large, Outline};
 use sidle_types::{ValueKind, WallMs};
 use smallvec::SmallVec;
 use std::fmt;
@@ -11,13 +12,52 @@ use std::fmt;
 pub struct Value<'g> {
     /// Its type.
     pub kind: ValueKind,
-    /// The bytes of a string; of a collection, all of it, as `sidle-collections` lays it out.
-    pub bytes: &'g [u8],
+    /// What it consists of.
+    pub content: Content<'g>,
     /// When the key expires, if ever.
     pub expires_at: Option<WallMs>,
 }
 
+/// What a value consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'g> {
+    /// The bytes of a string; of a collection, all of it, as `sidle-collections` lays it out.
+    Whole(&'g [u8]),
+    /// A collection that is kept in chunks.
+    Large(Large<'g>),
+}
+
 impl<'g> Value<'g> {
+    /// A string that does not expire.
+    pub fn string(bytes: &'g [u8]) -> Value<'g> {
+        Value { kind: ValueKind::String, content: Content::Whole(bytes), expires_at: None }
+    }
+
+    /// The bytes of a string.
+    #[inline]
+    pub fn bytes(self) -> &'g [u8] {
+        match self.content {
+            Content::Whole(bytes) => bytes,
+            Content::Large(_) => unreachable!("a string is not kept in chunks"),
+        }
+    }
+
+    /// The encoding of a collection that is reported.
+    pub(crate) fn encoding(self) -> Encoding {
+        match self.content {
+            Content::Whole(bytes) => sidle_collections::encoding(bytes),
+            Content::Large(large) => Encoding::numbered(large.outline().encoding()),
+        }
+    }
+
+    /// How many bytes it takes.
+    pub fn content_bytes(self) -> usize {
+        match self.content {
+            Content::Whole(bytes) => bytes.len(),
+            Content::Large(large) => (large.outline().bytes() + large.outline().memory_bytes()) as usize,
+        }
+    }
+
     /// The value, if it is of this type.
     ///
     /// # Errors
@@ -32,7 +72,18 @@ impl<'g> Value<'g> {
     /// # Errors
     /// It is of another type.
     pub(crate) fn collection<K: Kind>(self) -> Result<Collection<'g, K>, ReplyError> {
-        Ok(Collection::of(self.of_kind(K::VALUE_KIND)?.bytes))
+        Ok(self.of_kind(K::VALUE_KIND)?.into_collection())
+    }
+}
+
+impl<'g> Value<'g> {
+    /// The collection that it is; its type is known.
+    pub(crate) fn into_collection<K: Kind>(self) -> Collection<'g, K> {
+        debug_assert_eq!(self.kind, K::VALUE_KIND);
+        match self.content {
+            Content::Whole(bytes) => Collection::of(bytes),
+            Content::Large(large) => Collection::large(large),
+        }
     }
 }
 
@@ -98,8 +149,28 @@ pub trait Keyspace<'g> {
     /// # Errors
     /// There is no memory for it.
     fn put_lasting(&mut self, key: usize, value: Value<'g>) -> Result<(), OutOfMemory> {
-        self.put(key, value.kind, &[value.bytes], value.expires_at)
+        match value.content {
+            Content::Whole(bytes) => self.put(key, value.kind, &[bytes], value.expires_at),
+            Content::Large(large) => {
+                self.put_large(key, value.kind, large.outline().clone(), value.expires_at)
+            }
+        }
     }
+
+    /// Sets a key's value to a collection in chunks, and its expiry.
+    ///
+    /// An outline with an identity is a state of that published collection: the key has it, or takes it from
+    /// another key, which the command removes.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    fn put_large(
+        &mut self,
+        key: usize,
+        kind: ValueKind,
+        outline: Outline,
+        expires_at: Option<WallMs>,
+    ) -> Result<(), OutOfMemory>;
 
     /// Sets a key's value to a string that is a part of the request.
     ///
@@ -112,7 +183,7 @@ pub trait Keyspace<'g> {
         bytes: &'g [u8],
         expires_at: Option<WallMs>,
     ) -> Result<(), OutOfMemory> {
-        self.put_lasting(key, Value { kind: ValueKind::String, bytes, expires_at })
+        self.put_lasting(key, Value { expires_at, ..Value::string(bytes) })
     }
 
     /// Appends parts to a key's string and keeps its expiry. Takes time in proportion to the bytes added.

@@ -8,18 +8,22 @@
 //! Ownership: one command, or one group of commands, under the locks of all their keys. The [`Underlay`] owns
 //! the locked data.
 
-use crate::keyspace::{Keyspace, OutOfMemory, Value, Values};
+use crate::keyspace::{Content, Keyspace, OutOfMemory, Value, Values};
 use bumpalo::Bump;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use sidle_collections::Limits;
+use sidle_outline::{Large, Outline};
 use sidle_types::{HashedKey, ValueKind, WallMs};
 use std::collections::BTreeMap;
+use typed_arena::Arena;
 
 /// The data below an overlay. It does not change during the overlay's lifetime.
 pub trait Underlay {
     /// The value of a key, unless expired.
     fn get<'g>(&'g self, key: HashedKey<'_>) -> Option<Value<'g>>;
+    /// A collection of this outline, whose published chunks it lends.
+    fn large<'g>(&'g self, outline: &'g Outline) -> Large<'g>;
     /// Counts look-ups ([`Keyspace::count_look_ups`]).
     fn count_look_ups(&self, hits: usize, misses: usize);
     /// The longest value that may be written.
@@ -46,6 +50,8 @@ pub struct Overlay<'g, U> {
     below: &'g U,
     /// Holds bytes that commands create; arguments outlive the overlay.
     arena: &'g Bump,
+    /// Holds outlines that commands create.
+    outlines: &'g Arena<Outline>,
     keys: &'g [HashedKey<'g>],
     /// In the order they were made. A key that was looked up since its last change has one.
     changes: Vec<(HashedKey<'g>, Change<'g>)>,
@@ -59,9 +65,23 @@ pub struct Overlay<'g, U> {
 
 impl<'g, U: Underlay> Overlay<'g, U> {
     /// An empty overlay for a command with these keys.
-    pub fn new(below: &'g U, arena: &'g Bump, keys: &'g [HashedKey<'g>]) -> Overlay<'g, U> {
+    pub fn new(
+        below: &'g U,
+        arena: &'g Bump,
+        outlines: &'g Arena<Outline>,
+        keys: &'g [HashedKey<'g>],
+    ) -> Overlay<'g, U> {
         let changes = Vec::with_capacity(keys.len());
-        Overlay { below, arena, keys, changes, index: HashTable::new(), indexed: 0, is_cleared: false }
+        Overlay {
+            below,
+            arena,
+            outlines,
+            keys,
+            changes,
+            index: HashTable::new(),
+            indexed: 0,
+            is_cleared: false,
+        }
     }
 
     /// Continues with the next command and its keys.
@@ -81,8 +101,10 @@ impl<'g, U: Underlay> Overlay<'g, U> {
         let mut changes = self.changes;
         let mut is_kept = vec![true; changes.len()];
         for (number, (key, change)) in changes.iter().enumerate().rev() {
-            let is_put = matches!(change, Change::Put(_));
-            is_kept[number] = next_puts.insert(key.bytes(), is_put) != Some(true);
+            let next_puts = next_puts.insert(key.bytes(), matches!(change, Change::Put(_)));
+            // An outline is published once; a later one has its chunks.
+            let is_large = matches!(change, Change::Put(Value { content: Content::Large(_), .. }));
+            is_kept[number] = if is_large { next_puts.is_none() } else { next_puts != Some(true) };
         }
         let mut is_kept = is_kept.into_iter();
         changes.retain(|_| is_kept.next().unwrap_or(true));
@@ -178,7 +200,7 @@ impl<'g, U: Underlay> Keyspace<'g> for Overlay<'g, U> {
         expires_at: Option<WallMs>,
     ) -> Result<(), OutOfMemory> {
         let bytes = self.joined(value);
-        self.put_lasting(key, Value { kind, bytes, expires_at })
+        self.put_lasting(key, Value { kind, content: Content::Whole(bytes), expires_at })
     }
 
     fn put_lasting(&mut self, key: usize, value: Value<'g>) -> Result<(), OutOfMemory> {
@@ -186,9 +208,20 @@ impl<'g, U: Underlay> Keyspace<'g> for Overlay<'g, U> {
         Ok(())
     }
 
+    fn put_large(
+        &mut self,
+        key: usize,
+        kind: ValueKind,
+        outline: Outline,
+        expires_at: Option<WallMs>,
+    ) -> Result<(), OutOfMemory> {
+        let large = self.below.large(self.outlines.alloc(outline));
+        self.put_lasting(key, Value { kind, content: Content::Large(large), expires_at })
+    }
+
     fn extend(&mut self, key: usize, added: &[&[u8]]) -> Result<(), OutOfMemory> {
         let old = self.present(key);
-        let parts: Vec<&[u8]> = std::iter::once(old.bytes).chain(added.iter().copied()).collect();
+        let parts: Vec<&[u8]> = std::iter::once(old.bytes()).chain(added.iter().copied()).collect();
         self.put(key, old.kind, &parts, old.expires_at)
     }
 

@@ -5,12 +5,14 @@ use bumpalo::Bump;
 use proptest::prelude::*;
 use sidle_collections::Limits;
 use sidle_commands::{
-    Blocking, Call, Change, CommandTable, Executor, Keyspace, OutOfMemory, Overlay, Reply, Run, Underlay,
-    Value, Values, families,
+    Blocking, Call, Change, CommandTable, Content, Executor, Keyspace, OutOfMemory, Overlay, Reply, Run,
+    Underlay, Value, Values, families,
 };
+use sidle_outline::{Chunks, Large, Outline};
 use sidle_types::{HashedKey, ValueKind, WallMs};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use typed_arena::Arena;
 
 const NOW: WallMs = WallMs(1_000_000);
 const LONGEST_VALUE_BYTES: u64 = 1 << 16;
@@ -95,7 +97,17 @@ enum Space<'g> {
 struct Plain<'g> {
     map: &'g RefCell<Map<'g>>,
     arena: &'g Bump,
+    outlines: &'g Arena<Outline>,
     keys: &'g [HashedKey<'g>],
+}
+
+/// No chunk is published here.
+struct NoChunks;
+
+impl Chunks for NoChunks {
+    fn bytes_at(&self, address: u64) -> &[u8] {
+        unreachable!("a chunk at {address}")
+    }
 }
 
 /// A map that does not change.
@@ -108,6 +120,10 @@ fn live<'g>(map: &Map<'g>, key: HashedKey<'_>) -> Option<Value<'g>> {
 impl Underlay for Below<'_> {
     fn get<'g>(&'g self, key: HashedKey<'_>) -> Option<Value<'g>> {
         live(self.0, key)
+    }
+
+    fn large<'g>(&'g self, outline: &'g Outline) -> Large<'g> {
+        Large::new(outline, &NoChunks)
     }
 
     fn count_look_ups(&self, _: usize, _: usize) {}
@@ -135,8 +151,12 @@ impl<'g> Plain<'g> {
     }
 
     fn set(&self, key: usize, kind: ValueKind, value: &[&[u8]], expires_at: Option<WallMs>) {
-        let bytes = self.arena.alloc_slice_copy(&value.concat());
-        self.map.borrow_mut().insert(self.keys[key].bytes().to_vec(), Value { kind, bytes, expires_at });
+        let content = Content::Whole(self.arena.alloc_slice_copy(&value.concat()));
+        self.set_content(key, Value { kind, content, expires_at });
+    }
+
+    fn set_content(&self, key: usize, value: Value<'g>) {
+        self.map.borrow_mut().insert(self.keys[key].bytes().to_vec(), value);
     }
 }
 
@@ -175,8 +195,25 @@ impl<'g> Keyspace<'g> for Space<'g> {
 
     fn put_lasting(&mut self, key: usize, value: Value<'g>) -> Result<(), OutOfMemory> {
         match self {
-            Space::Plain(plain) => plain.set(key, value.kind, &[value.bytes], value.expires_at),
+            Space::Plain(plain) => plain.set_content(key, value),
             Space::Overlay(overlay) => overlay.borrow_mut().put_lasting(key, value)?,
+        }
+        Ok(())
+    }
+
+    fn put_large(
+        &mut self,
+        key: usize,
+        kind: ValueKind,
+        outline: Outline,
+        expires_at: Option<WallMs>,
+    ) -> Result<(), OutOfMemory> {
+        match self {
+            Space::Plain(plain) => {
+                let content = Content::Large(Large::new(plain.outlines.alloc(outline), &NoChunks));
+                plain.set_content(key, Value { kind, content, expires_at });
+            }
+            Space::Overlay(overlay) => overlay.borrow_mut().put_large(key, kind, outline, expires_at)?,
         }
         Ok(())
     }
@@ -185,7 +222,7 @@ impl<'g> Keyspace<'g> for Space<'g> {
         match self {
             Space::Plain(plain) => {
                 let old = plain.present(key);
-                plain.set(key, old.kind, &[old.bytes, &added.concat()], old.expires_at);
+                plain.set(key, old.kind, &[old.bytes(), &added.concat()], old.expires_at);
             }
             Space::Overlay(overlay) => overlay.borrow_mut().extend(key, added)?,
         }
@@ -196,7 +233,7 @@ impl<'g> Keyspace<'g> for Space<'g> {
         match self {
             Space::Plain(plain) => {
                 let old = plain.present(key);
-                plain.set(key, old.kind, &[old.bytes], expires_at);
+                plain.set_content(key, Value { expires_at, ..old });
             }
             Space::Overlay(overlay) => overlay.borrow_mut().set_end(key, expires_at)?,
         }
@@ -274,25 +311,28 @@ fn live_only<'g>(map: &Map<'g>) -> Map<'g> {
 fn check(lines: &[impl AsRef<str>], before: usize) -> Vec<String> {
     let table = CommandTable::<Toy>::new(families().into_iter());
     let requests: Vec<Request<'_>> = lines.iter().map(|line| parse(&table, line.as_ref())).collect();
-    let (arena, map) = (Bump::new(), RefCell::new(Map::new()));
+    let (arena, outlines, map) = (Bump::new(), Arena::new(), RefCell::new(Map::new()));
     let mut below = Map::new();
     let mut replies = Vec::new();
     for (number, request) in requests.iter().enumerate() {
         if number == before {
             below = map.borrow().clone();
         }
-        replies.push(run(request, Space::Plain(Plain { map: &map, arena: &arena, keys: &request.keys })));
+        replies.push(run(
+            request,
+            Space::Plain(Plain { map: &map, arena: &arena, outlines: &outlines, keys: &request.keys }),
+        ));
     }
 
     let base = Below(&below);
-    let overlay = RefCell::new(Overlay::new(&base, &arena, &[]));
+    let overlay = RefCell::new(Overlay::new(&base, &arena, &outlines, &[]));
     for number in before..requests.len() {
         overlay.borrow_mut().next_command(&requests[number].keys);
         let reply = run(&requests[number], Space::Overlay(&overlay));
         assert_eq!(reply, replies[number], "{}", lines[number].as_ref());
     }
     let mut published = below.clone();
-    for (key, change) in overlay.replace(Overlay::new(&base, &arena, &[])).into_changes() {
+    for (key, change) in overlay.replace(Overlay::new(&base, &arena, &outlines, &[])).into_changes() {
         match change {
             Change::Put(value) => drop(published.insert(key.bytes().to_vec(), value)),
             Change::Remove => drop(published.remove(key.bytes())),

@@ -49,7 +49,7 @@ fn bit_of(value: &[u8], (byte, shift): (usize, u8)) -> u8 {
 
 fn getbit<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let place = place(call)?;
-    let bit = call.look_up_string(0)?.map_or(0, |value| bit_of(value.bytes, place));
+    let bit = call.look_up_string(0)?.map_or(0, |value| bit_of(value.bytes(), place));
     call.reply.integer(bit.into());
     Ok(())
 }
@@ -62,7 +62,7 @@ fn setbit<E: Executor>(call: &mut Call<'_, E>) -> Done {
         _ => return Err(ReplyError::text("ERR bit is not an integer or out of range")),
     };
     let old = call.string(0)?;
-    let (value, expires_at) = old.map_or((&[][..], None), |value| (value.bytes, value.expires_at));
+    let (value, expires_at) = old.map_or((&[][..], None), |value| (value.bytes(), value.expires_at));
     let rest = value.get(byte).map_or(0, |byte| byte & !(1 << shift));
     let part = [rest | bit << shift];
     let parts = spliced(value, byte, &part);

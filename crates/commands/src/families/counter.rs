@@ -73,7 +73,7 @@ fn decrby<E: Executor>(call: &mut Call<'_, E>) -> Done {
 
 fn add<E: Executor>(call: &mut Call<'_, E>, amount: i64) -> Done {
     let (old, expires_at) = match call.string(0)? {
-        Some(value) => (parse_i64(value.bytes).ok_or(ReplyError::NotAnInteger)?, value.expires_at),
+        Some(value) => (parse_i64(value.bytes()).ok_or(ReplyError::NotAnInteger)?, value.expires_at),
         None => (0, None),
     };
     let sum = old.checked_add(amount).ok_or(ReplyError::text("ERR increment or decrement would overflow"))?;
@@ -84,7 +84,7 @@ fn add<E: Executor>(call: &mut Call<'_, E>, amount: i64) -> Done {
 
 fn incrbyfloat<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let (old, expires_at) = match call.string(0)? {
-        Some(value) => (Float80::parse(value.bytes).ok_or(ReplyError::NotAFloat)?, value.expires_at),
+        Some(value) => (Float80::parse(value.bytes()).ok_or(ReplyError::NotAFloat)?, value.expires_at),
         None => (Float80::ZERO, None),
     };
     let amount = Float80::parse(call.args[2]).ok_or(ReplyError::NotAFloat)?;

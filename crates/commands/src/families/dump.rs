@@ -12,7 +12,7 @@ use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec};
 use sidle_collections::{
-    Draft, Encoding, Hash, HashDraft, List, ListDraft, Set, SetDraft, SortedSet, SortedSetDraft,
+    Draft, Encoding, HashDraft, Hashes, ListDraft, Lists, SetDraft, Sets, SortedSetDraft, SortedSets,
 };
 use sidle_rdb::{Dumped, RestoreError, Restored};
 use sidle_types::{ValueKind, WallMs};
@@ -116,23 +116,23 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
     };
     let (pairs, members, scored): (Vec<_>, Vec<_>, Vec<_>);
     let dumped = match value.kind {
-        ValueKind::String => Dumped::String(value.bytes),
+        ValueKind::String => Dumped::String(value.bytes()),
         ValueKind::Hash => {
-            let hash = Hash::of(value.bytes);
+            let hash = value.into_collection::<Hashes>();
             pairs = hash.pairs().collect();
             Dumped::Hash { pairs: &pairs, is_small: hash.encoding().is_small() }
         }
         ValueKind::Set => {
-            let set = Set::of(value.bytes);
+            let set = value.into_collection::<Sets>();
             members = set.members().collect();
             Dumped::Set { members: &members, is_intset: set.encoding() == Encoding::Intset }
         }
         ValueKind::List => {
-            members = List::of(value.bytes).items().collect();
+            members = value.into_collection::<Lists>().items().collect();
             Dumped::List(&members)
         }
         ValueKind::SortedSet => {
-            let set = SortedSet::of(value.bytes);
+            let set = value.into_collection::<SortedSets>();
             scored = set.members().collect();
             Dumped::SortedSet { members: &scored, is_small: set.encoding().is_small() }
         }

@@ -73,7 +73,7 @@ fn mget<E: Executor>(call: &mut Call<'_, E>) -> Done {
 
 fn strlen<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let value = call.look_up_string(0)?;
-    call.reply.integer(value.map_or(0, |value| value.bytes.len() as i64));
+    call.reply.integer(value.map_or(0, |value| value.bytes().len() as i64));
     Ok(())
 }
 
@@ -81,7 +81,7 @@ fn getrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let first = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
     let last = parse_i64(call.args[3]).ok_or(ReplyError::NotAnInteger)?;
     let part = match call.look_up_string(0)? {
-        Some(value) => part(value.bytes, first, last),
+        Some(value) => part(value.bytes(), first, last),
         None => &[],
     };
     call.reply.bulk(part);

@@ -89,7 +89,7 @@ fn lcs<E: Executor>(call: &mut Call<'_, E>) -> Done {
         return Err(ReplyError::text("ERR The specified keys must contain string values"));
     }
     let options = LcsOptions::parse(&call.args[3..])?;
-    let [one, other] = [0, 1].map(|key| values[key].map_or(&[][..], |value| value.bytes));
+    let [one, other] = [0, 1].map(|key| values[key].map_or(&[][..], |value| value.bytes()));
     check_size(one, other, call.keyspace.longest_value_bytes())?;
     if options.only_length {
         call.reply.integer(Common::length(one, other) as i64);

@@ -51,7 +51,7 @@ fn check_length(length: usize, added: usize, longest: u64) -> Result<(), ReplyEr
 
 fn append<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let added = call.args[2];
-    let old_bytes = call.string(0)?.map(|value| value.bytes.len());
+    let old_bytes = call.string(0)?.map(|value| value.bytes().len());
     match old_bytes {
         Some(bytes) => {
             check_length(bytes, added.len(), call.keyspace.longest_value_bytes())?;
@@ -70,7 +70,7 @@ fn setrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
     };
     let part = call.args[3];
     let old = call.string(0)?;
-    let (value, expires_at) = old.map_or((&[][..], None), |value| (value.bytes, value.expires_at));
+    let (value, expires_at) = old.map_or((&[][..], None), |value| (value.bytes(), value.expires_at));
     if part.is_empty() {
         call.reply.integer(value.len() as i64);
         return Ok(());

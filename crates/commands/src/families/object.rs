@@ -87,10 +87,10 @@ const BYTES_PER_KEY: usize = 24 + 12;
 /// How Redis would encode a value.
 pub fn encoding_of(value: Value<'_>) -> &'static str {
     match value.kind {
-        ValueKind::String if parse_i64(value.bytes).is_some() => "int",
-        ValueKind::String if value.bytes.len() <= EMBEDDED_BYTES => "embstr",
+        ValueKind::String if parse_i64(value.bytes()).is_some() => "int",
+        ValueKind::String if value.bytes().len() <= EMBEDDED_BYTES => "embstr",
         ValueKind::String => "raw",
-        _ => sidle_collections::encoding(value.bytes).name(),
+        _ => value.encoding().name(),
     }
 }
 
@@ -137,7 +137,7 @@ fn usage<E: Executor>(call: &mut Call<'_, E>) -> Done {
     }
     with_value(call, |call, value| {
         let deadline_bytes = if value.expires_at.is_some() { 8 } else { 0 };
-        let bytes = call.args[2].len() + value.bytes.len() + deadline_bytes;
+        let bytes = call.args[2].len() + value.content_bytes() + deadline_bytes;
         // Records are aligned to eight bytes.
         call.reply.integer((bytes.next_multiple_of(8) + BYTES_PER_KEY) as i64);
         Ok(())
@@ -200,7 +200,7 @@ mod tests {
             (&"x".repeat(44), "embstr"),
             (&"x".repeat(45), "raw"),
         ] {
-            let value = Value { kind: ValueKind::String, bytes: value.as_bytes(), expires_at: None };
+            let value = Value::string(value.as_bytes());
             assert_eq!(encoding_of(value), encoding, "{value:?}");
         }
     }

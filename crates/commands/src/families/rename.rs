@@ -6,7 +6,7 @@
 use super::Done;
 use crate::call::{Call, Executor};
 use crate::key_spec::KeySpec;
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Content, Keyspace};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
@@ -63,8 +63,12 @@ fn copy<E: Executor>(call: &mut Call<'_, E>) -> Done {
     }
     let value = call.look_up(FROM);
     let copied = value.filter(|_| replaces || call.keyspace.get(TO).is_none());
-    if let Some(value) = copied {
-        call.keyspace.put_lasting(TO, value)?;
+    match copied.map(|value| (value, value.content)) {
+        None => {}
+        Some((value, Content::Whole(_))) => call.keyspace.put_lasting(TO, value)?,
+        Some((value, Content::Large(large))) => {
+            call.keyspace.put_large(TO, value.kind, large.copied(), value.expires_at)?;
+        }
     }
     call.reply.integer(copied.is_some().into());
     Ok(())

@@ -333,7 +333,7 @@ mod tests {
             for member in members {
                 draft.add(member.as_bytes());
             }
-            draft.finish(&Limits::default())
+            draft.finish(&Limits::default()).into_packed().expect("it is short")
         };
         let (one, two, three) = (made(&["a", "b", "c", "d"]), made(&["c", "x", "b"]), made(&["c"]));
         let [one, two, three] = [&one, &two, &three].map(|bytes| Some(Set::of(bytes)));

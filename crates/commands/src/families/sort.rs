@@ -13,7 +13,7 @@ use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec};
 use crate::strtod::{self, Read};
-use sidle_collections::{Draft, List, ListDraft, Set, SortedSet};
+use sidle_collections::{Draft, ListDraft, Lists, Sets, SortedSets};
 use sidle_types::ValueKind;
 use std::cmp::Ordering;
 
@@ -154,9 +154,11 @@ impl SortOptions {
 /// The elements of a collection, in its order.
 fn elements_of(value: Value<'_>) -> Result<Vec<&[u8]>, ReplyError> {
     match value.kind {
-        ValueKind::List => Ok(List::of(value.bytes).items().collect()),
-        ValueKind::Set => Ok(Set::of(value.bytes).members().collect()),
-        ValueKind::SortedSet => Ok(SortedSet::of(value.bytes).members().map(|(member, _)| member).collect()),
+        ValueKind::List => Ok(value.into_collection::<Lists>().items().collect()),
+        ValueKind::Set => Ok(value.into_collection::<Sets>().members().collect()),
+        ValueKind::SortedSet => {
+            Ok(value.into_collection::<SortedSets>().members().map(|(member, _)| member).collect())
+        }
         ValueKind::String | ValueKind::Hash => Err(ReplyError::WrongType),
     }
 }

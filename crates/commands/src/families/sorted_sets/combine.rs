@@ -9,7 +9,7 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::strtod::parse_f64;
-use sidle_collections::{Draft, ScoreTable, Scored, Set, SortedSet, SortedSetDraft};
+use sidle_collections::{Draft, ScoreTable, Scored, Set, SortedSetDraft, SortedSets};
 use sidle_types::ValueKind;
 
 /// How sets are combined.
@@ -131,7 +131,7 @@ fn members_of(value: Option<Value<'_>>) -> Result<Vec<Scored<'_>>, ReplyError> {
     match value {
         None => Ok(Vec::new()),
         Some(value) if value.kind == ValueKind::SortedSet => {
-            Ok(SortedSet::of(value.bytes).members().collect())
+            Ok(value.into_collection::<SortedSets>().members().collect())
         }
         Some(value) => {
             let set: Set<'_> = value.collection()?;
