@@ -153,6 +153,13 @@ impl Outline {
         self.replaced = Arc::default();
     }
 
+    /// Takes a chunk out without a note of it: of a collection that is gone, to free what its chunks take.
+    pub fn take_any(&mut self) -> Option<Chunk> {
+        let sequence = self.sequences.iter_mut().find(|sequence| !sequence.is_empty())?;
+        let label = sequence.first()?.chunk.label;
+        sequence.remove(label)
+    }
+
     /// The chunk with this label is at another address now, if it is published at `from`; whether it was.
     pub fn move_chunk(&mut self, order: Order, label: u64, from: u64, to: u64) -> bool {
         self.sequences[order as usize].move_chunk(label, from, to)
@@ -247,6 +254,15 @@ mod tests {
         let was = outline.sequence(Order::Main).labelled(50).expect("it is there").chunk.clone();
         assert!(outline.remove(Order::Main, 50));
         outline.put(Order::Main, Chunk { label: 1050, ..was });
+    }
+
+    #[test]
+    fn a_collection_that_is_gone_is_taken_apart() {
+        let mut outline = published(1..100);
+        outline.put(Order::ByMember, Chunk::new(5, 1, b"x"));
+        let taken: Vec<u64> = std::iter::from_fn(|| outline.take_any()).map(|chunk| chunk.label).collect();
+        assert!(taken.into_iter().eq((1..100).chain([5])));
+        assert_eq!((outline.memory_bytes(), outline.replaced_chunks().len()), (0, 0));
     }
 
     #[test]
