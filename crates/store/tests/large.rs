@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use sidle_outline::{Chunk, Large, Order, Outline};
-use sidle_store::{CleanOutcome, Entry, Leave, LogHead, Store, StoreConfig};
+use sidle_store::{Change, CleanOutcome, Entry, Leave, LogHead, SlotGuards, Store, StoreConfig};
 use sidle_types::{HashedKey, Position, PositionRange, ValueKind, Version, WallMs};
 
 fn store_of(memory_bytes: u64) -> Store {
@@ -326,5 +326,157 @@ fn the_cleaner_moves_chunks_and_heads() {
         let all = (0..100).map(|label| (label, elements(label, stamps[label as usize], 300)));
         assert!(chunks(&store, name).unwrap().into_iter().eq(all));
     }
+    store.check_accounting().unwrap();
+}
+
+/// Publishes changes together, some of them of outlines.
+fn publish(store: &Store, head: &mut LogHead, changes: &[(&[u8], Change<'_>)]) -> bool {
+    let mut slots: Vec<_> = changes.iter().map(|(key, _)| HashedKey::new(key).slot()).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    let changes = changes.iter().map(|(key, change)| (HashedKey::new(key), *change));
+    SlotGuards::lock(store, &slots).publish(head, WallMs(0), changes).is_ok()
+}
+
+fn outline_of(store: &Store, key: &[u8]) -> Outline {
+    store.pin().get_whole(HashedKey::new(key)).1.unwrap()
+}
+
+#[test]
+fn a_collection_is_renamed_whatever_the_order_of_the_changes() {
+    // In two slots and in one.
+    for names in [[b"a".as_slice(), b"b"], [b"{t}a", b"{t}b"]] {
+        for is_removed_first in [false, true] {
+            for had_value in 0..3 {
+                let store = store();
+                let mut head = store.log_head();
+                let [from, to] = names;
+                put(&store, &mut head, from, collection(0..50, 1, 100));
+                match had_value {
+                    0 => {}
+                    1 => drop(put(&store, &mut head, to, collection(0..70, 2, 100))),
+                    _ => {
+                        let key = HashedKey::new(to);
+                        store.lock_slot(key.slot()).put(&mut head, key, &[b"string"], None).unwrap();
+                    }
+                }
+                let id = outline_of(&store, from).id();
+                let mut outline = outline_of(&store, from);
+                outline.put(Order::Main, Chunk::new(7, 1, &elements(7, 5, 30)));
+                let mut changes: Vec<(&[u8], Change<'_>)> = vec![
+                    (to, Change::PutLarge(ValueKind::List, &outline, Some(WallMs(9)))),
+                    (from, Change::Remove(Leave::Nothing)),
+                ];
+                if is_removed_first {
+                    changes.reverse();
+                }
+                assert!(publish(&store, &mut head, &changes));
+                let mut now = expected(0..50, 1, 100).unwrap();
+                now[7].1 = elements(7, 5, 30);
+                assert_eq!((chunks(&store, from), chunks(&store, to)), (None, Some(now)));
+                assert_eq!(outline_of(&store, to).id(), id, "its chunks stay where they are");
+                store.check_accounting().unwrap();
+                patch(&store, &mut head, to, |outline| assert!(outline.remove(Order::Main, 3)));
+                clean(&store);
+                assert_eq!(chunks(&store, to).unwrap().len(), 49);
+                store.check_accounting().unwrap();
+                let key = HashedKey::new(to);
+                store.lock_slot(key.slot()).remove(&mut head, key, Leave::Nothing).unwrap();
+                clean(&store);
+                assert_eq!(store.memory().log_live, 0);
+                store.check_accounting().unwrap();
+            }
+        }
+    }
+}
+
+/// Two keys change their collections in one step: neither is doomed.
+#[test]
+fn two_keys_exchange_their_collections() {
+    let store = store();
+    let mut head = store.log_head();
+    put(&store, &mut head, b"a", collection(0..50, 1, 100));
+    put(&store, &mut head, b"b", collection(0..60, 2, 100));
+    let (a, b) = (outline_of(&store, b"a"), outline_of(&store, b"b"));
+    let changes: [(&[u8], Change<'_>); 2] = [
+        (b"a", Change::PutLarge(ValueKind::List, &b, None)),
+        (b"b", Change::PutLarge(ValueKind::List, &a, None)),
+    ];
+    assert!(publish(&store, &mut head, &changes));
+    assert_eq!(chunks(&store, b"a"), expected(0..60, 2, 100));
+    assert_eq!(chunks(&store, b"b"), expected(0..50, 1, 100));
+    store.check_accounting().unwrap();
+}
+
+/// Changes of one key in order: each earlier one is as if it had been published before.
+#[test]
+fn several_changes_of_one_key_leave_the_last_one() {
+    let store = store();
+    let mut head = store.log_head();
+    let (one, two) = (collection(0..50, 1, 100), collection(0..60, 2, 100));
+    fn put_large(outline: &Outline) -> Change<'_> {
+        Change::PutLarge(ValueKind::List, outline, None)
+    }
+    let (put_string, remove) = (Change::Put(ValueKind::String, b"s", None), Change::Remove(Leave::Tombstone));
+    assert!(publish(&store, &mut head, &[(b"k", put_large(&one)), (b"k", put_large(&two))]));
+    assert_eq!(chunks(&store, b"k"), expected(0..60, 2, 100));
+    store.check_accounting().unwrap();
+    for before in [put_string, remove] {
+        let own = outline_of(&store, b"k");
+        assert!(publish(&store, &mut head, &[(b"k", before), (b"k", put_large(&own))]));
+        assert_eq!(chunks(&store, b"k"), expected(0..60, 2, 100));
+        assert_eq!(outline_of(&store, b"k").id(), own.id());
+        store.check_accounting().unwrap();
+    }
+    assert!(publish(&store, &mut head, &[(b"k", put_large(&one)), (b"k", put_string)]));
+    assert_eq!(chunks(&store, b"k"), None);
+    store.check_accounting().unwrap();
+    assert!(publish(&store, &mut head, &[(b"k", put_large(&one)), (b"k", remove)]));
+    store.check_accounting().unwrap();
+    clean(&store);
+    store.check_accounting().unwrap();
+    assert_eq!((store.len(), store.tombstones_in(PositionRange::ALL)), (0, 1));
+}
+
+#[test]
+fn a_flush_within_a_change_dooms_what_it_clears_and_keeps_what_is_put() {
+    let store = store();
+    let mut head = store.log_head();
+    for name in [b"a".as_slice(), b"b", b"c"] {
+        put(&store, &mut head, name, collection(0..50, 1, 100));
+    }
+    let (new, own) = (collection(0..9, 2, 100), outline_of(&store, b"b"));
+    let slots: Vec<_> = sidle_types::Slot::all().collect();
+    let changes = [
+        (HashedKey::new(b"a"), Change::PutLarge(ValueKind::Set, &new, None)),
+        (HashedKey::new(b"b"), Change::PutLarge(ValueKind::List, &own, None)),
+    ];
+    let locks = SlotGuards::lock(&store, &slots);
+    locks.publish_over(&[PositionRange::ALL], &mut head, WallMs(0), changes.into_iter()).unwrap();
+    drop(locks);
+    assert_eq!((chunks(&store, b"a"), chunks(&store, b"c")), (expected(0..9, 2, 100), None));
+    assert_eq!(chunks(&store, b"b"), expected(0..50, 1, 100));
+    store.check_accounting().unwrap();
+}
+
+#[test]
+fn a_change_of_several_keys_needs_memory_for_all_of_it() {
+    let store = store_of(1 << 20);
+    let mut head = store.log_head();
+    put(&store, &mut head, b"a", collection(0..50, 1, 100));
+    let before = store.memory();
+    let mut own = outline_of(&store, b"a");
+    own.put(Order::Main, Chunk::new(3, 1, b"changed"));
+    let large = collection(0..20_000, 2, 50);
+    let changes: [(&[u8], Change<'_>); 3] = [
+        (b"a", Change::PutLarge(ValueKind::List, &own, None)),
+        (b"b", Change::PutLarge(ValueKind::List, &large, None)),
+        (b"c", Change::Put(ValueKind::String, b"small", None)),
+    ];
+    assert!(!publish(&store, &mut head, &changes));
+    assert_eq!((chunks(&store, b"a"), store.len()), (expected(0..50, 1, 100), 1));
+    assert_eq!((store.memory().log_live, store.memory().index), (before.log_live, before.index));
+    store.check_accounting().unwrap();
+    assert!(publish(&store, &mut head, &[changes[0], changes[2]]));
     store.check_accounting().unwrap();
 }

@@ -5,6 +5,7 @@
 
 use crate::address::Address;
 use crate::config::OutOfMemory;
+use crate::data::Data;
 use crate::interest::Touch;
 use crate::large::chunk::{ChunkName, address_of, record_bytes, records_bytes};
 use crate::large::registry::{Collections, Published};
@@ -154,7 +155,9 @@ impl<'p> LargePut<'p> {
             return;
         }
         let removed = records_bytes(replaced.iter());
+        let made_from = outline.generation() - 1;
         let before = data.collections.change(*id, |state| {
+            assert!(state.outline.generation() == made_from, "K5: it was made from another state");
             let before = (state.slot, state.chunk_bytes);
             let outline = std::mem::replace(&mut state.outline, outline);
             state.slot = slot.slot();
@@ -208,11 +211,9 @@ pub(crate) fn put(
 ) -> Result<Version, OutOfMemory> {
     let data = slot.data();
     slot.admit(|| slot.find(put.key).is_some())?;
-    admit_growth(slot, put.growth(&data.collections))?;
-    let beside = match put.growth(&data.collections) {
-        few if few < data.log.segments.segment_bytes() => 0,
-        growth => growth,
-    };
+    let growth = put.growth(&data.collections);
+    admit_growth(data, growth)?;
+    let beside = if growth < data.log.segments.segment_bytes() { 0 } else { growth };
     head_log.prepare(put.sizes().iter().copied(), beside)?;
     head_log.hold_back();
     put.append(slot, head_log);
@@ -223,8 +224,8 @@ pub(crate) fn put(
 }
 
 /// Whether an outline may take so many bytes more: while the index uses the cleaner's reserve, none.
-pub(crate) fn admit_growth(slot: &SlotGuard<'_>, bytes: u64) -> Result<(), OutOfMemory> {
-    match bytes != 0 && slot.data().log.segments.is_overdrawn() {
+pub(crate) fn admit_growth(data: &Data, bytes: u64) -> Result<(), OutOfMemory> {
+    match bytes != 0 && data.log.segments.is_overdrawn() {
         true => Err(OutOfMemory),
         false => Ok(()),
     }
