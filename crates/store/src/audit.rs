@@ -5,10 +5,14 @@
 //!
 //! No other thread may use the store meanwhile: the counts would change in between.
 
+use crate::address::Address;
 use crate::bucket::Word;
 use crate::data::Data;
+use crate::large::chunk::{ChunkName, address_of, record_bytes};
+use crate::large::registry::Published;
 use crate::record::Record;
 use crate::segment::State;
+use sidle_outline::{Chunk, Order, Outline};
 use sidle_types::{Position, PositionRange, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,8 +39,8 @@ pub(crate) fn each_entry(data: &Data, range: PositionRange, f: &mut dyn FnMut(Re
 
 /// See [`Store::check_accounting`](crate::Store::check_accounting).
 pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
-    let mut by_segment: BTreeMap<u64, InSegment> = BTreeMap::new();
-    let mut runs = BTreeSet::new();
+    let mut in_log = InLog::default();
+    let mut large = 0;
     let segment_bytes = data.log.segments.segment_bytes();
     for slot in Slot::all() {
         let table = data.index.slot(slot);
@@ -51,22 +55,30 @@ pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
         let whole = PositionRange::of_slots(slot, slot).expect("one slot");
         let mut found = Found::default();
         let mut is_earlier = false;
+        let mut heads = Vec::new();
         each_word(data, whole, &mut |word, record| {
             found.values += u64::from(!word.kind().is_tombstone);
             found.tombstones += u64::from(word.kind().is_tombstone);
             found.expiring += u64::from(word.kind().has_deadline);
             found.bytes += record.live_bytes() as u64;
-            runs.extend(record.run());
+            in_log.runs.extend(record.run());
+            if record.is_large() && !word.kind().is_tombstone {
+                heads.push(word.address());
+            }
             is_earlier |=
                 !word.kind().is_tombstone && record.expires_at().is_some_and(|at| at < table.earliest());
             if data.log.is_large(word.address()) {
-                runs.insert(word.address().offset());
+                in_log.runs.insert(word.address().offset());
                 return;
             }
-            let segment = by_segment.entry(word.address().offset() / segment_bytes).or_default();
+            let segment = in_log.segments.entry(word.address().offset() / segment_bytes).or_default();
             segment.live += record.in_log().len() as u64;
             segment.spare += if word.kind().is_tombstone { record.spare_bytes() as u64 } else { 0 };
         });
+        large += heads.len();
+        for address in heads {
+            found.bytes += in_log.add_collection(data, slot, address)?;
+        }
         let counted = Found {
             values: table.live(),
             tombstones: table.tombstones(),
@@ -80,13 +92,78 @@ pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
             return Err(format!("slot {} has a deadline before the earliest that it knows", slot.number()));
         }
     }
-    check_segments(data, &by_segment)?;
-    check_runs(data, &runs)?;
-    let (index, counted) = (data.index.recount(data.pin().pinned()), data.log.segments.index_bytes());
+    data.collections.each(|_| large = large.wrapping_sub(1));
+    if large != 0 {
+        return Err(format!("{} collections have no head", large.wrapping_neg()));
+    }
+    data.collections.doomed.each(|outline| {
+        chunks_of(outline).for_each(|(_, chunk)| in_log.add_chunk(data, chunk));
+    });
+    check_segments(data, &in_log.segments)?;
+    check_runs(data, &in_log.runs)?;
+    let index = data.index.recount(data.pin().pinned()) + data.collections.recount();
+    let counted = data.log.segments.index_bytes();
     if index != counted {
         return Err(format!("the index takes {index} bytes, but counts {counted}"));
     }
     Ok(())
+}
+
+/// What is referenced in the log.
+#[derive(Default)]
+struct InLog {
+    segments: BTreeMap<u64, InSegment>,
+    runs: BTreeSet<u64>,
+    chunks: BTreeSet<Address>,
+}
+
+fn chunks_of(outline: &Outline) -> impl Iterator<Item = (Order, &Chunk)> {
+    let all = |order| outline.sequence(order).iter_from(0).map(move |chunk| (order, chunk));
+    Order::ALL.into_iter().flat_map(all)
+}
+
+impl InLog {
+    /// Adds a chunk.
+    fn add_chunk(&mut self, data: &Data, chunk: &Chunk) {
+        let address = address_of(chunk).expect("what is published is in the log");
+        assert!(self.chunks.insert(address), "K3: a chunk is in two outlines");
+        if data.log.is_large(address) {
+            self.runs.insert(address.offset());
+        } else {
+            let number = address.offset() / data.log.segments.segment_bytes();
+            self.segments.entry(number).or_default().live += record_bytes(chunk) as u64;
+        }
+    }
+
+    /// Checks a head's collection, and adds its chunks; returns their bytes.
+    fn add_collection(&mut self, data: &Data, slot: Slot, address: Address) -> Result<u64, String> {
+        let guard = data.pin();
+        let head = data.log.record(address, guard.pinned());
+        let id = head.collection().expect("a head names its collection");
+        let check = |state: &Published| {
+            if (state.slot, state.head) != (slot, address) || state.version < head.version() {
+                return Err(format!("{head:?} in slot {} is not the head of {state:?}", slot.number()));
+            }
+            let mut bytes = 0;
+            for (order, chunk) in chunks_of(&state.outline) {
+                let at = address_of(chunk).expect("what is published is in the log");
+                let record = data.log.record(at, guard.pinned());
+                let name = ChunkName { id, order, label: chunk.label };
+                let is_it = record.is_chunk() && record.key() == name.to_key();
+                if !is_it || record.value().len() != chunk.bytes as usize || record.version() > state.version
+                {
+                    return Err(format!("{name:?} is {record:?}"));
+                }
+                self.add_chunk(data, chunk);
+                bytes += record.live_bytes() as u64;
+            }
+            match bytes == state.chunk_bytes {
+                true => Ok(bytes),
+                false => Err(format!("{id:?} has chunks of {bytes} bytes, and counts {}", state.chunk_bytes)),
+            }
+        };
+        data.collections.read(id, check).unwrap_or_else(|| Err(format!("{head:?} has no collection")))
+    }
 }
 
 fn check_segments(data: &Data, found: &BTreeMap<u64, InSegment>) -> Result<(), String> {

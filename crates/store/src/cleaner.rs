@@ -9,10 +9,13 @@
 //! - C2 A segment is retired when none of its records has an entry, by the thread that kills the last one; it
 //!   is released an epoch later. A thread that unlinks a record counts it dead before it unpins. So a
 //!   released segment's counters no longer change.
-//! - C3 The cleaner never waits for a lock while it holds one. Exceptions: the locks of the free segments and
-//!   of the list of struck-out values, under which nothing else is locked.
+//! - C3 The cleaner never waits for a lock while it holds one. Exceptions: the locks of the free segments, of
+//!   the list of struck-out values and of a collection's cell, under which nothing else is locked.
 //! - C4 Of a struck-out value only a tombstone is copied; large ones come first.
 //! - C5 A mark of absence is never copied: it goes with its segment.
+//! - C6 A chunk is copied, and its outline pointed to the copy, under its slot's lock; none of a doomed
+//!   collection is. A segment is retired with chunks that are not counted as dead only by a thread that is
+//!   pinned and about to count them: while any collection is doomed, a cleaned segment waits.
 //!
 //! Realises: Kulkarni, chapter 2, and the RAMCloud papers cited there. Deviations: one level (memory only);
 //! survivors are not sorted by age, a survivor segment takes the age of the segment that it was opened for.
@@ -24,6 +27,7 @@ use crate::address::Address;
 use crate::bucket::Word;
 use crate::config::OutOfMemory;
 use crate::data::{Data, Guard};
+use crate::large::relocate::{head_moved, relocate_chunk};
 use crate::log::{LogHead, SEGMENT_START};
 use crate::record::Record;
 use crate::segment::{MOST_LIVE_PERCENT, Purpose, State};
@@ -196,6 +200,12 @@ impl<'s> Cleaner<'s> {
         let waiting = || {
             if self.data.log.segments.is_limbo_empty() { CleanOutcome::Idle } else { CleanOutcome::Waiting }
         };
+        if !self.data.collections.doomed.is_empty() {
+            let _pinned = self.data.pin();
+            if self.data.collections.doomed.bury_slice(&self.data.log) {
+                return CleanOutcome::Progress;
+            }
+        }
         if !self.data.pending_tombstones.is_empty()
             && self.shrink_large(cleaning.head.get_or_insert_with(|| self.data.log_head())).is_ok()
         {
@@ -308,7 +318,7 @@ impl<'s> Cleaner<'s> {
         let segment = self.data.log.segments.at(victim.number);
         let until = victim.at + budget_bytes;
         let mut records = self.data.log.records_of(victim.number, victim.at);
-        let mut batch: [Option<(Address, Record<'_>, HashedKey<'_>)>; RECORDS_TOGETHER] =
+        let mut batch: [Option<(Address, Record<'_>, Option<HashedKey<'_>>)>; RECORDS_TOGETHER] =
             [None; RECORDS_TOGETHER];
         while segment.live_bytes() != 0 && victim.at < until {
             let guard = self.data.pin();
@@ -316,16 +326,27 @@ impl<'s> Cleaner<'s> {
                 batch.iter_mut().zip(records.by_ref().map(Some).chain(std::iter::repeat(None)))
             {
                 *place = next.map(|(address, record)| {
-                    let key = record.hashed_key();
-                    self.data.index.prefetch(key.slot());
+                    let key = (!record.is_chunk()).then(|| record.hashed_key());
+                    key.iter().for_each(|key| self.data.index.prefetch(key.slot()));
                     (address, record, key)
                 });
             }
-            batch.iter().flatten().for_each(|(_, _, key)| guard.prefetch_bucket(key.slot(), key.hash()));
+            let keys = batch.iter().flatten().filter_map(|(_, _, key)| *key);
+            keys.for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
             let mut moved_bytes = 0;
             let mut result = Ok(());
             for (address, record, key) in batch.iter().copied().flatten() {
-                result = self.relocate(&guard, head, segment.age(), address, record, key).map(|moved| {
+                let open = head.open_segment();
+                let relocated = match key {
+                    Some(key) => self.relocate(&guard, head, address, record, key),
+                    None => relocate_chunk(self.data, head, address, record),
+                };
+                if head.open_segment() != open
+                    && let Some(number) = head.open_segment()
+                {
+                    self.data.log.segments.at(number).set_age(segment.age());
+                }
+                result = relocated.map(|moved| {
                     let bytes = record.in_log().len() as u64;
                     moved_bytes += if moved { bytes } else { 0 };
                     victim.at += bytes;
@@ -340,7 +361,8 @@ impl<'s> Cleaner<'s> {
                 break;
             }
         }
-        if segment.live_bytes() == 0 || victim.at >= segment.used_bytes() {
+        let is_at_its_end = || victim.at >= segment.used_bytes() && self.data.collections.doomed.is_empty();
+        if segment.live_bytes() == 0 || is_at_its_end() {
             self.data.log.retire_emptied(victim.number);
             cleaning.current = None;
         }
@@ -353,7 +375,6 @@ impl<'s> Cleaner<'s> {
         self,
         guard: &Guard<'_>,
         head: &mut LogHead,
-        age: u64,
         address: Address,
         record: Record<'_>,
         key: HashedKey<'_>,
@@ -371,7 +392,6 @@ impl<'s> Cleaner<'s> {
             lock.shrink_table();
             return Ok(false);
         }
-        let open = head.open_segment();
         if word.kind().is_tombstone && !record.is_tombstone() {
             lock.shrink(head, place, word, lock.record(word))?;
             self.data.log.forget_spare(address, record);
@@ -380,12 +400,10 @@ impl<'s> Cleaner<'s> {
             }
         } else {
             let copy = head.append_copy(record.in_log(), Purpose::Survivor)?;
+            if !word.kind().is_tombstone {
+                head_moved(self.data, record, address, copy);
+            }
             place.bucket.store(place.index, word.moved_to(copy));
-        }
-        if head.open_segment() != open
-            && let Some(number) = head.open_segment()
-        {
-            self.data.log.segments.at(number).set_age(age);
         }
         Ok(true)
     }
@@ -400,7 +418,10 @@ impl Cleaning {
             return false;
         }
         self.turned_away = (self.turned_away + 1) % HELPERS_TURNED_AWAY;
-        self.turned_away != 0 && data.pending_tombstones.is_empty() && data.log.segments.is_limbo_empty()
+        self.turned_away != 0
+            && data.pending_tombstones.is_empty()
+            && data.collections.doomed.is_empty()
+            && data.log.segments.is_limbo_empty()
     }
 
     /// Returns the chosen segments that were not begun.

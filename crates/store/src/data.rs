@@ -6,9 +6,11 @@ use crate::bucket::Word;
 use crate::epoch::{Participant, Pinned};
 use crate::index::{Index, IndexMemory};
 use crate::interest::Interest;
+use crate::large::registry::Collections;
 use crate::log::{Log, LogHead};
 use crate::pending_tombstones::PendingTombstones;
 use crate::record::Record;
+use sidle_outline::{Chunks, Outline};
 use sidle_types::{HashedKey, KeyHash, Slot, Version};
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ pub(crate) struct Data {
     pub(crate) index: Index,
     pub(crate) pending_tombstones: PendingTombstones,
     pub(crate) interest: Interest,
+    pub(crate) collections: Collections,
 }
 
 /// A key's entry.
@@ -33,6 +36,11 @@ pub enum Entry<'g> {
 }
 
 impl<'g> Entry<'g> {
+    /// The large collection's head, if the entry is one.
+    pub(crate) fn head(self) -> Option<Record<'g>> {
+        self.value().filter(Record::is_large)
+    }
+
     /// The value, if the entry is one.
     pub fn value(self) -> Option<Record<'g>> {
         match self {
@@ -90,6 +98,21 @@ pub struct Guard<'s> {
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
+impl Data {
+    /// The outline of the collection with this head, if that is its head still (K2).
+    pub(crate) fn outline_of(&self, head: Record<'_>) -> Option<Outline> {
+        let (id, offset) = (head.collection()?, self.log.offset_of(head));
+        self.collections.outline(id, Address::from_offset(offset))
+    }
+
+    /// The elements of a published chunk.
+    pub(crate) fn chunk_at<'p>(&'p self, address: u64, pin: Pinned<'p>) -> &'p [u8] {
+        let record = self.log.record(Address::from_offset(address), pin);
+        debug_assert!(record.is_chunk(), "a chunk lies at {address}");
+        record.value()
+    }
+}
+
 impl Guard<'_> {
     #[inline]
     pub(crate) fn pinned(&self) -> Pinned<'_> {
@@ -102,6 +125,25 @@ impl Guard<'_> {
     pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
         self.data.index.slot(key.slot()).lock.await_turn();
         self.data.look_up(key, self.pinned())
+    }
+
+    /// A key's entry, with the outline if that is a large collection. Both are of one moment.
+    pub fn get_whole(&self, key: HashedKey<'_>) -> (Entry<'_>, Option<Outline>) {
+        loop {
+            let entry = self.get(key);
+            let Some(head) = entry.head() else { return (entry, None) };
+            if let Some(outline) = self.outline(head) {
+                return (entry, Some(outline));
+            }
+            // It was written anew just now, or its index entry is about to be.
+            std::thread::yield_now();
+        }
+    }
+
+    /// The outline of a [large](Record::is_large) value that was found through this guard: of one moment
+    /// with it, and not before it was found. None if it was replaced since; then look the key up again.
+    pub fn outline(&self, record: Record<'_>) -> Option<Outline> {
+        self.data.outline_of(record)
     }
 
     /// Starts loading the key's bucket; reads its slot.
@@ -118,6 +160,14 @@ impl Guard<'_> {
             prefetch(word.address());
             false
         });
+    }
+}
+
+impl Chunks for Guard<'_> {
+    /// The elements of the chunk at this address, of an outline that was found through this guard, or while
+    /// this guard existed.
+    fn bytes_at(&self, address: u64) -> &[u8] {
+        self.data.chunk_at(address, self.pinned())
     }
 }
 

@@ -16,10 +16,12 @@
 use crate::bucket::{EntryKind, Word};
 use crate::config::OutOfMemory;
 use crate::interest::Touch;
+use crate::large::publish::{self, LargePut};
 use crate::log::LogHead;
 use crate::record::{Draft, OutsideDraft, Record};
 use crate::slot_table::{Counted, Place};
 use crate::writer::{SlotGuard, counted};
+use sidle_outline::Outline;
 use sidle_types::{HashedKey, ValueKind, Version, WallMs};
 
 /// Shorter values are copied when appended to. A run's last page is half empty on average: at most a
@@ -74,8 +76,32 @@ impl SlotGuard<'_> {
         written
     }
 
-    /// Sets or removes a value's deadline; returns the new version. Of a value outside of its record only the
-    /// record is rewritten.
+    /// Makes this state of a large collection the key's value, with a deadline or none; returns the new
+    /// version. Takes time for what was changed of it. The outline is a new collection, or was made from that
+    /// of the key's value, or of another key of this slot, under this lock; the other key has to be removed
+    /// under the same lock.
+    ///
+    /// # Panics
+    /// When the outline is empty, or was made from a state that is no longer the collection's.
+    pub fn put_large(
+        &self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        kind: ValueKind,
+        outline: Outline,
+        expires_at: Option<WallMs>,
+    ) -> Result<Version, OutOfMemory> {
+        self.check(head, key);
+        publish::put(self, head, LargePut::new(self, key, kind, outline, expires_at, true))
+    }
+
+    /// The outline of a [large](Record::is_large) value that was found under this lock.
+    pub fn outline(&self, record: Record<'_>) -> Outline {
+        self.data().outline_of(record).expect("K1: the lock is held")
+    }
+
+    /// Sets or removes a value's deadline; returns the new version. Of a value outside of its record, and of
+    /// a large collection, only the record is rewritten.
     ///
     /// # Panics
     /// When the key has no value.
@@ -89,6 +115,9 @@ impl SlotGuard<'_> {
         let (place, word) =
             self.find(key).filter(|(_, word)| !word.kind().is_tombstone).expect("a value that may expire");
         let old = self.record(word);
+        if old.is_large() {
+            return publish::set_deadline(self, head, key, old, expires_at);
+        }
         let version = self.next_version();
         if let Some(run) = old.run() {
             let draft = OutsideDraft {

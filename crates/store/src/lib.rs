@@ -22,7 +22,7 @@
 //!
 //! | who | uses |
 //! |---|---|
-//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::get_together`], [`Store::at_one_moment`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuard::set_deadline`], [`SlotGuards::lock`], [`SlotGuards::publish`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
+//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::get_whole`], [`Guard::get_together`], [`Store::at_one_moment`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuard::put_large`], [`SlotGuard::set_deadline`], [`SlotGuards::lock`], [`SlotGuards::publish`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
 //! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_piece`], [`RecordBatch::parse`], [`Store::replay`], [`Assembly`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
@@ -47,7 +47,8 @@
 //!   which lends them the data and makes writers free memory.
 //! - `publish`: changes of several keys (X1).
 //! - `interest`, `observe`: who is told of a key's changes (I1, I2).
-//! - `extend`: values that grow (L5).
+//! - `extend`: values that are changed in part: strings that grow (L5), large collections, deadlines.
+//! - `large`: collections in chunks (K1 to K5).
 //! - `pending_tombstones`: removals without room for tombstones.
 //!
 //! Unsafe code is in `memory`, `log`, `array`, `index` and `epoch` only. The property test and the fuzzer
@@ -74,6 +75,7 @@ mod index;
 mod interest;
 #[cfg(all(test, loom))]
 mod kernel_model;
+mod large;
 mod log;
 mod memory;
 mod observe;

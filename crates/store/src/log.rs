@@ -145,6 +145,11 @@ impl Log {
         bytes.next_multiple_of(self.segments.segment_bytes())
     }
 
+    /// Where a record of the log is; any number for another one.
+    pub(crate) fn offset_of(&self, record: Record<'_>) -> u64 {
+        self.region.offset_of(record.in_log())
+    }
+
     /// Starts loading a record.
     #[inline]
     pub(crate) fn prefetch(&self, address: Address) {
@@ -197,12 +202,27 @@ impl Log {
         if self.segments.is_large(offset) {
             return self.retire(offset);
         }
-        let number = offset >> self.segment_shift;
-        let segment = self.segments.at(number);
         if word.kind().is_tombstone {
             self.forget_spare(word.address(), record);
         }
-        let ripens = segment.add_dead(record.in_log().len() as u64);
+        self.add_dead(offset, record.in_log().len() as u64);
+    }
+
+    /// Counts a chunk of so many bytes as dead, which is in no outline of the store any more. The caller is
+    /// pinned since before that, or has the chunk's collection from the list of doomed ones (K3).
+    pub(crate) fn bury_chunk(&self, address: Address, bytes: usize) {
+        match self.is_large(address) {
+            true => self.retire(address.offset()),
+            false => self.add_dead(address.offset(), bytes as u64),
+        }
+    }
+
+    /// Counts a record of a segment as dead.
+    #[inline]
+    fn add_dead(&self, offset: u64, bytes: u64) {
+        let number = offset >> self.segment_shift;
+        let segment = self.segments.at(number);
+        let ripens = segment.add_dead(bytes);
         if segment.state() == State::Closed {
             if ripens {
                 self.segments.ripen();

@@ -52,6 +52,11 @@ impl Region {
         unsafe { self.base.as_ptr().add(offset) }
     }
 
+    /// The offset of bytes of this region; any number for others.
+    pub(crate) fn offset_of(&self, bytes: &[u8]) -> u64 {
+        (bytes.as_ptr().addr()).wrapping_sub(self.base.as_ptr().addr()) as u64
+    }
+
     /// The bytes at an offset.
     ///
     /// # Safety

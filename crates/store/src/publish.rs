@@ -7,11 +7,13 @@ use crate::address::Address;
 use crate::config::OutOfMemory;
 use crate::data::Entry;
 use crate::discard::clear_within;
+use crate::large::publish::{LargePut, admit_growth};
 use crate::log::LogHead;
 use crate::record::Draft;
 use crate::segment::Purpose;
 use crate::store::Store;
 use crate::writer::{Leave, SlotGuard};
+use sidle_outline::Outline;
 use sidle_types::{HashedKey, PositionRange, Slot, ValueKind, Version, WallMs};
 
 /// The index bytes of a new key without a request for room: a bucket, and one for the old array as its table
@@ -23,6 +25,10 @@ const INDEX_BYTES_PER_KEY: u64 = 128;
 pub enum Change<'p> {
     /// It gets a value of this type, with a deadline or none.
     Put(ValueKind, &'p [u8], Option<WallMs>),
+    /// It gets this state of a large collection of this type, with a deadline or none. The outline is a new
+    /// collection, or was made from that of the key, or of a key that loses it by the same changes, wherever
+    /// in their order.
+    PutLarge(ValueKind, &'p Outline, Option<WallMs>),
     /// It is removed, as by [`SlotGuard::remove`].
     Remove(Leave),
 }
@@ -88,11 +94,21 @@ impl<'s> SlotGuards<'s> {
         changes: impl Iterator<Item = (HashedKey<'p>, Change<'p>)>,
     ) -> Result<usize, OutOfMemory> {
         let mut steps: Vec<Step<'_, 'p>> = Vec::with_capacity(changes.size_hint().0);
-        steps.extend(changes.map(|(key, change)| Step::new(self.slot(key.slot()), key, change)));
+        for (key, change) in changes {
+            let keeps_head = || {
+                let is_cleared = cleared.iter().any(|range| range.contains(key.position()));
+                !is_cleared && steps.iter().all(|earlier| earlier.key.bytes() != key.bytes())
+            };
+            let step = Step::new(self.slot(key.slot()), key, change, keeps_head);
+            steps.push(step);
+        }
         prepare(&steps, head)?;
         head.hold_back();
         steps.iter_mut().for_each(|step| step.append(head));
         self.guards.iter().for_each(|guard| guard.table().lock.make_exclusive());
+        // Before any old head goes: a collection that another key takes over is not doomed with it.
+        let large = steps.iter_mut().filter_map(|step| Some((step.slot, step.large.as_mut()?)));
+        large.for_each(|(slot, put)| put.enter(slot, |other| self.slot(other).table()));
         for range in cleared {
             self.guards.iter().for_each(|guard| clear_within(guard, *range));
         }
@@ -116,16 +132,19 @@ fn prepare(steps: &[Step<'_, '_>], head: &mut LogHead) -> Result<(), OutOfMemory
     for step in steps {
         step.slot.check(head, step.key);
     }
-    let with_record = || steps.iter().filter(|step| step.bytes != 0);
+    let with_record = || steps.iter().filter(|step| !step.sizes().is_empty());
     let has_entry = |step: &Step<'_, '_>| step.slot.find(step.key).is_some();
     with_record().try_for_each(|step| step.slot.admit(|| has_entry(step)))?;
     // A few keys' index pieces need no request.
     let index_bytes = |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY;
-    let beside = match index_bytes(steps.len()) {
+    let large = steps.iter().filter_map(|step| step.large.as_ref());
+    let outlines: u64 = large.map(|put| put.growth(&data.collections)).sum();
+    admit_growth(data, outlines)?;
+    let beside = match index_bytes(steps.len()) + outlines {
         few if few < data.log.segments.segment_bytes() => 0,
-        _ => index_bytes(with_record().filter(|step| !has_entry(step)).count()),
+        _ => index_bytes(with_record().filter(|step| !has_entry(step)).count()) + outlines,
     };
-    head.prepare(with_record().map(|step| step.bytes), beside)
+    head.prepare(with_record().flat_map(Step::sizes).copied(), beside)
 }
 
 /// One key's part of a change.
@@ -137,13 +156,26 @@ struct Step<'g, 'p> {
     bytes: usize,
     /// That record.
     written: Option<(Version, Address)>,
+    /// Instead of it, what a large collection needs.
+    large: Option<LargePut<'p>>,
 }
 
 impl<'g, 'p> Step<'g, 'p> {
-    fn new(slot: &'g SlotGuard<'g>, key: HashedKey<'p>, change: Change<'p>) -> Step<'g, 'p> {
-        let mut step = Step { slot, key, change, bytes: 0, written: None };
+    fn new(
+        slot: &'g SlotGuard<'g>,
+        key: HashedKey<'p>,
+        change: Change<'p>,
+        keeps_head: impl FnOnce() -> bool,
+    ) -> Step<'g, 'p> {
+        let mut step = Step { slot, key, change, bytes: 0, written: None, large: None };
         let needs_record = match change {
             Change::Put(..) => true,
+            Change::PutLarge(kind, outline, expires_at) => {
+                let keeps_head = keeps_head();
+                let put = LargePut::new(slot, key, kind, outline.clone(), expires_at, keeps_head);
+                step.large = Some(put);
+                false
+            }
             Change::Remove(Leave::Nothing) => false,
             // An existing entry can always be removed, with or without memory.
             Change::Remove(Leave::Tombstone) => slot.find(key).is_none(),
@@ -154,6 +186,15 @@ impl<'g, 'p> Step<'g, 'p> {
         step
     }
 
+    /// The lengths of the records that must be written before this is published.
+    fn sizes(&self) -> &[usize] {
+        match &self.large {
+            Some(put) => put.sizes(),
+            None if self.bytes == 0 => &[],
+            None => std::slice::from_ref(&self.bytes),
+        }
+    }
+
     /// Passes the draft of the record to `f`.
     #[inline]
     fn drafted<T>(&self, version: Version, f: impl FnOnce(&Draft<'_>) -> T) -> T {
@@ -162,12 +203,15 @@ impl<'g, 'p> Step<'g, 'p> {
                 f(&Draft::value(self.key.bytes(), kind, &[value], version, expires_at))
             }
             Change::Remove(_) => f(&Draft::tombstone(self.key.bytes(), version)),
+            Change::PutLarge(..) => unreachable!("a large collection is written as such"),
         }
     }
 
-    /// Writes the record into reserved room.
+    /// Writes the records into reserved room.
     fn append(&mut self, head: &mut LogHead) {
-        if self.bytes != 0 {
+        if let Some(put) = &mut self.large {
+            put.append(self.slot, head);
+        } else if self.bytes != 0 {
             let version = self.slot.next_version();
             self.slot.table().raise_version(version.0);
             let address = self.drafted(version, |draft| head.append(draft, Purpose::Value));
@@ -178,6 +222,9 @@ impl<'g, 'p> Step<'g, 'p> {
     /// Makes the record the key's entry, or removes the entry. Returns the deadline of the value that it
     /// ends.
     fn publish(&self, head: &mut LogHead) -> Option<WallMs> {
+        if let Some(put) = &self.large {
+            return put.publish(self.slot, head);
+        }
         match (self.written, self.change) {
             (Some((version, address)), _) => {
                 let is_new = self.drafted(version, |draft| self.slot.publish(self.key, draft, address));
@@ -194,7 +241,7 @@ impl<'g, 'p> Step<'g, 'p> {
                 removed.expect("this removal takes no memory that may be missing");
                 deadline
             }
-            (None, Change::Put(..)) => unreachable!("a value has a record"),
+            (None, Change::Put(..) | Change::PutLarge(..)) => unreachable!("a value has a record"),
         }
     }
 }

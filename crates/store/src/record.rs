@@ -9,12 +9,17 @@
 //! | 4..8 | length of the value (30 bits), reserved (0), the value is outside |
 //! | 8..12 | length of the key (29 bits), words before the key (2 bits), reserved (0) |
 //! | 12..19 | version (56 bits) |
-//! | 19 | kind (4 bits), marks (4 bits, reserved: 0) |
+//! | 19 | kind (4 bits), marks (4 bits) |
 //! | 20.. | the words, 8 bytes each: a value's deadline in milliseconds since the Unix epoch, if any |
 //! | .. | key, value, zeros up to a multiple of 8 |
 //!
 //! Kinds: 0 string, 1 tombstone, 2 hash, 3 list, 4 set, 5 sorted set. The layout has room for more: further
 //! kinds, with their own words before the deadline, and marks. This version refuses them by number.
+//!
+//! Two marks exist in memory only, and are refused from other nodes: 1 a head, the record of a key with a
+//! large collection; 2 a chunk, some elements of one (`large`). A string has neither. A head's value is the
+//! encoding (1 byte) and the collection's number (8 bytes). A chunk's key is the collection's number, the
+//! sequence (1 byte) and the chunk's label (8 bytes), numbers with the lowest byte first.
 //!
 //! In memory only, a value may be outside: in its own run, where it grows. Then the topmost bit of the
 //! value's length is set, and the checksum covers the value alone, so that it can be continued. The run's
@@ -25,6 +30,7 @@
 
 use crate::address::ALIGNMENT;
 use crate::config::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use sidle_outline::CollectionId;
 use sidle_types::{HashedKey, Position, ValueKind, Version, WallMs};
 use std::ops::Range;
 
@@ -45,6 +51,10 @@ const VALUE_RESERVED: u32 = 1 << 30;
 const IS_OUTSIDE: u32 = 1 << 31;
 /// The kind's bit in the word of the version.
 const KIND_SHIFT: u32 = 56;
+/// The key of a chunk: the collection, the sequence, the label.
+pub(crate) const CHUNK_KEY_BYTES: usize = 17;
+/// The value of a head: the encoding and the collection.
+pub(crate) const HEAD_VALUE_BYTES: usize = 9;
 /// The first byte that the checksum covers: all but itself.
 pub(crate) const CHECKED_FROM: usize = 4;
 /// The kind's byte.
@@ -60,10 +70,20 @@ pub(crate) enum RecordKind {
     Value(ValueKind),
     /// The key was removed; with version 0, a mark of absence.
     Tombstone,
+    /// The head of a large collection of this type.
+    Head(ValueKind),
+    /// A chunk of a large collection of this type.
+    Chunk(ValueKind),
 }
 
 /// The kind's byte of a tombstone.
 const TOMBSTONE: u8 = 1;
+/// The mark of a head, in the kind's byte.
+const HEAD: u8 = 0x10;
+/// The mark of a chunk.
+const CHUNK: u8 = 0x20;
+/// The bits of the kind itself.
+const KIND_MASK: u8 = 0x0F;
 
 impl RecordKind {
     /// Its number in the record.
@@ -76,10 +96,12 @@ impl RecordKind {
             RecordKind::Value(ValueKind::List) => 3,
             RecordKind::Value(ValueKind::Set) => 4,
             RecordKind::Value(ValueKind::SortedSet) => 5,
+            RecordKind::Head(kind) => HEAD | RecordKind::Value(kind).number(),
+            RecordKind::Chunk(kind) => CHUNK | RecordKind::Value(kind).number(),
         }
     }
 
-    /// The kind with this number.
+    /// The kind with this number, without marks.
     #[inline]
     const fn numbered(number: u8) -> Option<RecordKind> {
         Some(match number {
@@ -118,6 +140,11 @@ impl Shape {
 
     fn tombstone(key_bytes: usize) -> Shape {
         Shape::of(key_bytes, 0, false)
+    }
+
+    /// That of a chunk with so many bytes of elements.
+    pub(crate) fn chunk(bytes: usize) -> Shape {
+        Shape::of(CHUNK_KEY_BYTES, bytes, false)
     }
 
     fn with_value_outside(self) -> Shape {
@@ -430,7 +457,7 @@ impl<'r> Record<'r> {
         &self.bytes[start..start + self.shape.key_bytes()]
     }
 
-    /// The value; empty for a tombstone.
+    /// The value; empty for a tombstone. Of a [large](Self::is_large) collection, nothing of use.
     #[inline]
     pub fn value(&self) -> &'r [u8] {
         if self.shape.is_outside() {
@@ -443,10 +470,34 @@ impl<'r> Record<'r> {
     /// The value's type; of a tombstone, a string's.
     #[inline]
     pub fn kind(&self) -> ValueKind {
-        match RecordKind::numbered(self.bytes[KIND_AT]) {
+        match RecordKind::numbered(self.bytes[KIND_AT] & KIND_MASK) {
             Some(RecordKind::Value(kind)) => kind,
-            Some(RecordKind::Tombstone) | None => ValueKind::String,
+            _ => ValueKind::String,
         }
+    }
+
+    /// Whether the value is a large collection: then [`value`](Self::value) is none of its elements. Find
+    /// them by [`Guard::outline`](crate::Guard::outline).
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.bytes[KIND_AT] & HEAD != 0
+    }
+
+    /// The large collection that the value is.
+    pub fn collection(&self) -> Option<CollectionId> {
+        self.is_large().then(|| CollectionId(u64_at(self.value(), 1)))
+    }
+
+    /// The encoding that a head reports.
+    pub(crate) fn head_encoding(&self) -> u8 {
+        debug_assert!(self.is_large());
+        self.value()[0]
+    }
+
+    /// Whether this is a chunk of a large collection: no key's record.
+    #[inline]
+    pub(crate) fn is_chunk(&self) -> bool {
+        self.bytes[KIND_AT] & CHUNK != 0
     }
 
     /// The record's version.
@@ -660,7 +711,8 @@ mod tests {
     #[test]
     fn check_refuses_kinds_and_marks_of_later_versions() {
         let plain = encoded(b"key", b"value", None);
-        for kind in (6..=15).chain([0x10, 0x21, 0x80]) {
+        let heads_and_chunks = [0x12, 0x15, 0x22, 0x25, 0x10, 0x20];
+        for kind in (6..=15).chain([0x11, 0x21, 0x80]).chain(heads_and_chunks) {
             let mut later = plain.clone();
             later[KIND_AT] = kind;
             let crc = crc32c::crc32c(&later[4..28]);

@@ -243,6 +243,11 @@ impl SlotTable {
         add_u32(&self.expiring, change(|counted| i64::from(counted.kind.has_deadline)));
     }
 
+    /// Counts bytes of a collection's chunks added or removed. Under the lock.
+    pub(crate) fn count_bytes(&self, change: i64) {
+        self.bytes.store(self.bytes().wrapping_add_signed(change), Ordering::Release);
+    }
+
     /// Values.
     pub(crate) fn live(&self) -> u64 {
         self.live.load(Ordering::Acquire)

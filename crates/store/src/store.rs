@@ -9,6 +9,7 @@ use crate::data::{Data, Guard};
 use crate::expiry::{Expiring, Expiry, ExpirySweep};
 use crate::index::{Index, slots_of};
 use crate::interest::Interest;
+use crate::large::registry::Collections;
 use crate::log::{Log, LogHead};
 use crate::pending_tombstones::PendingTombstones;
 use crate::record::Record;
@@ -31,9 +32,9 @@ pub struct MemoryUse {
     pub limit: u64,
     /// The log's memory: segments, except for returned tails, and the pages of large records.
     pub log_used: u64,
-    /// Referenced records.
+    /// Referenced records, chunks of large collections included.
     pub log_live: u64,
-    /// The index's memory beyond its fixed part.
+    /// The memory of the index, and of the outlines of large collections, beyond its fixed part.
     pub index: u64,
 }
 
@@ -46,6 +47,7 @@ impl Store {
             index: Index::new(),
             pending_tombstones: PendingTombstones::default(),
             interest: Interest::default(),
+            collections: Collections::default(),
         };
         Ok(Store { data, cleaning: Mutex::default() })
     }

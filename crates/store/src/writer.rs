@@ -11,6 +11,7 @@ use crate::pending_tombstones::Large;
 use crate::record::{Draft, Record};
 use crate::segment::Purpose;
 use crate::slot_table::{Counted, Place, SlotTable};
+use sidle_outline::Chunks;
 use sidle_types::{HashedKey, KeyHash, Slot, ValueKind, Version, WallMs};
 use std::cell::Cell;
 
@@ -251,6 +252,7 @@ impl<'s> SlotGuard<'s> {
                 }
                 place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
                 self.table().count(Some(removed), Some(added));
+                self.doom(old, record);
                 self.guard.data.log.bury(old, record);
                 false
             }
@@ -298,7 +300,19 @@ impl<'s> SlotGuard<'s> {
         if self.table().entries() == 0 {
             self.guard.data.index.occupancy.empty(self.slot);
         }
+        self.doom(word, record);
         self.guard.data.log.bury(word, record);
+    }
+
+    /// What this entry named is no longer its key's value. A large collection without a key is doomed, in
+    /// constant time.
+    #[inline]
+    fn doom(&self, word: Word<'_>, record: Record<'_>) {
+        if record.is_large() && !word.kind().is_tombstone {
+            let id = record.collection().expect("a head names its collection");
+            let doomed = self.guard.data.collections.doom(id, word.address());
+            self.table().count_bytes(-(doomed.unwrap_or(0) as i64));
+        }
     }
 
     /// Turns a value's entry into a tombstone; the record stays where it is.
@@ -309,6 +323,7 @@ impl<'s> SlotGuard<'s> {
         data.log.note_spare(word.address(), record);
         place.bucket.store(place.index, struck_out);
         self.table().count(Some(counted(word, record)), Some(counted(struck_out, record)));
+        self.doom(word, record);
         if data.log.is_large(word.address()) || record.run().is_some() {
             data.pending_tombstones.add(Large { slot: self.slot(), hash, address: word.address() });
         }
@@ -348,6 +363,13 @@ impl<'s> SlotGuard<'s> {
 /// An entry's share of its slot's counters.
 pub(crate) fn counted(word: Word<'_>, record: Record<'_>) -> Counted {
     Counted { kind: word.kind(), bytes: record.live_bytes() }
+}
+
+impl Chunks for SlotGuard<'_> {
+    /// As that of [`Guard`].
+    fn bytes_at(&self, address: u64) -> &[u8] {
+        self.guard.bytes_at(address)
+    }
 }
 
 impl Drop for SlotGuard<'_> {

@@ -1,0 +1,194 @@
+//! The cells of large collections, found by number.
+//!
+//! A number is the index of a cell and how often the cell was used before: it identifies a collection for
+//! ever. Cells lie in blocks that are made when needed and stay. So a reader finds one by three loads, and
+//! locks nothing but the cell, to copy three pointers.
+
+use crate::address::Address;
+use crate::large::chunk::{ChunkName, address_of};
+use crate::large::doomed::Doomed;
+use crate::segment::Segments;
+use sidle_outline::{CollectionId, Outline};
+use sidle_types::{Slot, Version};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+const CELLS_PER_BLOCK: usize = 64;
+const BLOCKS_PER_PART: usize = 512;
+/// Enough for 2^29 collections: with their least, more than a store has addresses for.
+const PARTS: usize = 1 << 14;
+
+type Block = [Cell; CELLS_PER_BLOCK];
+type Part = [OnceLock<Box<Block>>; BLOCKS_PER_PART];
+
+/// What is published of a collection.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) outline: Outline,
+    /// Its key's slot, whose lock a change needs (K1).
+    pub(crate) slot: Slot,
+    /// The record that is its key's entry (K2).
+    pub(crate) head: Address,
+    /// Of the latest publication: the highest of head and chunks.
+    pub(crate) version: Version,
+    /// The bytes of its chunks' records.
+    pub(crate) chunk_bytes: u64,
+}
+
+/// A place for a collection. On lines of its own: readers of one collection do not disturb others'.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Cell {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// How many collections had the cell before.
+    uses: u32,
+    state: Option<Published>,
+}
+
+impl Cell {
+    // Every change is one assignment, or does not panic half-way.
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which cells are free.
+#[derive(Debug, Default)]
+struct Free {
+    used_before: Vec<u32>,
+    /// Cells from here on have never been used.
+    fresh: u32,
+}
+
+/// The large collections of a store.
+#[derive(Debug)]
+pub(crate) struct Collections {
+    parts: Box<[OnceLock<Box<Part>>]>,
+    free: Mutex<Free>,
+    pub(crate) doomed: Doomed,
+}
+
+impl Default for Collections {
+    fn default() -> Collections {
+        let parts = (0..PARTS).map(|_| OnceLock::new()).collect();
+        Collections { parts, free: Mutex::default(), doomed: Doomed::default() }
+    }
+}
+
+fn index_of(id: CollectionId) -> u32 {
+    id.0 as u32
+}
+
+impl Collections {
+    fn cell(&self, id: CollectionId) -> Option<&Cell> {
+        let index = index_of(id) as usize;
+        let (block, cell) = (index / CELLS_PER_BLOCK, index % CELLS_PER_BLOCK);
+        let part = self.parts.get(block / BLOCKS_PER_PART)?.get()?;
+        Some(&part[block % BLOCKS_PER_PART].get()?[cell])
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Passes what is published of a collection to `f`; none if there is no such collection any more.
+    pub(crate) fn read<T>(&self, id: CollectionId, f: impl FnOnce(&Published) -> T) -> Option<T> {
+        let inner = self.cell(id)?.read();
+        inner.state.as_ref().filter(|state| state.outline.id() == Some(id)).map(f)
+    }
+
+    /// The outline of the collection with this head (K2).
+    pub(crate) fn outline(&self, id: CollectionId, head: Address) -> Option<Outline> {
+        self.read(id, |state| (state.head == head).then(|| state.outline.clone()))?
+    }
+
+    /// The slot of a chunk's collection, if the chunk is at this address and published.
+    pub(crate) fn slot_of_chunk(&self, name: ChunkName, at: Address) -> Option<Slot> {
+        self.read(name.id, |state| {
+            let found = state.outline.sequence(name.order).labelled(name.label)?;
+            (address_of(found.chunk) == Some(at)).then_some(state.slot)
+        })?
+    }
+
+    /// Changes what is published of a collection, which exists. The caller has the locks (K1).
+    pub(crate) fn change<T>(&self, id: CollectionId, f: impl FnOnce(&mut Published) -> T) -> T {
+        let mut inner = self.cell(id).expect("the collection has a cell").write();
+        let state = inner.state.as_mut().filter(|state| state.outline.id() == Some(id));
+        f(state.expect("the collection is in its cell"))
+    }
+
+    /// A number for a new collection.
+    pub(crate) fn reserve(&self, segments: &Segments) -> CollectionId {
+        let mut free = self.free();
+        let index = free.used_before.pop().unwrap_or_else(|| {
+            free.fresh += 1;
+            free.fresh - 1
+        });
+        let block = index as usize / CELLS_PER_BLOCK;
+        let part = self.parts[block / BLOCKS_PER_PART].get_or_init(|| {
+            segments.index_grew(size_of::<Part>() as i64);
+            Box::new([const { OnceLock::new() }; BLOCKS_PER_PART])
+        });
+        let block = part[block % BLOCKS_PER_PART].get_or_init(|| {
+            segments.index_grew(size_of::<Block>() as i64);
+            Box::new(std::array::from_fn(|_| Cell::default()))
+        });
+        let uses = block[index as usize % CELLS_PER_BLOCK].read().uses;
+        CollectionId(u64::from(uses) << 32 | u64::from(index))
+    }
+
+    /// Publishes the first state of the collection with this number.
+    pub(crate) fn enter(&self, id: CollectionId, state: Published) {
+        let mut inner = self.cell(id).expect("the number was reserved").write();
+        assert!(inner.state.is_none() && u64::from(inner.uses) == id.0 >> 32, "the cell was reserved");
+        inner.state = Some(state);
+    }
+
+    /// The collection whose head is at this address has lost its key, if that is its head: it is doomed. The
+    /// caller has the slot's lock, and is pinned. Returns the bytes of its chunks.
+    pub(crate) fn doom(&self, id: CollectionId, head: Address) -> Option<u64> {
+        let mut inner = self.cell(id)?.write();
+        let is_it = |state: &mut Published| state.outline.id() == Some(id) && state.head == head;
+        self.doomed.announce();
+        let Some(state) = inner.state.take_if(is_it) else {
+            self.doomed.withdraw();
+            return None;
+        };
+        inner.uses = inner.uses.wrapping_add(1);
+        drop(inner);
+        self.free().used_before.push(index_of(id));
+        self.doomed.add(state.outline);
+        Some(state.chunk_bytes)
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Collections {
+    /// Passes every published collection to `f`.
+    pub(crate) fn each(&self, mut f: impl FnMut(&Published)) {
+        let parts = self.parts.iter().filter_map(OnceLock::get);
+        let blocks = parts.flat_map(|part| part.iter().filter_map(OnceLock::get));
+        for cell in blocks.flat_map(|block| block.iter()) {
+            if let Some(state) = &cell.read().state {
+                f(state);
+            }
+        }
+    }
+
+    /// The memory of cells and outlines, recounted.
+    pub(crate) fn recount(&self) -> u64 {
+        let parts = || self.parts.iter().filter_map(OnceLock::get);
+        let blocks = parts().flat_map(|part| part.iter().filter_map(OnceLock::get)).count();
+        let mut bytes = (parts().count() * size_of::<Part>() + blocks * size_of::<Block>()) as u64;
+        self.each(|state| bytes += state.outline.memory_bytes());
+        self.doomed.each(|outline| bytes += outline.memory_bytes());
+        bytes
+    }
+}
