@@ -14,15 +14,22 @@
 //! | `elements` | the layout: the head, byte strings one after the other |
 //! | `encoding` | what is reported as the encoding, and when it changes |
 //! | `collection` | what all types share |
+//! | `known` | what is known of a name: a value, a score, or nothing |
+//! | `by_hash`, `by_hash_draft` | names in chunks, by their hashes: look-ups, and changes |
 //! | `table` | names with values: what is changed, or asked often |
 //! | `hash`, `set`, `sorted_set`, `list` | look-ups, and changes |
 //! | `scan` | walking over a collection that changes meanwhile |
 
+mod by_hash;
+mod by_hash_draft;
 mod collection;
 mod elements;
 mod encoding;
 mod hash;
+mod known;
 mod list;
+#[cfg(test)]
+mod publisher;
 mod scan;
 mod set;
 mod sorted_set;
