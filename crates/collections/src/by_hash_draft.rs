@@ -75,8 +75,8 @@ impl<'b, V: Known<'b>> ByHashDraft<'b, V> {
 
     fn forget(&mut self, name: &[u8], was: Option<V>) {
         if let Some(was) = was {
-            self.len -= 1;
-            self.bytes -= named_bytes((name, was));
+            self.len = self.len.saturating_sub(1);
+            self.bytes = self.bytes.saturating_sub(named_bytes((name, was)));
         }
     }
 
@@ -272,7 +272,7 @@ fn split<'n, 'b, V: Known<'b>>(names: &'n [Change<'b, V>], most_bytes: usize) ->
     let size = |name: &Change<'b, V>| name.known.map_or(0, |known| named_bytes((name.name, known)));
     let all: usize = names.iter().map(size).sum();
     // Chunks that are filled by two thirds can grow.
-    let chunks = if all <= most_bytes { 1 } else { all.div_ceil((most_bytes * 2 / 3).max(1)) };
+    let chunks = if all <= most_bytes { 1 } else { all.div_ceil((most_bytes / 3 * 2).max(1)) };
     let enough = all.div_ceil(chunks);
     let (mut stretches, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (at, name) in names.iter().enumerate() {

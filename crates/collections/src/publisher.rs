@@ -1,5 +1,6 @@
 //! A store of chunks in memory, for tests: it publishes outlines as the real one does, and knows what is live.
 
+use crate::collection::{Collection, Finished};
 use sidle_outline::{Chunk, Chunks, Large, Order, Outline, Place};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -72,5 +73,42 @@ impl Publisher {
     pub(crate) fn clear(&mut self) {
         self.live.clear();
         self.outline = Outline::default();
+    }
+}
+
+/// A key's collection, as a store keeps it.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    packed: Option<Vec<u8>>,
+    pub(crate) publisher: Publisher,
+    /// How often it went from one record to chunks, or back.
+    pub(crate) conversions: usize,
+}
+
+impl Kept {
+    /// The collection, if the key has one.
+    pub(crate) fn collection<K>(&self) -> Option<Collection<'_, K>> {
+        match &self.packed {
+            Some(packed) => Some(Collection::of(packed)),
+            None if self.publisher.outline.is_empty() => None,
+            None => Some(Collection::large(self.publisher.large())),
+        }
+    }
+
+    /// Sets the key to what became of the collection.
+    pub(crate) fn keep(&mut self, finished: Finished) {
+        let was_large = !self.publisher.outline.is_empty();
+        match finished {
+            Finished::Packed(packed) => {
+                self.publisher.clear();
+                self.packed = Some(packed);
+                self.conversions += usize::from(was_large);
+            }
+            Finished::Large(outline) => {
+                self.publisher.publish(&outline);
+                self.packed = None;
+                self.conversions += usize::from(!was_large);
+            }
+        }
     }
 }
