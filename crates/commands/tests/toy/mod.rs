@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub)] // each program of tests uses a part
 
+pub mod lines;
+
 use bumpalo::Bump;
 use sidle_collections::{Hash, Limits, List, Set, SortedSet};
 use sidle_commands::{
