@@ -110,10 +110,12 @@ pub struct Log<'g> {
     arena: &'g Bump,
     outlines: &'g Arena<Outline>,
     chunks: RefCell<Vec<&'g [u8]>>,
+    reads: Cell<usize>,
 }
 
 impl Chunks for Log<'_> {
     fn bytes_at(&self, address: u64) -> &[u8] {
+        self.reads.set(self.reads.get() + 1);
         self.chunks.borrow()[address as usize]
     }
 }
@@ -121,7 +123,12 @@ impl Chunks for Log<'_> {
 impl<'g> Log<'g> {
     /// An empty one.
     pub fn new(arena: &'g Bump, outlines: &'g Arena<Outline>) -> Log<'g> {
-        Log { arena, outlines, chunks: RefCell::default() }
+        Log { arena, outlines, chunks: RefCell::default(), reads: Cell::new(0) }
+    }
+
+    /// How many chunks were read since this was asked last.
+    pub fn reads(&self) -> usize {
+        self.reads.take()
     }
 
     /// Publishes what became of a key's value.
