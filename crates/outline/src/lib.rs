@@ -12,14 +12,19 @@
 //! | file | what |
 //! |---|---|
 //! | `chunk` | a chunk, and where it is |
+//! | `node`, `walk` | the tree that a sequence is, and iterators over its leaves |
 //! | `sequence` | chunks ordered by label, found by label, by index, or by a predicate |
 //! | `outline` | a collection's sequences, and what was changed since it was published |
 //! | `large` | an outline with its chunks' bytes |
 
 mod chunk;
 mod large;
+#[cfg(test)]
+mod model;
+mod node;
 mod outline;
 mod sequence;
+mod walk;
 
 pub use chunk::{Chunk, Place};
 pub use large::{Chunks, Large, Part};

@@ -1,6 +1,9 @@
 //! Chunks ordered by label: a value that shares what did not change with the value that it was made from.
 
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, Place};
+use crate::node::{Child, Counts, Inner, Leaf, NODE_BYTES, Node, covering};
+use crate::walk::Walk;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A chunk, and how many elements stand in front of it.
@@ -15,130 +18,245 @@ pub struct At<'o> {
 /// Chunks ordered by label.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
-    chunks: Arc<Vec<Chunk>>,
-    elements: u64,
-    bytes: u64,
+    root: Option<Child>,
+    counts: Counts,
 }
 
 impl Sequence {
     /// How many elements its chunks have.
     pub fn elements(&self) -> u64 {
-        self.elements
+        self.root.as_ref().map_or(0, |root| root.elements)
     }
 
     /// How many bytes its chunks' elements take.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.root.as_ref().map_or(0, |root| root.bytes)
     }
 
     /// How many chunks there are.
     pub fn chunk_count(&self) -> usize {
-        self.chunks.len()
+        self.counts.chunks
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
+        self.root.is_none()
     }
 
-    /// The bytes of memory that the sequence itself takes, without its chunks.
+    /// The bytes of memory that the sequence itself takes, without its chunks, if it shares none with others.
     pub fn memory_bytes(&self) -> u64 {
-        (self.chunks.capacity() * size_of::<Chunk>()) as u64
+        self.counts.nodes as u64 * NODE_BYTES
     }
 
-    fn at(&self, place: usize) -> Option<At<'_>> {
-        let chunk = self.chunks.get(place)?;
-        let first_index = self.chunks[..place].iter().map(|chunk| u64::from(chunk.elements)).sum();
-        Some(At { chunk, first_index })
+    /// Whether any of its chunks is not published.
+    pub(crate) fn has_new(&self) -> bool {
+        self.root.as_ref().is_some_and(|root| root.has_new)
+    }
+
+    /// Descends to one chunk: `child` chooses in an inner node, `chunk` in a leaf.
+    fn find<'o>(
+        &'o self,
+        mut child: impl FnMut(&'o Inner, u64) -> Option<usize>,
+        chunk: impl FnOnce(&'o Leaf, u64) -> Option<usize>,
+    ) -> Option<At<'o>> {
+        let (mut node, mut before) = (&*self.root.as_ref()?.node, 0);
+        loop {
+            match node {
+                Node::Inner(children) => {
+                    let at = child(children, before)?;
+                    before += children[..at].iter().map(|child| child.elements).sum::<u64>();
+                    node = &children[at].node;
+                }
+                Node::Leaf(chunks) => {
+                    let at = chunk(chunks, before)?;
+                    before += chunks[..at].iter().map(|chunk| u64::from(chunk.elements)).sum::<u64>();
+                    return Some(At { chunk: &chunks[at], first_index: before });
+                }
+            }
+        }
     }
 
     /// The chunk with this label.
     pub fn labelled(&self, label: u64) -> Option<At<'_>> {
-        self.at(self.chunks.binary_search_by_key(&label, |chunk| chunk.label).ok()?)
+        self.last_up_to(label).filter(|at| at.chunk.label == label)
     }
 
     /// The last chunk whose label is not greater.
     pub fn last_up_to(&self, label: u64) -> Option<At<'_>> {
-        self.at(self.chunks.partition_point(|chunk| chunk.label <= label).checked_sub(1)?)
+        self.find(
+            |children, _| Some(covering(children, label)),
+            |chunks, _| chunks.partition_point(|chunk| chunk.label <= label).checked_sub(1),
+        )
     }
 
     /// The first chunk whose label is not smaller.
     pub fn first_from(&self, label: u64) -> Option<At<'_>> {
-        self.at(self.chunks.partition_point(|chunk| chunk.label < label))
+        let Some(before) = label.checked_sub(1).and_then(|label| self.last_up_to(label)) else {
+            return self.first();
+        };
+        let chunk = self.iter_from(label).next()?;
+        Some(At { chunk, first_index: before.first_index + u64::from(before.chunk.elements) })
     }
 
     /// The chunk that has the element of this index.
     pub fn with_index(&self, index: u64) -> Option<At<'_>> {
-        let mut first_index = 0;
-        for chunk in self.chunks.iter() {
-            if index < first_index + u64::from(chunk.elements) {
-                return Some(At { chunk, first_index });
-            }
-            first_index += u64::from(chunk.elements);
+        fn reaching(counts: impl Iterator<Item = u64>, before: u64, index: u64) -> Option<usize> {
+            let mut up_to = before;
+            let mut sums = counts.map(|count| {
+                up_to += count;
+                up_to
+            });
+            sums.position(|sum| index < sum)
         }
-        None
+        self.find(
+            |children, before| reaching(children.iter().map(|child| child.elements), before, index),
+            |chunks, before| reaching(chunks.iter().map(|chunk| u64::from(chunk.elements)), before, index),
+        )
     }
 
     /// The last chunk for which this holds. It holds for some first chunks, and for no later one.
-    pub fn last_where<'o>(&'o self, mut holds: impl FnMut(&'o Chunk) -> bool) -> Option<At<'o>> {
-        let (mut low, mut high) = (0, self.chunks.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match holds(&self.chunks[middle]) {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        self.at(low.checked_sub(1)?)
+    pub fn last_where<'o>(&'o self, holds: impl FnMut(&'o Chunk) -> bool) -> Option<At<'o>> {
+        // Borrowed by both choices, of which one runs at a time.
+        let holds = RefCell::new(holds);
+        let holds_for = |chunk: &'o Chunk| (holds.borrow_mut())(chunk);
+        self.find(
+            |children, _| {
+                let first = |at: usize| children[at].first_chunk();
+                let count = count_where(children.len(), |at| first(at).is_some_and(holds_for));
+                Some(count.saturating_sub(1))
+            },
+            |chunks, _| count_where(chunks.len(), |at| holds_for(&chunks[at])).checked_sub(1),
+        )
     }
 
     /// The first chunk.
     pub fn first(&self) -> Option<At<'_>> {
-        self.at(0)
+        Some(At { chunk: self.root.as_ref()?.first_chunk()?, first_index: 0 })
     }
 
     /// The last chunk.
     pub fn last(&self) -> Option<At<'_>> {
-        self.at(self.chunks.len().checked_sub(1)?)
+        self.last_up_to(u64::MAX)
     }
 
     /// The chunks from the first whose label is not smaller, in order.
     pub fn iter_from(&self, label: u64) -> impl Iterator<Item = &Chunk> {
-        self.chunks[self.chunks.partition_point(|chunk| chunk.label < label)..].iter()
+        Walk::<false>::new(self.root.as_ref(), label)
     }
 
     /// The chunks from the last whose label is not greater, in the order of falling labels.
     pub fn iter_back_from(&self, label: u64) -> impl Iterator<Item = &Chunk> {
-        self.chunks[..self.chunks.partition_point(|chunk| chunk.label <= label)].iter().rev()
+        Walk::<true>::new(self.root.as_ref(), label)
+    }
+
+    /// The chunks that are not published, in order; takes no time for the others.
+    pub(crate) fn new_chunks(&self) -> Vec<&Chunk> {
+        let mut new = Vec::new();
+        if let Some(root) = &self.root {
+            root.each_new(&mut |chunk| new.push(chunk));
+        }
+        new
+    }
+
+    /// The chunks that are not published get these places, in order.
+    pub(crate) fn place_new(&mut self, mut place: impl FnMut() -> Place) {
+        if let Some(root) = &mut self.root {
+            root.replace_new(&mut place);
+        }
     }
 
     /// Adds a chunk, or puts it in the place of that with its label, which it returns.
     pub(crate) fn put(&mut self, chunk: Chunk) -> Option<Chunk> {
-        self.elements += u64::from(chunk.elements);
-        self.bytes += u64::from(chunk.bytes);
-        let chunks = Arc::make_mut(&mut self.chunks);
-        let old = match chunks.binary_search_by_key(&chunk.label, |chunk| chunk.label) {
-            Ok(place) => Some(std::mem::replace(&mut chunks[place], chunk)),
-            Err(place) => {
-                chunks.insert(place, chunk);
-                None
-            }
+        let Some(root) = &mut self.root else {
+            self.root = Some(Child::of(Arc::new(Node::Leaf(std::iter::once(chunk).collect()))));
+            self.counts = Counts { nodes: 1, chunks: 1 };
+            return None;
         };
-        self.forget(old)
+        let (old, next) = root.put(chunk, &mut self.counts);
+        if let Some(next) = next {
+            let both = [root.clone(), next].into_iter().collect();
+            self.root = Some(Child::of(Arc::new(Node::Inner(both))));
+            self.counts.nodes += 1;
+        }
+        old
     }
 
     /// Removes the chunk with this label, which it returns.
     pub(crate) fn remove(&mut self, label: u64) -> Option<Chunk> {
-        let place = self.chunks.binary_search_by_key(&label, |chunk| chunk.label).ok()?;
-        let old = Arc::make_mut(&mut self.chunks).remove(place);
-        self.forget(Some(old))
-    }
-
-    fn forget(&mut self, old: Option<Chunk>) -> Option<Chunk> {
-        if let Some(old) = &old {
-            self.elements -= u64::from(old.elements);
-            self.bytes -= u64::from(old.bytes);
+        self.labelled(label)?;
+        let root = self.root.as_mut()?;
+        let old = root.remove(label, &mut self.counts);
+        if root.node.is_empty() {
+            *self = Sequence::default();
+        } else if let Some(only) = root.node.only_child().cloned() {
+            self.root = Some(only);
+            self.counts.nodes -= 1;
         }
         old
     }
+
+    /// The chunk with this label is at another address now, if it is at `from`; whether it was.
+    pub(crate) fn move_chunk(&mut self, label: u64, from: u64, to: u64) -> bool {
+        let is_there = self.labelled(label).is_some_and(|at| at.chunk.place == Place::InLog(from));
+        if is_there && let Some(root) = &mut self.root {
+            root.replace(label, Place::InLog(to));
+        }
+        is_there
+    }
+}
+
+/// For how many of the first of so many entries this holds. It holds for no later one.
+fn count_where(len: usize, mut holds: impl FnMut(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match holds(middle) {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+impl Sequence {
+    /// Checks the tree's form, and every sum in it.
+    pub(crate) fn check(&self) {
+        let mut counts = Counts::default();
+        if let Some(root) = &self.root {
+            check_child(root, true, &mut counts);
+        }
+        assert_eq!(counts, self.counts);
+    }
+}
+
+/// Checks one subtree; returns its height.
+#[cfg(test)]
+fn check_child(child: &Child, is_root: bool, counts: &mut Counts) -> usize {
+    use crate::node::{INNER_MOST, LEAF_MOST};
+    counts.nodes += 1;
+    let (len, most, height) = match &*child.node {
+        Node::Leaf(chunks) => {
+            counts.chunks += chunks.len();
+            assert!(chunks.is_sorted_by(|a, b| a.label < b.label));
+            assert!(!chunks.spilled(), "a node's size is known");
+            (chunks.len(), LEAF_MOST, 0)
+        }
+        Node::Inner(children) => {
+            assert!(children.is_sorted_by(|a, b| a.first < b.first));
+            assert!(!children.spilled(), "a node's size is known");
+            let heights: Vec<usize> =
+                children.iter().map(|child| check_child(child, false, counts)).collect();
+            assert!(heights.iter().all(|height| *height == heights[0]), "{heights:?}");
+            (children.len(), INNER_MOST, heights[0] + 1)
+        }
+    };
+    let least = if !is_root { most / 2 } else { 1 + usize::from(height > 0) };
+    assert!((least..=most).contains(&len), "{len} entries, root: {is_root}, height {height}");
+    let anew = Child::of(child.node.clone());
+    assert_eq!(
+        (anew.first, anew.elements, anew.bytes, anew.has_new),
+        (child.first, child.elements, child.bytes, child.has_new)
+    );
+    height
 }

@@ -1,0 +1,268 @@
+//! A node of a sequence's tree: a B+tree whose leaves have the chunks.
+//!
+//! Nodes are shared between sequences. A change copies those on its way that are shared, and changes the
+//! others in place; so it copies about two KiB at most, and what is built anew is copied once. A node has
+//! room for its most entries from the start: that makes its size known, and its growth no allocation.
+
+use crate::chunk::{Chunk, Place};
+use smallvec::{Array, SmallVec};
+use std::sync::Arc;
+
+/// The most chunks of a leaf. All nodes but the root have at least half as many as their most.
+pub(crate) const LEAF_MOST: usize = 20;
+/// The most children of an inner node.
+pub(crate) const INNER_MOST: usize = 16;
+
+/// The bytes of a node, with the counts of its [`Arc`].
+pub(crate) const NODE_BYTES: u64 = (size_of::<Node>() + 2 * size_of::<usize>()) as u64;
+
+pub(crate) type Leaf = SmallVec<[Chunk; LEAF_MOST]>;
+pub(crate) type Inner = SmallVec<[Child; INNER_MOST]>;
+
+/// Some adjacent chunks of a sequence.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    /// The chunks themselves.
+    Leaf(Leaf),
+    /// Nodes of the level below.
+    Inner(Inner),
+}
+
+/// A node, and what is known of its chunks without looking at it.
+#[derive(Clone, Debug)]
+pub(crate) struct Child {
+    /// The label of its first chunk.
+    pub(crate) first: u64,
+    /// How many elements its chunks have.
+    pub(crate) elements: u64,
+    /// How many bytes they take.
+    pub(crate) bytes: u64,
+    /// Whether any of its chunks is not published.
+    pub(crate) has_new: bool,
+    pub(crate) node: Arc<Node>,
+}
+
+/// How many nodes and chunks a tree has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) nodes: usize,
+    pub(crate) chunks: usize,
+}
+
+fn is_new(chunk: &Chunk) -> bool {
+    matches!(chunk.place, Place::New(_))
+}
+
+impl Child {
+    /// That of a node with at least one chunk.
+    pub(crate) fn of(node: Arc<Node>) -> Child {
+        let mut child = Child { first: 0, elements: 0, bytes: 0, has_new: false, node };
+        child.sum();
+        child
+    }
+
+    /// Sums up anew, after a change of the node.
+    fn sum(&mut self) {
+        (self.elements, self.bytes, self.has_new) = (0, 0, false);
+        match &*self.node {
+            Node::Leaf(chunks) => {
+                self.first = chunks.first().map_or(0, |chunk| chunk.label);
+                for chunk in chunks {
+                    self.elements += u64::from(chunk.elements);
+                    self.bytes += u64::from(chunk.bytes);
+                    self.has_new |= is_new(chunk);
+                }
+            }
+            Node::Inner(children) => {
+                self.first = children.first().map_or(0, |child| child.first);
+                for child in children {
+                    self.elements += child.elements;
+                    self.bytes += child.bytes;
+                    self.has_new |= child.has_new;
+                }
+            }
+        }
+    }
+
+    /// Adds a chunk, or puts it in the place of that with its label. Returns that one, and a node that has to
+    /// follow this one if it would have more than the most.
+    pub(crate) fn put(&mut self, chunk: Chunk, counts: &mut Counts) -> (Option<Chunk>, Option<Child>) {
+        let (old, next) = match Arc::make_mut(&mut self.node) {
+            Node::Leaf(chunks) => put_in_leaf(chunks, chunk, counts),
+            Node::Inner(children) => {
+                let at = covering(children, chunk.label);
+                let (old, next) = children[at].put(chunk, counts);
+                (old, next.and_then(|next| insert_child(children, at + 1, next)))
+            }
+        };
+        counts.nodes += usize::from(next.is_some());
+        self.sum();
+        (old, next.map(|node| Child::of(Arc::new(node))))
+    }
+
+    /// Removes the chunk with this label, which is there. The node may be left with less than its least.
+    pub(crate) fn remove(&mut self, label: u64, counts: &mut Counts) -> Option<Chunk> {
+        let old = match Arc::make_mut(&mut self.node) {
+            Node::Leaf(chunks) => {
+                let at = chunks.binary_search_by_key(&label, |chunk| chunk.label).ok();
+                counts.chunks -= usize::from(at.is_some());
+                at.map(|at| chunks.remove(at))
+            }
+            Node::Inner(children) => {
+                let at = covering(children, label);
+                let old = children[at].remove(label, counts);
+                if children[at].node.is_short() && children.len() > 1 {
+                    fill_up(children, at.saturating_sub(1), counts);
+                }
+                old
+            }
+        };
+        self.sum();
+        old
+    }
+
+    /// Replaces the place of the chunk with this label, which is there.
+    pub(crate) fn replace(&mut self, label: u64, place: Place) {
+        match Arc::make_mut(&mut self.node) {
+            Node::Leaf(chunks) => {
+                if let Ok(at) = chunks.binary_search_by_key(&label, |chunk| chunk.label) {
+                    chunks[at].place = place;
+                }
+            }
+            Node::Inner(children) => {
+                let at = covering(children, label);
+                children[at].replace(label, place);
+            }
+        }
+        self.sum();
+    }
+
+    /// Replaces the place of each chunk that is not published, in order.
+    pub(crate) fn replace_new(&mut self, place: &mut impl FnMut() -> Place) {
+        if !self.has_new {
+            return;
+        }
+        match Arc::make_mut(&mut self.node) {
+            Node::Leaf(chunks) => {
+                chunks.iter_mut().filter(|chunk| is_new(chunk)).for_each(|chunk| chunk.place = place());
+            }
+            Node::Inner(children) => children.iter_mut().for_each(|child| child.replace_new(place)),
+        }
+        self.sum();
+    }
+
+    /// Passes each chunk that is not published to `f`, in order.
+    pub(crate) fn each_new<'o>(&'o self, f: &mut impl FnMut(&'o Chunk)) {
+        if !self.has_new {
+            return;
+        }
+        match &*self.node {
+            Node::Leaf(chunks) => chunks.iter().filter(|chunk| is_new(chunk)).for_each(f),
+            Node::Inner(children) => children.iter().for_each(|child| child.each_new(f)),
+        }
+    }
+
+    /// The first of its chunks.
+    pub(crate) fn first_chunk(&self) -> Option<&Chunk> {
+        let mut node = &*self.node;
+        loop {
+            match node {
+                Node::Leaf(chunks) => return chunks.first(),
+                Node::Inner(children) => node = &children.first()?.node,
+            }
+        }
+    }
+}
+
+impl Node {
+    fn is_short(&self) -> bool {
+        match self {
+            Node::Leaf(chunks) => chunks.len() < LEAF_MOST / 2,
+            Node::Inner(children) => children.len() < INNER_MOST / 2,
+        }
+    }
+
+    /// The only child of an inner node.
+    pub(crate) fn only_child(&self) -> Option<&Child> {
+        match self {
+            Node::Inner(children) if children.len() == 1 => children.first(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Node::Leaf(chunks) => chunks.is_empty(),
+            Node::Inner(children) => children.is_empty(),
+        }
+    }
+}
+
+/// The index of the last child whose first label is not greater; otherwise of the first one.
+pub(crate) fn covering(children: &[Child], label: u64) -> usize {
+    children.partition_point(|child| child.first <= label).saturating_sub(1)
+}
+
+fn put_in_leaf(chunks: &mut Leaf, chunk: Chunk, counts: &mut Counts) -> (Option<Chunk>, Option<Node>) {
+    let at = match chunks.binary_search_by_key(&chunk.label, |chunk| chunk.label) {
+        Ok(at) => return (Some(std::mem::replace(&mut chunks[at], chunk)), None),
+        Err(at) => at,
+    };
+    counts.chunks += 1;
+    (None, insert(chunks, at, chunk).map(Node::Leaf))
+}
+
+/// Inserts a child; returns it as a child of the node that has to follow, if there is one.
+fn insert_child(children: &mut Inner, at: usize, child: Child) -> Option<Node> {
+    insert(children, at, child).map(Node::Inner)
+}
+
+/// Inserts an entry. If the entries were as many as the most, the upper half of them is returned.
+fn insert<A: Array>(entries: &mut SmallVec<A>, at: usize, entry: A::Item) -> Option<SmallVec<A>> {
+    if entries.len() < A::size() {
+        entries.insert(at, entry);
+        return None;
+    }
+    let half = A::size() / 2;
+    let mut upper: SmallVec<A> = entries.drain(half..).collect();
+    match at.checked_sub(half) {
+        Some(at) if at > 0 => upper.insert(at, entry),
+        _ => entries.insert(at, entry),
+    }
+    Some(upper)
+}
+
+/// Evens out two neighbours, of which one is short: they become one if they fit into one.
+fn fill_up(children: &mut Inner, left: usize, counts: &mut Counts) {
+    let right = left + 1;
+    let (before, after) = children.split_at_mut(right);
+    let (lower, upper) = (&mut before[left], &mut after[0]);
+    let is_empty = match (Arc::make_mut(&mut lower.node), Arc::make_mut(&mut upper.node)) {
+        (Node::Leaf(lower), Node::Leaf(upper)) => even_out(lower, upper),
+        (Node::Inner(lower), Node::Inner(upper)) => even_out(lower, upper),
+        _ => unreachable!("neighbours are of the same level"),
+    };
+    lower.sum();
+    upper.sum();
+    if is_empty {
+        children.remove(right);
+        counts.nodes -= 1;
+    }
+}
+
+/// Moves entries between neighbours; whether the upper one is empty now.
+fn even_out<A: Array>(lower: &mut SmallVec<A>, upper: &mut SmallVec<A>) -> bool {
+    let all = lower.len() + upper.len();
+    if all <= A::size() {
+        lower.extend(upper.drain(..));
+        return true;
+    }
+    let keep = all / 2;
+    if lower.len() < keep {
+        lower.extend(upper.drain(..keep - lower.len()));
+    } else {
+        let moved: SmallVec<A> = lower.drain(keep..).collect();
+        upper.insert_many(0, moved);
+    }
+    false
+}
