@@ -23,6 +23,11 @@ pub(crate) fn count(bytes: &[u8]) -> usize {
     }
 }
 
+/// A collection's elements without its head, as a chunk has them.
+pub(crate) fn body(bytes: &[u8]) -> &[u8] {
+    bytes.get(HEAD_BYTES..).unwrap_or(&[])
+}
+
 /// The encoding to report of a collection of any type.
 pub fn encoding(bytes: &[u8]) -> Encoding {
     Encoding::numbered(bytes.first().copied().unwrap_or(0))
@@ -31,12 +36,17 @@ pub fn encoding(bytes: &[u8]) -> Encoding {
 impl<'b> Elements<'b> {
     /// Those of a collection.
     pub(crate) fn of(bytes: &'b [u8]) -> Elements<'b> {
-        Elements { rest: bytes.get(HEAD_BYTES..).unwrap_or(&[]) }
+        Elements { rest: body(bytes) }
     }
 
     /// Those of a chunk.
     pub(crate) fn of_chunk(bytes: &'b [u8]) -> Elements<'b> {
         Elements { rest: bytes }
+    }
+
+    /// How many bytes are left.
+    pub(crate) fn bytes_left(&self) -> usize {
+        self.rest.len()
     }
 }
 
@@ -112,6 +122,11 @@ impl Writer {
         Writer { bytes }
     }
 
+    /// A chunk, which has no head.
+    pub(crate) fn of_chunk(about_bytes: usize) -> Writer {
+        Writer { bytes: Vec::with_capacity(about_bytes) }
+    }
+
     /// Adds a byte string.
     pub(crate) fn push(&mut self, element: &[u8]) {
         let mut length = element.len();
@@ -123,7 +138,7 @@ impl Writer {
         self.bytes.extend_from_slice(element);
     }
 
-    /// The collection.
+    /// The collection, or the chunk.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.bytes
     }

@@ -19,20 +19,28 @@
 //! | `scan` | walking over a collection that changes meanwhile |
 
 mod collection;
+mod either;
 mod elements;
 mod encoding;
 mod hash;
+mod in_order;
+mod labels;
 mod list;
+#[cfg(test)]
+mod log;
 mod scan;
 mod set;
+mod side;
 mod sorted_set;
 mod table;
+mod touched_chunks;
 
 pub use collection::{Collection, Draft, Finished, Kind};
 pub use elements::encoding;
 pub use encoding::{Encoding, Limits};
 pub use hash::{Hash, HashDraft, Hashes, Pair};
-pub use list::{List, ListDraft, Lists, Side};
+pub use list::{List, ListDraft, Lists};
 pub use scan::scan;
 pub use set::{MemberTable, Set, SetDraft, Sets};
+pub use side::Side;
 pub use sorted_set::{ScoreTable, Scored, SortedSet, SortedSetDraft, SortedSets};
