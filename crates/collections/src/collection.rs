@@ -55,6 +55,11 @@ impl<'b, K> Collection<'b, K> {
         self.form
     }
 
+    /// Whether it is kept in chunks: then an element is found without a walk over all.
+    pub fn is_large(self) -> bool {
+        matches!(self.form, Form::Large(_))
+    }
+
     /// How many elements it has, a field with its value being one.
     pub fn len(self) -> usize {
         match self.form {

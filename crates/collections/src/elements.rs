@@ -5,7 +5,7 @@ use crate::encoding::Encoding;
 use sidle_outline::Order;
 
 /// The encoding, and the count.
-const HEAD_BYTES: usize = 5;
+pub(crate) const HEAD_BYTES: usize = 5;
 /// The longest length: of five groups of seven bits.
 const LENGTH_BYTES_MAX: usize = 5;
 
@@ -107,6 +107,23 @@ fn long_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     None
 }
 
+/// Writes a byte string behind others.
+pub(crate) fn push(bytes: &mut Vec<u8>, element: &[u8]) {
+    let mut length = element.len();
+    while length >= 0x80 {
+        bytes.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    bytes.push(length as u8);
+    bytes.extend_from_slice(element);
+}
+
+/// How many bytes a byte string takes.
+pub(crate) fn written_bytes(element: &[u8]) -> usize {
+    let length_bits = usize::BITS - element.len().leading_zeros();
+    length_bits.div_ceil(7).max(1) as usize + element.len()
+}
+
 /// Writes a collection.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -122,23 +139,12 @@ impl Writer {
         Writer { bytes }
     }
 
-    /// A chunk, which has no head.
-    pub(crate) fn of_chunk(about_bytes: usize) -> Writer {
-        Writer { bytes: Vec::with_capacity(about_bytes) }
-    }
-
     /// Adds a byte string.
     pub(crate) fn push(&mut self, element: &[u8]) {
-        let mut length = element.len();
-        while length >= 0x80 {
-            self.bytes.push(length as u8 | 0x80);
-            length >>= 7;
-        }
-        self.bytes.push(length as u8);
-        self.bytes.extend_from_slice(element);
+        push(&mut self.bytes, element);
     }
 
-    /// The collection, or the chunk.
+    /// The collection.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.bytes
     }
@@ -161,6 +167,8 @@ mod tests {
             elements.iter().for_each(|element| writer.push(element));
             let bytes = writer.finish();
             prop_assert_eq!(count(&bytes), elements.len());
+            let expected: usize = elements.iter().map(|element| written_bytes(element)).sum();
+            prop_assert_eq!(bytes.len(), HEAD_BYTES + expected);
             prop_assert_eq!(encoding(&bytes), Encoding::Hashtable);
             let read: Vec<&[u8]> = Elements::of(&bytes).collect();
             prop_assert_eq!(read, elements);

@@ -1,9 +1,11 @@
 //! Hashes: fields with values.
 
-use crate::collection::{Collection, Draft, Finished, Kind};
-use crate::elements::Writer;
+use crate::by_hash::ByHash;
+use crate::collection::{Collection, Draft, Finished, Form, Kind};
 use crate::encoding::{Encoding, Limits};
-use crate::table::Table;
+use crate::names_draft::{NamesDraft, packed};
+use crate::scan::scan;
+use sidle_outline::Order;
 use sidle_types::ValueKind;
 
 /// A field and its value.
@@ -24,17 +26,34 @@ pub type Hash<'b> = Collection<'b, Hashes>;
 impl<'b> Hash<'b> {
     /// A field's value.
     pub fn get(self, field: &[u8]) -> Option<&'b [u8]> {
-        let mut elements = self.elements();
-        while let Some(found) = elements.next() {
-            let value = elements.next()?;
-            if found == field {
-                return Some(value);
-            }
+        match self.form() {
+            Form::Packed(_) => self.pairs().find(|(other, _)| *other == field).map(|(_, value)| value),
+            Form::Large(large) => ByHash::of(large, Order::Main).get(field),
         }
-        None
     }
 
-    /// All fields with their values, in the order in which they were added.
+    /// How many [`pairs`](Self::pairs) there are, whatever a record's head says.
+    pub fn pair_count(self) -> usize {
+        if self.is_large() { self.len() } else { self.pairs().count() }
+    }
+
+    /// The field of an index, with its value.
+    pub fn nth(self, index: usize) -> Option<Pair<'b>> {
+        match self.form() {
+            Form::Packed(_) => self.pairs().nth(index),
+            Form::Large(large) => ByHash::of(large, Order::Main).nth(index as u64),
+        }
+    }
+
+    /// The next fields of a walk in steps, with their values, and the cursor of the next step ([`scan`]).
+    pub fn scan(self, cursor: u64, count: usize) -> (u64, Vec<Pair<'b>>) {
+        match self.form() {
+            Form::Packed(_) => scan(self.pairs().map(|pair| (pair.0, pair)), cursor, count),
+            Form::Large(large) => ByHash::of(large, Order::Main).scan(cursor, count),
+        }
+    }
+
+    /// All fields with their values: in the order in which they were added, or, in chunks, of their hashes.
     pub fn pairs(self) -> impl Iterator<Item = Pair<'b>> {
         let mut elements = self.elements();
         std::iter::from_fn(move || Some((elements.next()?, elements.next()?)))
@@ -44,7 +63,7 @@ impl<'b> Hash<'b> {
 /// A hash that is changed.
 #[derive(Debug)]
 pub struct HashDraft<'b> {
-    fields: Table<'b, &'b [u8]>,
+    fields: NamesDraft<'b, &'b [u8]>,
     encoding: Encoding,
     /// The longest field or value that was set here.
     longest_bytes: usize,
@@ -74,7 +93,7 @@ impl<'b> Draft<'b> for HashDraft<'b> {
 
     fn of(hash: Option<Hash<'b>>, changes: usize) -> HashDraft<'b> {
         HashDraft {
-            fields: Table::new(hash.into_iter().flat_map(Hash::pairs), changes),
+            fields: NamesDraft::of(hash, changes),
             encoding: hash.map_or(Encoding::Listpack, Hash::encoding),
             longest_bytes: 0,
         }
@@ -92,79 +111,149 @@ impl<'b> Draft<'b> for HashDraft<'b> {
         let is_small =
             self.len() as u64 <= limits.hash_entries && self.longest_bytes as u64 <= limits.hash_value_bytes;
         let encoding = if is_small { self.encoding } else { Encoding::Hashtable };
-        let bytes = self.fields.iter().map(|(field, value)| field.len() + value.len() + 4).sum();
-        let mut writer = Writer::new(encoding, self.len(), bytes);
-        for (field, value) in self.fields.iter() {
-            writer.push(field);
-            writer.push(value);
+        if !self.fields.fit_packed(limits) {
+            return Finished::Large(self.fields.in_chunks(encoding, limits));
         }
-        Finished::Packed(writer.finish())
+        let pairs: Vec<Pair<'_>> = self.fields.iter().collect();
+        Finished::Packed(packed(encoding, &pairs))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::publisher::Kept;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
-    #[derive(Clone, Debug)]
-    enum Change {
-        Set(u8, u8),
-        Remove(u8),
-    }
-
-    fn change() -> impl Strategy<Value = Change> {
-        prop_oneof![
-            2 => (0u8..30, any::<u8>()).prop_map(|(field, value)| Change::Set(field, value)),
-            1 => (0u8..30).prop_map(Change::Remove),
-        ]
-    }
-
-    static BYTES: [u8; 256] = {
-        let mut bytes = [0; 256];
-        let mut at = 0;
-        while at < 256 {
-            bytes[at] = at as u8;
-            at += 1;
-        }
-        bytes
+    /// So that it goes from one record to chunks and back all the time.
+    const TINY: Limits = Limits {
+        hash_entries: 512,
+        hash_value_bytes: 64,
+        intset_entries: 512,
+        zset_entries: 128,
+        zset_value_bytes: 64,
+        packed_bytes: 64,
+        chunk_bytes: 32,
     };
 
-    fn word(of: u8) -> &'static [u8] {
-        std::slice::from_ref(&BYTES[usize::from(of)])
+    fn words() -> Vec<Vec<u8>> {
+        (0..40u8).map(|number| vec![number; [1, 4, 12, 50][usize::from(number) % 4]]).collect()
+    }
+
+    fn assert_reads(hash: Option<Hash<'_>>, model: &BTreeMap<&[u8], &[u8]>, words: &[Vec<u8>]) {
+        let Some(hash) = hash else { return assert!(model.is_empty()) };
+        assert_eq!(
+            (hash.len(), hash.pair_count(), hash.is_empty()),
+            (model.len(), model.len(), model.is_empty())
+        );
+        assert_eq!(&hash.pairs().collect::<BTreeMap<&[u8], &[u8]>>(), model);
+        for word in words {
+            assert_eq!(hash.get(word), model.get(word.as_slice()).copied());
+        }
+        let drawn = (0..=model.len()).map_while(|index| hash.nth(index));
+        assert!(drawn.eq(hash.pairs()));
     }
 
     proptest! {
-        /// With and without an index it does what a map does.
+        /// It does what a map does, however it is kept, and a walk in steps goes on across conversions.
         #[test]
-        fn a_draft_is_a_map(rounds in prop::collection::vec(prop::collection::vec(change(), 0..20), 1..4)) {
-            let mut model: BTreeMap<u8, u8> = BTreeMap::new();
-            let mut bytes: Option<Vec<u8>> = None;
-            for changes in rounds {
-                let mut draft = HashDraft::of(bytes.as_deref().map(Hash::of), changes.len());
-                for change in changes {
-                    match change {
-                        Change::Set(field, value) => {
-                            let is_new = model.insert(field, value).is_none();
-                            prop_assert_eq!(draft.set(word(field), word(value)), is_new);
+        fn a_draft_is_a_map(rounds in prop::collection::vec(
+            prop::collection::vec((0u8..3, 0usize..40, 0usize..40), 0..40), 1..8,
+        )) {
+            for limits in [TINY, Limits::default()] {
+                let words = words();
+                let (mut model, mut kept) = (BTreeMap::new(), Kept::default());
+                let (mut cursor, mut walked, mut throughout) = (0, BTreeSet::new(), None);
+                for changes in &rounds {
+                    let mut draft = HashDraft::of(kept.collection(), changes.len());
+                    for (kind, field, value) in changes {
+                        let (field, value) = (words[*field].as_slice(), words[*value].as_slice());
+                        match kind {
+                            0 => prop_assert_eq!(draft.remove(field), model.remove(field).is_some()),
+                            _ => prop_assert_eq!(draft.set(field, value), model.insert(field, value).is_none()),
                         }
-                        Change::Remove(field) => {
-                            prop_assert_eq!(draft.remove(word(field)), model.remove(&field).is_some());
-                        }
+                        prop_assert_eq!((draft.get(field), draft.len()), (model.get(field).copied(), model.len()));
                     }
-                    prop_assert_eq!(draft.len(), model.len());
+                    let finished = draft.finish(&limits);
+                    drop(draft);
+                    kept.keep(finished);
+                    assert_reads(kept.collection(), &model, &words);
+
+                    let here: BTreeSet<Vec<u8>> = model.keys().map(|field| field.to_vec()).collect();
+                    let throughout =
+                        throughout.get_or_insert_with(|| here.clone());
+                    throughout.retain(|field| here.contains(field));
+                    let (next, found) = kept.collection().map_or((0, Vec::new()), |hash| Hash::scan(hash, cursor, 5));
+                    for (field, value) in found {
+                        prop_assert_eq!(model.get(field), Some(&value));
+                        prop_assert!(walked.insert(field.to_vec()), "{:?} is returned twice", field);
+                    }
+                    cursor = next;
+                    if cursor == 0 {
+                        break;
+                    }
                 }
-                for field in 0..30 {
-                    prop_assert_eq!(draft.get(word(field)), model.get(&field).map(|&value| word(value)));
+                if let (0, Some(throughout)) = (cursor, throughout) {
+                    prop_assert!(walked.is_superset(&throughout));
                 }
-                bytes = Some(draft.finish(&Limits::default()).into_packed().expect("it is short"));
-                let hash = Hash::of(bytes.as_deref().unwrap_or_default());
-                prop_assert_eq!((hash.len(), hash.is_empty()), (model.len(), model.is_empty()));
-                let read = hash.pairs().map(|(field, value)| (field[0], value[0]));
-                prop_assert_eq!(&read.collect::<BTreeMap<u8, u8>>(), &model);
-                prop_assert_eq!(hash.get(word(7)), model.get(&7).map(|&value| word(value)));
             }
+        }
+    }
+
+    /// Chunks are made, grow, are split, joined, and packed again.
+    #[test]
+    fn a_hash_grows_and_shrinks() {
+        let fields: Vec<String> = (0..500).map(|number| format!("field {number}")).collect();
+        let mut kept = Kept::default();
+        for step in [1, 7] {
+            for (at, sets) in
+                (0..500).step_by(step).map(|at| (at, true)).chain((0..500).map(|at| (at, false)))
+            {
+                let field = fields[at * 293 % 500].as_bytes();
+                let mut draft = HashDraft::of(kept.collection(), 1);
+                if sets {
+                    assert!(draft.set(field, b"1"));
+                } else {
+                    draft.remove(field);
+                }
+                let finished = draft.finish(&TINY);
+                drop(draft);
+                kept.keep(finished);
+            }
+            assert!(kept.collection().is_some_and(Hash::is_empty));
+        }
+        assert_eq!(kept.conversions, 4);
+    }
+
+    /// A change of a few fields reads a few chunks.
+    #[test]
+    fn a_change_reads_few_chunks() {
+        let fields: Vec<String> = (0..20_000).map(|number| format!("field {number}")).collect();
+        let pairs = fields.iter().map(|field| (field.as_bytes(), &b"value"[..]));
+        let mut kept = Kept::default();
+        kept.keep(HashDraft::made_of(pairs).finish(&Limits::default()));
+        for changes in [1, 30] {
+            kept.publisher.reads();
+            let mut draft = HashDraft::of(kept.collection(), changes);
+            for at in 0..changes {
+                assert!(draft.get(fields[at * 601].as_bytes()).is_some());
+                assert!(
+                    !draft.set(fields[at * 601].as_bytes(), b"other")
+                        && draft.remove(fields[at * 607 + changes].as_bytes())
+                );
+            }
+            let finished = draft.finish(&Limits::default());
+            drop(draft);
+            let reads = kept.publisher.reads();
+            assert!(reads <= 10 * changes, "{reads} chunks");
+            kept.keep(finished);
+            let hash: Hash<'_> = kept.collection().unwrap();
+            assert_eq!(hash.get(fields[0].as_bytes()), Some(&b"other"[..]));
+            assert!(hash.nth(10_000).is_some());
+            assert_eq!((hash.scan(1 << 63, 10).1.len(), hash.pair_count()), (10, hash.len()));
+            let reads = kept.publisher.reads();
+            assert!(reads <= 5, "{reads} chunks");
         }
     }
 

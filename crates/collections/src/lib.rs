@@ -1,4 +1,6 @@
-//! Collections as one record holds them: all elements one after the other. Pure: bytes to bytes.
+//! Collections: what a record holds of one that is short, and the chunks of a large one. Pure: bytes to bytes.
+//!
+//! Packed, in one record, are all elements one after the other:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -6,28 +8,38 @@
 //! | 1..5 | how many elements there are, little-endian |
 //! | 5.. | the elements, each a length (LEB128) and so many bytes: of a hash a field and its value, of a sorted set a score (eight bytes) and its member |
 //!
-//! A reader finds an element by walking, and a writer writes the whole collection anew: costs grow with the
-//! collection. Readers take bytes of any content. What is not laid out so reads as fewer elements.
+//! A reader finds an element by walking, and a writer writes the whole collection anew: that is for short
+//! ones. Above [`Limits::packed_bytes`] the elements lie in chunks without such a head (`sidle-outline`): a
+//! reader finds the chunk, and a writer writes the chunks that it changes. Below a quarter of that limit a
+//! collection is packed again. Readers take bytes of any content. What is not laid out so reads as fewer
+//! elements.
 //!
 //! | file | what |
 //! |---|---|
 //! | `elements` | the layout: the head, byte strings one after the other |
 //! | `encoding` | what is reported as the encoding, and when it changes |
 //! | `collection` | what all types share |
+//! | `known` | what is known of a name: a value, a score, or nothing |
+//! | `by_hash`, `by_hash_draft` | names in chunks, by their hashes: look-ups, and changes |
+//! | `names_draft` | names that are changed, however they are kept |
 //! | `table` | names with values: what is changed, or asked often |
 //! | `hash`, `set`, `sorted_set`, `list` | look-ups, and changes |
 //! | `scan` | walking over a collection that changes meanwhile |
 
+mod by_hash;
+mod by_hash_draft;
 mod collection;
 mod either;
 mod elements;
 mod encoding;
 mod hash;
 mod in_order;
+mod known;
 mod labels;
 mod list;
+mod names_draft;
 #[cfg(test)]
-mod log;
+mod publisher;
 mod scan;
 mod set;
 mod side;
@@ -41,6 +53,6 @@ pub use encoding::{Encoding, Limits};
 pub use hash::{Hash, HashDraft, Hashes, Pair};
 pub use list::{List, ListDraft, Lists};
 pub use scan::scan;
-pub use set::{MemberTable, Set, SetDraft, Sets};
+pub use set::{Member, MemberTable, Set, SetDraft, Sets};
 pub use side::Side;
 pub use sorted_set::{ScoreTable, Scored, SortedSet, SortedSetDraft, SortedSets};

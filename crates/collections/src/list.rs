@@ -208,8 +208,9 @@ impl<'b> Draft<'b> for ListDraft<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::Log;
+    use crate::publisher::Publisher;
     use proptest::prelude::*;
+    use sidle_outline::Large;
 
     fn text(draft: &ListDraft<'_>) -> String {
         let bytes = draft.finish(&Limits::default()).into_packed().expect("it is short");
@@ -361,12 +362,12 @@ mod tests {
             let limits = Limits { packed_bytes: 64, chunk_bytes: 32, ..Limits::default() };
             let few = Labels { first: 5, last: 1_500, step: 3, fair: 2 };
             let labels = if few_labels { few } else { Labels::ALL };
-            let (mut log, mut model) = (Log::default(), VecDeque::new());
+            let (mut log, mut model) = (Publisher::default(), VecDeque::new());
             let mut finished = Finished::Packed(Vec::new());
             for (number, changes) in rounds.iter().enumerate() {
                 let list = match &finished {
                     Finished::Packed(bytes) => List::of(bytes),
-                    Finished::Large(outline) => List::large(log.large(outline)),
+                    Finished::Large(outline) => List::large(Large::new(outline, &log)),
                 };
                 let mut draft = ListDraft::of(Some(list), 1);
                 changes.iter().for_each(|change| apply(&mut draft, &mut model, change));
@@ -383,13 +384,14 @@ mod tests {
                     Finished::Large(outline) => {
                         prop_assert!(outline.bytes() >= 16);
                         check_chunks(outline, &limits);
-                        check_read(List::large(log.large(outline)), &model);
+                        check_read(List::large(Large::new(outline, &log)), &model);
                     }
                 }
                 finished = next;
                 // Some states are never published: those in the middle of a transaction.
                 if number % 3 != 1 && let Finished::Large(outline) = &mut finished {
                     log.publish(outline);
+                    *outline = log.large().outline().clone();
                 }
             }
         }
@@ -399,14 +401,15 @@ mod tests {
             let limits = Limits { packed_bytes: 64, chunk_bytes: 32, ..Limits::default() };
             let labels = Labels { first: 0, last: 199, step: 7, fair: 2 };
             let (to, from) = if right { (Side::Right, Side::Left) } else { (Side::Left, Side::Right) };
-            let mut log = Log::default();
+            let mut log = Publisher::default();
             let words: Vec<String> = (0..2_000).map(|number| format!("{number:04}")).collect();
             let mut draft = ListDraft::default();
             words[..40].iter().for_each(|word| draft.push(to, word.as_bytes()));
             let Finished::Large(mut outline) = draft.finished(&limits, labels) else { panic!("it is long") };
-            log.publish(&mut outline);
+            log.publish(&outline);
+        outline = log.large().outline().clone();
             for number in 40..words.len() {
-                let mut draft = ListDraft::of(Some(List::large(log.large(&outline))), 1);
+                let mut draft = ListDraft::of(Some(List::large(Large::new(&outline, &log))), 1);
                 draft.push(to, words[number].as_bytes());
                 prop_assert_eq!(draft.pop(from), Some(words[number - 40].as_bytes()));
                 let Finished::Large(next) = draft.finished(&limits, labels) else { panic!("it is long") };
@@ -414,7 +417,8 @@ mod tests {
                 outline = next;
                 check_chunks(&outline, &limits);
                 prop_assert!(outline.sequence(Order::Main).chunk_count() <= 9);
-                log.publish(&mut outline);
+                log.publish(&outline);
+        outline = log.large().outline().clone();
             }
         }
     }
@@ -428,18 +432,19 @@ mod tests {
         else {
             panic!("it is long")
         };
-        let mut log = Log::default();
-        log.publish(&mut outline);
+        let mut log = Publisher::default();
+        log.publish(&outline);
+        outline = log.large().outline().clone();
         let chunks = outline.sequence(Order::Main).chunk_count();
         // Behind each other: how many chunks are lent, written and removed.
         let change = |change: &dyn Fn(&mut ListDraft<'_>)| {
-            log.lent();
-            let mut draft = ListDraft::of(Some(List::large(log.large(&outline))), 1);
+            log.reads();
+            let mut draft = ListDraft::of(Some(List::large(Large::new(&outline, &log))), 1);
             change(&mut draft);
             let Finished::Large(changed) = draft.finish(&limits) else { panic!("it is long") };
             check_chunks(&changed, &limits);
             let removed = chunks + changed.new_chunks().count() - changed.sequence(Order::Main).chunk_count();
-            (log.lent(), changed.new_chunks().count(), removed)
+            (log.reads(), changed.new_chunks().count(), removed)
         };
         let pushed = change(&|draft| draft.push(Side::Left, b"x"));
         assert!(pushed.0 <= 2 && pushed.1 <= 1 && pushed.2 <= 1, "{pushed:?}");
@@ -457,9 +462,9 @@ mod tests {
         assert!(removed.0 <= 3 && removed.1 == 1, "{removed:?}");
         let kept = change(&|draft| draft.keep(1_000, 1_999));
         assert!(kept.0 <= 4 && kept.1 <= 2 && kept.2 > chunks - 40, "{kept:?} of {chunks}");
-        let list = List::large(log.large(&outline));
-        assert_eq!((list.items_from(77_777).next(), log.lent()), (Some(&b"item 77777"[..]), 1));
-        assert_eq!((list.items_from(10).take(10).count(), log.lent()), (10, 1));
-        assert_eq!((list.items_back().take(10).count(), log.lent()), (10, 1));
+        let list = List::large(Large::new(&outline, &log));
+        assert_eq!((list.items_from(77_777).next(), log.reads()), (Some(&b"item 77777"[..]), 1));
+        assert_eq!((list.items_from(10).take(10).count(), log.reads()), (10, 1));
+        assert_eq!((list.items_back().take(10).count(), log.reads()), (10, 1));
     }
 }

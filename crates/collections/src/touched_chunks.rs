@@ -1,6 +1,6 @@
 //! A large list that is changed: the chunks that a change touches, and no others.
 
-use crate::elements::{Elements, Writer};
+use crate::elements::{Elements, push, written_bytes};
 use crate::encoding::Limits;
 use crate::in_order::InOrder;
 use crate::labels::Labels;
@@ -201,9 +201,9 @@ impl<'b> TouchedChunks<'b> {
             sequence.remove(*label);
         }
         for (label, items) in &self.touched {
-            let mut writer = Writer::of_chunk(items.iter().map(|item| item.len() + 2).sum());
-            items.iter().for_each(|item| writer.push(item));
-            sequence.put(*label, items.len(), &writer.finish());
+            let mut bytes = Vec::with_capacity(items.iter().map(|item| written_bytes(item)).sum());
+            items.iter().for_each(|item| push(&mut bytes, item));
+            sequence.put(*label, items.len(), &bytes);
         }
         sequence.settle();
         debug_assert_eq!(outline.len() as usize, self.len, "items of the list");
