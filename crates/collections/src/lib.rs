@@ -28,6 +28,7 @@
 
 mod by_hash;
 mod by_hash_draft;
+mod by_score;
 mod collection;
 mod either;
 mod elements;
