@@ -30,6 +30,11 @@ impl<'b> List<'b> {
         self.elements()
     }
 
+    /// How many [`items`](Self::items) there are, whatever a record's head says.
+    pub fn item_count(self) -> usize {
+        if self.is_large() { self.len() } else { self.items().count() }
+    }
+
     /// All items, the last first.
     pub fn items_back(self) -> impl Iterator<Item = &'b [u8]> {
         match self.form() {

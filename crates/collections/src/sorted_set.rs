@@ -306,6 +306,7 @@ impl<'b> Draft<'b> for SortedSetDraft<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::publisher::Publisher;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -377,5 +378,186 @@ mod tests {
             SortedSet::of(&draft.finish(&limits).into_packed().expect("it is short")).encoding(),
             Encoding::Skiplist
         );
+    }
+
+    /// A member with this number: of few bytes, or of more than a chunk has.
+    fn member(number: u8) -> Vec<u8> {
+        vec![b'a' + number % 26; [1, 3, 9, 20, 40][usize::from(number) % 5] + usize::from(number) / 26]
+    }
+
+    fn check_reads(set: SortedSet<'_>, model: &BTreeMap<&[u8], f64>, names: &[Vec<u8>]) {
+        let mut expected: Vec<Scored<'_>> = model.iter().map(|(member, score)| (*member, *score)).collect();
+        expected.sort_by(|a, b| order(*a, *b));
+        let length = expected.len();
+        assert_eq!((set.len(), set.member_count()), (length, length));
+        assert_eq!(set.members().collect::<Vec<_>>(), expected);
+        let table = ScoreTable::of(set, 100);
+        for name in names {
+            let score = model.get(name.as_slice()).copied();
+            assert_eq!((set.score(name), table.score(name)), (score, score));
+            let rank = expected.iter().position(|(member, _)| member == name);
+            assert_eq!(set.rank(name), rank);
+        }
+        for (start, end) in [(0, length), (0, 3), (2, length), (length / 2, length), (length, length + 3)] {
+            let here = &expected[start.min(length)..end.min(length)];
+            assert!(set.range(start..end).eq(here.iter().copied()), "{start}..{end}");
+            if end <= length {
+                assert!(set.range_back(start..end).eq(here.iter().rev().copied()), "{start}..{end}");
+            }
+        }
+        for bound in [-1.0, -0.5, 0.0, 0.5, 2.0] {
+            let below = expected.iter().filter(|(_, score)| *score < bound).count();
+            assert_eq!(set.count_while(|(_, score)| score < bound), below);
+        }
+        assert_eq!(set.nth(length / 2), expected.get(length / 2).copied());
+        let (mut walked, mut cursor) = (BTreeMap::new(), 0);
+        loop {
+            let (next, found) = set.scan(cursor, 3);
+            found.into_iter().for_each(|(member, score)| {
+                assert_eq!(walked.insert(member, score), None);
+            });
+            cursor = next;
+            if cursor == 0 {
+                break;
+            }
+        }
+        assert_eq!(&walked, model);
+    }
+
+    fn check_chunks(outline: &Outline, limits: &Limits) {
+        let chunks: Vec<&sidle_outline::Chunk> = outline.sequence(Order::Main).iter_from(0).collect();
+        for chunk in &chunks {
+            assert!(chunk.bytes as usize <= limits.chunk_bytes || chunk.elements == 1, "{chunk:?}");
+        }
+        for pair in chunks.windows(2) {
+            assert!((pair[0].bytes + pair[1].bytes) as usize > limits.chunk_bytes / 2, "{pair:?}");
+        }
+        let by_member = outline.sequence(Order::ByMember);
+        assert_eq!((by_member.elements(), by_member.bytes()), (outline.len(), outline.bytes() / 2));
+    }
+
+    proptest! {
+        #[test]
+        fn a_sorted_set_in_chunks_is_a_sorted_set(
+            rounds in prop::collection::vec(
+                prop::collection::vec((0u8..4, 0u8..80, -2i8..3), 1..40),
+                1..20,
+            ),
+            few_labels in any::<bool>(),
+            zset_entries in prop_oneof![Just(4u64), Just(128)],
+        ) {
+            let limits = Limits { packed_bytes: 64, chunk_bytes: 32, zset_entries, ..Limits::default() };
+            let few = Labels { first: 5, last: 900, step: 3, fair: 2 };
+            let labels = if few_labels { few } else { Labels::ALL };
+            let names: Vec<Vec<u8>> = (0..80).map(member).collect();
+            let mut model: BTreeMap<&[u8], f64> = BTreeMap::new();
+            let (mut log, mut finished) = (Publisher::default(), Finished::Packed(Vec::new()));
+            for (number, changes) in rounds.iter().enumerate() {
+                let set = match &finished {
+                    Finished::Packed(bytes) => SortedSet::of(bytes),
+                    Finished::Large(outline) => SortedSet::large(Large::new(outline, &log)),
+                };
+                // Some changes only remove, so that it shrinks.
+                let only_removes = number % 4 == 3;
+                let mut draft = SortedSetDraft::of(Some(set), changes.len());
+                for (kind, number, score) in changes {
+                    let (member, score) = (names[usize::from(*number)].as_slice(), f64::from(*score) / 2.0);
+                    match kind {
+                        0 => prop_assert_eq!(draft.remove(member), model.remove(member).is_some()),
+                        _ if only_removes => {
+                            prop_assert_eq!(draft.remove(member), model.remove(member).is_some());
+                        }
+                        _ => prop_assert_eq!(draft.set(member, score), model.insert(member, score)),
+                    }
+                    prop_assert_eq!((draft.score(member), draft.len()), (model.get(member).copied(), model.len()));
+                }
+                let drafted = draft.members();
+                let next = draft.finished(&limits, labels);
+                match &next {
+                    Finished::Packed(bytes) => {
+                        prop_assert!(bytes.len() <= limits.packed_bytes);
+                        check_reads(SortedSet::of(bytes), &model, &names);
+                    }
+                    Finished::Large(outline) => {
+                        check_chunks(outline, &limits);
+                        let set = SortedSet::large(Large::new(outline, &log));
+                        prop_assert_eq!(set.members().collect::<Vec<_>>(), drafted);
+                        check_reads(set, &model, &names);
+                    }
+                }
+                finished = next;
+                // Some states are never published: those in the middle of a transaction.
+                if number % 3 != 1 && let Finished::Large(outline) = &mut finished {
+                    log.publish(outline);
+                    *outline = log.large().outline().clone();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn zero_has_no_sign_while_the_encoding_is_small() {
+        let limits = Limits { packed_bytes: 64, chunk_bytes: 32, zset_entries: 20, ..Limits::default() };
+        let names: Vec<String> = (0..40).map(|number| format!("member {number}")).collect();
+        let scored = |count: usize| names[..count].iter().map(|name| (name.as_bytes(), 1.0));
+        let log = Publisher::default();
+        for (count, sign) in [(10, 1.0), (30, -1.0)] {
+            let Finished::Large(outline) =
+                SortedSetDraft::made_of(scored(count).collect::<Vec<_>>().into_iter()).finish(&limits)
+            else {
+                panic!("it is long")
+            };
+            let mut draft = SortedSetDraft::of(Some(SortedSet::large(Large::new(&outline, &log))), 1);
+            assert_eq!(draft.set(b"member 0", -0.0), Some(1.0));
+            let Finished::Large(outline) = draft.finish(&limits) else { panic!("it is long") };
+            let set = SortedSet::large(Large::new(&outline, &log));
+            let both = [set.score(b"member 0"), set.nth(0).map(|(_, score)| score)];
+            assert_eq!(both.map(|score| score.map(f64::signum)), [Some(sign); 2]);
+        }
+    }
+
+    #[test]
+    fn a_change_of_a_long_sorted_set_reads_and_writes_few_chunks() {
+        let limits = Limits::default();
+        let names: Vec<String> = (0..100_000).map(|number| format!("member {number}")).collect();
+        for has_one_score in [false, true] {
+            let score = |number: usize| if has_one_score { 1.0 } else { number as f64 };
+            let members = names.iter().enumerate().map(|(number, name)| (name.as_bytes(), score(number)));
+            let finished = SortedSetDraft::made_of(members).finish(&limits);
+            let Finished::Large(outline) = finished else { panic!("it is long") };
+            let mut log = Publisher::default();
+            log.publish(&outline);
+            let set: SortedSet<'_> = SortedSet::large(log.large());
+            // A search looks at the first elements of so many chunks.
+            let probes = log.large().outline().sequence(Order::Main).chunk_count().ilog2() as usize + 1;
+            let reads = |what: &str, most: usize| {
+                let reads = log.reads();
+                assert!(reads <= most, "{what}: {reads} chunks of at most {most}");
+            };
+            log.reads();
+            assert!(set.score(b"member 5000").is_some());
+            reads("a score", 1);
+            assert_eq!((set.range(0..10).count(), set.range_back(99_000..99_010).count()), (10, 10));
+            reads("ranges", 4);
+            assert!(set.rank(b"member 77777").is_some());
+            reads("a rank", 1 + probes + 1);
+            assert_eq!(set.scan(1 << 63, 10).1.len(), 10);
+            reads("a step of a walk", 4);
+            type Changes = fn(&mut SortedSetDraft<'_>);
+            let changes: [(&str, usize, Changes); 3] = [
+                ("a new member", 4, |draft| assert_eq!(draft.set(b"member x", 0.5), None)),
+                ("a new score", 4, |draft| assert!(draft.set(b"member 50000", 0.5).is_some())),
+                ("a removal", 2, |draft| assert!(draft.remove(b"member 50000"))),
+            ];
+            for (what, writes, change) in changes {
+                let mut draft = SortedSetDraft::of(Some(set), 1);
+                change(&mut draft);
+                let Finished::Large(changed) = draft.finish(&limits) else { panic!("it is long") };
+                check_chunks(&changed, &limits);
+                reads(what, 2 * (probes + 4) + 8);
+                let written = changed.new_chunks().count();
+                assert!(written <= writes, "{what}: {written} chunks are written");
+            }
+        }
     }
 }

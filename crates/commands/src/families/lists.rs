@@ -305,7 +305,7 @@ fn numbers<E: Executor>(call: &Call<'_, E>) -> Result<(i64, i64), ReplyError> {
 fn lrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let (first, last) = numbers(call)?;
     let list = call.look_up_as::<Lists>(0)?;
-    let range = range_in(list.map_or(0, List::len), first, last);
+    let range = range_in(list.map_or(0, List::item_count), first, last);
     call.reply.array(range.len());
     let items = list.into_iter().flat_map(|list| list.items_from(range.start));
     for item in items.take(range.len()) {
