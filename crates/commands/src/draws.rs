@@ -1,5 +1,7 @@
 //! Drawing by lot: HRANDFIELD and its like.
 
+use std::collections::BTreeMap;
+
 /// Draws from one seed. No secret depends on them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draws {
@@ -21,24 +23,21 @@ impl Draws {
     }
 
     /// A number below `end`, which is not 0.
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.next()) * end as u128) >> 64) as usize
     }
 
-    /// Any of them.
-    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
-        if all.is_empty() { None } else { Some(all[self.below(all.len())]) }
-    }
-
-    /// So many different ones, or all of them.
-    pub(crate) fn some_of<T>(&mut self, mut all: Vec<T>, count: usize) -> Vec<T> {
-        let count = count.min(all.len());
-        for place in 0..count {
-            let drawn = place + self.below(all.len() - place);
-            all.swap(place, drawn);
-        }
-        all.truncate(count);
-        all
+    /// So many different numbers below `end`, or all of them.
+    pub(crate) fn distinct_below(&mut self, end: usize, count: usize) -> Vec<usize> {
+        // A shuffle's first places. Only numbers that are not at their own place are kept.
+        let mut moved: BTreeMap<usize, usize> = BTreeMap::new();
+        let count = count.min(end);
+        let drawn = (0..count).map(|place| {
+            let from = place + self.below(end - place);
+            let here = moved.remove(&place).unwrap_or(place);
+            if from == place { here } else { moved.insert(from, here).unwrap_or(from) }
+        });
+        drawn.collect()
     }
 }
 
@@ -49,22 +48,21 @@ mod tests {
 
     #[test]
     fn draws_are_even_and_differ() {
-        let all: Vec<usize> = (0..10).collect();
         let mut draws = Draws::new(7);
         let mut times = [0; 10];
         for _ in 0..10_000 {
-            times[draws.one_of(&all).unwrap()] += 1;
+            times[draws.below(10)] += 1;
         }
         assert!(times.iter().all(|times| (900..1_100).contains(times)), "{times:?}");
-        assert_eq!(draws.one_of::<usize>(&[]), None);
-        let mut times = [0; 10];
+        // For each place how often it was which number.
+        let mut times = [[0; 10]; 3];
         for _ in 0..10_000 {
-            let some: BTreeSet<usize> = draws.some_of(all.clone(), 3).into_iter().collect();
-            assert_eq!(some.len(), 3);
-            some.iter().for_each(|one| times[*one] += 1);
+            let some = draws.distinct_below(10, 3);
+            assert_eq!(some.iter().collect::<BTreeSet<_>>().len(), 3);
+            some.iter().zip(&mut times).for_each(|(one, times)| times[*one] += 1);
         }
-        assert!(times.iter().all(|times| (2_800..3_200).contains(times)), "{times:?}");
-        assert_eq!(draws.some_of(all.clone(), 99).len(), 10);
-        assert!(draws.some_of(all, 0).is_empty());
+        assert!(times.iter().flatten().all(|times| (900..1_100).contains(times)), "{times:?}");
+        assert_eq!(draws.distinct_below(10, 99).into_iter().collect::<BTreeSet<_>>().len(), 10);
+        assert!(draws.distinct_below(10, 0).is_empty() && draws.distinct_below(0, 5).is_empty());
     }
 }

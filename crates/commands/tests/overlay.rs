@@ -1,344 +1,55 @@
 //! Runs several commands on an overlay before publishing. Each must see the writes before it, others must see
 //! none, and publishing must give the same keys.
 
+mod toy;
+
 use bumpalo::Bump;
 use proptest::prelude::*;
 use sidle_collections::Limits;
-use sidle_commands::{
-    Blocking, Call, Change, CommandTable, Content, Executor, Keyspace, OutOfMemory, Overlay, Reply, Run,
-    Underlay, Value, Values, families,
-};
-use sidle_outline::{Chunks, Large, Outline};
-use sidle_types::{HashedKey, ValueKind, WallMs};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use sidle_commands::{Change, CommandTable, Overlay, families};
+use std::cell::{Cell, RefCell};
+use toy::lines::{TINY, hash_line, set_line};
+use toy::{Below, Log, Map, Plain, Request, Space, Toy, differences, live_only, parse, run};
 use typed_arena::Arena;
-
-const NOW: WallMs = WallMs(1_000_000);
-const LONGEST_VALUE_BYTES: u64 = 1 << 16;
-
-/// Keys and their values.
-type Map<'g> = BTreeMap<Vec<u8>, Value<'g>>;
-
-/// The executor of these tests.
-#[derive(Clone, Copy, Debug)]
-enum Toy {}
-
-impl Executor for Toy {
-    type Keyspace<'g> = Space<'g>;
-    type Reply<'g> = Words;
-    type OwnCall<'g> = ();
-    type OwnResult = ();
-}
-
-/// A reply, one word after the other.
-#[derive(Debug, Default)]
-struct Words(Vec<String>);
-
-impl Reply for Words {
-    fn simple(&mut self, text: &str) {
-        self.0.push(text.to_owned());
-    }
-
-    fn integer(&mut self, number: i64) {
-        self.0.push(number.to_string());
-    }
-
-    fn bulk(&mut self, bytes: &[u8]) {
-        self.0.push(format!("'{}'", bytes.escape_ascii()));
-    }
-
-    fn bulk_parts(&mut self, parts: &[&[u8]]) {
-        self.bulk(&parts.concat());
-    }
-
-    fn null(&mut self) {
-        self.0.push("null".to_owned());
-    }
-
-    fn array(&mut self, elements: usize) {
-        self.0.push(format!("{elements}:"));
-    }
-
-    fn map(&mut self, pairs: usize) {
-        self.0.push(format!("{pairs}%"));
-    }
-
-    fn double(&mut self, number: f64) {
-        self.0.push(format!("{number:?}"));
-    }
-
-    fn null_array(&mut self) {
-        self.0.push("no array".to_owned());
-    }
-
-    fn set(&mut self, elements: usize) {
-        self.0.push(format!("{elements}~"));
-    }
-
-    fn pairs(&mut self, pairs: usize) {
-        self.0.push(format!("{pairs}="));
-    }
-
-    fn pair(&mut self) {}
-
-    fn is_cut(&self) -> bool {
-        false
-    }
-}
-
-/// The key space that a command is given.
-enum Space<'g> {
-    Plain(Plain<'g>),
-    Overlay(&'g RefCell<Overlay<'g, Below<'g>>>),
-}
-
-/// A map that changes at once.
-struct Plain<'g> {
-    map: &'g RefCell<Map<'g>>,
-    arena: &'g Bump,
-    outlines: &'g Arena<Outline>,
-    keys: &'g [HashedKey<'g>],
-}
-
-/// No chunk is published here.
-struct NoChunks;
-
-impl Chunks for NoChunks {
-    fn bytes_at(&self, address: u64) -> &[u8] {
-        unreachable!("a chunk at {address}")
-    }
-}
-
-/// A map that does not change.
-struct Below<'g>(&'g Map<'g>);
-
-fn live<'g>(map: &Map<'g>, key: HashedKey<'_>) -> Option<Value<'g>> {
-    map.get(key.bytes()).copied().filter(|value| value.expires_at.is_none_or(|end| end > NOW))
-}
-
-impl Underlay for Below<'_> {
-    fn get<'g>(&'g self, key: HashedKey<'_>) -> Option<Value<'g>> {
-        live(self.0, key)
-    }
-
-    fn large<'g>(&'g self, outline: &'g Outline) -> Large<'g> {
-        Large::new(outline, &NoChunks)
-    }
-
-    fn count_look_ups(&self, _: usize, _: usize) {}
-
-    fn longest_value_bytes(&self) -> u64 {
-        LONGEST_VALUE_BYTES
-    }
-
-    fn collection_limits(&self) -> Limits {
-        Limits::default()
-    }
-
-    fn takes_collections(&self) -> bool {
-        true
-    }
-
-    fn random(&self) -> u64 {
-        4
-    }
-}
-
-impl<'g> Plain<'g> {
-    fn present(&self, key: usize) -> Value<'g> {
-        live(&self.map.borrow(), self.keys[key]).expect("a key that has a value")
-    }
-
-    fn set(&self, key: usize, kind: ValueKind, value: &[&[u8]], expires_at: Option<WallMs>) {
-        let content = Content::Whole(self.arena.alloc_slice_copy(&value.concat()));
-        self.set_content(key, Value { kind, content, expires_at });
-    }
-
-    fn set_content(&self, key: usize, value: Value<'g>) {
-        self.map.borrow_mut().insert(self.keys[key].bytes().to_vec(), value);
-    }
-}
-
-impl<'g> Keyspace<'g> for Space<'g> {
-    fn len(&self) -> usize {
-        match self {
-            Space::Plain(plain) => plain.keys.len(),
-            Space::Overlay(overlay) => overlay.borrow().len(),
-        }
-    }
-
-    fn get(&mut self, key: usize) -> Option<Value<'g>> {
-        match self {
-            Space::Plain(plain) => live(&plain.map.borrow(), plain.keys[key]),
-            Space::Overlay(overlay) => overlay.borrow_mut().get(key),
-        }
-    }
-
-    fn get_all(&mut self) -> Values<'g> {
-        (0..self.len()).map(|key| self.get(key)).collect()
-    }
-
-    fn put(
-        &mut self,
-        key: usize,
-        kind: ValueKind,
-        value: &[&[u8]],
-        expires_at: Option<WallMs>,
-    ) -> Result<(), OutOfMemory> {
-        match self {
-            Space::Plain(plain) => plain.set(key, kind, value, expires_at),
-            Space::Overlay(overlay) => overlay.borrow_mut().put(key, kind, value, expires_at)?,
-        }
-        Ok(())
-    }
-
-    fn put_lasting(&mut self, key: usize, value: Value<'g>) -> Result<(), OutOfMemory> {
-        match self {
-            Space::Plain(plain) => plain.set_content(key, value),
-            Space::Overlay(overlay) => overlay.borrow_mut().put_lasting(key, value)?,
-        }
-        Ok(())
-    }
-
-    fn put_large(
-        &mut self,
-        key: usize,
-        kind: ValueKind,
-        outline: Outline,
-        expires_at: Option<WallMs>,
-    ) -> Result<(), OutOfMemory> {
-        match self {
-            Space::Plain(plain) => {
-                let content = Content::Large(Large::new(plain.outlines.alloc(outline), &NoChunks));
-                plain.set_content(key, Value { kind, content, expires_at });
-            }
-            Space::Overlay(overlay) => overlay.borrow_mut().put_large(key, kind, outline, expires_at)?,
-        }
-        Ok(())
-    }
-
-    fn extend(&mut self, key: usize, added: &[&[u8]]) -> Result<(), OutOfMemory> {
-        match self {
-            Space::Plain(plain) => {
-                let old = plain.present(key);
-                plain.set(key, old.kind, &[old.bytes(), &added.concat()], old.expires_at);
-            }
-            Space::Overlay(overlay) => overlay.borrow_mut().extend(key, added)?,
-        }
-        Ok(())
-    }
-
-    fn set_end(&mut self, key: usize, expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
-        match self {
-            Space::Plain(plain) => {
-                let old = plain.present(key);
-                plain.set_content(key, Value { expires_at, ..old });
-            }
-            Space::Overlay(overlay) => overlay.borrow_mut().set_end(key, expires_at)?,
-        }
-        Ok(())
-    }
-
-    fn remove(&mut self, key: usize) -> Result<(), OutOfMemory> {
-        match self {
-            Space::Plain(plain) => drop(plain.map.borrow_mut().remove(plain.keys[key].bytes())),
-            Space::Overlay(overlay) => overlay.borrow_mut().remove(key)?,
-        }
-        Ok(())
-    }
-
-    fn count_look_ups(&mut self, _: usize, _: usize) {}
-
-    fn longest_value_bytes(&self) -> u64 {
-        LONGEST_VALUE_BYTES
-    }
-
-    fn collection_limits(&self) -> Limits {
-        Limits::default()
-    }
-
-    fn takes_collections(&self) -> bool {
-        true
-    }
-
-    fn random(&mut self) -> u64 {
-        4
-    }
-}
-
-/// A request: its words, and which of them are keys.
-struct Request<'g> {
-    args: Vec<&'g [u8]>,
-    keys: Vec<HashedKey<'g>>,
-    run: Run<Toy>,
-}
-
-/// DUMP's payload of "hello", which a line names so.
-const PAYLOAD: (&str, &[u8]) = ("PAYLOAD", b"\x00\x05hello\n\x00cr\xdfve4 \n");
-
-fn parse<'g>(table: &CommandTable<Toy>, line: &'g str) -> Request<'g> {
-    let args: Vec<&[u8]> =
-        line.split(' ').map(|word| if word == PAYLOAD.0 { PAYLOAD.1 } else { word.as_bytes() }).collect();
-    let spec = table.resolve(&args).unwrap_or_else(|error| panic!("{line}: {error}")).spec;
-    let keys = spec.keys.indices(&args).map(|index| HashedKey::new(args[index])).collect();
-    Request { args, keys, run: spec.run }
-}
-
-/// Runs a request; returns its reply in words.
-fn run<'g>(request: &'g Request<'g>, keyspace: Space<'g>) -> String {
-    let Run::OverKeys(run) = request.run else { panic!("a command over keys") };
-    let (reply, blocking) = (Words::default(), Blocking::No);
-    let mut call: Call<'g, Toy> = Call { args: &request.args, keyspace, now: NOW, reply, blocking };
-    match run(&mut call) {
-        Ok(()) => call.reply.0.join(" "),
-        Err(error) => {
-            assert!(call.reply.0.is_empty(), "a written reply before an error");
-            error.to_string()
-        }
-    }
-}
-
-fn live_only<'g>(map: &Map<'g>) -> Map<'g> {
-    map.iter()
-        .filter(|(key, _)| live(map, HashedKey::new(key)).is_some())
-        .map(|(key, value)| (key.clone(), *value))
-        .collect()
-}
 
 /// Runs these lines on a map that changes at once, and on an overlay over the map after the first `before`
 /// lines. The replies and the final keys must be the same. Returns the replies.
 fn check(lines: &[impl AsRef<str>], before: usize) -> Vec<String> {
+    check_within(lines, before, Limits::default())
+}
+
+fn check_within(lines: &[impl AsRef<str>], before: usize, limits: Limits) -> Vec<String> {
     let table = CommandTable::<Toy>::new(families().into_iter());
     let requests: Vec<Request<'_>> = lines.iter().map(|line| parse(&table, line.as_ref())).collect();
-    let (arena, outlines, map) = (Bump::new(), Arena::new(), RefCell::new(Map::new()));
-    let mut below = Map::new();
+    let (arena, outlines) = (Bump::new(), Arena::new());
+    let log = Log::new(&arena, &outlines);
+    let (map, random) = (RefCell::new(Map::new()), Cell::new(0));
+    let mut below = Below { map: Map::new(), log: &log, limits, random: Cell::new(0) };
     let mut replies = Vec::new();
     for (number, request) in requests.iter().enumerate() {
         if number == before {
-            below = map.borrow().clone();
+            below.map = map.borrow().clone();
+            below.random.set(random.get());
         }
-        replies.push(run(
-            request,
-            Space::Plain(Plain { map: &map, arena: &arena, outlines: &outlines, keys: &request.keys }),
-        ));
+        let plain = Plain { map: &map, log: &log, limits, random: &random, keys: &request.keys };
+        replies.push(run(request, Space::Plain(plain)));
     }
 
-    let base = Below(&below);
-    let overlay = RefCell::new(Overlay::new(&base, &arena, &outlines, &[]));
+    let overlay = RefCell::new(Overlay::new(&below, &arena, &outlines, &[]));
     for number in before..requests.len() {
         overlay.borrow_mut().next_command(&requests[number].keys);
         let reply = run(&requests[number], Space::Overlay(&overlay));
         assert_eq!(reply, replies[number], "{}", lines[number].as_ref());
     }
-    let mut published = below.clone();
-    for (key, change) in overlay.replace(Overlay::new(&base, &arena, &outlines, &[])).into_changes() {
+    let mut published = below.map.clone();
+    for (key, change) in overlay.replace(Overlay::new(&below, &arena, &outlines, &[])).into_changes() {
         match change {
             Change::Put(value) => drop(published.insert(key.bytes().to_vec(), value)),
             Change::Remove => drop(published.remove(key.bytes())),
         }
     }
-    assert_eq!(live_only(&published), live_only(&map.borrow()));
+    let differences = differences(&live_only(&published), &live_only(&map.borrow()));
+    assert!(differences.is_empty(), "{differences:?}");
     replies
 }
 
@@ -530,5 +241,12 @@ proptest! {
         lines in prop::collection::vec(line(), 1..40), before in 0..20usize,
     ) {
         check(&lines, before.min(lines.len() - 1));
+    }
+
+    #[test]
+    fn changes_of_large_hashes_and_sets_do_the_same_on_an_overlay(
+        lines in prop::collection::vec(prop_oneof![hash_line(), set_line()], 1..60), before in 0..40usize,
+    ) {
+        check_within(&lines, before.min(lines.len() - 1), TINY);
     }
 }

@@ -27,10 +27,15 @@ impl<'g, K: Kind> Changed<'g, K> {
         Draft::of(self.old, changes)
     }
 
+    /// Removes the key: nothing is left of the collection.
+    pub(super) fn remove<E: Executor>(self, call: &mut Call<'g, E>) -> Done {
+        Ok(call.keyspace.remove(self.key)?)
+    }
+
     /// Sets the key to what became of the collection; it keeps its expiry.
     pub(super) fn write<E: Executor>(self, call: &mut Call<'g, E>, draft: &K::Draft<'_>) -> Done {
         if draft.is_empty() {
-            return Ok(call.keyspace.remove(self.key)?);
+            return self.remove(call);
         }
         call.put_collection(self.key, draft, self.expires_at)
     }

@@ -193,34 +193,36 @@ fn hlen<E: Executor>(call: &mut Call<'_, E>) -> Done {
     Ok(())
 }
 
-/// All fields of the command's hash.
-fn all<'g, E: Executor>(call: &mut Call<'g, E>) -> Result<Vec<Pair<'g>>, ReplyError> {
-    // The header needs a count that is right whatever the record's head says.
-    Ok(call.look_up_as::<Hashes>(0)?.map_or_else(Vec::new, |hash| hash.pairs().collect()))
-}
-
-fn hgetall<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let pairs = all(call)?;
-    call.reply.map(pairs.len());
-    for (field, value) in pairs {
-        call.reply.bulk(field);
-        call.reply.bulk(value);
+/// Replies with something of each pair of the command's hash, behind a header of so many.
+fn reply_pairs<'g, E: Executor>(
+    call: &mut Call<'g, E>,
+    header: fn(&mut E::Reply<'g>, usize),
+    each: fn(&mut E::Reply<'g>, Pair<'g>),
+) -> Done {
+    let hash = call.look_up_as::<Hashes>(0)?;
+    header(&mut call.reply, hash.map_or(0, Hash::pair_count));
+    for pair in hash.into_iter().flat_map(Hash::pairs) {
+        if call.reply.is_cut() {
+            break;
+        }
+        each(&mut call.reply, pair);
     }
     Ok(())
 }
 
+fn hgetall<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    reply_pairs(call, Reply::map, |reply, (field, value)| {
+        reply.bulk(field);
+        reply.bulk(value);
+    })
+}
+
 fn hkeys<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let pairs = all(call)?;
-    call.reply.array(pairs.len());
-    pairs.iter().for_each(|(field, _)| call.reply.bulk(field));
-    Ok(())
+    reply_pairs(call, Reply::array, |reply, (field, _)| reply.bulk(field))
 }
 
 fn hvals<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let pairs = all(call)?;
-    call.reply.array(pairs.len());
-    pairs.iter().for_each(|(_, value)| call.reply.bulk(value));
-    Ok(())
+    reply_pairs(call, Reply::array, |reply, (_, value)| reply.bulk(value))
 }
 
 fn hincrby<E: Executor>(call: &mut Call<'_, E>) -> Done {
@@ -266,9 +268,9 @@ fn write_field<'g, E: Executor>(
 }
 
 fn hrandfield<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    draw(call, Hash::pairs, Some((b"withvalues", Reply::bulk)))
+    draw(call, Hash::pairs, Hash::nth, Some((b"withvalues", Reply::bulk)))
 }
 
 fn hscan<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    walk(call, Hash::pairs, Some(Reply::bulk))
+    walk(call, Hash::scan, Some(Reply::bulk))
 }

@@ -2,7 +2,7 @@
 
 use super::Done;
 use super::changed::{self, remove_named, store};
-use super::lot::draw;
+use super::lot::{Urn, draw};
 use super::walk::walk;
 use crate::call::{Call, Executor};
 use crate::draws::Draws;
@@ -160,19 +160,20 @@ fn smismember<E: Executor>(call: &mut Call<'_, E>) -> Done {
     Ok(())
 }
 
-/// All members of a set.
-fn all(set: Option<Set<'_>>) -> Vec<&[u8]> {
-    set.into_iter().flat_map(Set::members).collect()
-}
-
 fn reply_set<E: Executor>(call: &mut Call<'_, E>, members: &[&[u8]]) {
     call.reply.set(members.len());
     members.iter().for_each(|member| call.reply.bulk(member));
 }
 
 fn smembers<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let members = all(call.look_up_as::<Sets>(0)?);
-    reply_set(call, &members);
+    let set = call.look_up_as::<Sets>(0)?;
+    call.reply.set(set.map_or(0, Set::member_count));
+    for member in set.into_iter().flat_map(Set::members) {
+        if call.reply.is_cut() {
+            break;
+        }
+        call.reply.bulk(member);
+    }
     Ok(())
 }
 
@@ -184,9 +185,19 @@ fn spop<E: Executor>(call: &mut Call<'_, E>) -> Done {
     };
     let set = Changed::of(call, 0)?;
     call.count_look_up(set.old.is_some());
-    let seed = call.keyspace.random();
-    let popped = Draws::new(seed).some_of(all(set.old), count.unwrap_or(1));
-    if !popped.is_empty() {
+    let urn = Urn::of(set.old, names, Set::nth);
+    let most = count.unwrap_or(1);
+    let popped: Vec<&[u8]> = match set.old.filter(|all| all.is_large() && all.len() <= most) {
+        Some(all) => all.members().collect(),
+        None => {
+            let seed = call.keyspace.random();
+            urn.some(&mut Draws::new(seed), most).into_iter().map(|(member, ())| member).collect()
+        }
+    };
+    if popped.len() == urn.len() {
+        // Of a set that was not there nothing is to be removed.
+        set.old.is_some().then(|| set.remove(call)).transpose()?;
+    } else if !popped.is_empty() {
         let mut draft = set.draft(popped.len());
         popped.iter().for_each(|member| {
             draft.remove(member);
@@ -207,11 +218,11 @@ fn names(set: Set<'_>) -> impl Iterator<Item = (&[u8], ())> {
 }
 
 fn srandmember<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    draw(call, names, None)
+    draw(call, names, Set::nth, None)
 }
 
 fn sscan<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    walk(call, names, None)
+    walk(call, Set::scan, None)
 }
 
 /// How sets are combined.
@@ -237,11 +248,12 @@ impl Combination {
                 draft.members().take(most).collect()
             }
             Combination::Inter => {
-                let Some(smallest) = sets.iter().min_by_key(|set| size(set)).copied().flatten() else {
-                    return Vec::new();
-                };
+                let smallest = sets.iter().enumerate().min_by_key(|(_, set)| size(set));
+                let Some((place, Some(smallest))) = smallest else { return Vec::new() };
+                let others = sets.iter().enumerate().filter(|(other, _)| *other != place);
+                let others = others.filter_map(|(_, set)| *set);
                 let tables: Vec<MemberTable<'_>> =
-                    sets.iter().flatten().map(|set| MemberTable::of(*set, smallest.len())).collect();
+                    others.map(|set| MemberTable::of(set, smallest.len())).collect();
                 let is_everywhere = |member: &&[u8]| tables.iter().all(|table| table.contains(member));
                 smallest.members().filter(is_everywhere).take(most).collect()
             }

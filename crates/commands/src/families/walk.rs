@@ -6,12 +6,15 @@ use crate::reply::Reply;
 use crate::scan_options::ScanOptions;
 use sidle_collections::{Collection, Kind};
 
+/// Takes the next elements of a collection from a cursor, about so many; returns the next cursor, too.
+pub(super) type Step<'g, K, T> = fn(Collection<'g, K>, u64, usize) -> (u64, Vec<(&'g [u8], T)>);
+
 /// Replies with some of a collection's elements, and with where to go on.
 ///
 /// An element is a name, and what is known of it; `with`: what follows the name in the reply.
-pub(super) fn walk<'g, K: Kind, E: Executor, T, I: Iterator<Item = (&'g [u8], T)>>(
+pub(super) fn walk<'g, K: Kind, E: Executor, T>(
     call: &mut Call<'g, E>,
-    elements: fn(Collection<'g, K>) -> I,
+    step: Step<'g, K, T>,
     with: Option<fn(&mut E::Reply<'g>, T)>,
 ) -> Done {
     let cursor = ScanOptions::cursor(call.args[2])?;
@@ -21,8 +24,7 @@ pub(super) fn walk<'g, K: Kind, E: Executor, T, I: Iterator<Item = (&'g [u8], T)
             let options = ScanOptions::parse(&call.args[3..])?;
             // Redis returns a small one whole.
             let count = if collection.encoding().is_small() { usize::MAX } else { options.count };
-            let named = elements(collection).map(|element| (element.0, element));
-            let (next, mut found) = sidle_collections::scan(named, cursor, count);
+            let (next, mut found) = step(collection, cursor, count);
             found.retain(|(name, _)| options.wants(name));
             (next, found)
         }
