@@ -98,8 +98,9 @@ impl<'b> SortedSet<'b> {
     /// The next members of a walk in steps, with their scores, and the cursor of the next step ([`scan`]).
     pub fn scan(self, cursor: u64, count: usize) -> (u64, Vec<Scored<'b>>) {
         match self.form() {
-            Form::Packed(_) => scan(self.members().map(|member| (member.0, member)), cursor, count),
-            Form::Large(large) => by_member(large).scan(cursor, count),
+            Form::Large(large) if !self.encoding().is_small() => by_member(large).scan(cursor, count),
+            // Commands show a small one whole, and in order.
+            _ => scan(self.members().map(|member| (member.0, member)), cursor, count),
         }
     }
 }

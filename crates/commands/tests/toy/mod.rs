@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)] // each program of tests uses a part
 
 pub mod lines;
+pub mod ordered_lines;
 
 use bumpalo::Bump;
 use sidle_collections::{Hash, Limits, List, Set, SortedSet};
@@ -417,6 +418,16 @@ pub fn elements_of(value: Value<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// Whether a collection is in chunks.
 pub fn is_large(value: Value<'_>) -> bool {
     matches!(value.content, Content::Large(_))
+}
+
+/// Keys whose value two maps do not share by its elements, whatever form it has.
+pub fn differences_of_elements(one: &Map<'_>, other: &Map<'_>) -> Vec<String> {
+    let shown = |map: &Map<'_>, key: &[u8]| {
+        map.get(key).map(|value| (value.kind, value.expires_at, elements_of(*value)))
+    };
+    let keys: BTreeSet<&Vec<u8>> = one.keys().chain(other.keys()).collect();
+    let differ = keys.into_iter().filter(|key| shown(one, key) != shown(other, key));
+    differ.map(|key| key.escape_ascii().to_string()).collect()
 }
 
 /// Keys whose value two maps do not share by its elements.

@@ -57,20 +57,13 @@ fn rank<E: Executor>(call: &mut Call<'_, E>, is_reversed: bool) -> Done {
 }
 
 pub(super) fn zrandmember<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    draw(
-        call,
-        SortedSet::members,
-        |set, index| set.members().nth(index),
-        Some((b"withscores", Reply::double)),
-    )
+    draw(call, SortedSet::members, SortedSet::nth, Some((b"withscores", Reply::double)))
 }
 
 pub(super) fn zscan<E: Executor>(call: &mut Call<'_, E>) -> Done {
     walk(
         call,
-        |set: SortedSet<'_>, cursor, count| {
-            sidle_collections::scan(set.members().map(|element| (element.0, element)), cursor, count)
-        },
+        SortedSet::scan,
         Some(|reply, score| {
             let mut text = Vec::new();
             format_double(score, &mut text);
