@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use typed_arena::Arena;
 
 pub const NOW: WallMs = WallMs(1_000_000);
-pub const LONGEST_VALUE_BYTES: u64 = 1 << 16;
+pub const LONGEST_VALUE_BYTES: u64 = 1 << 24;
 
 /// Keys and their values.
 pub type Map<'g> = BTreeMap<Vec<u8>, Value<'g>>;
@@ -111,10 +111,13 @@ pub struct Log<'g> {
     arena: &'g Bump,
     outlines: &'g Arena<Outline>,
     chunks: RefCell<Vec<&'g [u8]>>,
+    /// The addresses of those that were read since this was asked last.
+    read: RefCell<BTreeSet<u64>>,
 }
 
 impl Chunks for Log<'_> {
     fn bytes_at(&self, address: u64) -> &[u8] {
+        self.read.borrow_mut().insert(address);
         self.chunks.borrow()[address as usize]
     }
 }
@@ -122,7 +125,17 @@ impl Chunks for Log<'_> {
 impl<'g> Log<'g> {
     /// An empty one.
     pub fn new(arena: &'g Bump, outlines: &'g Arena<Outline>) -> Log<'g> {
-        Log { arena, outlines, chunks: RefCell::default() }
+        Log { arena, outlines, chunks: RefCell::default(), read: RefCell::default() }
+    }
+
+    /// How many chunks were read since this was asked last.
+    pub fn read(&self) -> usize {
+        self.read.take().len()
+    }
+
+    /// How many chunks were ever published.
+    pub fn published(&self) -> usize {
+        self.chunks.borrow().len()
     }
 
     /// Publishes what became of a key's value.
