@@ -80,6 +80,11 @@ impl<'b, V: Known<'b>> ByHashDraft<'b, V> {
         }
     }
 
+    /// What was known of each name that was changed, and what is.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (&'b [u8], Option<V>, Option<V>)> + '_ {
+        self.changes.iter().map(|(name, now)| (name, self.old.get(name), now))
+    }
+
     /// All names: first those that were not changed. Reads all chunks.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Named<'b, V>> + '_ {
         let kept = self.old.from(0).filter(|(name, _)| self.changes.get(name).is_none());

@@ -23,6 +23,11 @@ pub(crate) fn count(bytes: &[u8]) -> usize {
     }
 }
 
+/// A collection's elements without its head, as a chunk has them.
+pub(crate) fn body(bytes: &[u8]) -> &[u8] {
+    bytes.get(HEAD_BYTES..).unwrap_or(&[])
+}
+
 /// The encoding to report of a collection of any type.
 pub fn encoding(bytes: &[u8]) -> Encoding {
     Encoding::numbered(bytes.first().copied().unwrap_or(0))
@@ -31,12 +36,17 @@ pub fn encoding(bytes: &[u8]) -> Encoding {
 impl<'b> Elements<'b> {
     /// Those of a collection.
     pub(crate) fn of(bytes: &'b [u8]) -> Elements<'b> {
-        Elements { rest: bytes.get(HEAD_BYTES..).unwrap_or(&[]) }
+        Elements { rest: body(bytes) }
     }
 
     /// Those of a chunk.
     pub(crate) fn of_chunk(bytes: &'b [u8]) -> Elements<'b> {
         Elements { rest: bytes }
+    }
+
+    /// How many bytes are left.
+    pub(crate) fn bytes_left(&self) -> usize {
+        self.rest.len()
     }
 }
 

@@ -28,25 +28,32 @@
 
 mod by_hash;
 mod by_hash_draft;
+mod by_score;
 mod collection;
+mod either;
 mod elements;
 mod encoding;
 mod hash;
+mod in_order;
 mod known;
+mod labels;
 mod list;
 mod names_draft;
 #[cfg(test)]
 mod publisher;
 mod scan;
 mod set;
+mod side;
 mod sorted_set;
 mod table;
+mod touched_chunks;
 
 pub use collection::{Collection, Draft, Finished, Kind};
 pub use elements::encoding;
 pub use encoding::{Encoding, Limits};
 pub use hash::{Hash, HashDraft, Hashes, Pair};
-pub use list::{List, ListDraft, Lists, Side};
+pub use list::{List, ListDraft, Lists};
 pub use scan::scan;
 pub use set::{Member, MemberTable, Set, SetDraft, Sets};
+pub use side::Side;
 pub use sorted_set::{ScoreTable, Scored, SortedSet, SortedSetDraft, SortedSets};

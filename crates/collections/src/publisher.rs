@@ -1,7 +1,7 @@
 //! A store of chunks in memory, for tests: it publishes outlines as the real one does, and knows what is live.
 
 use crate::collection::{Collection, Finished};
-use sidle_outline::{Chunk, Chunks, Large, Order, Outline, Place};
+use sidle_outline::{Chunks, CollectionId, Large, Order, Outline, Place};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -32,32 +32,30 @@ impl Publisher {
         self.reads.take()
     }
 
-    /// Publishes a later state of the collection: exactly its chunks are live then.
+    /// Publishes a later state of the collection, or another one: exactly its chunks are live then.
     pub(crate) fn publish(&mut self, outline: &Outline) {
+        if outline.id().is_none() {
+            self.live.clear();
+        }
         for replaced in outline.replaced_chunks() {
             let Place::InLog(address) = replaced.place else { panic!("it was not published: {replaced:?}") };
             assert!(self.live.remove(&address).is_some(), "it is replaced twice: {replaced:?}");
         }
-        let mut new: BTreeMap<(u8, u64), u64> = BTreeMap::new();
-        for (order, chunk) in outline.new_chunks() {
+        let mut new = Vec::new();
+        for (_, chunk) in outline.new_chunks() {
             let Place::New(bytes) = &chunk.place else { panic!("it is published: {chunk:?}") };
+            assert_eq!(bytes.len(), chunk.bytes as usize);
             self.next_address += 1;
             self.live.insert(self.next_address, (**bytes).clone());
-            assert!(
-                new.insert((order as u8, chunk.label), self.next_address).is_none(),
-                "twice new: {chunk:?}"
-            );
+            new.push(self.next_address);
         }
-        let mut published = Outline::new(outline.encoding());
+        self.outline = outline.clone();
+        self.outline.publish(CollectionId(1), self.next_address, &new);
         let mut addresses = Vec::new();
         for order in Order::ALL {
-            for chunk in outline.sequence(order).iter_from(0) {
-                let address = match chunk.place {
-                    Place::InLog(address) => address,
-                    Place::New(_) => new[&(order as u8, chunk.label)],
-                };
+            for chunk in self.outline.sequence(order).iter_from(0) {
+                let Place::InLog(address) = chunk.place else { panic!("it is not published: {chunk:?}") };
                 addresses.push(address);
-                published.put(order, Chunk { place: Place::InLog(address), ..chunk.clone() });
             }
         }
         addresses.sort_unstable();
@@ -66,7 +64,6 @@ impl Publisher {
             "{addresses:?} are to be live: {:?}",
             self.live.keys()
         );
-        self.outline = published;
     }
 
     /// Forgets the collection: its key has another value.

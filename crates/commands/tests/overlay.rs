@@ -9,6 +9,7 @@ use sidle_collections::Limits;
 use sidle_commands::{Change, CommandTable, Overlay, families};
 use std::cell::{Cell, RefCell};
 use toy::lines::{TINY, hash_line, set_line};
+use toy::ordered_lines::{list_line, sorted_set_line};
 use toy::{Below, Log, Map, Plain, Request, Space, Toy, differences, live_only, parse, run};
 use typed_arena::Arena;
 
@@ -246,6 +247,13 @@ proptest! {
     #[test]
     fn changes_of_large_hashes_and_sets_do_the_same_on_an_overlay(
         lines in prop::collection::vec(prop_oneof![hash_line(), set_line()], 1..60), before in 0..40usize,
+    ) {
+        check_within(&lines, before.min(lines.len() - 1), TINY);
+    }
+
+    #[test]
+    fn changes_of_large_lists_and_sorted_sets_do_the_same_on_an_overlay(
+        lines in prop::collection::vec(prop_oneof![list_line(), sorted_set_line()], 1..60), before in 0..40usize,
     ) {
         check_within(&lines, before.min(lines.len() - 1), TINY);
     }

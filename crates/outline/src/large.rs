@@ -40,6 +40,14 @@ impl<'b> Large<'b> {
         self.outline
     }
 
+    /// With another outline, whose published chunks are lent from where this one's are.
+    pub fn under<'o>(self, outline: &'o Outline) -> Large<'o>
+    where
+        'b: 'o,
+    {
+        Large { outline, chunks: self.chunks }
+    }
+
     /// How many elements it has.
     pub fn len(self) -> u64 {
         self.outline.len()

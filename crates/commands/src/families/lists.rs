@@ -21,7 +21,9 @@ const PUSH: CommandFlags = GROW.with(CommandFlags::FAST);
 const POP: CommandFlags = CHANGE.with(CommandFlags::FAST);
 const WAIT: CommandFlags = CHANGE.with(CommandFlags::BLOCKING);
 const WAIT_ALONE: CommandFlags = WAIT.with(CommandFlags::NOSCRIPT);
-const SIZE: &str = "O(N) where N is the number of items of the list";
+const MOVED: &str = "O(N) where N is the number of items added or removed";
+const WALK: &str = "O(N) where N is the number of items of the list";
+const FOUND: &str = "O(log(N)) where N is the number of items of the list";
 const READ_KEY: KeySpec = KeySpec::one(&["RO", "access"]);
 const INSERT_KEY: KeySpec = KeySpec::one(&["RW", "insert"]);
 const POP_KEY: KeySpec = KeySpec::one(&["RW", "access", "delete"]);
@@ -35,7 +37,7 @@ pub(super) const fn that_wait<E: Executor>() -> &'static [CommandSpec<E>] {
                 .docs(
                     "list",
                     "2.0.0",
-                    SIZE,
+                    "O(N) where N is the number of keys",
                     "Removes the first item of the first list that has one; waits for it.",
                 ),
             CommandSpec::over_keys("brpop", -3, WAIT_ALONE, brpop)
@@ -43,7 +45,7 @@ pub(super) const fn that_wait<E: Executor>() -> &'static [CommandSpec<E>] {
                 .docs(
                     "list",
                     "2.0.0",
-                    SIZE,
+                    "O(N) where N is the number of keys",
                     "Removes the last item of the first list that has one; waits for it.",
                 ),
             CommandSpec::over_keys("blmpop", -5, WAIT.with(CommandFlags::MOVABLE_KEYS), blmpop)
@@ -51,15 +53,15 @@ pub(super) const fn that_wait<E: Executor>() -> &'static [CommandSpec<E>] {
                 .docs(
                     "list",
                     "7.0.0",
-                    SIZE,
+                    "O(N+M) where N is the number of keys, M that of items returned",
                     "Removes items of the first list that has some; waits for them.",
                 ),
             CommandSpec::over_keys("blmove", 6, WAIT_ALONE.with(CommandFlags::DENYOOM), blmove)
                 .keys(MOVE_KEYS, Access::ReadWrite)
-                .docs("list", "6.2.0", SIZE, "Moves an item between ends of two lists; waits for it."),
+                .docs("list", "6.2.0", "O(1)", "Moves an item between ends of two lists; waits for it."),
             CommandSpec::over_keys("brpoplpush", 4, WAIT_ALONE.with(CommandFlags::DENYOOM), brpoplpush)
                 .keys(MOVE_KEYS, Access::ReadWrite)
-                .docs("list", "2.2.0", SIZE, "RPOPLPUSH; waits for an item.")
+                .docs("list", "2.2.0", "O(1)", "RPOPLPUSH; waits for an item.")
                 .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
         ]
     }
@@ -71,51 +73,56 @@ pub(super) const fn at_ends<E: Executor>() -> &'static [CommandSpec<E>] {
             CommandSpec::over_keys("lpush", -3, PUSH, lpush).keys(INSERT_KEY, Access::ReadWrite).docs(
                 "list",
                 "1.0.0",
-                SIZE,
+                MOVED,
                 "Adds items in front, one after the other.",
             ),
             CommandSpec::over_keys("rpush", -3, PUSH, rpush).keys(INSERT_KEY, Access::ReadWrite).docs(
                 "list",
                 "1.0.0",
-                SIZE,
+                MOVED,
                 "Adds items at the end.",
             ),
             CommandSpec::over_keys("lpushx", -3, PUSH, lpushx).keys(INSERT_KEY, Access::ReadWrite).docs(
                 "list",
                 "2.2.0",
-                SIZE,
+                MOVED,
                 "Adds items in front of a list that exists.",
             ),
             CommandSpec::over_keys("rpushx", -3, PUSH, rpushx).keys(INSERT_KEY, Access::ReadWrite).docs(
                 "list",
                 "2.2.0",
-                SIZE,
+                MOVED,
                 "Adds items at the end of a list that exists.",
             ),
             CommandSpec::over_keys("lpop", -2, POP, lpop).keys(POP_KEY, Access::ReadWrite).docs(
                 "list",
                 "1.0.0",
-                SIZE,
+                MOVED,
                 "Removes the first items and returns them.",
             ),
             CommandSpec::over_keys("rpop", -2, POP, rpop).keys(POP_KEY, Access::ReadWrite).docs(
                 "list",
                 "1.0.0",
-                SIZE,
+                MOVED,
                 "Removes the last items and returns them.",
             ),
             CommandSpec::over_keys("lmpop", -4, CHANGE.with(CommandFlags::MOVABLE_KEYS), lmpop)
                 .keys(KeySpec::counted(1, &["RW", "access", "delete"]), Access::ReadWrite)
-                .docs("list", "7.0.0", SIZE, "Removes items of the first list that has some."),
+                .docs(
+                    "list",
+                    "7.0.0",
+                    "O(N+M) where N is the number of keys, M that of items returned",
+                    "Removes items of the first list that has some.",
+                ),
             CommandSpec::over_keys("lmove", 5, GROW, lmove).keys(MOVE_KEYS, Access::ReadWrite).docs(
                 "list",
                 "6.2.0",
-                SIZE,
+                "O(1)",
                 "Moves an item from an end of a list to an end of another.",
             ),
             CommandSpec::over_keys("rpoplpush", 3, GROW, rpoplpush)
                 .keys(MOVE_KEYS, Access::ReadWrite)
-                .docs("list", "1.2.0", SIZE, "Moves the last item of a list to the front of another.")
+                .docs("list", "1.2.0", "O(1)", "Moves the last item of a list to the front of another.")
                 .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments"),
         ]
     }
@@ -130,36 +137,41 @@ pub(super) const fn anywhere<E: Executor>() -> &'static [CommandSpec<E>] {
             CommandSpec::over_keys("lindex", 3, READ, lindex).keys(READ_KEY, Access::Read).docs(
                 "list",
                 "1.0.0",
-                SIZE,
+                FOUND,
                 "Returns the item at an index.",
             ),
             CommandSpec::over_keys("lrange", 4, READ, lrange).keys(READ_KEY, Access::Read).docs(
                 "list",
                 "1.0.0",
-                SIZE,
+                "O(log(N)+M) where N is the number of items of the list, M that of those returned",
                 "Returns the items from one index to another.",
             ),
             CommandSpec::over_keys("lpos", -3, READ, lpos).keys(READ_KEY, Access::Read).docs(
                 "list",
                 "6.0.6",
-                SIZE,
+                WALK,
                 "Returns where an item stands.",
             ),
             CommandSpec::over_keys("lset", 4, GROW, lset)
                 .keys(KeySpec::one(&["RW", "update"]), Access::ReadWrite)
-                .docs("list", "1.0.0", SIZE, "Replaces the item at an index."),
+                .docs("list", "1.0.0", FOUND, "Replaces the item at an index."),
             CommandSpec::over_keys("linsert", 5, GROW, linsert).keys(INSERT_KEY, Access::ReadWrite).docs(
                 "list",
                 "2.2.0",
-                SIZE,
+                WALK,
                 "Adds an item beside another one.",
             ),
             CommandSpec::over_keys("lrem", 4, CHANGE, lrem)
                 .keys(KeySpec::one(&["RW", "delete"]), Access::ReadWrite)
-                .docs("list", "1.0.0", SIZE, "Removes items that are equal to one."),
+                .docs("list", "1.0.0", WALK, "Removes items that are equal to one."),
             CommandSpec::over_keys("ltrim", 4, CHANGE, ltrim)
                 .keys(KeySpec::one(&["RW", "delete"]), Access::ReadWrite)
-                .docs("list", "1.0.0", SIZE, "Removes all items but those from one index to another."),
+                .docs(
+                    "list",
+                    "1.0.0",
+                    "O(log(N)+M) where N is the number of items of the list, M that of those removed",
+                    "Removes all items but those from one index to another.",
+                ),
         ]
     }
 }
@@ -276,7 +288,7 @@ fn lindex<E: Executor>(call: &mut Call<'_, E>) -> Done {
         Some(_) => parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?,
         None => 0,
     };
-    let item = list.and_then(|list| list.items().nth(index_in(list.len(), number)?));
+    let item = list.and_then(|list| list.items_from(index_in(list.len(), number)?).next());
     match item {
         Some(item) => call.reply.bulk(item),
         None => call.reply.null(),
@@ -293,10 +305,15 @@ fn numbers<E: Executor>(call: &Call<'_, E>) -> Result<(i64, i64), ReplyError> {
 fn lrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let (first, last) = numbers(call)?;
     let list = call.look_up_as::<Lists>(0)?;
-    let range = range_in(list.map_or(0, List::len), first, last);
-    let items = list.into_iter().flat_map(List::items);
-    let items: Vec<&[u8]> = items.skip(range.start).take(range.len()).collect();
-    reply_items(call, &items);
+    let range = range_in(list.map_or(0, List::item_count), first, last);
+    call.reply.array(range.len());
+    let items = list.into_iter().flat_map(|list| list.items_from(range.start));
+    for item in items.take(range.len()) {
+        if call.reply.is_cut() {
+            break;
+        }
+        call.reply.bulk(item);
+    }
     Ok(())
 }
 
@@ -341,7 +358,7 @@ impl Search {
     }
 
     /// Where the item stands among those of the list.
-    fn found(self, items: &[&[u8]], item: &[u8]) -> Vec<usize> {
+    fn found(self, list: List<'_>, item: &[u8]) -> Vec<usize> {
         let most = if self.most == 0 { usize::MAX } else { self.most };
         let wanted = match self.count {
             None => 1,
@@ -349,12 +366,15 @@ impl Search {
             Some(count) => count,
         };
         let skipped = usize::try_from(self.rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
-        let at = |(index, other): (usize, &&[u8])| (*other == item).then_some(index);
+        let at = |(index, other): (usize, &[u8])| (other == item).then_some(index);
         match self.rank > 0 {
-            true => items.iter().enumerate().take(most).filter_map(at).skip(skipped).take(wanted).collect(),
+            true => {
+                let items = (0..).zip(list.items());
+                items.take(most).filter_map(at).skip(skipped).take(wanted).collect()
+            }
             false => {
-                let from_end = items.iter().enumerate().rev();
-                from_end.take(most).filter_map(at).skip(skipped).take(wanted).collect()
+                let items = (0..list.len()).rev().zip(list.items_back());
+                items.take(most).filter_map(at).skip(skipped).take(wanted).collect()
             }
         }
     }
@@ -363,8 +383,7 @@ impl Search {
 fn lpos<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let search = Search::parse(&call.args[3..])?;
     let list = call.look_up_as::<Lists>(0)?;
-    let items: Vec<&[u8]> = list.into_iter().flat_map(List::items).collect();
-    let found = search.found(&items, call.args[2]);
+    let found = list.map_or(Vec::new(), |list| search.found(list, call.args[2]));
     match (search.count, found.first()) {
         (Some(_), _) => {
             call.reply.array(found.len());
@@ -524,13 +543,15 @@ fn move_item<'g, E: Executor>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidle_collections::Limits;
 
     #[test]
     fn a_search_starts_at_a_rank() {
-        let items: Vec<&[u8]> = b"abcabca".chunks(1).collect();
+        let items = ListDraft::made_of(b"abcabca".chunks(1)).finish(&Limits::default());
+        let bytes = items.into_packed().expect("it is short");
         let found = |options: &str| {
             let options: Vec<&[u8]> = options.split_whitespace().map(str::as_bytes).collect();
-            Search::parse(&options).unwrap().found(&items, b"a")
+            Search::parse(&options).unwrap().found(List::of(&bytes), b"a")
         };
         assert_eq!(found(""), [0]);
         assert_eq!(found("rank 2"), [3]);

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)] // each program of tests uses a part
 
 pub mod lines;
+pub mod ordered_lines;
 
 use bumpalo::Bump;
 use sidle_collections::{Hash, Limits, List, Set, SortedSet};
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use typed_arena::Arena;
 
 pub const NOW: WallMs = WallMs(1_000_000);
-pub const LONGEST_VALUE_BYTES: u64 = 1 << 16;
+pub const LONGEST_VALUE_BYTES: u64 = 1 << 24;
 
 /// Keys and their values.
 pub type Map<'g> = BTreeMap<Vec<u8>, Value<'g>>;
@@ -110,12 +111,13 @@ pub struct Log<'g> {
     arena: &'g Bump,
     outlines: &'g Arena<Outline>,
     chunks: RefCell<Vec<&'g [u8]>>,
-    reads: Cell<usize>,
+    /// The addresses of those that were read since this was asked last.
+    read: RefCell<BTreeSet<u64>>,
 }
 
 impl Chunks for Log<'_> {
     fn bytes_at(&self, address: u64) -> &[u8] {
-        self.reads.set(self.reads.get() + 1);
+        self.read.borrow_mut().insert(address);
         self.chunks.borrow()[address as usize]
     }
 }
@@ -123,12 +125,17 @@ impl Chunks for Log<'_> {
 impl<'g> Log<'g> {
     /// An empty one.
     pub fn new(arena: &'g Bump, outlines: &'g Arena<Outline>) -> Log<'g> {
-        Log { arena, outlines, chunks: RefCell::default(), reads: Cell::new(0) }
+        Log { arena, outlines, chunks: RefCell::default(), read: RefCell::default() }
     }
 
     /// How many chunks were read since this was asked last.
-    pub fn reads(&self) -> usize {
-        self.reads.take()
+    pub fn read(&self) -> usize {
+        self.read.take().len()
+    }
+
+    /// How many chunks were ever published.
+    pub fn published(&self) -> usize {
+        self.chunks.borrow().len()
     }
 
     /// Publishes what became of a key's value.
@@ -424,6 +431,16 @@ pub fn elements_of(value: Value<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// Whether a collection is in chunks.
 pub fn is_large(value: Value<'_>) -> bool {
     matches!(value.content, Content::Large(_))
+}
+
+/// Keys whose value two maps do not share by its elements, whatever form it has.
+pub fn differences_of_elements(one: &Map<'_>, other: &Map<'_>) -> Vec<String> {
+    let shown = |map: &Map<'_>, key: &[u8]| {
+        map.get(key).map(|value| (value.kind, value.expires_at, elements_of(*value)))
+    };
+    let keys: BTreeSet<&Vec<u8>> = one.keys().chain(other.keys()).collect();
+    let differ = keys.into_iter().filter(|key| shown(one, key) != shown(other, key));
+    differ.map(|key| key.escape_ascii().to_string()).collect()
 }
 
 /// Keys whose value two maps do not share by its elements.

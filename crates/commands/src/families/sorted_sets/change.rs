@@ -4,7 +4,7 @@ use super::super::Done;
 use super::super::changed::remove_named;
 use super::super::multi_pop::{pop_first, take_first};
 use super::Changed;
-use super::members::{all, remove, reply_members};
+use super::members::{remove, reply_members};
 use super::score::score;
 use crate::call::{Call, Executor};
 use crate::reply::Reply;
@@ -146,7 +146,7 @@ fn pop<E: Executor>(call: &mut Call<'_, E>, highest: bool) -> Done {
             call.reply.bulk(member);
             call.reply.double(score);
         }
-        _ => reply_members(call, &popped, true),
+        _ => reply_members(call, popped.len(), popped.into_iter(), true),
     }
     Ok(())
 }
@@ -158,11 +158,12 @@ fn pop_some<'g, E: Executor>(
     highest: bool,
     count: usize,
 ) -> Result<Vec<Scored<'g>>, ReplyError> {
-    let mut members = all(set.old);
-    if highest {
-        members.reverse();
-    }
-    members.truncate(count);
+    let Some(old) = set.old else { return Ok(Vec::new()) };
+    let length = old.len();
+    let members: Vec<Scored<'_>> = match highest {
+        true => old.range_back(length.saturating_sub(count)..length).collect(),
+        false => old.range(0..count.min(length)).collect(),
+    };
     remove(call, set, &members)?;
     Ok(members)
 }

@@ -9,7 +9,7 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::strtod::parse_f64;
-use sidle_collections::{Draft, ScoreTable, Scored, Set, SortedSetDraft, SortedSets};
+use sidle_collections::{Draft, MemberTable, ScoreTable, Scored, Set, SortedSet, SortedSetDraft};
 use sidle_types::ValueKind;
 
 /// How sets are combined.
@@ -126,38 +126,90 @@ impl Options {
     }
 }
 
-/// The members of a set or a sorted set.
-fn members_of(value: Option<Value<'_>>) -> Result<Vec<Scored<'_>>, ReplyError> {
-    match value {
-        None => Ok(Vec::new()),
-        Some(value) if value.kind == ValueKind::SortedSet => {
-            Ok(value.into_collection::<SortedSets>().members().collect())
+/// A set that is combined with others.
+#[derive(Clone, Copy, Debug)]
+enum Input<'g> {
+    /// A key without a value.
+    Nothing,
+    Members(Set<'g>),
+    Scored(SortedSet<'g>),
+}
+
+impl<'g> Input<'g> {
+    fn of(value: Option<Value<'g>>) -> Result<Input<'g>, ReplyError> {
+        match value {
+            None => Ok(Input::Nothing),
+            Some(value) if value.kind == ValueKind::SortedSet => Ok(Input::Scored(value.into_collection())),
+            Some(value) => Ok(Input::Members(value.collection()?)),
         }
-        Some(value) => {
-            let set: Set<'_> = value.collection()?;
-            Ok(set.members().map(|member| (member, 1.0)).collect())
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Input::Nothing => 0,
+            Input::Members(set) => set.len(),
+            Input::Scored(set) => set.len(),
+        }
+    }
+
+    /// The members with their scores.
+    fn members(self) -> impl Iterator<Item = Scored<'g>> {
+        let (set, scored) = match self {
+            Input::Nothing => (None, None),
+            Input::Members(set) => (Some(set), None),
+            Input::Scored(set) => (None, Some(set)),
+        };
+        let members = set.into_iter().flat_map(Set::members).map(|member| (member, 1.0));
+        members.chain(scored.into_iter().flat_map(SortedSet::members))
+    }
+}
+
+/// A set that is asked for many members.
+#[derive(Debug)]
+enum Asked<'g> {
+    Nothing,
+    Members(MemberTable<'g>),
+    Scored(ScoreTable<'g>),
+}
+
+impl<'g> Asked<'g> {
+    /// To be asked about so many times.
+    fn of(set: Input<'g>, times: usize) -> Asked<'g> {
+        match set {
+            Input::Nothing => Asked::Nothing,
+            Input::Members(set) => Asked::Members(MemberTable::of(set, times)),
+            Input::Scored(set) => Asked::Scored(ScoreTable::of(set, times)),
+        }
+    }
+
+    /// A member's score.
+    fn score(&self, member: &[u8]) -> Option<f64> {
+        match self {
+            Asked::Nothing => None,
+            Asked::Members(table) => table.contains(member).then_some(1.0),
+            Asked::Scored(table) => table.score(member),
         }
     }
 }
 
 /// The sets in one, in the order of scores. Sums depend on the order of their terms: as in Redis small sets
 /// come first.
-fn combined<'g>(sets: &[Vec<Scored<'g>>], combination: Combination, options: &Options) -> Vec<Scored<'g>> {
-    let mut by_size: Vec<(usize, &[Scored<'_>])> = sets.iter().map(Vec::as_slice).enumerate().collect();
+fn combined<'g>(sets: &[Input<'g>], combination: Combination, options: &Options) -> Vec<Scored<'g>> {
+    let mut by_size: Vec<(usize, Input<'_>)> = sets.iter().copied().enumerate().collect();
     by_size.sort_by_key(|(_, set)| set.len());
     match combination {
         Combination::Union => union(&by_size, options),
-        Combination::Inter => inter(&by_size, options),
+        Combination::Inter => SortedSetDraft::made_of(inter(&by_size, options).into_iter()),
         Combination::Diff => diff(sets),
     }
     .members()
 }
 
 /// Of sets with their places.
-fn union<'g>(sets: &[(usize, &[Scored<'g>])], options: &Options) -> SortedSetDraft<'g> {
+fn union<'g>(sets: &[(usize, Input<'g>)], options: &Options) -> SortedSetDraft<'g> {
     let mut draft = SortedSetDraft::of(None, sets.iter().map(|(_, set)| set.len()).sum());
     for (place, set) in sets {
-        for &(member, score) in *set {
+        for (member, score) in set.members() {
             let weighted = options.first_weighted(*place, score);
             let score = draft.score(member).map(|other| options.aggregate.of(other, weighted));
             draft.set(member, score.unwrap_or(weighted));
@@ -166,31 +218,26 @@ fn union<'g>(sets: &[(usize, &[Scored<'g>])], options: &Options) -> SortedSetDra
     draft
 }
 
-/// Of sets with their places, the smallest first.
-fn inter<'g>(sets: &[(usize, &[Scored<'g>])], options: &Options) -> SortedSetDraft<'g> {
-    let Some((&(first, members), others)) = sets.split_first() else { return SortedSetDraft::of(None, 0) };
-    let table =
-        |(place, set): &(usize, &[Scored<'g>])| (*place, ScoreTable::of(set.iter().copied(), members.len()));
-    let tables: Vec<(usize, ScoreTable<'_>)> = others.iter().map(table).collect();
-    let mut draft = SortedSetDraft::of(None, members.len());
-    for &(member, score) in members {
+/// Of sets with their places, the smallest first; at most as many members as the options say.
+fn inter<'g>(sets: &[(usize, Input<'g>)], options: &Options) -> Vec<Scored<'g>> {
+    let Some((&(first, smallest), others)) = sets.split_first() else { return Vec::new() };
+    let asked = |(place, set): &(usize, Input<'g>)| (*place, Asked::of(*set, smallest.len()));
+    let asked: Vec<(usize, Asked<'_>)> = others.iter().map(asked).collect();
+    let shared = smallest.members().filter_map(|(member, score)| {
         let start = options.first_weighted(first, score);
-        let score = tables.iter().try_fold(start, |sum, (place, table)| {
-            Some(options.aggregate.of(sum, options.weighted(*place, table.score(member)?)))
+        let score = asked.iter().try_fold(start, |sum, (place, set)| {
+            Some(options.aggregate.of(sum, options.weighted(*place, set.score(member)?)))
         });
-        if let Some(score) = score {
-            draft.set(member, score);
-        }
-    }
-    draft
+        Some((member, score?))
+    });
+    shared.take(options.limit.unwrap_or(usize::MAX)).collect()
 }
 
-fn diff<'g>(sets: &[Vec<Scored<'g>>]) -> SortedSetDraft<'g> {
+fn diff<'g>(sets: &[Input<'g>]) -> SortedSetDraft<'g> {
     let Some((first, others)) = sets.split_first() else { return SortedSetDraft::of(None, 0) };
-    let table = |set: &Vec<Scored<'g>>| ScoreTable::of(set.iter().copied(), first.len());
-    let tables: Vec<ScoreTable<'_>> = others.iter().map(table).collect();
-    let is_alone = |(member, _): &&Scored<'_>| tables.iter().all(|table| table.score(member).is_none());
-    let left: Vec<Scored<'_>> = first.iter().filter(is_alone).copied().collect();
+    let asked: Vec<Asked<'_>> = others.iter().map(|set| Asked::of(*set, first.len())).collect();
+    let is_alone = |(member, _): &Scored<'_>| asked.iter().all(|set| set.score(member).is_none());
+    let left: Vec<Scored<'_>> = first.members().filter(is_alone).collect();
     SortedSetDraft::made_of(left.into_iter())
 }
 
@@ -209,7 +256,7 @@ fn combine<'g, E: Executor>(
     let keys = usize::try_from(keys).ok().filter(|keys| *keys <= rest).ok_or(ReplyError::Syntax)?;
     let values = call.look_up_all();
     // A destination comes first.
-    let sets = values.into_iter().skip(count_at - 1).map(members_of).collect::<Result<Vec<_>, _>>()?;
+    let sets = values.into_iter().skip(count_at - 1).map(Input::of).collect::<Result<Vec<_>, _>>()?;
     let options = Options::parse(form, keys, &call.args[count_at + 1 + keys..])?;
     Ok((combined(&sets, form.combination, &options), options))
 }
@@ -217,7 +264,7 @@ fn combine<'g, E: Executor>(
 fn reply_combined<E: Executor>(call: &mut Call<'_, E>, combination: Combination) -> Done {
     let form = Form { combination, may_score: true, may_limit: false };
     let (members, options) = combine(call, 1, form)?;
-    reply_members(call, &members, options.with_scores);
+    reply_members(call, members.len(), members.into_iter(), options.with_scores);
     Ok(())
 }
 
@@ -252,20 +299,26 @@ pub(super) fn zdiffstore<E: Executor>(call: &mut Call<'_, E>) -> Done {
 
 pub(super) fn zintercard<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let form = Form { combination: Combination::Inter, may_score: false, may_limit: true };
-    let (members, options) = combine(call, 1, form)?;
-    call.reply.integer(members.len().min(options.limit.unwrap_or(usize::MAX)) as i64);
+    let (members, _) = combine(call, 1, form)?;
+    call.reply.integer(members.len() as i64);
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidle_collections::Limits;
 
     #[test]
     fn scores_are_weighed_and_aggregated() {
-        let one: Vec<Scored<'_>> = vec![(b"a", 1.0), (b"b", 2.0)];
-        let other: Vec<Scored<'_>> = vec![(b"b", 5.0), (b"c", 1.0)];
-        let sets = [one, other];
+        let one: Vec<Scored<'static>> = vec![(b"a", 1.0), (b"b", 2.0)];
+        let other: Vec<Scored<'static>> = vec![(b"b", 5.0), (b"c", 1.0)];
+        let made = |members: Vec<Scored<'static>>| {
+            let finished = SortedSetDraft::made_of(members.into_iter()).finish(&Limits::default());
+            finished.into_packed().expect("it is short")
+        };
+        let (one, other) = (made(one), made(other));
+        let sets = [&one, &other].map(|bytes| Input::Scored(SortedSet::of(bytes)));
         let of = |combination, options: &str| {
             let options: Vec<&[u8]> = options.split_whitespace().map(str::as_bytes).collect();
             let form = Form { combination, may_score: true, may_limit: false };

@@ -3,7 +3,6 @@
 use super::super::Done;
 use super::super::lot::draw;
 use super::super::walk::walk;
-use super::members::all;
 use crate::call::{Call, Executor};
 use crate::reply::Reply;
 use sidle_collections::{ScoreTable, SortedSet, SortedSets};
@@ -30,7 +29,7 @@ pub(super) fn zscore<E: Executor>(call: &mut Call<'_, E>) -> Done {
 
 pub(super) fn zmscore<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let asked = &call.args[2..];
-    let table = call.look_up_as::<SortedSets>(0)?.map(|set| ScoreTable::of(set.members(), asked.len()));
+    let table = call.look_up_as::<SortedSets>(0)?.map(|set| ScoreTable::of(set, asked.len()));
     call.reply.array(asked.len());
     for member in asked {
         reply_score(call, table.as_ref().and_then(|table| table.score(member)));
@@ -47,30 +46,24 @@ pub(super) fn zrevrank<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn rank<E: Executor>(call: &mut Call<'_, E>, is_reversed: bool) -> Done {
-    let members = all(call.look_up_as(0)?);
-    match members.iter().position(|(member, _)| *member == call.args[2]) {
-        Some(place) if is_reversed => call.reply.integer((members.len() - 1 - place) as i64),
-        Some(place) => call.reply.integer(place as i64),
+    let set = call.look_up_as::<SortedSets>(0)?;
+    let found = set.and_then(|set| Some((set.rank(call.args[2])?, set)));
+    match found {
+        Some((rank, set)) if is_reversed => call.reply.integer((set.member_count() - 1 - rank) as i64),
+        Some((rank, _)) => call.reply.integer(rank as i64),
         None => call.reply.null(),
     }
     Ok(())
 }
 
 pub(super) fn zrandmember<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    draw(
-        call,
-        SortedSet::members,
-        |set, index| set.members().nth(index),
-        Some((b"withscores", Reply::double)),
-    )
+    draw(call, SortedSet::members, SortedSet::nth, Some((b"withscores", Reply::double)))
 }
 
 pub(super) fn zscan<E: Executor>(call: &mut Call<'_, E>) -> Done {
     walk(
         call,
-        |set: SortedSet<'_>, cursor, count| {
-            sidle_collections::scan(set.members().map(|element| (element.0, element)), cursor, count)
-        },
+        SortedSet::scan,
         Some(|reply, score| {
             let mut text = Vec::new();
             format_double(score, &mut text);

@@ -4,12 +4,7 @@ use super::super::Done;
 use super::Changed;
 use crate::call::{Call, Executor};
 use crate::reply::Reply;
-use sidle_collections::{Scored, SortedSet};
-
-/// All members of a sorted set.
-pub(super) fn all(set: Option<SortedSet<'_>>) -> Vec<Scored<'_>> {
-    set.into_iter().flat_map(SortedSet::members).collect()
-}
+use sidle_collections::Scored;
 
 /// Removes these members of a sorted set.
 pub(super) fn remove<'g, E: Executor>(
@@ -27,17 +22,27 @@ pub(super) fn remove<'g, E: Executor>(
     set.write(call, &draft)
 }
 
-/// Replies with members, and with their scores if wanted: in pairs where the protocol has them.
-pub(super) fn reply_members<E: Executor>(call: &mut Call<'_, E>, members: &[Scored<'_>], with_scores: bool) {
-    if !with_scores {
-        call.reply.array(members.len());
-        members.iter().for_each(|(member, _)| call.reply.bulk(member));
-        return;
+/// Replies with so many members, and with their scores if wanted: in pairs where the protocol has them.
+pub(super) fn reply_members<'b, E: Executor>(
+    call: &mut Call<'_, E>,
+    count: usize,
+    members: impl Iterator<Item = Scored<'b>>,
+    with_scores: bool,
+) {
+    match with_scores {
+        true => call.reply.pairs(count),
+        false => call.reply.array(count),
     }
-    call.reply.pairs(members.len());
-    for &(member, score) in members {
-        call.reply.pair();
+    for (member, score) in members {
+        if call.reply.is_cut() {
+            return;
+        }
+        if with_scores {
+            call.reply.pair();
+        }
         call.reply.bulk(member);
-        call.reply.double(score);
+        if with_scores {
+            call.reply.double(score);
+        }
     }
 }

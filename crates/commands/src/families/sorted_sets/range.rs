@@ -3,13 +3,13 @@
 use super::super::Done;
 use super::super::changed::store;
 use super::Changed;
-use super::members::{all, remove, reply_members};
+use super::members::{remove, reply_members};
 use super::score::Bounds;
 use crate::call::{Call, Executor};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use sidle_collections::{Draft, Scored, SortedSetDraft};
+use sidle_collections::{Draft, Scored, SortedSet, SortedSetDraft, SortedSets};
 
 /// What a range is by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,13 +92,17 @@ impl<'a> Range<'a> {
         Ok(Range { bounds, is_reversed, limit, with_scores })
     }
 
-    /// The members in the range, in its order.
-    fn of<'b>(&self, members: Vec<Scored<'b>>) -> Vec<Scored<'b>> {
-        let found = self.bounds.of(members, self.is_reversed);
+    /// The indices of the members in the range.
+    fn indices(&self, set: SortedSet<'_>) -> std::ops::Range<usize> {
+        let found = self.bounds.indices(set, self.is_reversed);
         let Some((offset, count)) = self.limit else { return found };
-        let Ok(offset) = usize::try_from(offset) else { return Vec::new() };
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        found.into_iter().skip(offset).take(count).collect()
+        let Ok(offset) = usize::try_from(offset) else { return 0..0 };
+        let offset = offset.min(found.len());
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(found.len() - offset);
+        match self.is_reversed {
+            true => found.end - offset - count..found.end - offset,
+            false => found.start + offset..found.start + offset + count,
+        }
     }
 }
 
@@ -106,8 +110,15 @@ const ANY: Form = Form { by: None, is_reversed: None, may_score: true };
 
 fn reply_range<E: Executor>(call: &mut Call<'_, E>, form: Form) -> Done {
     let range = Range::parse(form, call.args[2], call.args[3], &call.args[4..])?;
-    let found = range.of(all(call.look_up_as(0)?));
-    reply_members(call, &found, range.with_scores);
+    let Some(set) = call.look_up_as::<SortedSets>(0)? else {
+        reply_members(call, 0, std::iter::empty(), range.with_scores);
+        return Ok(());
+    };
+    let indices = range.indices(set);
+    match range.is_reversed {
+        true => reply_members(call, indices.len(), set.range_back(indices), range.with_scores),
+        false => reply_members(call, indices.len(), set.range(indices), range.with_scores),
+    }
     Ok(())
 }
 
@@ -142,13 +153,14 @@ pub(super) fn zrevrangebylex<E: Executor>(call: &mut Call<'_, E>) -> Done {
 pub(super) fn zrangestore<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let form = Form { may_score: false, ..ANY };
     let range = Range::parse(form, call.args[3], call.args[4], &call.args[5..])?;
-    let found = range.of(all(call.look_up_as(1)?));
+    let set = call.look_up_as::<SortedSets>(1)?;
+    let found: Vec<Scored<'_>> = set.into_iter().flat_map(|set| set.range(range.indices(set))).collect();
     store(call, 0, &SortedSetDraft::made_of(found.into_iter()))
 }
 
 fn count_in<E: Executor>(call: &mut Call<'_, E>, bounds: Bounds<'_>) -> Done {
-    let found = bounds.of(all(call.look_up_as(0)?), false);
-    call.reply.integer(found.len() as i64);
+    let set = call.look_up_as::<SortedSets>(0)?;
+    call.reply.integer(set.map_or(0, |set| bounds.indices(set, false).len()) as i64);
     Ok(())
 }
 
@@ -163,8 +175,9 @@ pub(super) fn zlexcount<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 fn remove_in<E: Executor>(call: &mut Call<'_, E>, bounds: Bounds<'_>) -> Done {
-    let set = Changed::of(call, 0)?;
-    let found = bounds.of(all(set.old), false);
+    let set: Changed<'_> = Changed::of(call, 0)?;
+    let found = set.old.into_iter().flat_map(|old| old.range(bounds.indices(old, false)));
+    let found: Vec<Scored<'_>> = found.collect();
     remove(call, set, &found)?;
     call.reply.integer(found.len() as i64);
     Ok(())

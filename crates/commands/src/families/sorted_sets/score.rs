@@ -3,7 +3,8 @@
 use super::super::indices::range_in;
 use crate::reply_error::ReplyError;
 use crate::strtod::{self, parse_f64};
-use sidle_collections::Scored;
+use sidle_collections::SortedSet;
+use std::ops::Range;
 
 /// The score that a command sets or adds.
 pub(super) fn score(text: &[u8]) -> Result<f64, ReplyError> {
@@ -101,50 +102,69 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// Whether a member is in a range of scores or texts.
-    fn admits(&self, (member, score): Scored<'_>) -> bool {
-        match self {
-            Bounds::Ranks(..) => true,
-            Bounds::Scores(low, high) => low.admits_above(score) && high.admits_below(score),
-            Bounds::Texts(low, high) => low.admits_above(member) && high.admits_below(member),
+    /// The indices of the members in the range. Ranks count from the end if `is_reversed`.
+    ///
+    /// Texts are in order among members of one score only; of others, as in Redis, it is not defined which are
+    /// in the range.
+    pub(super) fn indices(&self, set: SortedSet<'_>, is_reversed: bool) -> Range<usize> {
+        match *self {
+            Bounds::Ranks(first, last) => {
+                let length = set.member_count();
+                let range = range_in(length, first, last);
+                if is_reversed { length - range.end..length - range.start } else { range }
+            }
+            Bounds::Scores(low, high) => {
+                let start = set.count_while(|(_, score)| !low.admits_above(score));
+                start..set.count_while(|(_, score)| high.admits_below(score)).max(start)
+            }
+            Bounds::Texts(low, high) => {
+                let start = set.count_while(|(member, _)| !low.admits_above(member));
+                start..set.count_while(|(member, _)| high.admits_below(member)).max(start)
+            }
         }
-    }
-
-    /// The members in the range. Ranks count from the end if `is_reversed`, and the last comes first.
-    pub(super) fn of<'b>(&self, members: Vec<Scored<'b>>, is_reversed: bool) -> Vec<Scored<'b>> {
-        let mut members = members;
-        if is_reversed {
-            members.reverse();
-        }
-        if let Bounds::Ranks(first, last) = *self {
-            let range = range_in(members.len(), first, last);
-            return members[range].to_vec();
-        }
-        members.retain(|member| self.admits(*member));
-        members
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidle_collections::{Draft, Finished, Limits, Scored, SortedSetDraft};
+    use sidle_outline::{Chunks, Large};
 
     #[test]
     fn bounds_choose_members() {
         let members: Vec<Scored<'_>> = vec![(b"a", 1.0), (b"b", 2.0), (b"c", 2.0), (b"d", 3.0)];
-        let of = |bounds: Result<Bounds<'_>, ReplyError>, reversed: bool| {
-            let members = bounds.unwrap().of(members.clone(), reversed);
-            members.iter().map(|(member, _)| char::from(member[0])).collect::<String>()
-        };
-        assert_eq!(of(Bounds::scores(b"2", b"3"), false), "bcd");
-        assert_eq!(of(Bounds::scores(b"(2", b"+inf"), false), "d");
-        assert_eq!(of(Bounds::scores(b"-inf", b"(3"), true), "cba");
-        assert_eq!(of(Bounds::texts(b"-", b"[b"), false), "ab");
-        assert_eq!(of(Bounds::texts(b"(a", b"+"), false), "bcd");
-        assert_eq!(of(Bounds::texts(b"+", b"-"), false), "");
-        assert_eq!(of(Ok(Bounds::Ranks(0, 1)), false), "ab");
-        assert_eq!(of(Ok(Bounds::Ranks(0, 1)), true), "dc");
-        assert_eq!(of(Ok(Bounds::Ranks(-1, 9)), false), "d");
+        for packed_bytes in [0, 1024] {
+            let limits = Limits { packed_bytes, chunk_bytes: 20, ..Limits::default() };
+            let finished = SortedSetDraft::made_of(members.iter().copied()).finish(&limits);
+            let set = match &finished {
+                Finished::Packed(bytes) => SortedSet::of(bytes),
+                Finished::Large(outline) => SortedSet::large(Large::new(outline, &NoChunks)),
+            };
+            let of = |bounds: Result<Bounds<'_>, ReplyError>, reversed: bool| {
+                let indices = bounds.unwrap().indices(set, reversed);
+                set.range(indices).map(|(member, _)| char::from(member[0])).collect::<String>()
+            };
+            assert_eq!(of(Bounds::scores(b"2", b"3"), false), "bcd");
+            assert_eq!(of(Bounds::scores(b"(2", b"+inf"), false), "d");
+            assert_eq!(of(Bounds::scores(b"-inf", b"(3"), true), "abc");
+            assert_eq!(of(Bounds::scores(b"3", b"2"), false), "");
+            assert_eq!(of(Bounds::texts(b"-", b"[b"), false), "ab");
+            assert_eq!(of(Bounds::texts(b"(a", b"+"), false), "bcd");
+            assert_eq!(of(Bounds::texts(b"+", b"-"), false), "");
+            assert_eq!(of(Ok(Bounds::Ranks(0, 1)), false), "ab");
+            assert_eq!(of(Ok(Bounds::Ranks(0, 1)), true), "cd");
+            assert_eq!(of(Ok(Bounds::Ranks(-1, 9)), false), "d");
+        }
         assert!(Bounds::scores(b"x", b"1").is_err() && Bounds::texts(b"a", b"+").is_err());
+    }
+
+    /// No chunk is published here.
+    struct NoChunks;
+
+    impl Chunks for NoChunks {
+        fn bytes_at(&self, address: u64) -> &[u8] {
+            unreachable!("a chunk at {address}")
+        }
     }
 }
