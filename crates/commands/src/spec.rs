@@ -210,6 +210,9 @@ pub struct CommandSpec<E: Executor> {
     pub access: Access,
     /// Whether it may be split between the owners of its keys.
     pub split: Split,
+    /// Whether a request reads keys that it does not name. It runs under the locks of all slots, where they
+    /// are all here.
+    pub reads_unnamed: Option<fn(&[&[u8]]) -> bool>,
     /// Whether supporting clients may learn that its key has not arrived, and read at both ends of a
     /// migration.
     pub double_read: bool,
@@ -245,6 +248,7 @@ impl<E: Executor> CommandSpec<E> {
             keys: KeySpec::NONE,
             access: Access::NoKeys,
             split: Split::Never,
+            reads_unnamed: None,
             double_read: false,
             run,
             subcommands: &[],
@@ -288,6 +292,12 @@ impl<E: Executor> CommandSpec<E> {
         self
     }
 
+    /// It reads keys that a request does not name, if the request is so.
+    pub(crate) const fn reads_unnamed(mut self, does: fn(&[&[u8]]) -> bool) -> CommandSpec<E> {
+        self.reads_unnamed = Some(does);
+        self
+    }
+
     /// Allows a reply to supporting clients that the key has not arrived.
     pub(crate) const fn double_read(mut self) -> CommandSpec<E> {
         self.double_read = true;
@@ -323,6 +333,12 @@ impl<E: Executor> CommandSpec<E> {
     #[inline]
     pub const fn locks_all_slots(&self, key_count: usize) -> bool {
         key_count > 1 && self.access.is_write()
+    }
+
+    /// Whether this request reads keys that it does not name.
+    #[inline]
+    pub fn is_over_unnamed(&self, args: &[&[u8]]) -> bool {
+        self.reads_unnamed.is_some_and(|does| does(args))
     }
 
     /// Whether this number of arguments fits.

@@ -110,6 +110,10 @@ impl Underlay for Below<'_> {
         live(self.0, key)
     }
 
+    fn lends_all(&self) -> bool {
+        true
+    }
+
     fn count_look_ups(&self, _: usize, _: usize) {}
 
     fn longest_value_bytes(&self) -> u64 {
@@ -152,6 +156,17 @@ impl<'g> Keyspace<'g> for Space<'g> {
         match self {
             Space::Plain(plain) => live(&plain.map.borrow(), plain.keys[key]),
             Space::Overlay(overlay) => overlay.borrow_mut().get(key),
+        }
+    }
+
+    fn lends_unnamed(&self) -> bool {
+        true
+    }
+
+    fn get_unnamed(&mut self, key: &[u8]) -> Option<Value<'g>> {
+        match self {
+            Space::Plain(plain) => live(&plain.map.borrow(), HashedKey::new(key)),
+            Space::Overlay(overlay) => overlay.borrow_mut().get_unnamed(key),
         }
     }
 
