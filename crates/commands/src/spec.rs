@@ -195,6 +195,9 @@ pub struct Docs {
     pub deprecated: Option<(&'static str, &'static str)>,
 }
 
+/// What a request is, seen from its arguments.
+pub type OfRequest = fn(&[&[u8]]) -> bool;
+
 /// One command, or one subcommand (its name is then `parent|child`).
 #[derive(Clone, Copy, Debug)]
 pub struct CommandSpec<E: Executor> {
@@ -212,7 +215,7 @@ pub struct CommandSpec<E: Executor> {
     pub split: Split,
     /// Whether a request reads keys that it does not name. It runs under the locks of all slots, where they
     /// are all here.
-    pub reads_unnamed: Option<fn(&[&[u8]]) -> bool>,
+    pub reads_unnamed: Option<OfRequest>,
     /// Whether supporting clients may learn that its key has not arrived, and read at both ends of a
     /// migration.
     pub double_read: bool,
@@ -293,7 +296,7 @@ impl<E: Executor> CommandSpec<E> {
     }
 
     /// It reads keys that a request does not name, if the request is so.
-    pub(crate) const fn reads_unnamed(mut self, does: fn(&[&[u8]]) -> bool) -> CommandSpec<E> {
+    pub(crate) const fn reads_unnamed(mut self, does: OfRequest) -> CommandSpec<E> {
         self.reads_unnamed = Some(does);
         self
     }

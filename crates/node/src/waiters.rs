@@ -11,8 +11,8 @@
 //! - B2: while somebody has the turn, no other waiting command takes from the key. Whoever has it runs again,
 //!   or leaves, and passes it on: to the next while the key has a value.
 //! - B3: a change during a turn begins the round again: those that found nothing to their liking look again.
-//! - B4: a command's reply follows what it set off: whoever gave a turn is answered when that turn and those
-//!   after it are over, or their time is. So a client that pushed finds what waited served, as with one thread.
+//! - B4: a command's reply follows what it set off. Whoever gave a turn is answered when that turn and those
+//!   after it are over, or their time is. So a client that pushed finds those served that waited.
 //!
 //! What a migration brings is no change, and the keys were settled before the command waited. If the range
 //! goes, a new table or step makes the command run again, and its client is redirected.
