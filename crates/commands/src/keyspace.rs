@@ -128,6 +128,15 @@ pub trait Keyspace<'g> {
     /// The value of a key.
     fn get(&mut self, key: usize) -> Option<Value<'g>>;
 
+    /// Whether it lends keys that the request does not name.
+    fn lends_unnamed(&self) -> bool;
+
+    /// The value of a key that the request does not name.
+    ///
+    /// # Panics
+    /// If it does not lend such keys.
+    fn get_unnamed(&mut self, key: &[u8]) -> Option<Value<'g>>;
+
     /// A snapshot of all keys' values.
     fn get_all(&mut self) -> Values<'g>;
 

@@ -46,5 +46,5 @@ pub use overlay::{Change, Overlay, Underlay};
 pub use reply::{Reply, reply_help};
 pub use reply_error::ReplyError;
 pub use scan_options::{ScanOptions, kind_named};
-pub use spec::{Access, CommandFlags, CommandSpec, Docs, Split};
+pub use spec::{Access, CommandFlags, CommandSpec, Docs, OfRequest, Split};
 pub use table::{CommandId, CommandTable, Found};

@@ -24,6 +24,8 @@ pub trait Underlay {
     fn get<'g>(&'g self, key: HashedKey<'_>) -> Option<Value<'g>>;
     /// A collection of this outline, whose published chunks it lends.
     fn large<'g>(&'g self, outline: &'g Outline) -> Large<'g>;
+    /// Whether all keys are locked and here.
+    fn lends_all(&self) -> bool;
     /// Counts look-ups ([`Keyspace::count_look_ups`]).
     fn count_look_ups(&self, hits: usize, misses: usize);
     /// The longest value that may be written.
@@ -186,6 +188,15 @@ impl<'g, U: Underlay> Keyspace<'g> for Overlay<'g, U> {
 
     fn get(&mut self, key: usize) -> Option<Value<'g>> {
         self.value_of(self.keys[key])
+    }
+
+    fn lends_unnamed(&self) -> bool {
+        self.below.lends_all()
+    }
+
+    fn get_unnamed(&mut self, key: &[u8]) -> Option<Value<'g>> {
+        assert!(self.below.lends_all(), "a key that no lock was taken for");
+        self.value_of(HashedKey::new(self.arena.alloc_slice_copy(key)))
     }
 
     fn get_all(&mut self) -> Values<'g> {

@@ -195,6 +195,9 @@ pub struct Docs {
     pub deprecated: Option<(&'static str, &'static str)>,
 }
 
+/// What a request is, seen from its arguments.
+pub type OfRequest = fn(&[&[u8]]) -> bool;
+
 /// One command, or one subcommand (its name is then `parent|child`).
 #[derive(Clone, Copy, Debug)]
 pub struct CommandSpec<E: Executor> {
@@ -210,6 +213,9 @@ pub struct CommandSpec<E: Executor> {
     pub access: Access,
     /// Whether it may be split between the owners of its keys.
     pub split: Split,
+    /// Whether a request reads keys that it does not name. It runs under the locks of all slots, where they
+    /// are all here.
+    pub reads_unnamed: Option<OfRequest>,
     /// Whether supporting clients may learn that its key has not arrived, and read at both ends of a
     /// migration.
     pub double_read: bool,
@@ -245,6 +251,7 @@ impl<E: Executor> CommandSpec<E> {
             keys: KeySpec::NONE,
             access: Access::NoKeys,
             split: Split::Never,
+            reads_unnamed: None,
             double_read: false,
             run,
             subcommands: &[],
@@ -288,6 +295,12 @@ impl<E: Executor> CommandSpec<E> {
         self
     }
 
+    /// It reads keys that a request does not name, if the request is so.
+    pub(crate) const fn reads_unnamed(mut self, does: OfRequest) -> CommandSpec<E> {
+        self.reads_unnamed = Some(does);
+        self
+    }
+
     /// Allows a reply to supporting clients that the key has not arrived.
     pub(crate) const fn double_read(mut self) -> CommandSpec<E> {
         self.double_read = true;
@@ -323,6 +336,12 @@ impl<E: Executor> CommandSpec<E> {
     #[inline]
     pub const fn locks_all_slots(&self, key_count: usize) -> bool {
         key_count > 1 && self.access.is_write()
+    }
+
+    /// Whether this request reads keys that it does not name.
+    #[inline]
+    pub fn is_over_unnamed(&self, args: &[&[u8]]) -> bool {
+        self.reads_unnamed.is_some_and(|does| does(args))
     }
 
     /// Whether this number of arguments fits.

@@ -9,12 +9,15 @@ use crate::parking::ParkingLot;
 use crate::queue::Ticket;
 use crate::request::Request;
 use crate::session::Session;
-use crate::wait::Wait;
+use crate::wait::{Behind, Wait};
 use crate::waiters::{WaiterId, Waiting};
 use sidle_commands::ReplyError;
 use sidle_store::{Entry, SlotGuards};
 use sidle_types::{HashedKey, MonotonicUs, Position, fault};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// So long a reply waits for those that the command gave a turn: their thread runs, and does not read slowly.
+const SERVED_WITHIN_US: u64 = 10_000;
 
 const UNBLOCKED: ReplyError = ReplyError::text("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
@@ -58,6 +61,38 @@ impl Blocked {
             .insert(places.id(), Parked { ticket, until: *until, positions: places.positions().collect() });
         self.ends.extend(until.map(|until| (until, places.id())));
         Some(ticket)
+    }
+
+    /// A command has run, and `reply` is its reply: its ticket, if others have to be served first (B4).
+    #[cold]
+    pub(crate) fn park_behind(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        reply: &[u8],
+        (executor, lot): (&Executor, &mut ParkingLot),
+    ) -> Option<Ticket> {
+        let begun = session.route.behind.take();
+        let until = begun.map_or_else(|| now.mono.plus_us(SERVED_WITHIN_US), |behind| behind.until);
+        if until <= now.mono || fault!(RepliesBeforeServed) {
+            return None;
+        }
+        let own = session.route.wait.as_ref().map(|wait| wait.places.id());
+        let id = executor.shared.waiters.stand_behind(own, request.keys, executor.index)?;
+        session.route.behind = Some(Box::new(Behind { id, until, reply: reply.to_vec() }));
+        let ticket = lot.park_for_a_new_table();
+        self.parked.insert(id, Parked { ticket, until: Some(until), positions: Vec::new() });
+        self.ends.insert((until, id));
+        Some(ticket)
+    }
+
+    /// The reply of a command that ran and was parked.
+    pub(crate) fn take_reply(&mut self, session: &mut Session) -> Option<Vec<u8>> {
+        let behind = session.route.behind.as_mut()?;
+        let reply = std::mem::take(&mut behind.reply);
+        self.remove(behind.id);
+        Some(reply)
     }
 
     /// A command that waits runs again; its error, if it is ended by one.

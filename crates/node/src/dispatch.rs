@@ -272,7 +272,15 @@ impl Dispatcher {
             attempt = self.forward(now, session, request, out);
         }
         if let Attempt::Ran(Ok(Flow::Done)) = attempt {
-            return self.finish(session, start, out);
+            let Dispatcher { blocked, executor, parking, .. } = self;
+            let gave_turns = executor.shared.waiters.count() != 0 && request.found.spec.access.is_write();
+            if !gave_turns {
+                return self.finish(session, start, out);
+            }
+            match blocked.park_behind(now, session, request, &out[start..], (executor, parking)) {
+                Some(ticket) => attempt = Attempt::Parked(ticket),
+                None => return self.finish(session, start, out),
+            }
         }
         while let Attempt::Ran(Ok(Flow::Block(at_most_ms))) = attempt {
             #[cfg(any(test, feature = "testing"))]
@@ -306,6 +314,10 @@ impl Dispatcher {
     ) -> Attempt {
         if let Some(joint) = self.joints.take(ticket) {
             return self.resume_joint(now, session, request, joint, out);
+        }
+        if let Some(reply) = self.blocked.take_reply(session) {
+            out.extend(reply);
+            return Attempt::Ran(Ok(Flow::Done));
         }
         if let Some(error) = self.blocked.run_again(now, session) {
             return Attempt::Ran(Err(error));
@@ -681,6 +693,7 @@ impl Dispatcher {
         session.route.flush = None;
         session.route.settled.clear();
         session.route.waited_out = false;
+        session.route.behind = None;
         session.stop_waiting();
         if !session.sends_reply() {
             out.truncate(start);

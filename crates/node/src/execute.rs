@@ -174,7 +174,7 @@ impl Executor {
             Run::OverKeys(run) => run,
             Run::Own(run) => return self.call_own_or_all(now, session, request, run, out),
         };
-        if found.spec.locks_all_slots(keys.len()) {
+        if found.spec.locks_all_slots(keys.len()) || found.spec.is_over_unnamed(args) {
             return self.call_together(now, session, request, run, out);
         }
         if keys.len() > 1 {
@@ -259,7 +259,7 @@ impl Executor {
         run: OverKeys<NodeExecutor>,
         out: &mut Vec<u8>,
     ) -> (CommandResult, bool) {
-        let Request { keys, args, .. } = request;
+        let Request { found, keys, args } = request;
         let start = out.len();
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
         let scene = Scene {
@@ -269,7 +269,9 @@ impl Executor {
             ranges: &self.ranges,
             random: &self.random,
         };
-        let together = Together { slots: SlotGuards::lock(&self.store, &slots_of(keys)), scene };
+        let has_all = found.spec.is_over_unnamed(args) && self.ranges.is_sole_owner();
+        let slots = if has_all { Slot::all().collect() } else { slots_of(keys) };
+        let together = Together { slots: SlotGuards::lock(&self.store, &slots), has_all, scene };
         if self.is_held(keys, true) {
             return (Ok(Flow::Held), false);
         }

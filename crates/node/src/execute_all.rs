@@ -70,8 +70,8 @@ impl Executor {
         if fault!(HalfExecVisible) && commands.len() > 1 && session.route.exec_half.is_next() {
             commands.truncate(1);
         }
-        let slots: Vec<Slot> =
-            if is_over_all_keys(transaction) { Slot::all().collect() } else { slots_of(keys).into_vec() };
+        let is_over_all = is_over_all_keys(transaction);
+        let slots: Vec<Slot> = if is_over_all { Slot::all().collect() } else { slots_of(keys).into_vec() };
         let scene = Scene {
             now: now.wall,
             stats: &self.stats,
@@ -79,7 +79,8 @@ impl Executor {
             ranges: &self.ranges,
             random: &self.random,
         };
-        let together = Together { slots: SlotGuards::lock(&self.store, &slots), scene };
+        let has_all = is_over_all && self.ranges.is_sole_owner();
+        let together = Together { slots: SlotGuards::lock(&self.store, &slots), has_all, scene };
         if self.is_held(keys, true) {
             return (Ok(Flow::Held), false);
         }

@@ -57,6 +57,8 @@ pub struct Writes<'g> {
 /// Keys whose slots are all locked.
 pub struct Together<'g> {
     pub(crate) slots: SlotGuards<'g>,
+    /// Whether these are all slots, and all of them are this node's.
+    pub(crate) has_all: bool,
     pub(crate) scene: Scene<'g>,
 }
 
@@ -142,6 +144,10 @@ impl Underlay for Together<'_> {
         live(self.slots.get(key), self.scene.now)
     }
 
+    fn lends_all(&self) -> bool {
+        self.has_all
+    }
+
     fn count_look_ups(&self, hits: usize, misses: usize) {
         self.scene.count_look_ups(hits, misses);
     }
@@ -184,6 +190,17 @@ impl<'g> Keyspace<'g> for NodeKeyspace<'g> {
             NodeKeyspace::Reads(reads) => reads.get(key),
             NodeKeyspace::Writes(writes) => writes.get(),
             NodeKeyspace::Together(overlay) => overlay.get(key),
+        }
+    }
+
+    fn lends_unnamed(&self) -> bool {
+        matches!(self, NodeKeyspace::Together(overlay) if overlay.lends_unnamed())
+    }
+
+    fn get_unnamed(&mut self, key: &[u8]) -> Option<Value<'g>> {
+        match self {
+            NodeKeyspace::Together(overlay) => overlay.get_unnamed(key),
+            NodeKeyspace::Reads(_) | NodeKeyspace::Writes(_) => unreachable!("it lends no other keys"),
         }
     }
 

@@ -56,7 +56,10 @@ pub(crate) fn written_keys(transaction: &Transaction) -> Vec<HashedKey<'_>> {
 /// Whether one of its commands looks at all keys of the node.
 pub(crate) fn is_over_all_keys(transaction: &Transaction) -> bool {
     let looks = |found: Found| matches!(found.spec.name, "keys" | "scan" | "randomkey" | "dbsize");
-    transaction.queued().iter().map(found).any(|found| looks(found) || is_flush(found))
+    transaction.queued().iter().any(|queued| {
+        let found = found(queued);
+        looks(found) || is_flush(found) || found.spec.is_over_unnamed(&words(queued))
+    })
 }
 
 /// Whether one of its commands removes all keys of the node.

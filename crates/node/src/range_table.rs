@@ -241,6 +241,11 @@ impl RangeTable {
         &self.entries
     }
 
+    /// Whether this node has everything, whoever may be copying it.
+    pub fn is_sole_owner(&self) -> bool {
+        self.entries.iter().all(|entry| matches!(entry.role, Role::Owned))
+    }
+
     /// Whether this node owns every position, has all of its data, and nothing is copied from it.
     #[inline]
     pub fn owns_everything(&self) -> bool {

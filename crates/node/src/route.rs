@@ -4,7 +4,7 @@ use crate::progress_reports::ProgressReports;
 use crate::queue::Ticket;
 use crate::routing::Asked;
 use crate::subscription::Subscription;
-use crate::wait::Wait;
+use crate::wait::{Behind, Wait};
 use sidle_types::MapEpoch;
 
 /// The fault `half-exec-visible`: the first command alone, then, in a later turn, the transaction.
@@ -47,6 +47,8 @@ pub(crate) struct RouteState {
     pub(crate) waited_out: bool,
     /// What a command that found nothing waits for.
     pub(crate) wait: Option<Box<Wait>>,
+    /// What a command that ran replies, once those that it gave a turn are served.
+    pub(crate) behind: Option<Box<Behind>>,
     /// The progress of a FLUSHALL in steps.
     pub(crate) flush: Option<Flush>,
     /// How far the fault `half-exec-visible` has come with an EXEC.

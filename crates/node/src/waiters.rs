@@ -11,6 +11,8 @@
 //! - B2: while somebody has the turn, no other waiting command takes from the key. Whoever has it runs again,
 //!   or leaves, and passes it on: to the next while the key has a value.
 //! - B3: a change during a turn begins the round again: those that found nothing to their liking look again.
+//! - B4: a command's reply follows what it set off. Whoever gave a turn is answered when that turn and those
+//!   after it are over, or their time is. So a client that pushed finds those served that waited.
 //!
 //! What a migration brings is no change, and the keys were settled before the command waited. If the range
 //! goes, a new table or step makes the command run again, and its client is redirected.
@@ -52,6 +54,8 @@ struct Queue {
     turn: Option<WaiterId>,
     /// The key has changed since this turn began.
     begins_again: bool,
+    /// Commands that ran, and reply when the turns are over.
+    behind: Vec<WaiterId>,
 }
 
 impl Queue {
@@ -141,6 +145,31 @@ impl Waiters {
         is_anybodys
     }
 
+    /// A command of this worker with these keys has run. Its new number, if somebody has the turn at one of
+    /// them: it is woken whenever such turns are over. `own`: its place, whose turn does not count.
+    pub(crate) fn stand_behind(
+        &self,
+        own: Option<WaiterId>,
+        keys: &[HashedKey<'_>],
+        worker: WorkerIndex,
+    ) -> Option<WaiterId> {
+        let mut id = None;
+        for key in keys {
+            let mut queues = self.queues(key.position());
+            let queue = queues.get_mut(&key.position());
+            let Some(queue) = queue.filter(|queue| queue.turn.is_some_and(|turn| Some(turn) != own)) else {
+                continue;
+            };
+            queue.behind.push(*id.get_or_insert_with(|| self.next_id(worker)));
+        }
+        id
+    }
+
+    fn next_id(&self, worker: WorkerIndex) -> WaiterId {
+        let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        WaiterId(number << WORKER_BITS | u64::from(worker.0))
+    }
+
     /// Wakes a command, whoever's turn it is.
     pub(crate) fn wake(&self, id: WaiterId) {
         let worker = id.worker();
@@ -202,8 +231,7 @@ impl Waiting {
         keys: &[HashedKey<'_>],
         slots: &SlotGuards<'_>,
     ) -> Waiting {
-        let number = waiters.last_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let id = WaiterId(number << WORKER_BITS | u64::from(worker.0));
+        let id = waiters.next_id(worker);
         let mut waiting =
             Waiting { id, waiters: Arc::clone(waiters), store: Arc::clone(store), keys: Vec::new() };
         let observer: Arc<dyn Observer> = Arc::<Waiters>::clone(waiters);
@@ -249,6 +277,7 @@ impl Waiting {
             let Some(queue) = queues.get_mut(&key.position()) else { continue };
             let next = queue.pass(self.id, leaves, has_value);
             let is_empty = queue.waiters.is_empty();
+            let behind = if queue.turn.is_none() { std::mem::take(&mut queue.behind) } else { Vec::new() };
             if is_empty {
                 queues.remove(&key.position());
             }
@@ -256,7 +285,7 @@ impl Waiting {
             if is_empty {
                 slot.stop_observing(key, &observer);
             }
-            next.into_iter().for_each(|id| self.waiters.wake(id));
+            next.into_iter().chain(behind).for_each(|id| self.waiters.wake(id));
         }
     }
 }

@@ -203,6 +203,8 @@ faults! {
         WaitsWithoutLook, "waits-without-look", SCRIPTED;
         /// Whoever has the turn at a key leaves, and nobody gets it (breaks B2).
         TurnEndsWithItsHolder, "turn-ends-with-its-holder", SCRIPTED;
+        /// A push is answered before those that waited for it are served (breaks B4).
+        RepliesBeforeServed, "replies-before-served", SCRIPTED;
         /// A command goes on waiting for a key that a cut has given away (breaks P3).
         GivenKeyKeepsItsWaiters, "given-key-keeps-its-waiters", SCRIPTED;
     }

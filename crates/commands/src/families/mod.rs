@@ -33,6 +33,7 @@ mod rename;
 mod set;
 mod sets;
 mod sort;
+mod sort_pattern;
 mod sorted_sets;
 mod walk;
 

@@ -1,13 +1,14 @@
 //! SORT and SORT_RO: the elements of a list, a set or a sorted set in order.
 //!
-//! A command locks the keys that its request names. Patterns of BY and GET name keys by the values of
-//! elements, so those that do are refused, as by Redis in cluster mode.
+//! Patterns of BY and GET name keys by the values of elements. Where one node owns everything, such a command
+//! runs under the locks of all slots; otherwise it is refused, as by Redis in cluster mode.
 
 use super::Done;
 use super::changed::store;
+use super::sort_pattern::Pattern;
 use crate::call::{Call, Executor};
 use crate::key_spec::KeySpec;
-use crate::keyspace::Value;
+use crate::keyspace::{Keyspace, Value};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
@@ -32,6 +33,7 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
                     KeySpec::one_and_optional(&["RO", "access"], destination, &["OW", "update"]),
                     Access::ReadWrite,
                 )
+                .reads_unnamed(has_patterns)
                 .docs(
                     "generic",
                     "1.0.0",
@@ -40,6 +42,7 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
                 ),
             CommandSpec::over_keys("sort_ro", -2, READ, sort_ro)
                 .keys(KeySpec::one(&["RO", "access"]), Access::Read)
+                .reads_unnamed(has_patterns)
                 .docs("generic", "7.0.0", SIZE, "Returns elements in order."),
         ]
     }
@@ -66,36 +69,61 @@ fn destination(args: &[&[u8]]) -> Option<usize> {
     found
 }
 
+/// Whether BY or GET names keys by elements.
+fn has_patterns(args: &[&[u8]]) -> bool {
+    let mut at = 2;
+    while at < args.len() {
+        let is_pattern = |word: &&[u8]| word.contains(&b'*');
+        let option = args[at];
+        if (option.eq_ignore_ascii_case(b"by") || option.eq_ignore_ascii_case(b"get"))
+            && args.get(at + 1).is_some_and(is_pattern)
+        {
+            return true;
+        }
+        at += 1 + arguments_of(option);
+    }
+    false
+}
+
 /// What is returned of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum Shown<'p> {
     /// GET of a key that no element is a part of: there is none.
     Nothing,
     Itself,
+    Named(Pattern<'p>),
 }
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct SortOptions {
+struct SortOptions<'p> {
     /// ALPHA: the order is that of bytes, not of numbers.
     by_text: bool,
     is_descending: bool,
     /// BY a key that no element is a part of: the order is that of the collection.
     is_unsorted: bool,
+    /// BY: the order is that of what this names.
+    by: Option<Pattern<'p>>,
     /// LIMIT: how many to leave out, and how many to return at most; negative: all.
     limit: (i64, i64),
     /// GET, each for every element; none: the element.
-    shown: Vec<Shown>,
+    shown: Vec<Shown<'p>>,
     /// STORE: whether the second key is set to the list.
     stores: bool,
 }
 
-impl SortOptions {
-    fn parse(mut options: &[&[u8]], may_store: bool) -> Result<SortOptions, ReplyError> {
+impl<'p> SortOptions<'p> {
+    /// `may_name`: whether patterns may name keys.
+    fn parse(
+        mut options: &[&'p [u8]],
+        may_store: bool,
+        may_name: bool,
+    ) -> Result<SortOptions<'p>, ReplyError> {
         let mut parsed = SortOptions {
             by_text: false,
             is_descending: false,
             is_unsorted: false,
+            by: None,
             limit: (0, -1),
             shown: Vec::new(),
             stores: false,
@@ -111,15 +139,22 @@ impl SortOptions {
                     let number = |text: &[u8]| parse_i64(text).ok_or(ReplyError::NotAnInteger);
                     parsed.limit = (number(skipped)?, number(count)?);
                 }
-                (b"by", [pattern]) if pattern.contains(&b'*') => {
-                    return Err(ReplyError::text("ERR BY option of SORT denied in Cluster mode."));
-                }
-                (b"by", _) => parsed.is_unsorted = true,
+                (b"by", [pattern]) => match Pattern::parse(pattern) {
+                    Some(_) if !may_name => {
+                        return Err(ReplyError::text("ERR BY option of SORT denied in Cluster mode."));
+                    }
+                    // As in Redis, an earlier word without an element wins.
+                    Some(by) => parsed.by = Some(by),
+                    None => parsed.is_unsorted = true,
+                },
                 (b"get", [b"#"]) => parsed.shown.push(Shown::Itself),
-                (b"get", [pattern]) if pattern.contains(&b'*') => {
-                    return Err(ReplyError::text("ERR GET option of SORT denied in Cluster mode."));
-                }
-                (b"get", _) => parsed.shown.push(Shown::Nothing),
+                (b"get", [pattern]) => match Pattern::parse(pattern) {
+                    Some(_) if !may_name => {
+                        return Err(ReplyError::text("ERR GET option of SORT denied in Cluster mode."));
+                    }
+                    Some(named) => parsed.shown.push(Shown::Named(named)),
+                    None => parsed.shown.push(Shown::Nothing),
+                },
                 (b"store", _) if may_store => parsed.stores = true,
                 _ => return Err(ReplyError::Syntax),
             }
@@ -131,12 +166,19 @@ impl SortOptions {
     }
 
     /// What is asked for of a value.
-    fn of<'g>(&self, value: Option<Value<'g>>) -> Result<Vec<&'g [u8]>, ReplyError> {
+    fn of<'g, E: Executor>(
+        &self,
+        call: &mut Call<'g, E>,
+        value: Option<Value<'g>>,
+    ) -> Result<Vec<&'g [u8]>, ReplyError> {
         let kind = value.map_or(ValueKind::List, |value| value.kind);
         let mut elements = value.map_or(Ok(Vec::new()), elements_of)?;
         // A set has no order: one that is stored gets one, as in Redis.
         let (has_order, is_set) = (!self.is_unsorted, kind == ValueKind::Set);
-        if has_order && !self.by_text {
+        if let Some(by) = self.by.filter(|_| has_order) {
+            let named = elements.into_iter().map(|element| (by.of(call, element), element)).collect();
+            elements = if self.by_text { by_named_text(named) } else { by_named_number(named)? };
+        } else if has_order && !self.by_text {
             elements = by_number(elements)?;
         } else if has_order || is_set && self.stores {
             elements.sort_unstable();
@@ -165,48 +207,70 @@ fn elements_of(value: Value<'_>) -> Result<Vec<&[u8]>, ReplyError> {
 
 /// Elements in the order of the numbers that they are; equal ones in that of their bytes.
 fn by_number(elements: Vec<&[u8]>) -> Result<Vec<&[u8]>, ReplyError> {
+    by_named_number(elements.into_iter().map(|element| (Some(element), element)).collect())
+}
+
+/// Elements in the order of texts; those without one first.
+fn by_named_text<'g>(mut named: Vec<(Option<&'g [u8]>, &'g [u8])>) -> Vec<&'g [u8]> {
+    named.sort_by_key(|(text, _)| *text);
+    named.into_iter().map(|(_, element)| element).collect()
+}
+
+/// Elements in the order of numbers, 0 for those without one; equal ones in that of their bytes.
+fn by_named_number<'g>(named: Vec<(Option<&'g [u8]>, &'g [u8])>) -> Result<Vec<&'g [u8]>, ReplyError> {
     let refusal = ReplyError::text("ERR One or more scores can't be converted into double");
-    let number = |element| Some((strtod::read(element).and_then(Read::precise)?, element));
+    let number = |(text, element): (Option<&[u8]>, &'g [u8])| match text {
+        Some(text) => Some((strtod::read(text).and_then(Read::precise)?, element)),
+        None => Some((0.0, element)),
+    };
     let mut numbered: Vec<(f64, &[u8])> =
-        elements.into_iter().map(number).collect::<Option<_>>().ok_or(refusal)?;
+        named.into_iter().map(number).collect::<Option<_>>().ok_or(refusal)?;
     let order = |one: f64, other: f64| one.partial_cmp(&other).unwrap_or(Ordering::Equal);
     numbered.sort_unstable_by(|(a, a_text), (b, b_text)| order(*a, *b).then_with(|| a_text.cmp(b_text)));
     Ok(numbered.into_iter().map(|(_, element)| element).collect())
 }
 
 fn sort<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let options = SortOptions::parse(&call.args[2..], true)?;
+    let options = SortOptions::parse(&call.args[2..], true, call.keyspace.lends_unnamed())?;
     let value = call.look_up(0);
-    let elements = options.of(value)?;
+    let elements = options.of(call, value)?;
     if !options.stores {
         reply_shown(call, &elements, &options.shown);
         return Ok(());
     }
-    let shown = |element| {
-        options.shown.iter().map(move |shown| match shown {
-            Shown::Itself => element,
-            Shown::Nothing => &[][..],
-        })
-    };
-    let items: Vec<&[u8]> = elements.into_iter().flat_map(shown).collect();
+    let mut items: Vec<&[u8]> = Vec::with_capacity(elements.len() * options.shown.len());
+    for element in elements {
+        items.extend(options.shown.iter().map(|shown| shown.of(call, element).unwrap_or_default()));
+    }
     store(call, 1, &ListDraft::made_of(items.into_iter()))
 }
 
 fn sort_ro<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let options = SortOptions::parse(&call.args[2..], false)?;
+    let options = SortOptions::parse(&call.args[2..], false, call.keyspace.lends_unnamed())?;
     let value = call.look_up(0);
-    let elements = options.of(value)?;
+    let elements = options.of(call, value)?;
     reply_shown(call, &elements, &options.shown);
     Ok(())
 }
 
-fn reply_shown<E: Executor>(call: &mut Call<'_, E>, elements: &[&[u8]], shown: &[Shown]) {
+impl Shown<'_> {
+    /// What is returned of this element; none: null.
+    fn of<'g, E: Executor>(self, call: &mut Call<'g, E>, element: &'g [u8]) -> Option<&'g [u8]> {
+        match self {
+            Shown::Nothing => None,
+            Shown::Itself => Some(element),
+            Shown::Named(pattern) => pattern.of(call, element),
+        }
+    }
+}
+
+fn reply_shown<'g, E: Executor>(call: &mut Call<'g, E>, elements: &[&'g [u8]], shown: &[Shown<'_>]) {
     call.reply.array(elements.len() * shown.len());
     for element in elements {
         for shown in shown {
-            match shown {
-                Shown::Itself => call.reply.bulk(element),
-                Shown::Nothing => call.reply.null(),
+            match shown.of(call, element) {
+                Some(text) => call.reply.bulk(text),
+                None => call.reply.null(),
             }
         }
     }
@@ -219,12 +283,15 @@ mod tests {
     /// All requests of a few words: where one is well-formed, the key that is locked is that which is set.
     #[test]
     fn the_destination_is_found_where_it_is_parsed() {
-        const WORDS: [&[u8]; 7] = [b"asc", b"limit", b"0", b"by", b"get", b"STORE", b"k"];
-        for number in 0..WORDS.len().pow(6) {
-            let words = (0..6).map(|place| WORDS[number / WORDS.len().pow(place) % WORDS.len()]);
+        const WORDS: [&[u8]; 8] = [b"asc", b"limit", b"0", b"by", b"get", b"STORE", b"k", b"k*"];
+        for number in 0..WORDS.len().pow(5) {
+            let words = (0..5).map(|place| WORDS[number / WORDS.len().pow(place) % WORDS.len()]);
             let args: Vec<&[u8]> = [&b"sort"[..], b"key"].into_iter().chain(words).collect();
-            let Ok(parsed) = SortOptions::parse(&args[2..], true) else { continue };
+            let Ok(parsed) = SortOptions::parse(&args[2..], true, true) else { continue };
             assert_eq!(parsed.stores, destination(&args).is_some(), "{args:?}");
+            let named = |shown: &Shown<'_>| matches!(shown, Shown::Named(_));
+            let has_named = parsed.by.is_some() || parsed.shown.iter().any(named);
+            assert_eq!(has_named, has_patterns(&args), "{args:?}");
         }
         let of = |line: &str| destination(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
         assert_eq!(of("sort key store a"), Some(3));
@@ -237,9 +304,9 @@ mod tests {
 
     #[test]
     fn patterns_that_name_other_keys_are_refused() {
-        let parse = |line: &str| {
+        let parse = |line: &'static str| {
             let options: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
-            SortOptions::parse(&options, false)
+            SortOptions::parse(&options, false, false)
         };
         for refused in ["by w*", "get *", "get # get a*->b", "by *->f"] {
             assert!(matches!(parse(refused), Err(ReplyError::Text(_))), "{refused}");

@@ -209,6 +209,10 @@ impl Underlay for Below<'_> {
         Large::new(outline, self.log)
     }
 
+    fn lends_all(&self) -> bool {
+        true
+    }
+
     fn count_look_ups(&self, _: usize, _: usize) {}
 
     fn longest_value_bytes(&self) -> u64 {
@@ -256,6 +260,17 @@ impl<'g> Keyspace<'g> for Space<'g> {
         match self {
             Space::Plain(plain) => live(&plain.map.borrow(), plain.keys[key]),
             Space::Overlay(overlay) => overlay.borrow_mut().get(key),
+        }
+    }
+
+    fn lends_unnamed(&self) -> bool {
+        true
+    }
+
+    fn get_unnamed(&mut self, key: &[u8]) -> Option<Value<'g>> {
+        match self {
+            Space::Plain(plain) => live(&plain.map.borrow(), HashedKey::new(key)),
+            Space::Overlay(overlay) => overlay.borrow_mut().get_unnamed(key),
         }
     }
 

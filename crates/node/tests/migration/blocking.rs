@@ -49,6 +49,39 @@ pub(crate) fn two_items_for_two_who_wait() {
     }
 }
 
+/// Chains of moves are carried out to their end, each by another worker, before the push is answered.
+pub(crate) fn who_waited_is_served_before_the_reply() {
+    let mut scene = Scene::new();
+    let chain = ["BLMOVE {k}2 {k}3 LEFT LEFT 0", "BLMOVE {k}1 {k}2 LEFT LEFT 0", "BLPOP {k}1 0"];
+    let clients = waiting(&mut scene, 0, &chain);
+    let pusher = scene.to[0];
+    scene.cluster.send(pusher, "RPUSH {k}1 a b");
+    scene.cluster.send(pusher, "LLEN {k}1");
+    scene.cluster.send(pusher, "LRANGE {k}3 0 -1");
+    assert_eq!(scene.cluster.reply(pusher), int(2));
+    assert_eq!(scene.cluster.reply(pusher), int(0), "B4");
+    assert_eq!(scene.cluster.reply(pusher), Value::Array(vec![bulk("a")]), "B4");
+    assert_eq!(scene.cluster.reply_now(clients[2]), Some(popped("{k}1", "b")));
+}
+
+#[test]
+fn a_chain_of_moves_ends_before_the_push_is_answered() {
+    who_waited_is_served_before_the_reply();
+}
+
+/// Nobody waits long for a worker that does not run.
+#[test]
+fn a_push_does_not_wait_for_a_stuck_worker() {
+    let mut scene = Scene::new();
+    let clients = waiting(&mut scene, 0, &["BLPOP k 0", "BLPOP k 0"]);
+    scene.cluster.nodes[0].held_workers = vec![1];
+    assert_eq!(scene.ask(0, "RPUSH k 1 2"), int(2));
+    assert_eq!(scene.ask(0, "LRANGE k 0 -1"), Value::Array(vec![bulk("2")]));
+    scene.cluster.nodes[0].held_workers = vec![];
+    scene.cluster.run_for(1_000);
+    assert_eq!(scene.cluster.reply_now(clients[1]), Some(popped("k", "2")));
+}
+
 #[test]
 fn what_suits_nobody_before_goes_to_the_next() {
     let mut scene = Scene::new();

@@ -2,6 +2,7 @@
 
 use crate::blocking::{
     cut_gives_a_key_that_is_waited_for, item_between_look_and_wait, two_items_for_two_who_wait,
+    who_waited_is_served_before_the_reply,
 };
 use crate::common::*;
 use crate::hot::copied_ahead;
@@ -38,6 +39,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::WatchOutlivesHandOver, watch_of_a_range_that_goes_and_comes_back),
     (Fault::WaitsWithoutLook, item_between_look_and_wait),
     (Fault::TurnEndsWithItsHolder, two_items_for_two_who_wait),
+    (Fault::RepliesBeforeServed, who_waited_is_served_before_the_reply),
     (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
 ];
 
