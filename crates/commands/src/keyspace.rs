@@ -78,7 +78,7 @@ impl<'g> Value<'g> {
 
 impl<'g> Value<'g> {
     /// The collection that it is; its type is known.
-    pub(crate) fn into_collection<K: Kind>(self) -> Collection<'g, K> {
+    pub fn into_collection<K: Kind>(self) -> Collection<'g, K> {
         debug_assert_eq!(self.kind, K::VALUE_KIND);
         match self.content {
             Content::Whole(bytes) => Collection::of(bytes),

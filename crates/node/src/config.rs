@@ -125,6 +125,8 @@ struct Numbers {
     intset_entries: AtomicU64,
     zset_entries: AtomicU64,
     zset_value_bytes: AtomicU64,
+    packed_bytes: AtomicU64,
+    chunk_bytes: AtomicU64,
 }
 
 /// The bound of a reply when neither connections nor all clients have a limit, and the node's data has less.
@@ -138,6 +140,9 @@ impl Default for Config {
         let values = PARAMETERS.iter().map(|parameter| (parameter.name, parameter.default.to_owned()));
         let values: BTreeMap<_, _> = values.collect();
         let numbers = Numbers::default();
+        let limits = Limits::default();
+        numbers.packed_bytes.store(limits.packed_bytes as u64, Relaxed);
+        numbers.chunk_bytes.store(limits.chunk_bytes as u64, Relaxed);
         numbers.derive(&values, 0);
         Config {
             values: RwLock::new(values),
@@ -199,7 +204,15 @@ impl Config {
             intset_entries: self.numbers.intset_entries.load(Relaxed),
             zset_entries: self.numbers.zset_entries.load(Relaxed),
             zset_value_bytes: self.numbers.zset_value_bytes.load(Relaxed),
+            packed_bytes: self.numbers.packed_bytes.load(Relaxed) as usize,
+            chunk_bytes: self.numbers.chunk_bytes.load(Relaxed) as usize,
         }
+    }
+
+    /// Sets above which size a collection is kept in chunks, and how long these become.
+    pub fn set_collection_sizes(&self, packed_bytes: u64, chunk_bytes: u64) {
+        self.numbers.packed_bytes.store(packed_bytes, Relaxed);
+        self.numbers.chunk_bytes.store(chunk_bytes, Relaxed);
     }
 
     /// How many clients may be connected.

@@ -1,6 +1,7 @@
 //! A digest of values, whatever the order and the form that they are kept in: DEBUG DIGEST.
 
-use sidle_collections::{Hash, List, Set, SortedSet};
+use sidle_collections::{Hashes, Lists, Sets, SortedSets};
+use sidle_commands::Value;
 use sidle_types::{HashedKey, ValueKind};
 use std::fmt;
 
@@ -10,21 +11,26 @@ pub(crate) struct ContentDigest(pub(crate) u64);
 
 impl ContentDigest {
     /// The digest of a value.
-    pub(crate) fn of_value(kind: ValueKind, bytes: &[u8]) -> ContentDigest {
+    pub(crate) fn of_value(value: Value<'_>) -> ContentDigest {
         let mut digest = ContentDigest::default();
-        match kind {
-            ValueKind::Hash => Hash::of(bytes).pairs().for_each(|(field, value)| digest.add(&[field, value])),
-            ValueKind::Set => Set::of(bytes).members().for_each(|member| digest.add(&[member])),
-            ValueKind::List => List::of(bytes).items().for_each(|item| digest.follow(item)),
+        match value.kind {
+            ValueKind::Hash => value
+                .into_collection::<Hashes>()
+                .pairs()
+                .for_each(|(field, value)| digest.add(&[field, value])),
+            ValueKind::Set => {
+                value.into_collection::<Sets>().members().for_each(|member| digest.add(&[member]))
+            }
+            ValueKind::List => value.into_collection::<Lists>().items().for_each(|item| digest.follow(item)),
             ValueKind::SortedSet => {
-                for (member, score) in SortedSet::of(bytes).members() {
+                for (member, score) in value.into_collection::<SortedSets>().members() {
                     digest.add(&[member, &score.to_be_bytes()]);
                 }
             }
-            ValueKind::String => digest.follow(bytes),
+            ValueKind::String => digest.follow(value.bytes()),
         }
         let mut whole = ContentDigest::default();
-        whole.add(&[kind.name().as_bytes(), &digest.0.to_be_bytes()]);
+        whole.add(&[value.kind.name().as_bytes(), &digest.0.to_be_bytes()]);
         whole
     }
 
@@ -58,14 +64,21 @@ fn hash_of(parts: &[&[u8]]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidle_collections::{Draft, HashDraft, Limits, ListDraft, SetDraft, Side};
+    use sidle_collections::{Draft, HashDraft, Kind, Limits, ListDraft, SetDraft, Side};
+    use sidle_commands::Content;
+
+    fn of<'b, D: Draft<'b>>(draft: &D, limits: &Limits) -> ContentDigest {
+        let bytes = draft.finish(limits).into_packed().expect("it is short");
+        let content = Content::Whole(&bytes);
+        ContentDigest::of_value(Value { kind: D::Of::VALUE_KIND, content, expires_at: None })
+    }
 
     fn hash(pairs: &[(&'static str, &'static str)], limits: &Limits) -> ContentDigest {
         let mut draft = HashDraft::of(None, pairs.len());
         for (field, value) in pairs {
             draft.set(field.as_bytes(), value.as_bytes());
         }
-        ContentDigest::of_value(ValueKind::Hash, &draft.finish(limits))
+        of(&draft, limits)
     }
 
     #[test]
@@ -82,12 +95,12 @@ mod tests {
         let list = |items: [&'static str; 2]| {
             let mut draft = ListDraft::of(None, 2);
             items.iter().for_each(|item| draft.push(Side::Right, item.as_bytes()));
-            ContentDigest::of_value(ValueKind::List, &draft.finish(&Limits::default()))
+            of(&draft, &Limits::default())
         };
         let set = |members: [&'static str; 2]| {
             let mut draft = SetDraft::of(None, 2);
             assert!(members.iter().all(|member| draft.add(member.as_bytes())));
-            ContentDigest::of_value(ValueKind::Set, &draft.finish(&Limits::default()))
+            of(&draft, &Limits::default())
         };
         assert_ne!(list(["a", "b"]), list(["b", "a"]));
         assert_eq!(set(["a", "b"]), set(["b", "a"]));

@@ -19,12 +19,13 @@ use crate::shared::{NodeParts, NodeShared};
 use crate::stats::WorkerStats;
 use crate::table::{Found, NodeExecutor};
 use crate::transaction::Transaction;
-use sidle_commands::{Blocking, Change, CommandFlags, OverKeys, Overlay, Own, ReplyError, Run};
+use sidle_commands::{Blocking, Change, CommandFlags, Content, OverKeys, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
 use sidle_store::{LogHead, SlotGuards, Store};
 use sidle_types::{HashedKey, Position, SLOT_COUNT, Slot, WallMs};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use typed_arena::Arena;
 
 /// A write with more bytes gets room made first: it may take more memory at once than the cleaner keeps
 /// ready.
@@ -181,12 +182,14 @@ impl Executor {
             return self.call_reads(now, session, request, run, out);
         }
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        let outlines = Arena::with_capacity(0);
         let scene = Scene {
             now: now.wall,
             stats: &self.stats,
             shared: &self.shared,
             ranges: &self.ranges,
             random: &self.random,
+            outlines: &outlines,
         };
         let (guard, slot);
         let mut blocking = Blocking::No;
@@ -227,12 +230,14 @@ impl Executor {
                 return (Ok(Flow::Held), false);
             }
             let guard = self.store.pin();
+            let outlines = Arena::with_capacity(0);
             let scene = Scene {
                 now: now.wall,
                 stats: &self.stats,
                 shared: &self.shared,
                 ranges: &self.ranges,
                 random: &self.random,
+                outlines: &outlines,
             };
             let keyspace = NodeKeyspace::Reads(Reads { keys, guard: &guard, scene });
             let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
@@ -262,12 +267,14 @@ impl Executor {
         let Request { found, keys, args } = request;
         let start = out.len();
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        let outlines = Arena::with_capacity(0);
         let scene = Scene {
             now: now.wall,
             stats: &self.stats,
             shared: &self.shared,
             ranges: &self.ranges,
             random: &self.random,
+            outlines: &outlines,
         };
         let has_all = found.spec.is_over_unnamed(args) && self.ranges.is_sole_owner();
         let slots = if has_all { Slot::all().collect() } else { slots_of(keys) };
@@ -276,7 +283,7 @@ impl Executor {
             return (Ok(Flow::Held), false);
         }
         let arena = bumpalo::Bump::new();
-        let overlay = Overlay::new(&together, &arena, keys);
+        let overlay = Overlay::new(&together, &arena, &outlines, keys);
         let keyspace = NodeKeyspace::Together(overlay);
         let blocking = self.blocking(session, request);
         let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply, blocking };
@@ -423,7 +430,12 @@ pub(crate) fn stored<'g>(
     (key, change): (HashedKey<'g>, Change<'g>),
 ) -> (HashedKey<'g>, sidle_store::Change<'g>) {
     let change = match change {
-        Change::Put(value) => sidle_store::Change::Put(value.kind, value.bytes, value.expires_at),
+        Change::Put(value) => match value.content {
+            Content::Whole(bytes) => sidle_store::Change::Put(value.kind, bytes, value.expires_at),
+            Content::Large(large) => {
+                sidle_store::Change::PutLarge(value.kind, large.outline(), value.expires_at)
+            }
+        },
         Change::Remove => sidle_store::Change::Remove(ranges.left_by_removal(key.position())),
     };
     (key, change)

@@ -25,6 +25,7 @@ use sidle_resp::ReplyWriter;
 use sidle_store::{LogHead, OutOfMemory, SlotGuards};
 use sidle_types::{HashedKey, PositionRange, Slot, fault};
 use std::ops::Range;
+use typed_arena::Arena;
 
 /// FLUSHALL alone waits for what a migration brings or takes; a transaction does not.
 const FLUSH_DURING_MOVE: ReplyError = ReplyError::text(
@@ -72,12 +73,14 @@ impl Executor {
         }
         let is_over_all = is_over_all_keys(transaction);
         let slots: Vec<Slot> = if is_over_all { Slot::all().collect() } else { slots_of(keys).into_vec() };
+        let outlines = Arena::with_capacity(0);
         let scene = Scene {
             now: now.wall,
             stats: &self.stats,
             shared: &self.shared,
             ranges: &self.ranges,
             random: &self.random,
+            outlines: &outlines,
         };
         let has_all = is_over_all && self.ranges.is_sole_owner();
         let together = Together { slots: SlotGuards::lock(&self.store, &slots), has_all, scene };
@@ -94,7 +97,7 @@ impl Executor {
         session.route.waited_out = true;
         let arena = bumpalo::Bump::new();
         let (mut replies, mut done) = (Vec::new(), Done::default());
-        let keyspace = NodeKeyspace::Together(Overlay::new(&together, &arena, &[]));
+        let keyspace = NodeKeyspace::Together(Overlay::new(&together, &arena, &outlines, &[]));
         let reply = ReplyWriter::bounded(&mut replies, session.version, self.reply_bytes);
         let blocking = Blocking::No;
         let mut call = Call { args: &[], keyspace, now: now.wall, reply, blocking };

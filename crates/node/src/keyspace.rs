@@ -11,9 +11,11 @@ use crate::range_table::RangeTable;
 use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
 use sidle_collections::Limits;
-use sidle_commands::{Keyspace, OutOfMemory, Overlay, Underlay, Value, Values};
-use sidle_store::{Entry, Guard, LogHead, SlotGuard, SlotGuards};
+use sidle_commands::{Content, Keyspace, OutOfMemory, Overlay, Underlay, Value, Values};
+use sidle_outline::{Chunks, Large, Outline};
+use sidle_store::{Entry, Guard, LogHead, Record, SlotGuard, SlotGuards};
 use sidle_types::{HashedKey, ValueKind, WallMs};
+use typed_arena::Arena;
 
 /// The key space of a command over keys.
 pub enum NodeKeyspace<'g> {
@@ -37,6 +39,8 @@ pub(crate) struct Scene<'g> {
     /// Determines what a removal leaves behind, and what all nodes know.
     pub(crate) ranges: &'g RangeTable,
     pub(crate) random: &'g Random,
+    /// Holds the outlines of large collections that the command reads or makes.
+    pub(crate) outlines: &'g Arena<Outline>,
 }
 
 /// Keys that are only read.
@@ -62,18 +66,40 @@ pub struct Together<'g> {
     pub(crate) scene: Scene<'g>,
 }
 
-/// The entry's value, if present and not expired.
+/// The entry's record, if it is a value that has not expired.
 #[inline]
-fn live(entry: Entry<'_>, now: WallMs) -> Option<Value<'_>> {
-    match entry {
-        Entry::Value(record) if !record.is_expired(now) => {
-            Some(Value { kind: record.kind(), bytes: record.value(), expires_at: record.expires_at() })
-        }
-        _ => None,
-    }
+fn live(entry: Entry<'_>, now: WallMs) -> Option<Record<'_>> {
+    entry.value().filter(|record| !record.is_expired(now))
 }
 
-impl Scene<'_> {
+/// A record's value; of a large collection, not what it consists of.
+#[inline]
+fn whole(record: Record<'_>) -> Value<'_> {
+    let content = Content::Whole(record.value());
+    Value { kind: record.kind(), content, expires_at: record.expires_at() }
+}
+
+impl<'g> Scene<'g> {
+    /// A record's value; of a large collection with this outline, whose chunks these lend.
+    fn value(&self, record: Record<'g>, outline: Option<Outline>, chunks: &'g dyn Chunks) -> Value<'g> {
+        let value = whole(record);
+        match outline {
+            None => value,
+            Some(outline) => {
+                let content = Content::Large(Large::new(self.outlines.alloc(outline), chunks));
+                Value { content, ..value }
+            }
+        }
+    }
+
+    /// The value of a key whose slot is locked.
+    #[inline]
+    fn locked_value(&self, slot: &'g SlotGuard<'_>, entry: Entry<'g>) -> Option<Value<'g>> {
+        let record = live(entry, self.now)?;
+        let outline = record.is_large().then(|| slot.outline(record));
+        Some(self.value(record, outline, slot))
+    }
+
     fn takes_collections(&self) -> bool {
         self.ranges.map().version().has_collections()
     }
@@ -88,7 +114,14 @@ impl Scene<'_> {
 impl<'g> Reads<'g> {
     #[inline]
     fn get(&self, key: usize) -> Option<Value<'g>> {
-        live(self.guard.get(self.keys[key]), self.scene.now)
+        let record = live(self.guard.get(self.keys[key]), self.scene.now)?;
+        if record.is_large() { self.get_large(key) } else { Some(whole(record)) }
+    }
+
+    #[cold]
+    fn get_large(&self, key: usize) -> Option<Value<'g>> {
+        let (entry, outline) = self.guard.get_whole(self.keys[key]);
+        live(entry, self.scene.now).map(|record| self.scene.value(record, outline, self.guard))
     }
 
     fn get_all(&self) -> Values<'g> {
@@ -99,7 +132,12 @@ impl<'g> Reads<'g> {
                 // All cache misses of the request are in flight before the first is waited for.
                 keys.iter().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
                 keys.iter().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
-                guard.get_together(keys).into_iter().map(|entry| live(entry, now)).collect()
+                let whole = keys.iter().map(|key| guard.get_whole(*key));
+                whole
+                    .map(|(entry, outline)| {
+                        live(entry, now).map(|record| self.scene.value(record, outline, guard))
+                    })
+                    .collect()
             }
         }
     }
@@ -111,7 +149,7 @@ impl<'g> Writes<'g> {
     fn get(&mut self) -> Option<Value<'g>> {
         let slot = self.slot;
         let entry = slot.get(self.key);
-        let value = live(entry, self.scene.now);
+        let value = self.scene.locked_value(slot, entry);
         if value.is_none() && matches!(entry, Entry::Value(_)) {
             self.remove().expect("what has an entry can always be removed");
             self.scene.stats.expired.add(1);
@@ -128,10 +166,26 @@ impl<'g> Writes<'g> {
         expires_at: Option<WallMs>,
     ) -> Result<(), OutOfMemory> {
         done(self.slot.put_typed(self.head, self.key, kind, value, expires_at))?;
+        self.count_replaced();
+        Ok(())
+    }
+
+    fn put_large(
+        &mut self,
+        kind: ValueKind,
+        outline: Outline,
+        expires_at: Option<WallMs>,
+    ) -> Result<(), OutOfMemory> {
+        done(self.slot.put_large(self.head, self.key, kind, outline, expires_at))?;
+        self.count_replaced();
+        Ok(())
+    }
+
+    #[inline]
+    fn count_replaced(&self) {
         if self.slot.take_replaced_deadline().is_some_and(|deadline| deadline < self.scene.now) {
             self.scene.stats.expired.add(1);
         }
-        Ok(())
     }
 
     fn remove(&mut self) -> Result<(), OutOfMemory> {
@@ -139,9 +193,20 @@ impl<'g> Writes<'g> {
     }
 }
 
+impl Chunks for Together<'_> {
+    fn bytes_at(&self, address: u64) -> &[u8] {
+        self.slots.bytes_at(address)
+    }
+}
+
 impl Underlay for Together<'_> {
     fn get<'g>(&'g self, key: HashedKey<'_>) -> Option<Value<'g>> {
-        live(self.slots.get(key), self.scene.now)
+        let slot = self.slots.slot(key.slot());
+        self.scene.locked_value(slot, slot.get(key))
+    }
+
+    fn large<'g>(&'g self, outline: &'g Outline) -> Large<'g> {
+        Large::new(outline, self)
     }
 
     fn lends_all(&self) -> bool {
@@ -231,8 +296,27 @@ impl<'g> Keyspace<'g> for NodeKeyspace<'g> {
     fn put_lasting(&mut self, key: usize, value: Value<'g>) -> Result<(), OutOfMemory> {
         match self {
             NodeKeyspace::Reads(_) => only_reads(),
-            NodeKeyspace::Writes(writes) => writes.put(value.kind, &[value.bytes], value.expires_at),
+            NodeKeyspace::Writes(writes) => match value.content {
+                Content::Whole(bytes) => writes.put(value.kind, &[bytes], value.expires_at),
+                Content::Large(large) => {
+                    writes.put_large(value.kind, large.outline().clone(), value.expires_at)
+                }
+            },
             NodeKeyspace::Together(overlay) => overlay.put_lasting(key, value),
+        }
+    }
+
+    fn put_large(
+        &mut self,
+        key: usize,
+        kind: ValueKind,
+        outline: Outline,
+        expires_at: Option<WallMs>,
+    ) -> Result<(), OutOfMemory> {
+        match self {
+            NodeKeyspace::Reads(_) => only_reads(),
+            NodeKeyspace::Writes(writes) => writes.put_large(kind, outline, expires_at),
+            NodeKeyspace::Together(overlay) => overlay.put_large(key, kind, outline, expires_at),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::record::Draft;
 use crate::segment::Purpose;
 use crate::store::Store;
 use crate::writer::{Leave, SlotGuard};
-use sidle_outline::Outline;
+use sidle_outline::{Chunks, Outline};
 use sidle_types::{HashedKey, PositionRange, Slot, ValueKind, Version, WallMs};
 
 /// The index bytes of a new key without a request for room: a bucket, and one for the old array as its table
@@ -116,6 +116,13 @@ impl<'s> SlotGuards<'s> {
         let expired = ended.filter(|&deadline| deadline < now).count();
         head.all_published();
         Ok(expired)
+    }
+}
+
+impl Chunks for SlotGuards<'_> {
+    /// As that of a [`Guard`](crate::Guard); one slot at least is locked.
+    fn bytes_at(&self, address: u64) -> &[u8] {
+        self.guards[0].bytes_at(address)
     }
 }
 

@@ -4,9 +4,11 @@ use super::walk::for_each_live;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::content_digest::ContentDigest;
 use crate::table::{CommandFlags, CommandSpec};
-use sidle_commands::{Value, encoding_of, parse_i64, reply_help};
+use sidle_commands::{Content, Value, encoding_of, parse_i64, reply_help};
+use sidle_outline::Large;
 use sidle_resp::RespVersion;
-use sidle_types::HashedKey;
+use sidle_store::Guard;
+use sidle_types::{HashedKey, WallMs};
 use std::sync::atomic::Ordering::Relaxed;
 
 const ADMIN: CommandFlags =
@@ -41,6 +43,14 @@ fn debug(call: &mut Call<'_>) -> CommandResult {
             call.shared.expires_actively.store(is_on, Relaxed);
             call.reply.ok();
         }
+        (b"collection-sizes", [packed, chunk]) => {
+            let bytes = |text: &[u8]| parse_i64(text).and_then(|bytes| u64::try_from(bytes).ok());
+            let (Some(packed), Some(chunk)) = (bytes(packed), bytes(chunk)) else {
+                return Err(ReplyError::NotAnInteger);
+            };
+            call.shared.config.set_collection_sizes(packed, chunk);
+            call.reply.ok();
+        }
         // Lists have no nodes, so that nothing depends on their size.
         (b"quicklist-packed-threshold", [_]) | (b"jmap", []) => call.reply.ok(),
         _ => return Err(ReplyError::wrong_subcommand(call.args)),
@@ -52,8 +62,11 @@ fn debug(call: &mut Call<'_>) -> CommandResult {
 fn digest(call: &mut Call<'_>) {
     let mut all = ContentDigest::default();
     for_each_live(call, &mut |record| {
-        let value = ContentDigest::of_value(record.kind(), record.value());
-        all.add(&[record.key(), &value.0.to_be_bytes(), &[record.expires_at().is_some().into()]]);
+        let guard = call.store.pin();
+        with_value(&guard, record.key(), call.now, |value| {
+            let digest = ContentDigest::of_value(value);
+            all.add(&[record.key(), &digest.0.to_be_bytes(), &[value.expires_at.is_some().into()]]);
+        });
         true
     });
     call.reply.simple(&all.to_string());
@@ -64,29 +77,35 @@ fn digest_values(call: &mut Call<'_>, keys: &[&[u8]]) {
     call.reply.array(keys.len());
     let guard = call.store.pin();
     for key in keys {
-        let digest = match guard.get(HashedKey::new(key)).value() {
-            Some(record) if !record.is_expired(call.now) => {
-                ContentDigest::of_value(record.kind(), record.value())
-            }
-            _ => ContentDigest::default(),
-        };
-        call.reply.simple(&digest.to_string());
+        let digest = with_value(&guard, key, call.now, ContentDigest::of_value);
+        call.reply.simple(&digest.unwrap_or_default().to_string());
     }
+}
+
+/// Passes a key's value to `f`, if it has one.
+fn with_value<T>(guard: &Guard<'_>, key: &[u8], now: WallMs, f: impl FnOnce(Value<'_>) -> T) -> Option<T> {
+    let (entry, outline) = guard.get_whole(HashedKey::new(key));
+    let record = entry.value().filter(|record| !record.is_expired(now))?;
+    let content = match &outline {
+        Some(outline) => Content::Large(Large::new(outline, guard)),
+        None => Content::Whole(record.value()),
+    };
+    Some(f(Value { kind: record.kind(), content, expires_at: record.expires_at() }))
 }
 
 /// What Redis says of a value's object. Where a value lies changes; a key's position does not.
 fn object(call: &mut Call<'_>, key: &[u8]) -> Result<(), ReplyError> {
-    let key = HashedKey::new(key);
+    let position = HashedKey::new(key).position();
     let guard = call.store.pin();
-    let record = guard.get(key).value().filter(|record| !record.is_expired(call.now));
-    let record = record.ok_or(ReplyError::text("ERR no such key"))?;
-    let value = Value { kind: record.kind(), bytes: record.value(), expires_at: record.expires_at() };
-    call.reply.simple(&format!(
-        "Value at:{:#x} refcount:1 encoding:{} serializedlength:{} lru:0 lru_seconds_idle:0",
-        key.position().0,
-        encoding_of(value),
-        value.bytes.len(),
-    ));
+    let text = with_value(&guard, key, call.now, |value| {
+        format!(
+            "Value at:{:#x} refcount:1 encoding:{} serializedlength:{} lru:0 lru_seconds_idle:0",
+            position.0,
+            encoding_of(value),
+            value.content_bytes(),
+        )
+    });
+    call.reply.simple(&text.ok_or(ReplyError::text("ERR no such key"))?);
     Ok(())
 }
 

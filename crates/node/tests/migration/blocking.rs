@@ -162,7 +162,7 @@ pub(crate) fn item_between_look_and_wait() {
         let mut list = ListDraft::of(None, 1);
         list.push(Side::Right, b"between");
         let key = HashedKey::new(b"k");
-        let bytes = list.finish(&Limits::default());
+        let bytes = list.finish(&Limits::default()).into_packed().expect("it is short");
         let put = store.lock_slot(key.slot()).put_typed(
             &mut store.log_head(),
             key,
