@@ -123,6 +123,12 @@ fn check(sequence: &Sequence, model: &Model, labels: &[u64]) {
             label < before
         });
         is_it(sequence.with_index(label), with_index);
+        let (mut first, mut end) = (0, 0);
+        let with_byte = model.values().find(|chunk| {
+            (first, end) = (end, end + u64::from(chunk.bytes));
+            label < end
+        });
+        assert_eq!(sequence.with_byte(label), with_byte.map(|chunk| (chunk, first)));
     }
 }
 

@@ -100,18 +100,29 @@ impl Sequence {
 
     /// The chunk that has the element of this index.
     pub fn with_index(&self, index: u64) -> Option<At<'_>> {
-        fn reaching(counts: impl Iterator<Item = u64>, before: u64, index: u64) -> Option<usize> {
-            let mut up_to = before;
-            let mut sums = counts.map(|count| {
-                up_to += count;
-                up_to
-            });
-            sums.position(|sum| index < sum)
-        }
         self.find(
             |children, before| reaching(children.iter().map(|child| child.elements), before, index),
             |chunks, before| reaching(chunks.iter().map(|chunk| u64::from(chunk.elements)), before, index),
         )
+    }
+
+    /// The chunk that has the byte of this number, and the number of its first byte.
+    pub fn with_byte(&self, byte: u64) -> Option<(&Chunk, u64)> {
+        let (mut node, mut before) = (&*self.root.as_ref()?.node, 0);
+        loop {
+            match node {
+                Node::Inner(children) => {
+                    let at = reaching(children.iter().map(|child| child.bytes), before, byte)?;
+                    before += children[..at].iter().map(|child| child.bytes).sum::<u64>();
+                    node = &children[at].node;
+                }
+                Node::Leaf(chunks) => {
+                    let bytes = |chunk: &Chunk| u64::from(chunk.bytes);
+                    let at = reaching(chunks.iter().map(bytes), before, byte)?;
+                    return Some((&chunks[at], before + chunks[..at].iter().map(bytes).sum::<u64>()));
+                }
+            }
+        }
     }
 
     /// The last chunk for which this holds. It holds for some first chunks, and for no later one.
@@ -203,6 +214,16 @@ impl Sequence {
         }
         is_there
     }
+}
+
+/// The first of these counts with which their sum from `before` on exceeds the index.
+fn reaching(counts: impl Iterator<Item = u64>, before: u64, index: u64) -> Option<usize> {
+    let mut up_to = before;
+    let mut sums = counts.map(|count| {
+        up_to += count;
+        up_to
+    });
+    sums.position(|sum| index < sum)
 }
 
 /// For how many of the first of so many entries this holds. It holds for no later one.

@@ -26,6 +26,11 @@ const SEGMENTS_BESIDE_HEADS: u64 = 12;
 const SEGMENTS_PER_HEAD: u64 = 2;
 /// The longest value, Redis's limit for a string.
 pub const MAX_VALUE_BYTES: usize = 512 << 20;
+/// The most bytes of a large collection's elements: packed, with its head, it is no longer than a value. A
+/// longer one is refused as if there were no memory, since it could not be sent to another node.
+pub const MAX_COLLECTION_BYTES: u64 = (MAX_VALUE_BYTES - PACKED_HEAD_BYTES) as u64;
+/// What stands before the elements of a packed collection: the encoding and their number.
+pub(crate) const PACKED_HEAD_BYTES: usize = 5;
 /// The longest key. Redis's limit, less one byte so that a length fits 29 bits.
 pub const MAX_KEY_BYTES: usize = (512 << 20) - 1;
 

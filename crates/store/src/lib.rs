@@ -22,7 +22,7 @@
 //!
 //! | who | uses |
 //! |---|---|
-//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::get_whole`], [`Guard::get_together`], [`Store::at_one_moment`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuard::put_large`], [`SlotGuard::set_deadline`], [`SlotGuards::lock`], [`SlotGuards::publish`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
+//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::get_whole`], [`Guard::get_together`], [`Guard::get_whole_together`], [`Store::at_one_moment`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuard::put_large`], [`SlotGuard::set_deadline`], [`SlotGuards::lock`], [`SlotGuards::publish`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
 //! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_piece`], [`RecordBatch::parse`], [`Store::replay`], [`Assembly`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
@@ -39,7 +39,7 @@
 //! - `bucket`, `array`, `slot_table`, `resize`, `index`: a table per slot in the order of the hash, which
 //!   grows and shrinks (T1 to T4: why a reader without a lock never misses a key).
 //! - `slot_lock`, `together`: waiting for a change of several keys, and reading several keys at one moment
-//!   (X1 to X3).
+//!   (X1 to X4).
 //! - `occupancy`: which slots have entries, so that walks and counts skip the others.
 //! - `epoch`: when unlinked memory may be reused (E1 to E3).
 //! - `data`, `writer`: log and index together; look-ups under a pin, writes under a slot's lock.
@@ -103,8 +103,8 @@ pub use assembly::Assembly;
 pub use batch::{BatchError, RecordBatch, RecordBatchIter};
 pub use cleaner::{CleanOutcome, Cleaner};
 pub use config::{
-    MAX_KEY_BYTES, MAX_SEGMENT_BYTES, MAX_VALUE_BYTES, MIN_SEGMENT_BYTES, OutOfMemory, StoreConfig,
-    StoreError,
+    MAX_COLLECTION_BYTES, MAX_KEY_BYTES, MAX_SEGMENT_BYTES, MAX_VALUE_BYTES, MIN_SEGMENT_BYTES, OutOfMemory,
+    StoreConfig, StoreError,
 };
 pub use data::{Entry, Guard};
 pub use expiry::{Expiring, ExpirySweep};
@@ -115,5 +115,5 @@ pub use record::{Record, RecordError};
 pub use replay::{ReplayError, Replayed};
 pub use scan::{Image, Packed, ScanEnd};
 pub use store::{MemoryUse, Store};
-pub use together::Entries;
+pub use together::{Entries, WholeEntries};
 pub use writer::{Leave, SlotGuard};

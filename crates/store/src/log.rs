@@ -222,6 +222,7 @@ impl Log {
     fn add_dead(&self, offset: u64, bytes: u64) {
         let number = offset >> self.segment_shift;
         let segment = self.segments.at(number);
+        debug_assert!(segment.state() != State::Free, "C2, C6: it is released after all in it is counted");
         let ripens = segment.add_dead(bytes);
         if segment.state() == State::Closed {
             if ripens {

@@ -145,6 +145,9 @@ fn prepare(steps: &[Step<'_, '_>], head: &mut LogHead) -> Result<(), OutOfMemory
     // A few keys' index pieces need no request.
     let index_bytes = |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY;
     let large = steps.iter().filter_map(|step| step.large.as_ref());
+    if large.clone().any(LargePut::is_too_long) {
+        return Err(OutOfMemory);
+    }
     let outlines: u64 = large.map(|put| put.growth(&data.collections)).sum();
     admit_growth(data, outlines)?;
     let beside = match index_bytes(steps.len()) + outlines {

@@ -309,6 +309,20 @@ fn write_head(
     bytes[shape.key_start()..shape.key_end()].copy_from_slice(key);
 }
 
+/// The header and key of a record with so many bytes of value inside, without a checksum; and its shape.
+pub(crate) fn head_of(
+    kind: ValueKind,
+    key: &[u8],
+    value_bytes: usize,
+    version: Version,
+    expires_at: Option<WallMs>,
+) -> (Vec<u8>, Shape) {
+    let shape = Shape::of(key.len(), value_bytes, expires_at.is_some());
+    let mut head = vec![0; shape.key_end()];
+    write_head(shape, RecordKind::Value(kind), key, version, expires_at, &mut head);
+    (head, shape)
+}
+
 /// The contents of a new record with an outside value.
 #[derive(Clone, Copy)]
 pub(crate) struct OutsideDraft<'a> {
@@ -536,15 +550,18 @@ impl<'r> Record<'r> {
         self.bytes.first_chunk().expect("a record begins with its header")
     }
 
-    /// The record's length in a batch.
+    /// The record's length in a batch. Not of a large collection's head: ask
+    /// [`Store::packed_bytes_at`](crate::Store::packed_bytes_at).
     #[inline]
     pub fn packed_bytes(&self) -> usize {
         self.shape.with_value_inside().total_bytes()
     }
 
-    /// Appends the record to a batch, with its value inside.
+    /// Appends the record to a batch, with its value inside. Not a large collection's head: see
+    /// [`Store::pack`](crate::Store::pack).
     #[inline]
     pub fn pack(&self, batch: &mut Vec<u8>) {
+        debug_assert!(!self.is_large(), "a head is not sent");
         if self.shape.is_outside() {
             return self.pack_outside(0..self.packed_bytes(), batch);
         }

@@ -5,7 +5,8 @@
 //! Records too large for one batch are packed in pieces. A visit ends between two [stretches](ScanCursor),
 //! since clients hold its cursors.
 
-use crate::data::{Data, Entry, Guard};
+use crate::data::{Data, Guard};
+use crate::large::pack::Packing;
 use crate::record::Record;
 use crate::walk::{Reading, Walk};
 use sidle_types::{HashedKey, KeyHash, Position, PositionRange, ScanCursor, Slot, Version};
@@ -68,13 +69,14 @@ pub(crate) fn scan_to_large(
         if position != boundary.2 || end.records == 0 {
             boundary = (batch.len(), end.records, position);
         }
-        let bytes = batch.len() + record.packed_bytes();
+        let Some(packing) = Packing::of(&guard, record) else { continue };
+        let bytes = batch.len() + packing.bytes();
         let is_large = bytes - boundary.0 > large_bytes;
         if is_large || bytes - start > max_bytes && boundary.1 != 0 {
             batch.truncate(boundary.0);
             return ScanEnd { next: Some(position), records: boundary.1, is_large };
         }
-        record.pack(batch);
+        packing.pack(batch);
         end.records += 1;
         if bytes - start > max_bytes && walk.peek().is_none_or(|(next, _)| next != position) {
             // The first position alone was too large.
@@ -93,13 +95,13 @@ pub(crate) fn pack_unless_large(
     batch: &mut Vec<u8>,
 ) -> Packed {
     let guard = data.pin();
-    match guard.get(key) {
-        Entry::Value(record) if record.packed_bytes() > large_bytes => Packed::Large,
-        Entry::Value(record) => {
-            record.pack(batch);
+    match guard.get(key).value().and_then(|record| Packing::of(&guard, record)) {
+        Some(packing) if packing.bytes() > large_bytes => Packed::Large,
+        Some(packing) => {
+            packing.pack(batch);
             Packed::Whole
         }
-        Entry::Absent | Entry::Tombstone(_) => Packed::Absent,
+        None => Packed::Absent,
     }
 }
 
@@ -112,19 +114,30 @@ pub(crate) fn pack_piece(
     batch: &mut Vec<u8>,
 ) -> Option<(Image, usize)> {
     let guard = data.pin();
-    let walk = Walk::new(data, guard.pinned(), PositionRange::only(position), Reading::Keys, usize::MAX);
-    let records: Vec<Record<'_>> = walk.map(|(_, record)| record).collect();
-    let version = records.iter().map(Record::version).max()?;
-    let image = Image { version, bytes: records.iter().map(Record::packed_bytes).sum() };
+    let records = packings_at(&guard, position);
+    let version = records.iter().map(Packing::version).max()?;
+    let image = Image { version, bytes: records.iter().map(Packing::bytes).sum() };
     let offset = from(image).min(image.bytes);
     let (mut at, end) = (0, offset + most.min(image.bytes - offset));
     for record in &records {
-        let bytes = record.packed_bytes();
+        let bytes = record.bytes();
         let part = |edge: usize| edge.clamp(at, at + bytes) - at;
         record.pack_part(part(offset)..part(end), batch);
         at += bytes;
     }
     Some((image, offset))
+}
+
+/// See [`Store::packed_bytes_at`](crate::Store::packed_bytes_at).
+pub(crate) fn packed_bytes_at(data: &Data, position: Position) -> usize {
+    packings_at(&data.pin(), position).iter().map(Packing::bytes).sum()
+}
+
+/// What stands at a position.
+fn packings_at<'g>(guard: &'g Guard<'g>, position: Position) -> Vec<Packing<'g>> {
+    let range = PositionRange::only(position);
+    let walk = Walk::new(guard.data, guard.pinned(), range, Reading::Keys, usize::MAX);
+    walk.filter_map(|(_, record)| Packing::of(guard, record)).collect()
 }
 
 /// See [`Store::visit`](crate::Store::visit).

@@ -176,6 +176,11 @@ impl Store {
         scan::pack_piece(&self.data, position, from, most, batch)
     }
 
+    /// The length of what stands at a position, packed.
+    pub fn packed_bytes_at(&self, position: Position) -> usize {
+        scan::packed_bytes_at(&self.data, position)
+    }
+
     /// Passes about `budget` values from `from` to `last` to `f` in the order of positions: fewer where the
     /// table is sparse, more where many share a [stretch](sidle_types::ScanCursor). Returns where to
     /// continue, always the start of a stretch. A value that exists throughout the visits of a range is

@@ -3,11 +3,20 @@
 //! Readers take no lock here either, if possible: a read counts if there was no write to any of the slots
 //! meanwhile (X3 in `slot_lock`). After a few failures they take the locks, as a writer would; look-ups of
 //! single keys continue meanwhile.
+//!
+//! - X4: the outline of a large collection is of the same moment as the other keys' entries: it is taken out
+//!   of its cell within what X3 validates.
+//!
+//! A cell changes under the lock of its slot (K1), and a reader that finds a later outline than at its
+//! look-up has seen that lock taken: the cell's own lock orders the two. So the second check of the locks
+//! finds it taken, or released once more. A collection that another slot's key takes over has another head
+//! from then on (K2): its outline is not found by the head that was looked up, and the read does not count.
 
 use crate::data::{Data, Entry, Guard};
 use crate::index::slots_of;
 use crate::slot_lock::read_undisturbed;
 use crate::writer::SlotGuard;
+use sidle_outline::Outline;
 use sidle_types::{HashedKey, PositionRange, Slot};
 use smallvec::SmallVec;
 
@@ -19,21 +28,41 @@ const INLINE_KEYS: usize = 8;
 /// The entries of several keys, in order.
 pub type Entries<'g> = SmallVec<[Entry<'g>; INLINE_KEYS]>;
 
+/// The same, with the outlines of large collections.
+pub type WholeEntries<'g> = SmallVec<[(Entry<'g>, Option<Outline>); INLINE_KEYS]>;
+
 impl Guard<'_> {
     /// Several keys' entries at one moment. A change of several of them
     /// ([`publish`](crate::SlotGuards::publish)) is seen whole or not at all. The calling thread has no slot
-    /// locked.
+    /// locked. An outline that is asked for afterwards may be of a later moment: see
+    /// [`get_whole_together`](Self::get_whole_together).
     pub fn get_together<'g>(&'g self, keys: &[HashedKey<'_>]) -> Entries<'g> {
+        self.together(keys, |key| Some(self.data.look_up(key, self.pinned())))
+    }
+
+    /// As [`get_together`](Self::get_together), with the outlines of large collections, of the same moment.
+    pub fn get_whole_together<'g>(&'g self, keys: &[HashedKey<'_>]) -> WholeEntries<'g> {
+        self.together(keys, |key| {
+            let entry = self.data.look_up(key, self.pinned());
+            match entry.head() {
+                Some(head) => Some((entry, Some(self.data.outline_of(head)?))),
+                None => Some((entry, None)),
+            }
+        })
+    }
+
+    /// What `look_up` finds for each key, at one moment. It may find nothing where a writer is in the slot.
+    fn together<T>(
+        &self,
+        keys: &[HashedKey<'_>],
+        look_up: impl Fn(HashedKey<'_>) -> Option<T>,
+    ) -> SmallVec<[T; INLINE_KEYS]> {
         let data = self.data;
-        let mut entries = Entries::new();
-        let mut look_up = || {
-            entries.clear();
-            entries.extend(keys.iter().map(|&key| data.look_up(key, self.pinned())));
-        };
+        let all = || keys.iter().map(|&key| look_up(key)).collect();
         let locks = || keys.iter().map(|key| &data.index.slot(key.slot()).lock);
         for _ in 0..TRIES {
-            if read_undisturbed(locks, &mut look_up).is_some() {
-                return entries;
+            if let Some(Some(found)) = read_undisturbed(locks, all) {
+                return found;
             }
         }
         let mut slots: SmallVec<[Slot; INLINE_KEYS]> = keys.iter().map(|key| key.slot()).collect();
@@ -41,8 +70,7 @@ impl Guard<'_> {
         slots.dedup();
         let _locks: SmallVec<[SlotGuard<'_>; INLINE_KEYS]> =
             slots.into_iter().map(|slot| SlotGuard::lock(data, slot)).collect();
-        look_up();
-        entries
+        all().expect("X4: no writer is in the slots")
     }
 }
 

@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use sidle_outline::{Chunk, Large, Order, Outline};
-use sidle_store::{Change, CleanOutcome, Entry, Leave, LogHead, SlotGuards, Store, StoreConfig};
+use sidle_store::{
+    Assembly, Change, CleanOutcome, Entry, Leave, LogHead, Packed, RecordBatch, SlotGuards, Store,
+    StoreConfig,
+};
 use sidle_types::{HashedKey, Position, PositionRange, ValueKind, Version, WallMs};
 
 fn store_of(memory_bytes: u64) -> Store {
@@ -479,4 +482,126 @@ fn a_change_of_several_keys_needs_memory_for_all_of_it() {
     store.check_accounting().unwrap();
     assert!(publish(&store, &mut head, &[changes[0], changes[2]]));
     store.check_accounting().unwrap();
+}
+
+/// What a key's collection is, packed: the encoding, the number of elements, the elements.
+fn packed_value(store: &Store, key: &[u8]) -> Vec<u8> {
+    let outline = outline_of(store, key);
+    let mut value = vec![outline.encoding()];
+    value.extend_from_slice(&(outline.len() as u32).to_le_bytes());
+    chunks(store, key).unwrap().iter().for_each(|(_, elements)| value.extend_from_slice(elements));
+    value
+}
+
+#[test]
+fn a_collection_travels_as_a_packed_one() {
+    let (source, target) = (store(), store());
+    let (mut head, mut target_head) = (source.log_head(), target.log_head());
+    put(&source, &mut head, b"k", collection((0..100).map(|label| label * 3), 1, 77));
+    let version = patch(&source, &mut head, b"k", |outline| {
+        outline.put(Order::Main, Chunk::new(30, 4, b"four"));
+        outline.put(Order::ByMember, Chunk::new(30, 4, b"is not sent"));
+    });
+    let key = HashedKey::new(b"k");
+    let deadline = source.lock_slot(key.slot()).set_deadline(&mut head, key, Some(WallMs(9))).unwrap();
+    assert!(deadline > version);
+    let mut batch = Vec::new();
+    assert!(source.pack(key, &mut batch));
+    assert_eq!(batch.len(), source.packed_bytes_at(key.position()));
+    let mut scanned = Vec::new();
+    let end = source.scan(Position::FIRST, Position::LAST, 1 << 20, &mut scanned);
+    assert_eq!((end.records, &scanned), (1, &batch));
+    assert_eq!(source.pack_unless_large(key, batch.len() - 1, &mut Vec::new()), Packed::Large);
+    let end =
+        source.scan_to_large(Position::FIRST, Position::LAST, 1 << 20, batch.len() - 1, &mut Vec::new());
+    assert!(end.is_large);
+    let parsed = RecordBatch::parse(&batch).unwrap();
+    target.replay(&mut target_head, &parsed, PositionRange::ALL).unwrap();
+    let guard = target.pin();
+    let record = guard.get(key).value().unwrap();
+    assert!(!record.is_large());
+    assert_eq!((record.kind(), record.version()), (ValueKind::List, deadline));
+    assert_eq!((record.value(), record.expires_at()), (&packed_value(&source, b"k")[..], Some(WallMs(9))));
+    drop(guard);
+    target.check_accounting().unwrap();
+}
+
+#[test]
+fn a_collection_in_pieces_is_the_packed_one_and_a_change_makes_another_image() {
+    let source = store();
+    let mut head = source.log_head();
+    let key = HashedKey::new(b"k");
+    put(&source, &mut head, b"k", collection(0..300, 1, 100));
+    let mut images = Vec::new();
+    for round in 0..4 {
+        let mut whole = Vec::new();
+        source.pack(key, &mut whole);
+        for most in [1 + 13 * round as usize, 1_000, 29_999, 1 << 20] {
+            let (mut pieces, mut image) = (Vec::new(), None);
+            while image.is_none_or(|image: sidle_store::Image| pieces.len() < image.bytes) {
+                let offset = pieces.len();
+                let (now, from) = source.pack_piece(key.position(), |_| offset, most, &mut pieces).unwrap();
+                assert!(from == offset && pieces.len() <= offset + most && image.is_none_or(|i| i == now));
+                image = Some(now);
+                clean(&source);
+            }
+            assert!(pieces == whole, "in pieces of {most}");
+            images.extend(image);
+        }
+        let target = store();
+        let mut assembly = Assembly::begin(&target, whole.len()).unwrap();
+        whole.chunks(5_000).for_each(|piece| assembly.append(piece));
+        assembly.replay(&target, &mut target.log_head(), PositionRange::ALL).unwrap();
+        assert_eq!(target.pin().get(key).value().unwrap().value(), packed_value(&source, b"k"));
+        if round == 2 {
+            source.lock_slot(key.slot()).set_deadline(&mut head, key, Some(WallMs(9))).unwrap();
+        } else {
+            // As long as before.
+            patch(&source, &mut head, b"k", |outline| {
+                outline.put(Order::Main, Chunk::new(7, 1, &elements(7, round + 3, 100)));
+            });
+        }
+    }
+    images.dedup();
+    assert_eq!(images.len(), 4, "one for each state: {images:?}");
+}
+
+/// Of a position with a large collection and another key's string, all travels together.
+#[test]
+fn keys_that_share_a_position_are_packed_together() {
+    let twins: [&[u8]; 2] = [b"{t}2649a1b", b"{t}383230d"];
+    let source = store();
+    let mut head = source.log_head();
+    put(&source, &mut head, twins[0], collection(0..30, 1, 100));
+    let other = HashedKey::new(twins[1]);
+    source.lock_slot(other.slot()).put(&mut head, other, &[b"string"], None).unwrap();
+    let mut scanned = Vec::new();
+    source.scan(Position::FIRST, Position::LAST, 1 << 20, &mut scanned);
+    let mut pieces = Vec::new();
+    while pieces.len() < scanned.len() {
+        let offset = pieces.len();
+        source.pack_piece(other.position(), |_| offset, 111, &mut pieces).unwrap();
+    }
+    assert!(pieces == scanned);
+    assert_eq!(RecordBatch::parse(&pieces).unwrap().len(), 2);
+}
+
+#[test]
+fn a_collection_that_could_not_be_sent_is_refused() {
+    let store = Store::new(StoreConfig { huge_pages: false, ..StoreConfig::with_memory(2 << 30) }).unwrap();
+    let mut head = store.log_head();
+    let key = HashedKey::new(b"k");
+    // Chunks that share their bytes.
+    let chunk = Chunk::new(0, 1, &vec![0; 1 << 20]);
+    let mut outline = Outline::new(0);
+    let most = sidle_store::MAX_COLLECTION_BYTES;
+    for label in 0..=most >> 20 {
+        outline.put(Order::Main, Chunk { label, ..chunk.clone() });
+    }
+    assert!(outline.bytes() > most);
+    let slot = store.lock_slot(key.slot());
+    assert!(slot.put_large(&mut head, key, ValueKind::List, outline.clone(), None).is_err());
+    drop(slot);
+    assert!(!publish(&store, &mut head, &[(b"k", Change::PutLarge(ValueKind::List, &outline, None))]));
+    assert_eq!((store.len(), store.memory().log_used, store.memory().index), (0, 0, 0));
 }

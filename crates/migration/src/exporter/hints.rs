@@ -161,7 +161,5 @@ impl Hints {
 
 /// Whether what stands at a position may go out of turn.
 fn is_small(parts: &SourceParts, store: &Store, position: Position) -> bool {
-    let mut bytes = 0;
-    store.visit(position, position, usize::MAX, &mut |record| bytes += record.packed_bytes());
-    bytes <= HINTED_BYTES_MAX.min(parts.spec.piece_bytes())
+    store.packed_bytes_at(position) <= HINTED_BYTES_MAX.min(parts.spec.piece_bytes())
 }

@@ -33,10 +33,12 @@
 //! | `registry` | cells by number |
 //! | `doomed` | collections whose chunks are not yet counted as dead |
 //! | `publish` | writing a collection's new state |
+//! | `pack` | a large collection as the packed one that is sent to other nodes |
 //! | `relocate` | what the cleaner does with a chunk and a head |
 
 pub(crate) mod chunk;
 pub(crate) mod doomed;
+pub(crate) mod pack;
 pub(crate) mod publish;
 pub(crate) mod registry;
 pub(crate) mod relocate;

@@ -4,7 +4,7 @@
 //! appended; the cell names them; the index names the head.
 
 use crate::address::Address;
-use crate::config::OutOfMemory;
+use crate::config::{MAX_COLLECTION_BYTES, OutOfMemory};
 use crate::data::Data;
 use crate::interest::Touch;
 use crate::large::chunk::{ChunkName, address_of, record_bytes, records_bytes};
@@ -14,7 +14,7 @@ use crate::record::{CHUNK_KEY_BYTES, Draft, HEAD_VALUE_BYTES, Record, RecordKind
 use crate::segment::Purpose;
 use crate::slot_table::SlotTable;
 use crate::writer::SlotGuard;
-use sidle_outline::{CollectionId, Outline, Place};
+use sidle_outline::{CollectionId, Order, Outline, Place};
 use sidle_types::{HashedKey, Slot, ValueKind, Version, WallMs};
 use smallvec::SmallVec;
 
@@ -101,6 +101,11 @@ impl<'p> LargePut<'p> {
         &self.sizes
     }
 
+    /// Whether the collection is so long that it could not be packed.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.outline.sequence(Order::Main).bytes() > MAX_COLLECTION_BYTES
+    }
+
     /// How many more bytes the outline takes than the published one.
     pub(crate) fn growth(&self, collections: &Collections) -> u64 {
         let published =
@@ -111,7 +116,9 @@ impl<'p> LargePut<'p> {
     /// Writes its records into reserved room.
     pub(crate) fn append(&mut self, slot: &SlotGuard<'_>, head: &mut LogHead) {
         let data = slot.data();
-        let version = slot.next_version();
+        // Higher than those of its chunks, too, which may come from another slot.
+        let before = self.outline.id().and_then(|id| data.collections.read(id, |state| state.version));
+        let version = slot.next_version().max(Version(before.map_or(0, |before| before.0 + 1)));
         slot.table().raise_version(version.0);
         let id = self.outline.id().unwrap_or_else(|| data.collections.reserve(&data.log.segments));
         let append = |head: &mut LogHead, draft: &Draft<'_>| {
@@ -148,7 +155,14 @@ impl<'p> LargePut<'p> {
         outline.publish(*id, outline.generation() + 1, chunks);
         if is_new {
             let head = head.expect("a new collection has a new head");
-            let state = Published { outline, slot: slot.slot(), head, version: *version, chunk_bytes: added };
+            let state = Published {
+                outline,
+                slot: slot.slot(),
+                head,
+                version: *version,
+                chunk_bytes: added,
+                packed_crc: None,
+            };
             data.collections.enter(*id, state);
             slot.table().count_bytes(added as i64);
             data.log.segments.index_grew(memory);
@@ -163,6 +177,7 @@ impl<'p> LargePut<'p> {
             state.slot = slot.slot();
             state.head = head.unwrap_or(state.head);
             state.version = *version;
+            state.packed_crc = None;
             state.chunk_bytes = state.chunk_bytes + added - removed;
             (before, outline)
         });
@@ -210,6 +225,9 @@ pub(crate) fn put(
     mut put: LargePut<'_>,
 ) -> Result<Version, OutOfMemory> {
     let data = slot.data();
+    if put.is_too_long() {
+        return Err(OutOfMemory);
+    }
     slot.admit(|| slot.find(put.key).is_some())?;
     let growth = put.growth(&data.collections);
     admit_growth(data, growth)?;
@@ -244,7 +262,9 @@ pub(crate) fn set_deadline(
     let draft = head_draft(key, old.kind(), value, version, expires_at);
     let address = head_log.append(&draft, Purpose::Value)?;
     let id = old.collection().expect("a head names its collection");
-    slot.data().collections.change(id, |state| (state.head, state.version) = (address, version));
+    slot.data().collections.change(id, |state| {
+        (state.head, state.version, state.packed_crc) = (address, version, None);
+    });
     slot.publish(key, &draft, address);
     Ok(version)
 }

@@ -32,6 +32,8 @@ pub(crate) struct Published {
     pub(crate) version: Version,
     /// The bytes of its chunks' records.
     pub(crate) chunk_bytes: u64,
+    /// The checksum of its packed record, once a part of that was packed.
+    pub(crate) packed_crc: Option<u32>,
 }
 
 /// A place for a collection. On lines of its own: readers of one collection do not disturb others'.
@@ -115,6 +117,17 @@ impl Collections {
             let found = state.outline.sequence(name.order).labelled(name.label)?;
             (address_of(found.chunk) == Some(at)).then_some(state.slot)
         })?
+    }
+
+    /// Notes the checksum of the packed record of this version. K1 is about what is published: this follows
+    /// from it.
+    pub(crate) fn note_packed_crc(&self, id: CollectionId, version: Version, crc: u32) {
+        let Some(cell) = self.cell(id) else { return };
+        let mut inner = cell.write();
+        let is_it = |state: &&mut Published| state.outline.id() == Some(id) && state.version == version;
+        if let Some(state) = inner.state.as_mut().filter(is_it) {
+            state.packed_crc = Some(crc);
+        }
     }
 
     /// Changes what is published of a collection, which exists. The caller has the locks (K1).
