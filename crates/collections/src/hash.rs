@@ -171,9 +171,13 @@ mod tests {
                         let (field, value) = (words[*field].as_slice(), words[*value].as_slice());
                         match kind {
                             0 => prop_assert_eq!(draft.remove(field), model.remove(field).is_some()),
-                            _ => prop_assert_eq!(draft.set(field, value), model.insert(field, value).is_none()),
+                            _ => {
+                                let is_new = model.insert(field, value).is_none();
+                                prop_assert_eq!(draft.set(field, value), is_new);
+                            }
                         }
-                        prop_assert_eq!((draft.get(field), draft.len()), (model.get(field).copied(), model.len()));
+                        prop_assert_eq!(draft.get(field), model.get(field).copied());
+                        prop_assert_eq!(draft.len(), model.len());
                     }
                     let finished = draft.finish(&limits);
                     drop(draft);
@@ -181,10 +185,10 @@ mod tests {
                     assert_reads(kept.collection(), &model, &words);
 
                     let here: BTreeSet<Vec<u8>> = model.keys().map(|field| field.to_vec()).collect();
-                    let throughout =
-                        throughout.get_or_insert_with(|| here.clone());
+                    let throughout = throughout.get_or_insert_with(|| here.clone());
                     throughout.retain(|field| here.contains(field));
-                    let (next, found) = kept.collection().map_or((0, Vec::new()), |hash| Hash::scan(hash, cursor, 5));
+                    let hash: Option<Hash<'_>> = kept.collection();
+                    let (next, found) = hash.map_or((0, Vec::new()), |hash| hash.scan(cursor, 5));
                     for (field, value) in found {
                         prop_assert_eq!(model.get(field), Some(&value));
                         prop_assert!(walked.insert(field.to_vec()), "{:?} is returned twice", field);
@@ -196,6 +200,29 @@ mod tests {
                 }
                 if let (0, Some(throughout)) = (cursor, throughout) {
                     prop_assert!(walked.is_superset(&throughout));
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// Nothing that a peer sent stops a change, whatever becomes of the collection.
+        #[test]
+        fn bytes_of_any_content_are_changed(
+            bytes in prop::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..200),
+        ) {
+            for limits in [TINY, Limits::default()] {
+                let (mut old, mut kept) = (Some(Hash::of(&bytes)), Kept::default());
+                for field in [&b"a"[..], b"", b"\x01"] {
+                    let mut draft = HashDraft::of(old.take().or(kept.collection()), 9);
+                    draft.remove(field);
+                    draft.set(b"new", b"value");
+                    let finished = draft.finish(&limits);
+                    drop(draft);
+                    kept.keep(finished);
+                    let hash: Hash<'_> = kept.collection().expect("it has a field");
+                    prop_assert_eq!(hash.get(b"new"), Some(&b"value"[..]));
+                    prop_assert_eq!(hash.pairs().count(), hash.pair_count());
                 }
             }
         }
@@ -265,6 +292,20 @@ mod tests {
         let bytes = draft.finish(&Limits::default()).into_packed().expect("it is short");
         let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let example = format!("    hash\n    00  {}  {}\n", shown[..8].join(" "), shown[8..].join(" "));
+        assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
+    }
+
+    /// The example in `docs/layout.md`.
+    #[test]
+    fn a_chunk_looks_as_documented() {
+        let draft = HashDraft::made_of([(&b"a"[..], &b"1"[..]), (b"b", b"two")].into_iter());
+        let mut kept = Kept::default();
+        kept.keep(draft.finish(&Limits { packed_bytes: 0, ..Limits::default() }));
+        let (chunk, bytes) = kept.publisher.large().iter_from(Order::Main, 0).next().unwrap();
+        assert_eq!((chunk.label, chunk.elements), (0, 2));
+        let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let example =
+            format!("    chunk of a hash\n    00  {}  {}\n", shown[..8].join(" "), shown[8..].join(" "));
         assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
     }
 

@@ -331,7 +331,8 @@ mod tests {
                         _ => prop_assert_eq!(draft.set(member, score), model.insert(number, score)),
                     }
                 }
-                let written = draft.finish(&Limits { zset_entries: 9, ..Limits::default() }).into_packed().expect("it is short");
+                let limits = Limits { zset_entries: 9, ..Limits::default() };
+                let written = draft.finish(&limits).into_packed().expect("it is short");
                 let set = SortedSet::of(&written);
                 let mut expected: Vec<(f64, &[u8])> =
                     model.iter().map(|(&number, &score)| (score, names[number].as_bytes())).collect();
