@@ -439,6 +439,33 @@ mod tests {
         }
     }
 
+    /// What is left of many names is in few chunks, whether they go one by one or at once.
+    #[test]
+    fn chunks_are_joined() {
+        let names: Vec<String> = (0..2_000).map(|number| format!("name {number}")).collect();
+        for at_once in [1, 1_900] {
+            let mut publisher = Publisher::default();
+            let mut outline = Outline::new(0);
+            write_new(names.iter().map(|name| (name.as_bytes(), 1.0)), &mut outline, Order::Main, 512);
+            publisher.publish(&outline);
+            for removed in names[..1_900].chunks(at_once) {
+                let mut outline = publisher.large().outline().clone();
+                let mut draft: ByHashDraft<'_, f64> =
+                    ByHashDraft::of(ByHash::of(publisher.large(), Order::Main), removed.len());
+                for name in removed {
+                    assert_eq!(draft.remove(name.as_bytes()), Some(1.0));
+                }
+                draft.write_into(&mut outline, Order::Main, 512);
+                drop(draft);
+                publisher.publish(&outline);
+            }
+            let left = publisher.large().outline().sequence(Order::Main);
+            assert_eq!(left.elements(), 100);
+            let most = left.bytes() as usize / 128;
+            assert!(left.chunk_count() <= most, "{} chunks for {} bytes", left.chunk_count(), left.bytes());
+        }
+    }
+
     #[test]
     fn equal_hashes_stay_together() {
         let name = |hash, name: &'static [u8]| Change { hash, name, known: Some(()) };

@@ -135,3 +135,116 @@ fn large_ones_are_in_chunks() {
     ];
     assert_eq!(check(&lines), 3);
 }
+
+/// Runs lines one by one, within limits; shows each its reply, and how many chunks it read.
+fn watch(lines: &[String], limits: Limits, mut shown: impl FnMut(&str, &str, usize)) {
+    let table = CommandTable::<Toy>::new(families().into_iter());
+    let requests: Vec<Request<'_>> = lines.iter().map(|line| parse(&table, line)).collect();
+    let (arena, outlines) = (Bump::new(), Arena::new());
+    let log = Log::new(&arena, &outlines);
+    let (map, random) = (RefCell::new(Map::new()), Cell::new(0));
+    let world = World { map: &map, log: &log, limits, random: &random };
+    for (line, request) in lines.iter().zip(&requests) {
+        let reply = world.run(request);
+        shown(line, &reply, log.reads());
+    }
+}
+
+/// The cost of a command is that of what it asks for, not that of the collection.
+#[test]
+fn commands_read_few_chunks() {
+    let names: Vec<String> = (0..4_000).map(|number| format!("name{number}")).collect();
+    let some = names[..10].join(" ");
+    let mut lines = vec![
+        format!("hset h {}", names.iter().map(|name| format!("{name} 1")).collect::<Vec<_>>().join(" ")),
+        format!("sadd s {}", names.join(" ")),
+        format!("sadd {{s}}few {some} other"),
+    ];
+    let made = lines.len();
+    for (line, most) in [
+        ("hget h name7", 1),
+        ("hget h nothing", 1),
+        ("hexists h name7", 1),
+        ("hstrlen h name7", 1),
+        ("hmget h name1 name2 name3", 3),
+        ("hlen h", 0),
+        ("hset h name1 2 new 3", 12),
+        ("hsetnx h new 3", 6),
+        ("hincrby h name9 1", 6),
+        ("hdel h name1 name2 new", 18),
+        ("hrandfield h", 1),
+        ("hrandfield h 10 withvalues", 10),
+        ("hrandfield h -10", 10),
+        ("hscan h 0 count 10", 3),
+        ("hscan h 9223372036854775808 count 100", 8),
+        ("object encoding h", 0),
+        ("sismember s name7", 1),
+        ("smismember s name1 name2 nothing", 3),
+        ("scard s", 0),
+        ("sadd s name1 new", 10),
+        ("srem s name1 new", 12),
+        ("spop s", 7),
+        ("spop s 10", 70),
+        ("srandmember s", 1),
+        ("srandmember s 10", 10),
+        ("srandmember s -10", 10),
+        ("sscan s 0 count 10", 3),
+        ("sscan s 9223372036854775808 count 100", 8),
+        ("sinter s {s}few", 11),
+        ("sintercard 2 s {s}few limit 3", 11),
+        ("sdiff {s}few s", 11),
+        ("sinterstore {s}into {s}few s", 11),
+        ("smove s {s}few name5", 7),
+        ("smove {s}few s name5", 7),
+    ] {
+        lines.push(line.to_owned());
+        watch_last(&lines, made, most);
+        lines.truncate(made);
+    }
+}
+
+fn watch_last(lines: &[String], made: usize, most: usize) {
+    let mut number = 0;
+    watch(lines, Limits::default(), |line, reply, reads| {
+        number += 1;
+        assert!(number <= made || reads <= most, "{line}: {reads} chunks");
+        assert!(!reply.starts_with("ERR") && !reply.starts_with("WRONG"), "{line}: {reply}");
+    });
+}
+
+/// What is drawn by lot from chunks is any element as often as any other.
+#[test]
+fn draws_from_chunks_are_even() {
+    const MEMBERS: usize = 50;
+    let names: Vec<String> = (0..MEMBERS).map(|number| format!("n{:0>1$}", number, 1 + number % 7)).collect();
+    let pairs: Vec<String> = names.iter().map(|name| format!("{name} 1")).collect();
+    for (line, drawn) in [
+        ("srandmember {t}s", 1),
+        ("srandmember {t}s 7", 7),
+        ("srandmember {t}s -7", 7),
+        ("hrandfield {t}h", 1),
+        ("hrandfield {t}h 7", 7),
+        ("hrandfield {t}h -7", 7),
+        ("spop {t}copy", 1),
+        ("spop {t}copy 7", 7),
+    ] {
+        let mut lines =
+            vec![format!("sadd {{t}}s {}", names.join(" ")), format!("hset {{t}}h {}", pairs.join(" "))];
+        let rounds = 20_000 / drawn;
+        (0..rounds).for_each(|_| lines.extend(["copy {t}s {t}copy replace".to_owned(), line.to_owned()]));
+        let mut times = vec![0usize; MEMBERS];
+        watch(&lines, TINY, |shown, reply, reads| {
+            if shown == line {
+                assert!(reads > 0, "{line} reads no chunk");
+                let words = reply.split(' ').filter(|word| word.starts_with('\''));
+                let found = words.map(|word| names.iter().position(|name| *name == word.trim_matches('\'')));
+                found.for_each(|place| times[place.expect("a member")] += 1);
+            }
+        });
+        let expected = (rounds * drawn) as f64 / MEMBERS as f64;
+        assert_eq!(times.iter().sum::<usize>(), rounds * drawn, "{line}");
+        let chi_square: f64 = times.iter().map(|times| (*times as f64 - expected).powi(2) / expected).sum();
+        // Of 49 degrees of freedom: one in 10,000 even draws is above 95.
+        assert!(chi_square < 95.0, "{line}: {chi_square} {times:?}");
+    }
+}
