@@ -268,6 +268,20 @@ mod tests {
         assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
     }
 
+    /// The example in `docs/layout.md`.
+    #[test]
+    fn a_chunk_looks_as_documented() {
+        let draft = HashDraft::made_of([(&b"a"[..], &b"1"[..]), (b"b", b"two")].into_iter());
+        let mut kept = Kept::default();
+        kept.keep(draft.finish(&Limits { packed_bytes: 0, ..Limits::default() }));
+        let (chunk, bytes) = kept.publisher.large().iter_from(Order::Main, 0).next().unwrap();
+        assert_eq!((chunk.label, chunk.elements), (0, 2));
+        let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let example =
+            format!("    chunk of a hash\n    00  {}  {}\n", shown[..8].join(" "), shown[8..].join(" "));
+        assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
+    }
+
     #[test]
     fn the_encoding_stays_what_it_became() {
         let limits = Limits { hash_entries: 2, hash_value_bytes: 4, ..Limits::default() };

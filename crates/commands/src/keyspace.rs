@@ -2,7 +2,7 @@
 
 use crate::reply_error::ReplyError;
 use sidle_collections::{Collection, Encoding, Kind, Limits};
-use sidle_outline::{Large, Outline};
+use sidle_outline::{Large, Order, Outline};
 use sidle_types::{ValueKind, WallMs};
 use smallvec::SmallVec;
 use std::fmt;
@@ -55,6 +55,16 @@ impl<'g> Value<'g> {
         match self.content {
             Content::Whole(bytes) => bytes.len(),
             Content::Large(large) => (large.outline().bytes() + large.outline().memory_bytes()) as usize,
+        }
+    }
+
+    /// In how many chunks it is kept.
+    pub(crate) fn chunk_count(self) -> usize {
+        match self.content {
+            Content::Whole(_) => 0,
+            Content::Large(large) => {
+                Order::ALL.iter().map(|order| large.outline().sequence(*order).chunk_count()).sum()
+            }
         }
     }
 

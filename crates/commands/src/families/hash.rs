@@ -17,7 +17,11 @@ const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::HASH);
 const READ_FAST: CommandFlags = READ.with(CommandFlags::FAST);
 const REMOVE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::HASH).with(CommandFlags::FAST);
 const WRITE: CommandFlags = REMOVE.with(CommandFlags::DENYOOM);
-const SIZE: &str = "O(N) where N is the number of fields of the hash";
+const ONE: &str = "O(log(N)) where N is the number of fields of the hash";
+const SOME: &str = "O(M*log(N)) where M is the number of fields named and N that of the hash";
+const DRAWN: &str = "O(M*log(N)) where M is the number of fields returned and N that of the hash";
+const STEP: &str = "O(log(N)+M) where M is the number of fields visited and N that of the hash";
+const ALL: &str = "O(N) where N is the number of fields of the hash";
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 const VARIES: &[&str] = &["nondeterministic_output"];
 const READ_KEY: KeySpec = KeySpec::one(&["RO", "access"]);
@@ -30,41 +34,41 @@ pub(super) const fn of_fields<E: Executor>() -> &'static [CommandSpec<E>] {
             CommandSpec::over_keys("hset", -4, WRITE, hset).keys(UPDATE_KEY, Access::ReadWrite).docs(
                 "hash",
                 "2.0.0",
-                SIZE,
+                SOME,
                 "Sets fields and returns how many are new.",
             ),
             CommandSpec::over_keys("hmset", -4, WRITE, hmset)
                 .keys(UPDATE_KEY, Access::ReadWrite)
-                .docs("hash", "2.0.0", SIZE, "HSET by its older name; the reply is OK.")
+                .docs("hash", "2.0.0", SOME, "HSET by its older name; the reply is OK.")
                 .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
             CommandSpec::over_keys("hsetnx", 4, WRITE, hsetnx)
                 .keys(KeySpec::one(&["RW", "insert"]), Access::ReadWrite)
-                .docs("hash", "2.0.0", SIZE, "Sets a field that does not exist."),
+                .docs("hash", "2.0.0", ONE, "Sets a field that does not exist."),
             CommandSpec::over_keys("hget", 3, READ_FAST, hget).keys(READ_KEY, Access::Read).docs(
                 "hash",
                 "2.0.0",
-                SIZE,
+                ONE,
                 "Returns the value of a field.",
             ),
             CommandSpec::over_keys("hmget", -3, READ_FAST, hmget).keys(READ_KEY, Access::Read).docs(
                 "hash",
                 "2.0.0",
-                SIZE,
+                SOME,
                 "Returns the values of several fields.",
             ),
             CommandSpec::over_keys("hdel", -3, REMOVE, hdel)
                 .keys(KeySpec::one(&["RW", "delete"]), Access::ReadWrite)
-                .docs("hash", "2.0.0", SIZE, "Removes fields and returns how many there were."),
+                .docs("hash", "2.0.0", SOME, "Removes fields and returns how many there were."),
             CommandSpec::over_keys("hexists", 3, READ_FAST, hexists).keys(LOOK_AT_KEY, Access::Read).docs(
                 "hash",
                 "2.0.0",
-                SIZE,
+                ONE,
                 "Returns whether there is a field.",
             ),
             CommandSpec::over_keys("hstrlen", 3, READ_FAST, hstrlen).keys(LOOK_AT_KEY, Access::Read).docs(
                 "hash",
                 "3.2.0",
-                SIZE,
+                ONE,
                 "Returns how many bytes the value of a field has.",
             ),
         ]
@@ -82,29 +86,29 @@ pub(super) const fn of_wholes<E: Executor>() -> &'static [CommandSpec<E>] {
             ),
             CommandSpec::over_keys("hgetall", 2, READ, hgetall)
                 .keys(READ_KEY, Access::Read)
-                .docs("hash", "2.0.0", SIZE, "Returns all fields with their values.")
+                .docs("hash", "2.0.0", ALL, "Returns all fields with their values.")
                 .tips(UNORDERED),
             CommandSpec::over_keys("hkeys", 2, READ, hkeys)
                 .keys(READ_KEY, Access::Read)
-                .docs("hash", "2.0.0", SIZE, "Returns all fields.")
+                .docs("hash", "2.0.0", ALL, "Returns all fields.")
                 .tips(UNORDERED),
             CommandSpec::over_keys("hvals", 2, READ, hvals)
                 .keys(READ_KEY, Access::Read)
-                .docs("hash", "2.0.0", SIZE, "Returns the values of all fields.")
+                .docs("hash", "2.0.0", ALL, "Returns the values of all fields.")
                 .tips(UNORDERED),
             CommandSpec::over_keys("hincrby", 4, WRITE, hincrby)
                 .keys(KeySpec::one(&["RW", "access", "update"]), Access::ReadWrite)
-                .docs("hash", "2.0.0", SIZE, "Adds to the integer in a field; a missing one counts as 0."),
+                .docs("hash", "2.0.0", ONE, "Adds to the integer in a field; a missing one counts as 0."),
             CommandSpec::over_keys("hincrbyfloat", 4, WRITE, hincrbyfloat)
                 .keys(KeySpec::one(&["RW", "access", "update"]), Access::ReadWrite)
-                .docs("hash", "2.6.0", SIZE, "Adds to the number in a field; a missing one counts as 0."),
+                .docs("hash", "2.6.0", ONE, "Adds to the number in a field; a missing one counts as 0."),
             CommandSpec::over_keys("hrandfield", -2, READ, hrandfield)
                 .keys(READ_KEY, Access::Read)
-                .docs("hash", "6.2.0", SIZE, "Returns fields drawn by lot.")
+                .docs("hash", "6.2.0", DRAWN, "Returns fields drawn by lot.")
                 .tips(VARIES),
             CommandSpec::over_keys("hscan", -3, READ, hscan)
                 .keys(READ_KEY, Access::Read)
-                .docs("hash", "2.8.0", SIZE, "Returns some of the fields, and where to go on.")
+                .docs("hash", "2.8.0", STEP, "Returns some of the fields, and where to go on.")
                 .tips(VARIES),
         ]
     }

@@ -83,6 +83,8 @@ const fn memory_subcommands<E: Executor>() -> &'static [CommandSpec<E>] {
 const EMBEDDED_BYTES: usize = 44;
 /// A record's header and its share of an index bucket that is three quarters full.
 const BYTES_PER_KEY: usize = 24 + 12;
+/// A chunk's header and name, and what its record is rounded up by.
+const BYTES_PER_CHUNK: usize = 20 + 17 + 4;
 
 /// How Redis would encode a value.
 pub fn encoding_of(value: Value<'_>) -> &'static str {
@@ -137,7 +139,8 @@ fn usage<E: Executor>(call: &mut Call<'_, E>) -> Done {
     }
     with_value(call, |call, value| {
         let deadline_bytes = if value.expires_at.is_some() { 8 } else { 0 };
-        let bytes = call.args[2].len() + value.content_bytes() + deadline_bytes;
+        let chunks_bytes = value.chunk_count() * BYTES_PER_CHUNK;
+        let bytes = call.args[2].len() + value.content_bytes() + chunks_bytes + deadline_bytes;
         // Records are aligned to eight bytes.
         call.reply.integer((bytes.next_multiple_of(8) + BYTES_PER_KEY) as i64);
         Ok(())

@@ -19,8 +19,16 @@ const READ_FAST: CommandFlags = READ.with(CommandFlags::FAST);
 const REMOVE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::SET).with(CommandFlags::FAST);
 const ADD: CommandFlags = REMOVE.with(CommandFlags::DENYOOM);
 const STORE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::SET).with(CommandFlags::DENYOOM);
-const SIZE: &str = "O(N) where N is the number of members of the set";
-const SIZES: &str = "O(N) where N is the number of members of all sets";
+const ONE: &str = "O(log(N)) where N is the number of members of the set";
+const SOME: &str = "O(M*log(N)) where M is the number of members named and N that of the set";
+const DRAWN: &str = "O(M*log(N)) where M is the number of members returned and N that of the set";
+const STEP: &str = "O(log(N)+M) where M is the number of members visited and N that of the set";
+const ALL: &str = "O(N) where N is the number of members of the set";
+const INTER: &str = "O(N*M*log(L)) where N is the number of members of the smallest set, L that of the largest \
+                     one, and M the number of sets";
+const UNION: &str = "O(N*log(N)) where N is the number of members of all sets";
+const DIFF: &str = "O(N*M*log(L)) where N is the number of members of the first set, L that of the largest \
+                    one, and M the number of sets";
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 const VARIES: &[&str] = &["nondeterministic_output"];
 const READ_KEY: KeySpec = KeySpec::one(&["RO", "access"]);
@@ -33,13 +41,13 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
         &[
             CommandSpec::over_keys("sadd", -3, ADD, sadd)
                 .keys(KeySpec::one(&["RW", "insert"]), Access::ReadWrite)
-                .docs("set", "1.0.0", SIZE, "Adds members and returns how many are new."),
+                .docs("set", "1.0.0", SOME, "Adds members and returns how many are new."),
             CommandSpec::over_keys("srem", -3, REMOVE, srem)
                 .keys(KeySpec::one(&["RW", "delete"]), Access::ReadWrite)
-                .docs("set", "1.0.0", SIZE, "Removes members and returns how many there were."),
+                .docs("set", "1.0.0", SOME, "Removes members and returns how many there were."),
             CommandSpec::over_keys("smove", 4, REMOVE, smove)
                 .keys(KeySpec::from_to(&["RW", "access", "delete"], &["RW", "insert"]), Access::ReadWrite)
-                .docs("set", "1.0.0", SIZES, "Moves a member from a set to another."),
+                .docs("set", "1.0.0", ONE, "Moves a member from a set to another."),
             CommandSpec::over_keys("scard", 2, READ_FAST, scard).keys(LOOK_AT_KEY, Access::Read).docs(
                 "set",
                 "1.0.0",
@@ -48,50 +56,50 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
             ),
             CommandSpec::over_keys("sismember", 3, READ_FAST, sismember)
                 .keys(LOOK_AT_KEY, Access::Read)
-                .docs("set", "1.0.0", SIZE, "Returns whether there is a member."),
+                .docs("set", "1.0.0", ONE, "Returns whether there is a member."),
             CommandSpec::over_keys("smismember", -3, READ_FAST, smismember)
                 .keys(READ_KEY, Access::Read)
-                .docs("set", "6.2.0", SIZE, "Returns for each of several members whether it is there."),
+                .docs("set", "6.2.0", SOME, "Returns for each of several members whether it is there."),
             CommandSpec::over_keys("smembers", 2, READ, smembers)
                 .keys(READ_KEY, Access::Read)
-                .docs("set", "1.0.0", SIZE, "Returns all members.")
+                .docs("set", "1.0.0", ALL, "Returns all members.")
                 .tips(UNORDERED),
             CommandSpec::over_keys("spop", -2, REMOVE, spop)
                 .keys(KeySpec::one(&["RW", "access", "delete"]), Access::ReadWrite)
-                .docs("set", "1.0.0", SIZE, "Removes members drawn by lot, and returns them.")
+                .docs("set", "1.0.0", DRAWN, "Removes members drawn by lot, and returns them.")
                 .tips(VARIES),
             CommandSpec::over_keys("srandmember", -2, READ, srandmember)
                 .keys(READ_KEY, Access::Read)
-                .docs("set", "1.0.0", SIZE, "Returns members drawn by lot.")
+                .docs("set", "1.0.0", DRAWN, "Returns members drawn by lot.")
                 .tips(VARIES),
             CommandSpec::over_keys("sscan", -3, READ, sscan)
                 .keys(READ_KEY, Access::Read)
-                .docs("set", "2.8.0", SIZE, "Returns some of the members, and where to go on.")
+                .docs("set", "2.8.0", STEP, "Returns some of the members, and where to go on.")
                 .tips(VARIES),
             CommandSpec::over_keys("sinter", -2, READ, sinter)
                 .keys(READ_KEYS, Access::Read)
-                .docs("set", "1.0.0", SIZES, "Returns what is a member of all sets.")
+                .docs("set", "1.0.0", INTER, "Returns what is a member of all sets.")
                 .tips(UNORDERED),
             CommandSpec::over_keys("sintercard", -3, READ.with(CommandFlags::MOVABLE_KEYS), sintercard)
                 .keys(KeySpec::counted(1, &["RO", "access"]), Access::Read)
-                .docs("set", "7.0.0", SIZES, "Returns how many members all sets share."),
+                .docs("set", "7.0.0", INTER, "Returns how many members all sets share."),
             CommandSpec::over_keys("sunion", -2, READ, sunion)
                 .keys(READ_KEYS, Access::Read)
-                .docs("set", "1.0.0", SIZES, "Returns what is a member of any of the sets.")
+                .docs("set", "1.0.0", UNION, "Returns what is a member of any of the sets.")
                 .tips(UNORDERED),
             CommandSpec::over_keys("sdiff", -2, READ, sdiff)
                 .keys(READ_KEYS, Access::Read)
-                .docs("set", "1.0.0", SIZES, "Returns the members of the first set that no other one has.")
+                .docs("set", "1.0.0", DIFF, "Returns the members of the first set that no other one has.")
                 .tips(UNORDERED),
             CommandSpec::over_keys("sinterstore", -3, STORE, sinterstore)
                 .keys(KeySpec::into_from_all(&["RW", "update"], &["RO", "access"]), Access::ReadWrite)
-                .docs("set", "1.0.0", SIZES, "Sets a key to what is a member of all sets."),
+                .docs("set", "1.0.0", INTER, "Sets a key to what is a member of all sets."),
             CommandSpec::over_keys("sunionstore", -3, STORE, sunionstore)
                 .keys(STORE_KEYS, Access::ReadWrite)
-                .docs("set", "1.0.0", SIZES, "Sets a key to what is a member of any of the sets."),
+                .docs("set", "1.0.0", UNION, "Sets a key to what is a member of any of the sets."),
             CommandSpec::over_keys("sdiffstore", -3, STORE, sdiffstore)
                 .keys(STORE_KEYS, Access::ReadWrite)
-                .docs("set", "1.0.0", SIZES, "Sets a key to the members of the first set that no other has."),
+                .docs("set", "1.0.0", DIFF, "Sets a key to the members of the first set that no other has."),
         ]
     }
 }
