@@ -1,8 +1,8 @@
 //! What collections of all types share: how one is read, and how one is changed.
 
-use crate::elements::{self, All};
+use crate::elements::{self, Elements};
 use crate::encoding::{Encoding, Limits};
-use sidle_outline::{Large, Outline};
+use sidle_outline::{Large, Order, Outline};
 use sidle_types::ValueKind;
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -29,6 +29,36 @@ pub(crate) enum Form<'b> {
     Packed(&'b [u8]),
     /// In chunks.
     Large(Large<'b>),
+}
+
+/// A collection's byte strings, in order, however it is kept.
+pub(crate) enum All<'b> {
+    Packed(Elements<'b>),
+    Large(Box<dyn Iterator<Item = &'b [u8]> + 'b>),
+}
+
+impl<'b> All<'b> {
+    pub(crate) fn of(form: Form<'b>) -> All<'b> {
+        match form {
+            Form::Packed(bytes) => All::Packed(Elements::of(bytes)),
+            Form::Large(large) => {
+                let chunks = large.iter_from(Order::Main, 0);
+                All::Large(Box::new(chunks.flat_map(|(_, bytes)| Elements::of_chunk(bytes))))
+            }
+        }
+    }
+}
+
+impl<'b> Iterator for All<'b> {
+    type Item = &'b [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'b [u8]> {
+        match self {
+            All::Packed(elements) => elements.next(),
+            All::Large(elements) => elements.next(),
+        }
+    }
 }
 
 /// What became of a collection that was changed.

@@ -1,8 +1,6 @@
 //! The layout of a collection: a head, then byte strings.
 
-use crate::collection::Form;
 use crate::encoding::Encoding;
-use sidle_outline::Order;
 
 /// The encoding, and the count.
 pub(crate) const HEAD_BYTES: usize = 5;
@@ -47,36 +45,6 @@ impl<'b> Elements<'b> {
     /// How many bytes are left.
     pub(crate) fn bytes_left(&self) -> usize {
         self.rest.len()
-    }
-}
-
-/// A collection's byte strings, in order, however it is kept.
-pub(crate) enum All<'b> {
-    Packed(Elements<'b>),
-    Large(Box<dyn Iterator<Item = &'b [u8]> + 'b>),
-}
-
-impl<'b> All<'b> {
-    pub(crate) fn of(form: Form<'b>) -> All<'b> {
-        match form {
-            Form::Packed(bytes) => All::Packed(Elements::of(bytes)),
-            Form::Large(large) => {
-                let chunks = large.iter_from(Order::Main, 0);
-                All::Large(Box::new(chunks.flat_map(|(_, bytes)| Elements::of_chunk(bytes))))
-            }
-        }
-    }
-}
-
-impl<'b> Iterator for All<'b> {
-    type Item = &'b [u8];
-
-    #[inline]
-    fn next(&mut self) -> Option<&'b [u8]> {
-        match self {
-            All::Packed(elements) => elements.next(),
-            All::Large(elements) => elements.next(),
-        }
     }
 }
 

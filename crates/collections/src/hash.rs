@@ -171,9 +171,13 @@ mod tests {
                         let (field, value) = (words[*field].as_slice(), words[*value].as_slice());
                         match kind {
                             0 => prop_assert_eq!(draft.remove(field), model.remove(field).is_some()),
-                            _ => prop_assert_eq!(draft.set(field, value), model.insert(field, value).is_none()),
+                            _ => {
+                                let is_new = model.insert(field, value).is_none();
+                                prop_assert_eq!(draft.set(field, value), is_new);
+                            }
                         }
-                        prop_assert_eq!((draft.get(field), draft.len()), (model.get(field).copied(), model.len()));
+                        prop_assert_eq!(draft.get(field), model.get(field).copied());
+                        prop_assert_eq!(draft.len(), model.len());
                     }
                     let finished = draft.finish(&limits);
                     drop(draft);
@@ -181,10 +185,10 @@ mod tests {
                     assert_reads(kept.collection(), &model, &words);
 
                     let here: BTreeSet<Vec<u8>> = model.keys().map(|field| field.to_vec()).collect();
-                    let throughout =
-                        throughout.get_or_insert_with(|| here.clone());
+                    let throughout = throughout.get_or_insert_with(|| here.clone());
                     throughout.retain(|field| here.contains(field));
-                    let (next, found) = kept.collection().map_or((0, Vec::new()), |hash| Hash::scan(hash, cursor, 5));
+                    let hash: Option<Hash<'_>> = kept.collection();
+                    let (next, found) = hash.map_or((0, Vec::new()), |hash| hash.scan(cursor, 5));
                     for (field, value) in found {
                         prop_assert_eq!(model.get(field), Some(&value));
                         prop_assert!(walked.insert(field.to_vec()), "{:?} is returned twice", field);

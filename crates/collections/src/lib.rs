@@ -1,4 +1,4 @@
-//! Collections: what a record holds of one that is short, and the chunks of a large one. Pure: bytes to bytes.
+//! Collections: what a record holds of a short one, and the chunks of a large one. Pure: bytes to bytes.
 //!
 //! Packed, in one record, are all elements one after the other:
 //!

@@ -1,4 +1,5 @@
-//! A store of chunks in memory, for tests: it publishes outlines as the real one does, and knows what is live.
+//! A store of chunks in memory, for tests: it publishes outlines as the real one does, and knows what is
+//! live.
 
 use crate::collection::{Collection, Finished};
 use sidle_outline::{Chunks, CollectionId, Large, Order, Outline, Place};

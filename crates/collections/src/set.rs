@@ -211,7 +211,8 @@ mod tests {
             rounds in prop::collection::vec(prop::collection::vec((any::<bool>(), 0usize..42), 0..20), 1..6),
         ) {
             let names: Vec<String> = (0..42).map(|number| match number {
-                0..40 => ((number - 15) * if number % 3 == 0 { 1 } else { 1_234_567_890_123_i64 }).to_string(),
+                0..40 if number % 3 == 0 => (number - 15).to_string(),
+                0..40 => ((number - 15) * 1_234_567_890_123_i64).to_string(),
                 _ => format!("m{number}"),
             }).collect();
             let limits = Limits { intset_entries: 20, ..Limits::default() };
