@@ -1,7 +1,7 @@
 //! Elements in an order of their own, in chunks: changed chunks are split and joined, and get labels.
 //!
-//! Whoever changes a collection puts the changed chunks, as long or as short as they are, and then settles the
-//! sequence. Afterwards, of the chunks that were put and of their neighbours:
+//! Whoever changes a collection puts the changed chunks, as long or as short as they are, and then settles
+//! the sequence. Afterwards, of the chunks that were put and of their neighbours:
 //!
 //! - none is longer than a chunk may be, unless it is one element;
 //! - no two neighbours would fit into half a chunk.

@@ -21,6 +21,9 @@
 //! | `collection` | what all types share |
 //! | `known` | what is known of a name: a value, a score, or nothing |
 //! | `by_hash`, `by_hash_draft` | names in chunks, by their hashes: look-ups, and changes |
+//! | `in_order`, `labels` | elements in chunks, in an order of their own: what is split and joined, and its labels |
+//! | `touched_chunks` | a list in chunks that is changed |
+//! | `by_score` | members in chunks by their scores: searches, and changes |
 //! | `names_draft` | names that are changed, however they are kept |
 //! | `table` | names with values: what is changed, or asked often |
 //! | `hash`, `set`, `sorted_set`, `list` | look-ups, and changes |

@@ -270,6 +270,23 @@ mod tests {
         assert_eq!(text(&list), "ybxcd");
     }
 
+    /// The example in `docs/layout.md`.
+    #[test]
+    fn chunks_look_as_documented() {
+        let limits = Limits { packed_bytes: 0, chunk_bytes: 6, ..Limits::default() };
+        let items = [&b"one"[..], b"2", b"three"].into_iter();
+        let Finished::Large(outline) = ListDraft::made_of(items).finish(&limits) else {
+            panic!("it is in chunks")
+        };
+        let log = Publisher::default();
+        let mut example = "    chunks of a list\n".to_owned();
+        for (chunk, bytes) in Large::new(&outline, &log).iter_from(Order::Main, 0) {
+            let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            example += &format!("    0x{:x}  {}\n", chunk.label, shown.join(" "));
+        }
+        assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
+    }
+
     #[derive(Clone, Debug)]
     enum Change {
         Push(Side, Vec<u8>),

@@ -361,6 +361,29 @@ mod tests {
         assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
     }
 
+    /// The example in `docs/layout.md`.
+    #[test]
+    fn a_chunk_looks_as_documented() {
+        let limits = Limits { packed_bytes: 0, ..Limits::default() };
+        let Finished::Large(outline) =
+            SortedSetDraft::made_of([(&b"a"[..], 1.5)].into_iter()).finish(&limits)
+        else {
+            panic!("it is in chunks")
+        };
+        let log = Publisher::default();
+        for order in Order::ALL {
+            let (chunk, bytes) = Large::new(&outline, &log).iter_from(order, 0).next().expect("a chunk");
+            let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let example = format!(
+                "    chunk of a sorted set, {order:?}, label 0x{:x}\n    00  {}  {}\n",
+                chunk.label,
+                shown[..8].join(" "),
+                shown[8..].join(" ")
+            );
+            assert!(include_str!("../../../docs/layout.md").contains(&example), "{example}");
+        }
+    }
+
     #[test]
     fn the_encoding_stays_what_it_became() {
         let limits = Limits { zset_entries: 2, zset_value_bytes: 4, ..Limits::default() };
@@ -471,7 +494,8 @@ mod tests {
                         }
                         _ => prop_assert_eq!(draft.set(member, score), model.insert(member, score)),
                     }
-                    prop_assert_eq!((draft.score(member), draft.len()), (model.get(member).copied(), model.len()));
+                    prop_assert_eq!(draft.score(member), model.get(member).copied());
+                    prop_assert_eq!(draft.len(), model.len());
                 }
                 let drafted = draft.members();
                 let next = draft.finished(&limits, labels);

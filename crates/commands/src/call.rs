@@ -6,6 +6,7 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use sidle_collections::{Collection, Draft, Finished, Kind};
+use sidle_outline::Order;
 use sidle_types::{ValueKind, WallMs};
 use std::fmt::Debug;
 
@@ -136,7 +137,8 @@ impl<'g, E: Executor> Call<'g, E> {
         let finished = draft.finish(&self.keyspace.collection_limits());
         let bytes = match &finished {
             Finished::Packed(bytes) => bytes.len() as u64,
-            Finished::Large(outline) => outline.bytes(),
+            // So long it is where it travels in one piece.
+            Finished::Large(outline) => outline.sequence(Order::Main).bytes(),
         };
         if bytes > self.keyspace.longest_value_bytes() {
             return Err(ReplyError::text("ERR the value exceeds the maximum size (proto-max-bulk-len)"));

@@ -146,7 +146,7 @@ fn watch(lines: &[String], limits: Limits, mut shown: impl FnMut(&str, &str, usi
     let world = World { map: &map, log: &log, limits, random: &random };
     for (line, request) in lines.iter().zip(&requests) {
         let reply = world.run(request);
-        shown(line, &reply, log.read());
+        shown(line, &reply, log.reads());
     }
 }
 

@@ -132,7 +132,7 @@ impl<'g> Reads<'g> {
                 // All cache misses of the request are in flight before the first is waited for.
                 keys.iter().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
                 keys.iter().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
-                let whole = keys.iter().map(|key| guard.get_whole(*key));
+                let whole = guard.get_whole_together(keys).into_iter();
                 whole
                     .map(|(entry, outline)| {
                         live(entry, now).map(|record| self.scene.value(record, outline, guard))

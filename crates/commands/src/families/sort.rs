@@ -14,7 +14,7 @@ use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec};
 use crate::strtod::{self, Read};
-use sidle_collections::{Draft, ListDraft, Lists, Sets, SortedSets};
+use sidle_collections::{Draft, List, ListDraft, Lists, Sets, SortedSet, SortedSets};
 use sidle_types::ValueKind;
 use std::cmp::Ordering;
 
@@ -23,7 +23,7 @@ const COLLECTIONS: CommandFlags =
 const READ: CommandFlags = CommandFlags::READONLY.with(COLLECTIONS).with(CommandFlags::MOVABLE_KEYS);
 const STORE: CommandFlags =
     CommandFlags::WRITE.with(CommandFlags::DENYOOM).with(COLLECTIONS).with(CommandFlags::MOVABLE_KEYS);
-const SIZE: &str = "O(N*log(N)) where N is the number of elements";
+const SIZE: &str = "O(N*log(N)) where N is the number of elements; with BY of no key, that of those returned";
 
 pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
     const {
@@ -172,6 +172,12 @@ impl<'p> SortOptions<'p> {
         value: Option<Value<'g>>,
     ) -> Result<Vec<&'g [u8]>, ReplyError> {
         let kind = value.map_or(ValueKind::List, |value| value.kind);
+        let (skipped, count) = self.limit;
+        let skipped = usize::try_from(skipped.max(0)).unwrap_or(usize::MAX);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        if let Some(value) = value.filter(|_| self.is_unsorted && kind != ValueKind::Set) {
+            return unsorted(value, self.is_descending, skipped, count);
+        }
         let mut elements = value.map_or(Ok(Vec::new()), elements_of)?;
         // A set has no order: one that is stored gets one, as in Redis.
         let (has_order, is_set) = (!self.is_unsorted, kind == ValueKind::Set);
@@ -186,9 +192,6 @@ impl<'p> SortOptions<'p> {
         if self.is_descending && (has_order || !is_set || self.stores) {
             elements.reverse();
         }
-        let (skipped, count) = self.limit;
-        let skipped = usize::try_from(skipped.max(0)).unwrap_or(usize::MAX);
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
         Ok(elements.into_iter().skip(skipped).take(count).collect())
     }
 }
@@ -203,6 +206,29 @@ fn elements_of(value: Value<'_>) -> Result<Vec<&[u8]>, ReplyError> {
         }
         ValueKind::String | ValueKind::Hash => Err(ReplyError::WrongType),
     }
+}
+
+/// Elements of a list or a sorted set in its order, or from its end, behind so many others.
+fn unsorted(
+    value: Value<'_>,
+    from_end: bool,
+    skipped: usize,
+    count: usize,
+) -> Result<Vec<&[u8]>, ReplyError> {
+    if value.kind != ValueKind::SortedSet {
+        let list: List<'_> = value.collection()?;
+        return Ok(match from_end {
+            false => list.items_from(skipped).take(count).collect(),
+            true => list.items_back().skip(skipped).take(count).collect(),
+        });
+    }
+    let set: SortedSet<'_> = value.into_collection();
+    let length = set.member_count();
+    let (start, end) = (skipped.min(length), skipped.saturating_add(count).min(length));
+    Ok(match from_end {
+        false => set.range(start..end).map(|(member, _)| member).collect(),
+        true => set.range_back(length - end..length - start).map(|(member, _)| member).collect(),
+    })
 }
 
 /// Elements in the order of the numbers that they are; equal ones in that of their bytes.

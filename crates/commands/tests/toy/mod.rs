@@ -111,12 +111,14 @@ pub struct Log<'g> {
     arena: &'g Bump,
     outlines: &'g Arena<Outline>,
     chunks: RefCell<Vec<&'g [u8]>>,
+    reads: Cell<usize>,
     /// The addresses of those that were read since this was asked last.
     read: RefCell<BTreeSet<u64>>,
 }
 
 impl Chunks for Log<'_> {
     fn bytes_at(&self, address: u64) -> &[u8] {
+        self.reads.set(self.reads.get() + 1);
         self.read.borrow_mut().insert(address);
         self.chunks.borrow()[address as usize]
     }
@@ -125,17 +127,22 @@ impl Chunks for Log<'_> {
 impl<'g> Log<'g> {
     /// An empty one.
     pub fn new(arena: &'g Bump, outlines: &'g Arena<Outline>) -> Log<'g> {
-        Log { arena, outlines, chunks: RefCell::default(), read: RefCell::default() }
+        Log { arena, outlines, chunks: RefCell::default(), reads: Cell::new(0), read: RefCell::default() }
     }
 
-    /// How many chunks were read since this was asked last.
-    pub fn read(&self) -> usize {
+    /// How many different chunks were read since this was asked last.
+    pub fn different_reads(&self) -> usize {
         self.read.take().len()
     }
 
     /// How many chunks were ever published.
     pub fn published(&self) -> usize {
         self.chunks.borrow().len()
+    }
+
+    /// How many chunks were read since this was asked last.
+    pub fn reads(&self) -> usize {
+        self.reads.take()
     }
 
     /// Publishes what became of a key's value.

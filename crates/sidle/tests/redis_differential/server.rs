@@ -1,7 +1,7 @@
 //! The two servers and a connection to each.
 
 use crate::support::{Client, Node, NodeOptions, eventually};
-use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, Value};
+use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -119,6 +119,8 @@ pub(crate) struct Both {
     pub(crate) sidle: Connection,
     /// A second connection to each, once there was a request over it.
     others: Option<[Connection; 2]>,
+    /// Sidle's collections are in chunks of few elements.
+    pub(crate) has_small_chunks: bool,
 }
 
 impl Both {
@@ -128,9 +130,24 @@ impl Both {
             eprintln!("skipped: there is no redis-server to compare with");
             return None;
         };
-        let node = Node::start(&NodeOptions::default());
+        Both::beside(redis_server, &NodeOptions::default())
+    }
+
+    /// The same with a node that keeps all but the smallest collections in chunks of few elements.
+    pub(crate) fn start_with_small_chunks() -> Option<Both> {
+        let mut both = Both::beside(Redis::start()?, &NodeOptions::default().switch("--debug-commands"))?;
+        let words: [&[u8]; 4] = [b"DEBUG", b"COLLECTION-SIZES", b"40", b"24"];
+        let mut request = Vec::new();
+        RequestWriter::new(&mut request).request(&words);
+        assert_eq!(both.sidle.ask(&request), b"+OK\r\n");
+        both.has_small_chunks = true;
+        Some(both)
+    }
+
+    fn beside(redis_server: Redis, options: &NodeOptions) -> Option<Both> {
+        let node = Node::start(options);
         let (redis, sidle) = (redis_server.connect(), connect(&node));
-        Some(Both { redis_server, node, redis, sidle, others: None })
+        Some(Both { redis_server, node, redis, sidle, others: None, has_small_chunks: false })
     }
 
     /// Opens all connections anew.

@@ -24,6 +24,7 @@ pub fn sidle() -> Command {
 #[derive(Clone, Debug, Default)]
 pub struct NodeOptions {
     flags: Vec<String>,
+    switches: Vec<String>,
     environment: Vec<(String, String)>,
 }
 
@@ -35,6 +36,12 @@ impl NodeOptions {
         } else {
             self.flags.extend([name.to_owned(), value.to_owned()]);
         }
+        self
+    }
+
+    /// Adds a flag without a value.
+    pub fn switch(mut self, name: &str) -> NodeOptions {
+        self.switches.push(name.to_owned());
         self
     }
 
@@ -80,6 +87,7 @@ impl Node {
             .flag("--workers", "2")
             .flag("--max-memory", "256mb");
         all.environment.clone_from(&options.environment);
+        all.switches.clone_from(&options.switches);
         for pair in options.flags.chunks(2) {
             all = all.flag(&pair[0], &pair[1]);
         }
@@ -90,6 +98,7 @@ impl Node {
         let child = sidle()
             .arg("server")
             .args(&options.flags)
+            .args(&options.switches)
             .envs(options.environment.iter().map(|(name, value)| (name, value)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -6,7 +6,7 @@ use crate::call::{Call, Executor};
 use crate::reply::Reply;
 use sidle_collections::Scored;
 
-/// Removes these members of a sorted set.
+/// Removes these members of a sorted set, each named once.
 pub(super) fn remove<'g, E: Executor>(
     call: &mut Call<'g, E>,
     set: Changed<'g>,
@@ -14,6 +14,9 @@ pub(super) fn remove<'g, E: Executor>(
 ) -> Done {
     if members.is_empty() {
         return Ok(());
+    }
+    if set.old.is_some_and(|old| old.member_count() == members.len()) {
+        return set.remove(call);
     }
     let mut draft = set.draft(members.len());
     for (member, _) in members {

@@ -198,3 +198,56 @@ pub(super) fn zremrangebylex<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let bounds = Bounds::texts(call.args[2], call.args[3])?;
     remove_in(call, bounds)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidle_collections::Limits;
+
+    #[test]
+    fn a_limit_counts_from_where_the_range_begins() {
+        let members = [(&b"a"[..], 1.0), (b"b", 2.0), (b"c", 2.0), (b"d", 3.0), (b"e", 4.0)];
+        let finished = SortedSetDraft::made_of(members.into_iter()).finish(&Limits::default());
+        let bytes = finished.into_packed().expect("it is short");
+        let set = SortedSet::of(&bytes);
+        let of = |form: Form, line: &str| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let range = Range::parse(form, words[0], words[1], &words[2..]).unwrap();
+            let indices = range.indices(set);
+            let name = |(member, _): Scored<'_>| char::from(member[0]);
+            match range.is_reversed {
+                true => set.range_back(indices).map(name).collect::<String>(),
+                false => set.range(indices).map(name).collect(),
+            }
+        };
+        for (line, found) in [
+            ("1 3", "bcd"),
+            ("0 1 rev", "ed"),
+            ("-2 -1 rev", "ba"),
+            ("2 inf byscore", "bcde"),
+            ("2 inf byscore limit 1 2", "cd"),
+            ("2 inf byscore limit 3 9", "e"),
+            ("2 inf byscore limit 4 -1", ""),
+            ("2 inf byscore limit -1 2", ""),
+            ("inf 2 byscore rev limit 1 2", "dc"),
+            ("inf 2 byscore rev limit 2 -1", "cb"),
+            ("(3 (1 byscore rev limit 1 5", "b"),
+            ("2 inf byscore rev", ""),
+        ] {
+            assert_eq!(of(ANY, line), found, "{line}");
+        }
+        assert_eq!(of(fixed(By::Score, true), "inf -inf limit 0 2"), "ed");
+        assert_eq!(of(fixed(By::Rank, true), "3 4"), "ba");
+        let texts = [(&b"a"[..], 0.0), (b"b", 0.0), (b"c", 0.0), (b"d", 0.0)];
+        let finished = SortedSetDraft::made_of(texts.into_iter()).finish(&Limits::default());
+        let bytes = finished.into_packed().expect("it is short");
+        let texts = |line: &str, is_reversed: bool| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let range = Range::parse(fixed(By::Text, is_reversed), words[0], words[1], &words[2..]);
+            range.unwrap().indices(SortedSet::of(&bytes))
+        };
+        assert_eq!(texts("(a + limit 1 1", false), 2..3);
+        assert_eq!(texts("+ (a limit 1 1", true), 2..3);
+        assert_eq!(texts("[c - limit 0 2", true), 1..3);
+    }
+}

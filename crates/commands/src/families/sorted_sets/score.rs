@@ -104,8 +104,8 @@ impl<'a> Bounds<'a> {
 
     /// The indices of the members in the range. Ranks count from the end if `is_reversed`.
     ///
-    /// Texts are in order among members of one score only; of others, as in Redis, it is not defined which are
-    /// in the range.
+    /// Texts are in order among members of one score only; of others, as in Redis, it is not defined which
+    /// are in the range.
     pub(super) fn indices(&self, set: SortedSet<'_>, is_reversed: bool) -> Range<usize> {
         match *self {
             Bounds::Ranks(first, last) => {
