@@ -98,6 +98,7 @@ impl Plan {
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
         small_pieces(seed, &mut hosts, &mut workload);
+        small_chunks(seed, &mut hosts);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         Plan {
             hosts,
@@ -143,6 +144,15 @@ fn small_pieces(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
     }
 }
 
+/// In two of three seeds collections of few elements are kept in chunks.
+fn small_chunks(seed: u64, hosts: &mut [HostSetup]) {
+    let mut random = Random::new(seed ^ 0xc4_0c25_0000_0000);
+    if !random.one_in(3) {
+        let (packed, chunk) = (random.between(16, 100), random.between(8, 60));
+        hosts.iter_mut().for_each(|host| host.collection_bytes = Some((packed, chunk)));
+    }
+}
+
 fn host(random: &mut Random, is_tight: bool) -> HostSetup {
     // Some have ample memory, so that others run short in the middle of a move.
     let is_tight = is_tight && !random.one_in(4);
@@ -160,6 +170,7 @@ fn host(random: &mut Random, is_tight: bool) -> HostSetup {
         speaks: Speaks::THIS_BUILD,
         max_bytes_per_s: None,
         piece_bytes: sidle_migration::tuning::PIECE_BYTES,
+        collection_bytes: None,
         echoes_permille: if random.one_in(2) { 0 } else { random.below(200) },
         // The server looks ten times a second.
         tick_us: random.magnitude(50_000, 2_000_000),

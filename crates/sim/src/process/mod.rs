@@ -59,6 +59,8 @@ pub struct HostSetup {
     pub max_bytes_per_s: Option<u64>,
     /// The piece size for large records.
     pub piece_bytes: u32,
+    /// Above which size a collection is kept in chunks, and how long these become; none: the product's.
+    pub collection_bytes: Option<(u64, u64)>,
     /// How many of a thousand messages of the coordinator arrive twice.
     pub echoes_permille: u64,
     /// The interval at which its workers check for expired keys.
@@ -272,10 +274,14 @@ fn parts(info: &NodeInfo, setup: &HostSetup) -> NodeParts {
         config_file: String::new(),
     };
     let config = StoreConfig { memory_bytes: setup.memory_bytes, ..store_config(setup.workers) };
+    let redis_config = Config::default();
+    if let Some((packed, chunk)) = setup.collection_bytes {
+        redis_config.set_collection_sizes(packed, chunk);
+    }
     let first = Arc::new(RangeTable::before_joining(info.clone()));
     NodeParts {
         store: Arc::new(Store::new(config).expect("a good configuration")),
-        shared: Arc::new(NodeShared::new(Config::default(), usize::from(setup.workers), facts)),
+        shared: Arc::new(NodeShared::new(redis_config, usize::from(setup.workers), facts)),
         published: Arc::new(CurrentTable::new(setup.workers, first)),
     }
 }
