@@ -95,6 +95,7 @@ fn a_collection_is_put_found_patched_and_removed() {
         let record = entry.value().unwrap();
         assert!(record.is_large() && record.collection() == outline.as_ref().unwrap().id());
         assert_eq!((record.kind(), record.version()), (ValueKind::List, first));
+        assert_eq!(guard.version_of(record), Some(second));
         assert_eq!((outline.as_ref().unwrap().len(), outline.unwrap().encoding()), (100, 3));
     }
     store.check_accounting().unwrap();
@@ -604,6 +605,26 @@ fn a_collection_that_could_not_be_sent_is_refused() {
     drop(slot);
     assert!(!publish(&store, &mut head, &[(b"k", Change::PutLarge(ValueKind::List, &outline, None))]));
     assert_eq!((store.len(), store.memory().log_used, store.memory().index), (0, 0, 0));
+}
+
+/// A count that looks into collections is of one moment, too.
+#[test]
+fn collections_are_counted_at_one_moment() {
+    let store = store();
+    let mut head = store.log_head();
+    put(&store, &mut head, b"a", collection(0..50, 1, 100));
+    put(&store, &mut head, b"b", collection(0..70, 1, 100));
+    let keys = [b"a", b"b", b"c"].map(|name| HashedKey::new(name));
+    let elements = || {
+        let guard = store.pin();
+        let lens = keys.map(|key| guard.get_whole(key).1.map_or(0, |outline| outline.len()));
+        lens.iter().sum::<u64>()
+    };
+    assert_eq!(store.at_one_moment(elements), 120);
+    let guard = store.pin();
+    let together = guard.get_whole_together(&keys);
+    let lens: Vec<u64> = together.iter().flat_map(|(_, outline)| outline).map(Outline::len).collect();
+    assert_eq!((together.len(), lens), (3, vec![50, 70]));
 }
 
 /// Removes everything that is expired.
