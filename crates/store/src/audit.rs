@@ -232,7 +232,7 @@ fn each_word(data: &Data, range: PositionRange, f: &mut dyn FnMut(Word<'_>, Reco
 mod tests {
     use super::*;
     use crate::{Leave, LogHead, Store, StoreConfig};
-    use sidle_types::{HashedKey, WallMs};
+    use sidle_types::{HashedKey, ValueKind, WallMs};
 
     fn store() -> (Store, LogHead) {
         let config = StoreConfig { memory_bytes: 1 << 20, segment_bytes: 4 << 10, ..StoreConfig::default() };
@@ -250,6 +250,44 @@ mod tests {
     fn put(store: &Store, head: &mut LogHead, key: &[u8], value: &[u8], deadline: Option<WallMs>) {
         let key = HashedKey::new(key);
         store.lock_slot(key.slot()).put(head, key, &[value], deadline).expect("there is room");
+    }
+
+    #[test]
+    fn check_accounting_sees_each_wrong_count_of_a_large_collection() {
+        let (store, mut head) = store();
+        let (key, mut outline) = (HashedKey::new(b"large"), Outline::new(0));
+        (0..50).for_each(|label| outline.put(Order::Main, Chunk::new(label, 1, &[7; 50])));
+        let slot = store.lock_slot(key.slot());
+        slot.put_large(&mut head, key, ValueKind::Set, outline, None).expect("there is room");
+        let id = slot.get(key).value().and_then(|head| head.collection()).expect("a head");
+        assert_eq!(store.check_accounting(), Ok(()));
+        let wrong = |change: &dyn Fn(&mut Published), back: &dyn Fn(&mut Published), begins: &str| {
+            store.data.collections.change(id, change);
+            let wrong = store.check_accounting().expect_err(begins);
+            assert!(wrong.contains(begins), "{wrong}");
+            store.data.collections.change(id, back);
+            assert_eq!(store.check_accounting(), Ok(()));
+        };
+        wrong(&|state| state.chunk_bytes += 8, &|state| state.chunk_bytes -= 8, "has chunks of");
+        wrong(&|state| state.version.0 -= 1, &|state| state.version.0 += 1, "is not the head of");
+        let slot_of = |state: &mut Published, slot| state.slot = slot;
+        wrong(&|state| slot_of(state, Slot::LAST), &|state| slot_of(state, key.slot()), "is not the head");
+        slot.table().count_bytes(8);
+        assert!(store.check_accounting().expect_err("bytes too many").starts_with("slot"));
+        slot.table().count_bytes(-8);
+        let whole = store.data.collections.change(id, |state| {
+            let whole = state.outline.clone();
+            drop(state.outline.take_any());
+            whole
+        });
+        let wrong = store.check_accounting().expect_err("a chunk is missing");
+        assert!(wrong.contains("has chunks of"), "{wrong}");
+        store.data.collections.change(id, |state| state.outline = whole);
+        assert_eq!(store.check_accounting(), Ok(()));
+        let address = store.data.collections.read(id, |state| state.head).expect("it is published");
+        store.data.collections.doom(id, address);
+        let wrong = store.check_accounting().expect_err("a head without a collection");
+        assert!(wrong.contains("has no collection"), "{wrong}");
     }
 
     #[test]

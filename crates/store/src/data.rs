@@ -128,6 +128,7 @@ impl Guard<'_> {
     }
 
     /// A key's entry, with the outline if that is a large collection. Both are of one moment.
+    #[inline]
     pub fn get_whole(&self, key: HashedKey<'_>) -> (Entry<'_>, Option<Outline>) {
         loop {
             let entry = self.get(key);
@@ -144,6 +145,15 @@ impl Guard<'_> {
     /// with it, and not before it was found. None if it was replaced since; then look the key up again.
     pub fn outline(&self, record: Record<'_>) -> Option<Outline> {
         self.data.outline_of(record)
+    }
+
+    /// The version of a value that was found through this guard. A large collection changes without its
+    /// record, so its version is of now; none if it was replaced since.
+    pub fn version_of(&self, record: Record<'_>) -> Option<Version> {
+        match record.collection() {
+            Some(id) => self.data.collections.read(id, |state| state.version),
+            None => Some(record.version()),
+        }
     }
 
     /// Starts loading the key's bucket; reads its slot.

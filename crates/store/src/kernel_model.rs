@@ -436,3 +436,114 @@ fn without_exclusivity_a_reader_sees_half_of_a_change() {
         writer.join().expect("the writer is done");
     });
 }
+
+/// A key with a large collection of one chunk. Each state has a head and a chunk of the same version.
+struct LargeKey {
+    kernel: Arc<Kernel>,
+    /// What the collection's cell names: the places of its head and of its chunk.
+    published: loom::sync::RwLock<(usize, usize)>,
+    /// Whether readers look at which head the cell names (K2).
+    checks_head: bool,
+}
+
+/// The hash that chunks' records have here.
+const CHUNK: u64 = 77;
+
+impl LargeKey {
+    fn new(checks_head: bool) -> Arc<LargeKey> {
+        let kernel = Kernel::new(1);
+        kernel.write_cell(1, CHUNK, 1);
+        Arc::new(LargeKey { kernel, published: loom::sync::RwLock::new((0, 1)), checks_head })
+    }
+
+    /// A state of this version with a new head, as `LargePut` writes it.
+    fn put(&self, version: u64, head: usize, chunk: usize) {
+        self.kernel.table.lock.acquire();
+        self.kernel.write_cell(chunk, CHUNK, version);
+        let mut published = self.published.write().expect("no thread fails");
+        let old = std::mem::replace(&mut *published, (head, chunk));
+        drop(published);
+        self.kernel.replace_locked(hash(0), head, version);
+        self.kernel.released_cells.retire(&self.kernel.epochs, old.1);
+        self.kernel.table.lock.release();
+        self.kernel.collect();
+    }
+
+    /// Copies the chunk, as the cleaner does (C6).
+    fn relocate_chunk(&self, to: usize) {
+        self.kernel.table.lock.acquire();
+        let from = self.published.read().expect("no thread fails").1;
+        let (hash, version) = self.kernel.read(word(from, CHUNK, 0));
+        self.kernel.write_cell(to, hash, version);
+        self.published.write().expect("no thread fails").1 = to;
+        self.kernel.released_cells.retire(&self.kernel.epochs, from);
+        self.kernel.table.lock.release();
+        self.kernel.collect();
+    }
+
+    /// Reads head and chunk, as `Guard::get_whole` does; returns the version of both.
+    fn get(&self, participant: &Participant) -> u64 {
+        self.kernel.epochs.pin(participant);
+        let version = loop {
+            let mut found = None;
+            self.kernel.table.find(hash(0), Pinned::by(&*self.kernel), |word| {
+                found = Some((word.address().units() as usize - 1, self.kernel.read(word).1));
+                true
+            });
+            let (head, version) = found.expect("only ever replaced");
+            let (named, chunk) = *self.published.read().expect("no thread fails");
+            if named == head || !self.checks_head {
+                let of_chunk = self.kernel.read(word(chunk, CHUNK, 0));
+                assert_eq!(of_chunk, (CHUNK, version), "head and outline are of two moments");
+                break version;
+            }
+            thread::yield_now();
+        };
+        participant.unpin();
+        version
+    }
+}
+
+fn read_large_beside_changes(checks_head: bool) {
+    let key = LargeKey::new(checks_head);
+    let writer = {
+        let key = key.clone();
+        thread::spawn(move || key.put(2, 2, 3))
+    };
+    let participant = key.kernel.epochs.register();
+    let first = key.get(&participant);
+    assert!(key.get(&participant) >= first);
+    writer.join().expect("the writer is done");
+    assert_eq!(key.get(&participant), 2);
+}
+
+/// A reader clones the outline while a writer publishes head and chunk anew, and releases the old ones.
+#[test]
+fn a_reader_of_a_large_collection_against_its_writer() {
+    model_with(PREEMPTIONS - 1, || read_large_beside_changes(true));
+}
+
+/// The model shows why the cell names its head.
+#[test]
+#[should_panic(expected = "two moments")]
+fn without_the_head_in_the_cell_a_reader_mixes_two_states() {
+    model_with(PREEMPTIONS - 1, || read_large_beside_changes(false));
+}
+
+/// A reader beside a cleaner that moves the chunk, and releases the old copy.
+#[test]
+fn a_reader_of_a_large_collection_against_the_cleaner() {
+    model_with(PREEMPTIONS - 1, || {
+        let key = LargeKey::new(true);
+        let cleaner = {
+            let key = key.clone();
+            thread::spawn(move || {
+                key.relocate_chunk(2);
+                key.relocate_chunk(3);
+            })
+        };
+        let participant = key.kernel.epochs.register();
+        assert_eq!((key.get(&participant), key.get(&participant)), (1, 1));
+        cleaner.join().expect("the cleaner is done");
+    });
+}

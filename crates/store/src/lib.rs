@@ -35,7 +35,7 @@
 //! # How it is built
 //! - `record`: one layout for memory and for migration batches (`batch`), so packing is a copy.
 //! - `memory`, `segment`, `runs`, `log`, `cleaner`: a reserved range with segments that heads append to and
-//!   runs of pages for large records, and the cleaner that makes room (invariants L1 to L5, C1 to C5).
+//!   runs of pages for large records, and the cleaner that makes room (invariants L1 to L5, C1 to C6).
 //! - `bucket`, `array`, `slot_table`, `resize`, `index`: a table per slot in the order of the hash, which
 //!   grows and shrinks (T1 to T4: why a reader without a lock never misses a key).
 //! - `slot_lock`, `together`: waiting for a change of several keys, and reading several keys at one moment

@@ -32,7 +32,8 @@ impl SlotGuard<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::{Change, Leave, SlotGuards, Store, StoreConfig};
+    use crate::{Change, Leave, Record, SlotGuards, Store, StoreConfig};
+    use sidle_outline::{Chunk, Order, Outline};
     use sidle_types::{PositionRange, ValueKind, WallMs};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -119,6 +120,33 @@ mod tests {
             };
             assert_eq!(told(true, false, grow), 2, "{bytes}");
         }
+    }
+
+    #[test]
+    fn every_change_of_a_large_collection_is_told_and_no_move_of_its_chunks() {
+        let change = |store: &Store, key: HashedKey<'static>, labels: std::ops::Range<u64>| {
+            let slot = store.lock_slot(key.slot());
+            let old = slot.get(key).value().filter(Record::is_large);
+            let mut outline = old.map_or(Outline::new(0), |record| slot.outline(record));
+            labels.for_each(|label| outline.put(Order::Main, Chunk::new(label, 1, &[7; 100])));
+            slot.put_large(&mut store.log_head(), key, ValueKind::Set, outline, None).expect("there is room");
+        };
+        assert_eq!(told(true, false, |store, key| change(store, key, 0..9)), 1, "a new head");
+        let twice = |store: &Store, key: HashedKey<'static>| {
+            change(store, key, 0..9);
+            change(store, key, 3..4);
+        };
+        assert_eq!(told(false, false, twice), 2, "the same head");
+        let removed = |store: &Store, key: HashedKey<'static>| {
+            change(store, key, 0..9);
+            remove(store, key, Leave::Nothing);
+        };
+        assert_eq!(told(false, false, removed), 2);
+        let rewritten = |store: &Store, key: HashedKey<'static>| {
+            (0..2000).for_each(|_| change(store, key, 0..100));
+            while store.cleaner().step(1 << 20) == crate::CleanOutcome::Progress {}
+        };
+        assert_eq!(told(true, false, rewritten), 2000);
     }
 
     #[test]

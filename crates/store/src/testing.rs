@@ -4,10 +4,14 @@
 //! [`Harness::check_everything`] compares the stores' contents, order, counters and log accounting, segment
 //! by segment.
 
+mod collection;
+
 use crate::{
     Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, SlotGuards,
     Store, StoreConfig,
 };
+use collection::Collection;
+use sidle_outline::Outline;
 use sidle_types::{HashedKey, Position, PositionRange, ValueKind, Version, WallMs};
 use std::collections::BTreeMap;
 
@@ -16,12 +20,16 @@ const MEMORY_BYTES: u64 = 1 << 20;
 const SEGMENT_BYTES: u32 = 4 << 10;
 /// Bytes that one operation is decoded from.
 pub const OPERATION_BYTES: usize = 8;
+/// Keys that get large collections: few, so that most are changed again.
+const LARGE_KEYS: u16 = 150;
 const NOW: WallMs = WallMs(1 << 40);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ModelEntry {
-    /// None is a tombstone.
+    /// None is a tombstone. Of a large collection, what is sent of it.
     value: Option<Vec<u8>>,
+    /// It is kept as this.
+    large: Option<Collection>,
     version: Version,
     expires_at: Option<WallMs>,
     /// For a tombstone: the record lengths of the removed value, which may serve as its tombstone.
@@ -50,10 +58,14 @@ impl Default for Harness {
     }
 }
 
-/// A record as a migration sends it.
-fn packed(record: Record<'_>) -> Vec<u8> {
+/// A store's record as a migration sends it.
+fn packed(store: &Store, record: Record<'_>) -> Vec<u8> {
     let mut batch = Vec::new();
-    record.pack(&mut batch);
+    if record.is_large() {
+        assert!(store.pack(record.hashed_key(), &mut batch), "nobody removes it meanwhile");
+    } else {
+        record.pack(&mut batch);
+    }
     batch
 }
 
@@ -109,6 +121,7 @@ impl Harness {
         let side = &mut self.sides[here];
         let refused = match code % 16 {
             4 if is_other_way => side.publish(a, b % 512, usize::from(c % 5000)),
+            0..=3 if is_other_way => side.large(a % LARGE_KEYS, b, c),
             0..=3 => side.put(a, value_of(b, usize::from(c % 300)), deadline(b)),
             4 => (0..b % 512)
                 .try_for_each(|i| side.put(a.wrapping_add(i), value_of(i, usize::from(c % 64)), None)),
@@ -140,7 +153,7 @@ impl Harness {
             let key = (record.position(), record.key().to_vec());
             // After a refusal the store shows how much it replayed.
             let stored = matches!(target.store.pin().get(HashedKey::new(record.key())), Entry::Value(stored)
-                if packed(stored) == packed(record));
+                if packed(&target.store, stored) == packed(&target.store, record));
             if target.model.contains_key(&key) {
                 counts.1 += 1;
             } else if result.is_ok() || stored {
@@ -190,7 +203,7 @@ impl Side {
     }
 
     fn note(&mut self, key: &[u8], value: Option<Vec<u8>>, version: Version, expires_at: Option<WallMs>) {
-        let entry = ModelEntry { value, version, expires_at, removed_bytes: None };
+        let entry = ModelEntry { value, large: None, version, expires_at, removed_bytes: None };
         self.model.insert((Position::of_key(key), key.to_vec()), entry);
         let highest = self.versions.entry(key.to_vec()).or_default();
         *highest = version.max(*highest);
@@ -231,6 +244,133 @@ impl Side {
             self.note(&key, Some(value), version, expires_at);
             self.read(number)?;
         }
+        Ok(())
+    }
+
+    /// Something with a key's large collection, which is made if there is none.
+    fn large(&mut self, number: u16, seed: u16, how: u16) -> Result<(), OutOfMemory> {
+        let key = key_of(number);
+        let entry = self.model.get(&(Position::of_key(&key), key.clone()));
+        let Some(entry) = entry.filter(|entry| entry.large.is_some()).cloned() else {
+            return self.put_large(number, seed, 1 + how % 60, None);
+        };
+        match how % 8 {
+            0 => self.put_large(number, seed, 1 + how % 60, None),
+            1..=4 => self.put_large(number, seed, how >> 3 & 7, Some(entry)),
+            5 => self.rename(number, seed % LARGE_KEYS, how, entry),
+            6 => self.set_deadline(number, deadline(seed), entry),
+            _ => self.pack_pieces(&key, usize::from(how) + 1, &entry),
+        }
+    }
+
+    /// A large collection is new, or some of its chunks are.
+    fn put_large(
+        &mut self,
+        number: u16,
+        seed: u16,
+        changes: u16,
+        old: Option<ModelEntry>,
+    ) -> Result<(), OutOfMemory> {
+        let key = key_of(number);
+        let hashed = HashedKey::new(&key);
+        let expires_at = match &old {
+            Some(old) if !seed.is_multiple_of(8) => old.expires_at,
+            _ => deadline(seed),
+        };
+        let slot = self.store.lock_slot(hashed.slot());
+        let (mut outline, mut large, old_head) = match old {
+            None => (Outline::new(0), Collection::default(), None),
+            Some(old) => {
+                let outline = slot.outline(slot.get(hashed).value().expect("the model has a value"));
+                let large = old.large.expect("a large collection");
+                let head = (large.head_version, old.expires_at, large.encoding);
+                (outline, large, Some(head))
+            }
+        };
+        large.encoding = u8::from(seed.is_multiple_of(11));
+        large.patch(&mut outline, seed, changes);
+        let put = slot.put_large(&mut self.head, hashed, ValueKind::List, outline, expires_at);
+        drop(slot);
+        if let Ok(version) = put {
+            let stays = old_head.filter(|(_, at, encoding)| (*at, *encoding) == (expires_at, large.encoding));
+            large.head_version = stays.map_or(version, |(head_version, ..)| head_version);
+            self.note_large(&key, large, version, expires_at);
+        }
+        self.read(number)?;
+        put.map(drop)
+    }
+
+    fn note_large(&mut self, key: &[u8], large: Collection, version: Version, expires_at: Option<WallMs>) {
+        assert!(version > self.versions.get(key).copied().unwrap_or_default(), "versions only grow");
+        self.note(key, Some(large.packed()), version, expires_at);
+        self.model.get_mut(&(Position::of_key(key), key.to_vec())).expect("just noted").large = Some(large);
+    }
+
+    /// The collection goes to another key, changed on the way.
+    fn rename(&mut self, from: u16, to: u16, how: u16, entry: ModelEntry) -> Result<(), OutOfMemory> {
+        let (from_key, to_key) = (key_of(from), key_of(to));
+        let [old, new] = [&from_key, &to_key].map(|key| HashedKey::new(key));
+        if from_key == to_key {
+            return Ok(());
+        }
+        let mut slots = vec![old.slot(), new.slot()];
+        slots.sort_unstable();
+        slots.dedup();
+        let leave = if how & 8 == 0 { Leave::Nothing } else { Leave::Tombstone };
+        let locks = SlotGuards::lock(&self.store, &slots);
+        let slot = locks.slot(old.slot());
+        let mut outline = slot.outline(slot.get(old).value().expect("the model has a value"));
+        let mut large = entry.large.expect("a large collection");
+        large.patch(&mut outline, how, how >> 4 & 3);
+        let mut changes = [
+            (new, Change::PutLarge(ValueKind::List, &outline, entry.expires_at)),
+            (old, Change::Remove(leave)),
+        ];
+        if how & 128 == 0 {
+            changes.reverse();
+        }
+        let published = locks.publish(&mut self.head, WallMs(0), changes.into_iter());
+        drop(locks);
+        if published.is_ok() {
+            self.note_removed(&from_key, leave);
+            let version = self.store.pin().get(new).value().expect("it was renamed").version();
+            large.head_version = version;
+            self.note_large(&to_key, large, version, entry.expires_at);
+        }
+        self.read(from)?;
+        self.read(to)?;
+        published.map(drop)
+    }
+
+    fn set_deadline(
+        &mut self,
+        number: u16,
+        expires_at: Option<WallMs>,
+        entry: ModelEntry,
+    ) -> Result<(), OutOfMemory> {
+        let key = key_of(number);
+        let hashed = HashedKey::new(&key);
+        let set = self.store.lock_slot(hashed.slot()).set_deadline(&mut self.head, hashed, expires_at);
+        if let Ok(version) = set {
+            let mut large = entry.large.expect("a large collection");
+            large.head_version = version;
+            self.note_large(&key, large, version, expires_at);
+        }
+        self.read(number)?;
+        set.map(drop)
+    }
+
+    /// What is sent of a key, in pieces.
+    fn pack_pieces(&mut self, key: &[u8], most: usize, entry: &ModelEntry) -> Result<(), OutOfMemory> {
+        let (mut pieces, position) = (Vec::new(), Position::of_key(key));
+        while pieces.len() < self.store.packed_bytes_at(position) {
+            let offset = pieces.len();
+            let packed = self.store.pack_piece(position, |_| offset, most, &mut pieces);
+            assert!(packed.is_some() && (offset + 1..=offset + most).contains(&pieces.len()));
+        }
+        let records = RecordBatch::parse(&pieces).expect("a batch just packed");
+        let record = records.iter().find(|record| record.key() == key).expect("its record");
+        entry.check(record);
         Ok(())
     }
 
@@ -308,7 +448,7 @@ impl Side {
             let highest = self.versions.get(key).copied().unwrap_or_default();
             let removed = self.model.get(&place).cloned();
             match &removed {
-                Some(removed) => assert_eq!(version, removed.version),
+                Some(removed) => assert_eq!(version, removed.record_version()),
                 None => assert!(version > highest),
             }
             self.note(key, None, version, None);
@@ -330,7 +470,9 @@ impl Side {
                 let expected = expected.expect("the model has an entry");
                 assert_eq!((version, &None), (expected.version, &expected.value));
             }
-            Entry::Value(record) => expected.expect("the model has an entry").check(record),
+            Entry::Value(record) => {
+                expected.expect("the model has an entry").check_stored(&self.store, record);
+            }
         }
         Ok(())
     }
@@ -367,10 +509,10 @@ impl Side {
         let mut from = Some(range.first());
         while let Some(at) = from {
             from = self.store.visit(at, range.last(), max_bytes % 50, &mut |record| {
-                visited.push(packed(record));
+                visited.push(packed(&self.store, record));
             });
         }
-        assert!(records.iter().map(packed).eq(visited));
+        assert!(records.iter().map(|record| packed(&self.store, record)).eq(visited));
         let mut records = records.iter();
         for ((position, key), entry) in self.values_in(range) {
             let record = records.next().expect("as many records as the model");
@@ -419,7 +561,10 @@ impl Side {
     fn sample(&mut self, random: u64) -> Result<(), OutOfMemory> {
         let guard = self.store.pin();
         match guard.random_record(random) {
-            Some(record) => self.model[&(record.position(), record.key().to_vec())].check(record),
+            Some(record) => {
+                let entry = &self.model[&(record.position(), record.key().to_vec())];
+                entry.check_stored(&self.store, record);
+            }
             None => assert_eq!(self.store.len(), 0),
         }
         drop(guard);
@@ -475,7 +620,7 @@ impl Side {
             let is_removed =
                 entry.removed_bytes.is_some_and(|removed| bytes == removed[usize::from(is_outside)]);
             assert!(bytes == entry.record_bytes(record.key())[usize::from(is_outside)] || is_removed);
-            live += bytes;
+            live += bytes + entry.large.as_ref().map_or(0, Collection::chunk_bytes);
         });
         assert_eq!(self.store.memory().log_live, live);
         assert_eq!(self.store.bytes_in(PositionRange::ALL), live);
@@ -490,9 +635,27 @@ impl ModelEntry {
         assert_eq!((record.version(), record.expires_at()), (self.version, self.expires_at));
     }
 
+    /// Compares what the store has of it.
+    fn check_stored(&self, store: &Store, record: Record<'_>) {
+        let Some(large) = &self.large else {
+            assert!(!record.is_large());
+            return self.check(record);
+        };
+        assert_eq!((record.version(), record.expires_at()), (large.head_version, self.expires_at));
+        let guard = store.pin();
+        let (_, outline) = guard.get_whole(record.hashed_key());
+        large.check(&outline.expect("a large collection"), &guard);
+    }
+
+    /// The version of its record.
+    fn record_version(&self) -> Version {
+        self.large.as_ref().map_or(self.version, |large| large.head_version)
+    }
+
     /// Its record's length with the value inside, and with the value outside.
     fn record_bytes(&self, key: &[u8]) -> [u64; 2] {
-        let value = self.value.as_ref().map_or(0, Vec::len);
+        let packed = self.value.as_ref().map_or(0, Vec::len);
+        let value = if self.large.is_some() { crate::record::HEAD_VALUE_BYTES } else { packed };
         let deadline = if self.expires_at.is_some() { 8 } else { 0 };
         let head = crate::record::HEADER_BYTES + deadline + key.len();
         [(head + value).next_multiple_of(8) as u64, ((head + 8).next_multiple_of(8) + value) as u64]

@@ -95,6 +95,7 @@ fn a_collection_is_put_found_patched_and_removed() {
         let record = entry.value().unwrap();
         assert!(record.is_large() && record.collection() == outline.as_ref().unwrap().id());
         assert_eq!((record.kind(), record.version()), (ValueKind::List, first));
+        assert_eq!(guard.version_of(record), Some(second));
         assert_eq!((outline.as_ref().unwrap().len(), outline.unwrap().encoding()), (100, 3));
     }
     store.check_accounting().unwrap();
@@ -604,4 +605,101 @@ fn a_collection_that_could_not_be_sent_is_refused() {
     drop(slot);
     assert!(!publish(&store, &mut head, &[(b"k", Change::PutLarge(ValueKind::List, &outline, None))]));
     assert_eq!((store.len(), store.memory().log_used, store.memory().index), (0, 0, 0));
+}
+
+/// A count that looks into collections is of one moment, too.
+#[test]
+fn collections_are_counted_at_one_moment() {
+    let store = store();
+    let mut head = store.log_head();
+    put(&store, &mut head, b"a", collection(0..50, 1, 100));
+    put(&store, &mut head, b"b", collection(0..70, 1, 100));
+    let keys = [b"a", b"b", b"c"].map(|name| HashedKey::new(name));
+    let elements = || {
+        let guard = store.pin();
+        let lens = keys.map(|key| guard.get_whole(key).1.map_or(0, |outline| outline.len()));
+        lens.iter().sum::<u64>()
+    };
+    assert_eq!(store.at_one_moment(elements), 120);
+    let guard = store.pin();
+    let together = guard.get_whole_together(&keys);
+    let lens: Vec<u64> = together.iter().flat_map(|(_, outline)| outline).map(Outline::len).collect();
+    assert_eq!((together.len(), lens), (3, vec![50, 70]));
+}
+
+/// Removes everything that is expired.
+struct All;
+
+impl sidle_store::Expiring for All {
+    fn leave(&mut self, _: Position) -> Option<Leave> {
+        Some(Leave::Nothing)
+    }
+
+    fn removed(&mut self, _: Position) {}
+}
+
+#[test]
+fn an_expired_collection_is_found_by_position_and_by_segment() {
+    for by_segment in [false, true] {
+        let store = store();
+        let mut head = store.log_head();
+        for number in 0..20u64 {
+            let name = number.to_le_bytes();
+            let key = HashedKey::new(&name);
+            let (slot, outline) = (store.lock_slot(key.slot()), collection(0..60, 1, 100));
+            slot.put_large(&mut head, key, ValueKind::Set, outline, Some(WallMs(number))).unwrap();
+        }
+        drop(head);
+        let mut head = store.log_head();
+        if by_segment {
+            while store.expire_segment(&mut head, WallMs(10), &mut All).is_some() {}
+        } else {
+            assert_eq!(store.expire(&mut head, Position::FIRST, WallMs(10), 100, &mut All).removed, 10);
+        }
+        assert_eq!(store.len(), 10);
+        store.check_accounting().unwrap();
+        clean(&store);
+        store.check_accounting().unwrap();
+    }
+}
+
+#[test]
+fn walks_and_draws_give_the_head() {
+    let store = store();
+    let mut head = store.log_head();
+    put(&store, &mut head, b"k", collection(0..500, 1, 100));
+    let mut visited = Vec::new();
+    let next = store.visit(Position::FIRST, Position::LAST, 1000, &mut |record| {
+        visited.push((record.key().to_vec(), record.is_large(), record.kind()));
+    });
+    assert_eq!((next, visited), (None, vec![(b"k".to_vec(), true, ValueKind::List)]));
+    assert!(store.pin().random_record(7).unwrap().is_large());
+    assert_eq!((store.len(), store.count_in_slot(HashedKey::new(b"k").slot())), (1, 1));
+    let live = store.bytes_in(PositionRange::ALL);
+    assert!(live > 50_000 && live == store.memory().log_live, "a range's bytes are those of its elements");
+}
+
+/// To end a collection takes no more time the longer it is: nothing of it is visited before the cleaner is.
+#[test]
+fn what_a_removed_collection_takes_is_freed_by_the_cleaner_in_slices() {
+    let store = store();
+    let mut head = store.log_head();
+    put(&store, &mut head, b"k", collection(0..10_000, 1, 100));
+    let (key, before) = (HashedKey::new(b"k"), store.memory());
+    store.lock_slot(key.slot()).remove(&mut head, key, Leave::Nothing).unwrap();
+    assert_eq!((store.memory().log_live, store.memory().index), (0, before.index));
+    let mut slices = 0;
+    while store.cleaner().step(1 << 10) == CleanOutcome::Progress && store.memory().index > 0 {
+        let index = store.memory().index;
+        store.check_accounting().unwrap();
+        slices += u64::from(index < before.index);
+        if slices > 30 {
+            break;
+        }
+    }
+    assert!(slices > 30, "{slices} slices");
+    clean(&store);
+    drop(head);
+    store.check_accounting().unwrap();
+    assert!(store.memory().index < before.index / 5);
 }

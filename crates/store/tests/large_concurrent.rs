@@ -71,9 +71,9 @@ fn changed(old: Option<(Outline, &dyn Chunks)>, stamp: u64, random: &mut Random)
         None => (Outline::new(1), [0; CHUNKS]),
     };
     let is_new = outline.is_empty();
-    for label in 0..CHUNKS {
+    for (label, at) in all.iter_mut().enumerate() {
         if is_new || random.below(8) == 0 {
-            all[label] = stamp;
+            *at = stamp;
             outline.put(Order::Main, Chunk::new(label as u64 + 1, 1, &elements(label, stamp)));
         }
     }

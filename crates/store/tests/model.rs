@@ -26,7 +26,8 @@ fn store_does_as_the_model_when_full() {
                 operation[0] %= 6;
                 operation[0] -= u8::from(operation[0] == 4);
                 operation[3] %= 16;
-                operation[1] = 0;
+                // A few of them large collections.
+                operation[1] = if operation[0] < 4 { operation[1] >> 4 & 2 & (operation[4] << 1) } else { 0 };
             } else {
                 operation[1] >>= 7;
             }
