@@ -205,6 +205,29 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// Nothing that a peer sent stops a change, whatever becomes of the collection.
+        #[test]
+        fn bytes_of_any_content_are_changed(
+            bytes in prop::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..200),
+        ) {
+            for limits in [TINY, Limits::default()] {
+                let (mut old, mut kept) = (Some(Hash::of(&bytes)), Kept::default());
+                for field in [&b"a"[..], b"", b"\x01"] {
+                    let mut draft = HashDraft::of(old.take().or(kept.collection()), 9);
+                    draft.remove(field);
+                    draft.set(b"new", b"value");
+                    let finished = draft.finish(&limits);
+                    drop(draft);
+                    kept.keep(finished);
+                    let hash: Hash<'_> = kept.collection().expect("it has a field");
+                    prop_assert_eq!(hash.get(b"new"), Some(&b"value"[..]));
+                    prop_assert_eq!(hash.pairs().count(), hash.pair_count());
+                }
+            }
+        }
+    }
+
     /// Chunks are made, grow, are split, joined, and packed again.
     #[test]
     fn a_hash_grows_and_shrinks() {
