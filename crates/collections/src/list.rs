@@ -213,7 +213,7 @@ impl<'b> Draft<'b> for ListDraft<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publisher::Publisher;
+    use crate::publisher::{Kept, Publisher};
     use proptest::prelude::*;
     use sidle_outline::Large;
 
@@ -414,6 +414,28 @@ mod tests {
                 if number % 3 != 1 && let Finished::Large(outline) = &mut finished {
                     log.publish(outline);
                     *outline = log.large().outline().clone();
+                }
+            }
+        }
+
+        /// Nothing that a peer sent stops a change, whatever becomes of the list.
+        #[test]
+        fn bytes_of_any_content_are_changed(
+            bytes in prop::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..200),
+        ) {
+            for packed_bytes in [64, 1024] {
+                let limits = Limits { packed_bytes, chunk_bytes: packed_bytes / 2, ..Limits::default() };
+                let (mut old, mut kept) = (Some(List::of(&bytes)), Kept::default());
+                for side in [Side::Left, Side::Right, Side::Left] {
+                    let mut draft = ListDraft::of(old.take().or(kept.collection()), 9);
+                    draft.pop(side);
+                    draft.push(side, b"new");
+                    let finished = draft.finish(&limits);
+                    drop(draft);
+                    kept.keep(finished);
+                    let list: List<'_> = kept.collection().expect("it has an item");
+                    prop_assert!(list.items().any(|item| item == b"new"));
+                    prop_assert_eq!(list.items().count(), list.item_count());
                 }
             }
         }
