@@ -280,7 +280,7 @@ fn finished_from_changes<'b>(
         return Finished::Packed(packed(encoding, &left));
     }
     members.write_into(&mut outline, Order::ByMember, limits.chunk_bytes);
-    debug_assert_eq!(outline.len(), outline.sequence(Order::ByMember).elements(), "members of both orders");
+    debug_assert_eq!(outline.len(), outline.sequence(Order::ByMember).elements(), "Q3");
     Finished::Large(outline)
 }
 
