@@ -221,11 +221,18 @@ impl<'o, 'b> InOrder<'o, 'b> {
     }
 }
 
-/// Fills a new outline with the elements of a packed collection.
+/// Fills a new outline with the elements of a packed collection, which is not empty.
 pub(crate) fn fill(outline: &mut Outline, packed: &[u8], strings: usize, limits: &Limits, labels: Labels) {
-    let mut sequence = InOrder::of(outline, None, strings, limits, labels);
-    sequence.put(labels.middle(), elements::count(packed), elements::body(packed));
-    sequence.settle();
+    let parts = parts(elements::body(packed), strings, limits.chunk_bytes, Fill::FromStart);
+    let first = labels.middle();
+    let given = match labels.between(Some(first), None, parts.len().saturating_sub(1)) {
+        Some(behind) => std::iter::once(first).chain(behind).collect(),
+        None => labels.spread(None, None, parts.len()).0,
+    };
+    for ((elements, part), label) in parts.into_iter().zip(given) {
+        outline.put(Order::Main, Chunk::new(label, elements as u32, part));
+    }
+    debug_assert_eq!(outline.len() as usize, elements::count(packed), "elements of the collection");
 }
 
 /// The byte strings of the elements from this index on, in order.
