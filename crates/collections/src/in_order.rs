@@ -1,10 +1,10 @@
 //! Elements in an order of their own, in chunks: changed chunks are split and joined, and get labels.
 //!
 //! Whoever changes a collection puts the changed chunks, as long or as short as they are, and then settles
-//! the sequence. Afterwards, of the chunks that were put and of their neighbours:
-//!
-//! - none is longer than a chunk may be, unless it is one element;
-//! - no two neighbours would fit into half a chunk.
+//! the sequence. Invariants of chunks that were settled:
+//! - Q1. None is longer than a chunk may be, unless it is one element, and none is empty.
+//! - Q2. No two neighbours would fit into half a chunk.
+//! - Q3. A sorted set has the same members in both of its sequences, with the same scores.
 //!
 //! At an end a chunk is filled before the next one begins: a queue has full chunks, and a push or a pop
 //! rewrites one. Elsewhere a chunk is split into equal parts.
@@ -66,9 +66,24 @@ impl<'o, 'b> InOrder<'o, 'b> {
             self.short.insert(label);
             self.split(label);
         }
+        let mut settled = BTreeSet::new();
         while let Some(label) = self.short.pop_first() {
             self.join(label);
+            settled.insert(label);
         }
+        debug_assert!(settled.into_iter().all(|label| self.is_settled(label)), "Q1, Q2");
+    }
+
+    /// Whether what Q1 and Q2 say holds for a chunk, if there is one with this label, and for its neighbours.
+    fn is_settled(&self, label: u64) -> bool {
+        let Some(chunk) = self.sequence().labelled(label).map(|at| at.chunk) else { return true };
+        let (before, behind) = self.beside(label);
+        let others =
+            [before, behind].into_iter().flatten().filter_map(|other| self.sequence().labelled(other));
+        let fit = others.map(|other| (other.chunk.bytes + chunk.bytes) as usize).min();
+        (chunk.bytes as usize <= self.chunk_bytes || chunk.elements == 1)
+            && chunk.elements > 0
+            && fit.is_none_or(|bytes| bytes > self.chunk_bytes / 2)
     }
 
     /// Puts a chunk; the published one if it is that again.
@@ -206,11 +221,18 @@ impl<'o, 'b> InOrder<'o, 'b> {
     }
 }
 
-/// Fills a new outline with the elements of a packed collection.
+/// Fills a new outline with the elements of a packed collection, which is not empty.
 pub(crate) fn fill(outline: &mut Outline, packed: &[u8], strings: usize, limits: &Limits, labels: Labels) {
-    let mut sequence = InOrder::of(outline, None, strings, limits, labels);
-    sequence.put(labels.middle(), elements::count(packed), elements::body(packed));
-    sequence.settle();
+    let parts = parts(elements::body(packed), strings, limits.chunk_bytes, Fill::FromStart);
+    let first = labels.middle();
+    let given = match labels.between(Some(first), None, parts.len().saturating_sub(1)) {
+        Some(behind) => std::iter::once(first).chain(behind).collect(),
+        None => labels.spread(None, None, parts.len()).0,
+    };
+    for ((elements, part), label) in parts.into_iter().zip(given) {
+        outline.put(Order::Main, Chunk::new(label, elements as u32, part));
+    }
+    debug_assert_eq!(outline.len() as usize, elements::count(packed), "elements of the collection");
 }
 
 /// The byte strings of the elements from this index on, in order.

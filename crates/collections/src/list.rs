@@ -213,7 +213,7 @@ impl<'b> Draft<'b> for ListDraft<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publisher::Publisher;
+    use crate::publisher::{Kept, Publisher};
     use proptest::prelude::*;
     use sidle_outline::Large;
 
@@ -418,29 +418,52 @@ mod tests {
             }
         }
 
+        /// Nothing that a peer sent stops a change, whatever becomes of the list.
         #[test]
-        fn a_queue_goes_on_at_the_end_of_the_labels(right in any::<bool>()) {
-            let limits = Limits { packed_bytes: 64, chunk_bytes: 32, ..Limits::default() };
-            let labels = Labels { first: 0, last: 199, step: 7, fair: 2 };
-            let (to, from) = if right { (Side::Right, Side::Left) } else { (Side::Left, Side::Right) };
+        fn bytes_of_any_content_are_changed(
+            bytes in prop::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..200),
+        ) {
+            for packed_bytes in [64, 1024] {
+                let limits = Limits { packed_bytes, chunk_bytes: packed_bytes / 2, ..Limits::default() };
+                let (mut old, mut kept) = (Some(List::of(&bytes)), Kept::default());
+                for side in [Side::Left, Side::Right, Side::Left] {
+                    let mut draft = ListDraft::of(old.take().or(kept.collection()), 9);
+                    draft.pop(side);
+                    draft.push(side, b"new");
+                    let finished = draft.finish(&limits);
+                    drop(draft);
+                    kept.keep(finished);
+                    let list: List<'_> = kept.collection().expect("it has an item");
+                    prop_assert!(list.items().any(|item| item == b"new"));
+                    prop_assert_eq!(list.items().count(), list.item_count());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_queue_goes_on_at_the_end_of_the_labels() {
+        let limits = Limits { packed_bytes: 64, chunk_bytes: 32, ..Limits::default() };
+        let labels = Labels { first: 0, last: 199, step: 7, fair: 2 };
+        for (to, from) in [(Side::Right, Side::Left), (Side::Left, Side::Right)] {
             let mut log = Publisher::default();
             let words: Vec<String> = (0..2_000).map(|number| format!("{number:04}")).collect();
             let mut draft = ListDraft::default();
             words[..40].iter().for_each(|word| draft.push(to, word.as_bytes()));
             let Finished::Large(mut outline) = draft.finished(&limits, labels) else { panic!("it is long") };
             log.publish(&outline);
-        outline = log.large().outline().clone();
+            outline = log.large().outline().clone();
             for number in 40..words.len() {
                 let mut draft = ListDraft::of(Some(List::large(Large::new(&outline, &log))), 1);
                 draft.push(to, words[number].as_bytes());
-                prop_assert_eq!(draft.pop(from), Some(words[number - 40].as_bytes()));
+                assert_eq!(draft.pop(from), Some(words[number - 40].as_bytes()));
                 let Finished::Large(next) = draft.finished(&limits, labels) else { panic!("it is long") };
                 drop(draft);
                 outline = next;
                 check_chunks(&outline, &limits);
-                prop_assert!(outline.sequence(Order::Main).chunk_count() <= 9);
+                assert!(outline.sequence(Order::Main).chunk_count() <= 9);
                 log.publish(&outline);
-        outline = log.large().outline().clone();
+                outline = log.large().outline().clone();
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::scan::scan;
 use crate::table::Table;
 use sidle_outline::{Large, Order, Outline};
 use sidle_types::ValueKind;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A member and its score.
@@ -243,8 +244,17 @@ fn finished_from_all(
         return Finished::Packed(bytes);
     }
     let mut outline = Outline::new(encoding as u8);
-    in_order::fill(&mut outline, &bytes, by_score::STRINGS, limits, labels);
     write_new(members.iter().copied(), &mut outline, Order::ByMember, limits.chunk_bytes);
+    // What a peer sent may have a member twice: then the first one counts, as in look-ups.
+    let bytes = if outline.sequence(Order::ByMember).elements() < members.len() as u64 {
+        let mut seen = BTreeSet::new();
+        let first: Vec<Scored<'_>> =
+            members.iter().copied().filter(|(member, _)| seen.insert(*member)).collect();
+        packed(encoding, &first)
+    } else {
+        bytes
+    };
+    in_order::fill(&mut outline, &bytes, by_score::STRINGS, limits, labels);
     Finished::Large(outline)
 }
 
@@ -270,7 +280,7 @@ fn finished_from_changes<'b>(
         return Finished::Packed(packed(encoding, &left));
     }
     members.write_into(&mut outline, Order::ByMember, limits.chunk_bytes);
-    debug_assert_eq!(outline.len(), outline.sequence(Order::ByMember).elements(), "members of both orders");
+    debug_assert_eq!(outline.len(), outline.sequence(Order::ByMember).elements(), "Q3");
     Finished::Large(outline)
 }
 
@@ -307,7 +317,7 @@ impl<'b> Draft<'b> for SortedSetDraft<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publisher::Publisher;
+    use crate::publisher::{Kept, Publisher};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -516,6 +526,38 @@ mod tests {
                 if number % 3 != 1 && let Finished::Large(outline) = &mut finished {
                     log.publish(outline);
                     *outline = log.large().outline().clone();
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// Nothing that a peer sent stops a change, whatever becomes of the sorted set.
+        #[test]
+        fn bytes_of_any_content_are_changed(
+            bytes in prop::collection::vec(prop_oneof![0u8..4, Just(8), any::<u8>()], 0..300),
+            twice in any::<bool>(),
+        ) {
+            let mut bytes = bytes;
+            if twice {
+                bytes.resize(5, 0);
+                let members = (0..20u8).map(|number| (&b"a member"[..], f64::from(number % 3)));
+                members.for_each(|member| by_score::push(&mut bytes, member));
+            }
+            for packed_bytes in [64, 1024] {
+                let limits = Limits { packed_bytes, chunk_bytes: packed_bytes / 2, ..Limits::default() };
+                let (mut old, mut kept) = (Some(SortedSet::of(&bytes)), Kept::default());
+                for member in [&b"a"[..], b"", b"a member"] {
+                    let mut draft = SortedSetDraft::of(old.take().or(kept.collection()), 9);
+                    draft.remove(member);
+                    draft.set(b"new", 1.0);
+                    let finished = draft.finish(&limits);
+                    drop(draft);
+                    kept.keep(finished);
+                    let set: SortedSet<'_> = kept.collection().expect("it has a member");
+                    prop_assert_eq!(set.score(b"new"), Some(1.0));
+                    prop_assert_eq!(set.members().count(), set.member_count());
+                    prop_assert_eq!(set.range(0..9).count(), set.member_count().min(9));
                 }
             }
         }
