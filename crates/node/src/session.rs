@@ -69,6 +69,11 @@ impl Session {
         self.route.ticket
     }
 
+    /// Whether its request found nothing to take, and waits for that.
+    pub fn waits_for_items(&self) -> bool {
+        self.route.wait.is_some()
+    }
+
     /// A fresh connection, speaking RESP2.
     pub fn new(client: Registration, authenticated: bool) -> Session {
         Session {

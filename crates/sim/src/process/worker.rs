@@ -97,6 +97,10 @@ impl WorkerThread {
                 world.checks.waited(site.host, now.mono, since.max(site.excused_at), link_us);
             }
         }
+        let mut parked = self.connections.values().filter_map(Connection::waits_for_items);
+        if parked.any(|ticket| self.worker.waits_where_given(ticket)) {
+            world.checks.waits_where_given(site.host);
+        }
         if changed {
             world.wake(site.host, Thread::Control);
         }
