@@ -151,5 +151,6 @@ fn take_places(now: Now, request: Request<'_>, executor: &Executor) -> Option<Wa
     if has_any && !waiters.are_before(None, keys) && !fault!(WaitsWithoutLook) {
         return None;
     }
-    Some(Waiting::new(waiters, store, executor.index, keys, &slots))
+    let is_left = |key: HashedKey<'_>| has_value(key) && !fault!(WaitsWithoutLook);
+    Some(Waiting::new(waiters, store, executor.index, keys, &slots, is_left))
 }
