@@ -131,9 +131,9 @@ impl Checks {
         }
     }
 
-    /// A command waits at this machine for items of a key that a cut has given, and is not woken (P3).
-    pub fn waits_where_given(&mut self, host: HostId) {
-        let what = format!("a command waits at node {} for a key that it has given", host.0);
+    /// A command waits at this machine for items of such a key, and is not woken (P3, B1, B2).
+    pub fn waits_wrongly(&mut self, host: HostId, key: &str) {
+        let what = format!("a command waits at node {} for a key {key}", host.0);
         self.found.get_or_insert(Violation::new("waits", what));
     }
 
