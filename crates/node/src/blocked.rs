@@ -163,6 +163,16 @@ impl Blocked {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl Blocked {
+    /// Whether a parked command waits at a position which exports have given.
+    pub(crate) fn waits_where_given(&self, ticket: Ticket, executor: &Executor) -> bool {
+        let mut own = self.parked.values().filter(|parked| parked.ticket == ticket);
+        let is_given = |&at: &Position| executor.ranges.has_given(at, executor.step);
+        own.any(|parked| parked.positions.iter().any(is_given))
+    }
+}
+
 /// B1: only while there is nothing to take, or others are before it.
 fn take_places(now: Now, request: Request<'_>, executor: &Executor) -> Option<Waiting> {
     let keys = request.awaited_keys();
@@ -176,5 +186,6 @@ fn take_places(now: Now, request: Request<'_>, executor: &Executor) -> Option<Wa
     if has_any && !waiters.are_before(None, keys) && !fault!(WaitsWithoutLook) {
         return None;
     }
-    Some(Waiting::new(waiters, store, executor.index, keys, &slots))
+    let is_left = |key: HashedKey<'_>| has_value(key) && !fault!(WaitsWithoutLook);
+    Some(Waiting::new(waiters, store, executor.index, keys, &slots, is_left))
 }

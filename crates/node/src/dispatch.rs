@@ -285,6 +285,10 @@ impl Dispatcher {
         while let Attempt::Ran(Ok(Flow::Block(at_most_ms))) = attempt {
             #[cfg(any(test, feature = "testing"))]
             self.hooks.found_nothing(&self.executor.store);
+            if fault!(WaitsWithoutLook) && session.route.is_blind_next(at_most_ms) {
+                attempt = Attempt::Parked(self.parking.park_for_a_turn());
+                break;
+            }
             let Dispatcher { blocked, executor, parking, .. } = self;
             attempt = match blocked.park(now, session, request, at_most_ms, (executor, parking)) {
                 Some(ticket) => Attempt::Parked(ticket),
@@ -318,6 +322,9 @@ impl Dispatcher {
         if let Some(reply) = self.blocked.take_reply(session) {
             out.extend(reply);
             return Attempt::Ran(Ok(Flow::Done));
+        }
+        if let Some(at_most_ms) = session.route.blind {
+            return Attempt::Ran(Ok(Flow::Block(at_most_ms)));
         }
         if let Some(error) = self.blocked.run_again(now, session) {
             return Attempt::Ran(Err(error));

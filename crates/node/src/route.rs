@@ -53,10 +53,23 @@ pub(crate) struct RouteState {
     pub(crate) flush: Option<Flush>,
     /// How far the fault `half-exec-visible` has come with an EXEC.
     pub(crate) exec_half: ExecHalf,
+    /// The fault `waits-without-look`: it has looked, others have their turn, and then it waits so long.
+    pub(crate) blind: Option<u64>,
     /// The time of its steps so far.
     pub(crate) spent_ns: u64,
     /// The place in the order of holds of a command that one is in the way of (H1).
     pub(crate) place: Option<Hold>,
     /// The progress of a command that other nodes run in whole or part.
     pub(crate) forward: Option<Box<Progress>>,
+}
+
+impl RouteState {
+    /// The fault `waits-without-look`: whether a command that found nothing lets others have their turn before
+    /// it takes its place.
+    #[cold]
+    pub(crate) fn is_blind_next(&mut self, at_most_ms: u64) -> bool {
+        let is_next = self.wait.is_none() && self.blind.is_none();
+        self.blind = is_next.then_some(at_most_ms);
+        is_next
+    }
 }

@@ -69,6 +69,17 @@ impl Session {
         self.route.ticket
     }
 
+    /// Whether its request found nothing to take, and waits for that.
+    pub fn waits_for_items(&self) -> bool {
+        self.route.wait.is_some()
+    }
+
+    /// Whether it waits for a key that has a value, and nobody has the turn there (breaks B1 or B2).
+    #[cfg(any(test, feature = "testing"))]
+    pub fn misses_items(&self) -> bool {
+        self.route.wait.as_ref().is_some_and(|wait| wait.places.misses_items())
+    }
+
     /// A fresh connection, speaking RESP2.
     pub fn new(client: Registration, authenticated: bool) -> Session {
         Session {

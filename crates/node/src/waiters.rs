@@ -6,8 +6,9 @@
 //!
 //! Invariants:
 //! - B1: a place is taken and left under the lock of its key's slot; a change is reported under the same. A
-//!   place is taken only while there is nothing to take, or somebody before it has the turn. So no change is
-//!   missed between the look and the wait.
+//!   place is taken only while there is nothing to take, or somebody before it has the turn. Where there is
+//!   something and nobody has the turn, it is given with the place. So no change is missed between the look
+//!   and the wait.
 //! - B2: while somebody has the turn, no other waiting command takes from the key. Whoever has it runs again,
 //!   or leaves, and passes it on: to the next while the key has a value.
 //! - B3: a change during a turn begins the round again: those that found nothing to their liking look again.
@@ -223,13 +224,15 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// Takes the last place for each of these keys, whose slots are locked; waits for nothing else if there
-    /// are none.
+    /// are none. `has_value`: there is something to take, though somebody before it has the turn at another
+    /// key.
     pub(crate) fn new(
         waiters: &Arc<Waiters>,
         store: &Arc<Store>,
         worker: WorkerIndex,
         keys: &[HashedKey<'_>],
         slots: &SlotGuards<'_>,
+        has_value: impl Fn(HashedKey<'_>) -> bool,
     ) -> Waiting {
         let id = waiters.next_id(worker);
         let mut waiting =
@@ -244,7 +247,9 @@ impl Waiting {
             }
             queue.waiters.push_back(id);
             let is_first = queue.waiters.len() == 1;
+            let next = if queue.turn.is_none() && has_value(*key) { queue.changed() } else { None };
             drop(queues);
+            next.into_iter().for_each(|id| waiters.wake(id));
             waiting.keys.push(key.bytes().into());
             if is_first {
                 slots.slot(key.slot()).observe(*key, &observer, false);
@@ -260,6 +265,18 @@ impl Waiting {
     /// Where it waits.
     pub(crate) fn positions(&self) -> impl Iterator<Item = Position> {
         self.keys.iter().map(|key| HashedKey::new(key).position())
+    }
+
+    /// Whether one of its keys has a value, and nobody has the turn there.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn misses_items(&self) -> bool {
+        self.keys.iter().any(|key| {
+            let key = HashedKey::new(key);
+            let slot = self.store.lock_slot(key.slot());
+            let has_turn = |queue: &Queue| queue.turn.is_some();
+            matches!(slot.get(key), Entry::Value(_))
+                && !self.waiters.queues(key.position()).get(&key.position()).is_some_and(has_turn)
+        })
     }
 
     /// It has looked, and waits on. No slot is locked by this thread.

@@ -374,6 +374,12 @@ impl Worker {
         }
     }
 
+    /// Whether a command that waits for items waits where exports have given.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn waits_where_given(&self, ticket: Ticket) -> bool {
+        self.dispatcher.blocked.waits_where_given(ticket, &self.dispatcher.executor)
+    }
+
     /// The worker's hooks.
     #[cfg(any(test, feature = "testing"))]
     pub fn hooks(&mut self) -> &mut crate::testing::Hooks {

@@ -36,6 +36,15 @@ impl Simulation {
                 }
                 Other::Misbehaving(misbehaving) => meet("sent away", misbehaving.sent_away),
                 Other::Canceller(_) => {}
+                Other::Consumers(consumers) => {
+                    meet("items after a wait", consumers.served);
+                    meet("waits that ended with nothing", consumers.timed_out);
+                    meet("waits ended by hanging up", consumers.hung_up);
+                }
+                Other::Comparers(comparers) => {
+                    meet("exchanges", comparers.exchanged);
+                    meet("exchanges refused", comparers.refused);
+                }
                 Other::Surveyor(surveyor) => {
                     meet("scanned keys", surveyor.judged);
                     meet("flushes", surveyor.flushes);

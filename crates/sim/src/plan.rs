@@ -1,14 +1,14 @@
 //! A seed's plan: the cluster, the network, the load, and the faults.
 
 use crate::clients::{
-    BareSetup, CancellerSetup, MisbehavingSetup, Misbehaviour, OperatorSetup, OtherSetup, SessionSetup,
-    SurveyorSetup, UpgradesSetup,
+    BareSetup, CancellerSetup, ComparersSetup, ConsumersSetup, MisbehavingSetup, Misbehaviour, OperatorSetup,
+    OtherSetup, SessionSetup, SurveyorSetup, UpgradesSetup,
 };
 use crate::clock::{Clock, WALL_OFF_MS};
 use crate::link::{LinksSetup, SPREAD};
 use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
-use crate::workload::{MOST_GROUPS, Workload};
+use crate::workload::{MOST_GROUPS, MOST_SETS, Workload};
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
 use sidle_testbed::{Quality, Random};
@@ -92,6 +92,8 @@ impl Plan {
         let (upgrades, replacements) = builds(&mut builds_random, &mut hosts, safety_us);
         let operator = operator(&mut random, &mut operators_random, safety_us, upgrades, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
+        others.extend(consumers(seed, nodes, think_us, &mut workload).map(OtherSetup::Consumers));
+        others.extend(comparers(seed, nodes, think_us).map(OtherSetup::Comparers));
         if workload.large_permille == 0 && !is_tight && random.one_in(3) {
             // Moves that last: events in the middle of one are frequent.
             let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
@@ -266,6 +268,36 @@ fn canceller(random: &mut Random, nodes: usize) -> Option<CancellerSetup> {
     random.one_in(2).then_some(CancellerSetup { permille, host })
 }
 
+/// In one seed of four there are lists, and clients that wait for items.
+fn consumers(seed: u64, nodes: usize, think_us: u64, workload: &mut Workload) -> Option<ConsumersSetup> {
+    let mut random = Random::new(seed ^ 0x0c05_5ead_0000_0000);
+    if !random.one_in(4) {
+        return None;
+    }
+    workload.list_sets = random.between(1, MOST_SETS);
+    Some(ConsumersSetup {
+        rows: random.between(3, 6) as usize,
+        think_us: 2 * think_us,
+        patience_us: random.magnitude(20_000, 4_000_000),
+        hangs_up_permille: if random.one_in(2) { 0 } else { random.below(100) },
+        nodes,
+    })
+}
+
+/// In one seed of four there are clients that change what they have read.
+fn comparers(seed: u64, nodes: usize, think_us: u64) -> Option<ComparersSetup> {
+    let mut random = Random::new(seed ^ 0xc03a_5ead_0000_0000);
+    if !random.one_in(4) {
+        return None;
+    }
+    Some(ComparersSetup {
+        rows: random.between(1, 4) as usize,
+        think_us,
+        doubt_us: random.magnitude(1_000, 2_000_000),
+        nodes,
+    })
+}
+
 fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
     let (large_permille, large_bytes) = match is_tight {
         true => (random.between(400, 900), random.between(8_000, 30_000)),
@@ -275,6 +307,7 @@ fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
     Workload {
         keys: random.magnitude(if is_tight { 250 } else { 1 }, 2_000),
         groups: 0,
+        list_sets: 0,
         hashes: if random.one_in(3) { 0 } else { random.magnitude(1, 60) },
         timed_keys: random.magnitude(1, 100),
         noise_keys: random.magnitude(1, 500),

@@ -1,7 +1,7 @@
 //! One simulation: everything in a plan, from beginning to end.
 
 use crate::checks::{self, Answers, Checks, LOSSES, Losses, Violation};
-use crate::clients::{Manners, Operator, Other, Session, SessionSetup};
+use crate::clients::{Manners, Operator, Other, OtherSetup, Session, SessionSetup};
 use crate::host::Host;
 use crate::nemesis::{Nemesis, Struck};
 use crate::network::{Network, Place, Port, Side, StreamId};
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::story::Story;
 use crate::summary::{Failure, Summary};
 use crate::turns::code_of;
-use crate::workload::{History, TimedOp, TimedOperation, Workload};
+use crate::workload::{History, ListOperation, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, Event, Fact, HostId, Thread, World};
 use sidle_client_core::Awareness;
 use sidle_history::{Outcome as Fate, Writer};
@@ -83,8 +83,14 @@ impl Simulation {
         };
         let reader = Session::new(sessions.len() + 1, reader, random.fork());
         let first = sessions.len() + 2;
+        let mut later = Random::new(seed ^ 0x1157_5000_0000_0000);
         let others: Vec<Other> = (plan.others.into_iter().enumerate())
-            .map(|(index, setup)| Other::new(first + index, setup, random.fork(), &mut world))
+            .map(|(index, setup)| {
+                // Later kinds have streams of their own: the rest of a simulation draws as without them.
+                let is_later = matches!(setup, OtherSetup::Consumers(_) | OtherSetup::Comparers(_));
+                let random = if is_later { later.fork() } else { random.fork() };
+                Other::new(first + index, setup, random, &mut world)
+            })
             .collect();
         for number in (0..=sessions.len()).chain(first..first + others.len()) {
             world.turn_at(Actor::Client(number), 0);
@@ -161,8 +167,10 @@ impl Simulation {
             Simulation::is_calm,
         )?;
         self.world.tell(|| "everything is read back".to_owned());
-        let read_from = (self.history.registers.len(), self.history.timed.len());
-        self.reader.read_back(self.workload.all_keys().chain(self.workload.all_timed_keys()).collect());
+        let History { registers, timed, lists, .. } = &self.history;
+        let read_from = [registers.len(), timed.len(), lists.len()];
+        let keys = self.workload.all_keys().chain(self.workload.all_timed_keys());
+        self.reader.read_back(keys.chain(self.workload.all_lists()).collect());
         self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
         self.until("every key is read back", READ_BACK_US, |simulation| simulation.reader.is_done())?;
         self.all_were_answered(read_from)?;
@@ -186,6 +194,7 @@ impl Simulation {
         cancellers.flatten().try_for_each(|told| checks.canceller_was_told(*told))?;
         self.summary.undecided = self.answers.finish(&self.history.registers)?;
         self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
+        self.summary.undecided += checks::check_lists(&self.history.lists)?;
         Ok(())
     }
 
@@ -206,7 +215,10 @@ impl Simulation {
                 return Ok(());
             }
             self.world.tell(|| "every key is deleted to make room".to_owned());
-            self.reader.delete(self.workload.all_keys().chain(self.workload.all_noise_keys()).collect());
+            self.reader.delete({
+                let keys = self.workload.all_keys().chain(self.workload.all_lists());
+                keys.chain(self.workload.all_noise_keys()).collect()
+            });
             self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
             self.until("every key is deleted", READ_BACK_US, |simulation| simulation.reader.is_done())?;
             let rest_until_us = self.world.now_us + REST_US;
@@ -218,13 +230,15 @@ impl Simulation {
     }
 
     /// Whether every operation from there on was answered.
-    fn all_were_answered(&self, (registers, timed): (usize, usize)) -> Result<(), Violation> {
+    fn all_were_answered(&self, [registers, timed, lists]: [usize; 3]) -> Result<(), Violation> {
         let is_lost = |outcome: Fate| outcome != Fate::Ok;
-        let History { registers: all, timed: all_timed, .. } = &self.history;
+        let History { registers: all, timed: all_timed, lists: all_lists, .. } = &self.history;
         let lost =
             all[registers..].iter().find(|operation| is_lost(operation.outcome)).map(ToString::to_string);
         let lost_timed = all_timed[timed..].iter().find(|operation| is_lost(operation.outcome));
-        match lost.or_else(|| lost_timed.map(ToString::to_string)) {
+        let lost_list = all_lists[lists..].iter().find(|operation| operation.answer.is_none());
+        let lost = lost.or_else(|| lost_timed.map(ToString::to_string));
+        match lost.or_else(|| lost_list.map(ToString::to_string)) {
             Some(lost) => {
                 Err(Violation::new("liveness", format!("a read failed though nothing is wrong: {lost}")))
             }
@@ -386,6 +400,9 @@ impl Simulation {
         let clear = TimedOp::Clear { is_certain: false };
         let lost = |key| TimedOperation::begun(LOSSES, key, clear.clone(), now_us);
         self.history.timed.extend(timed_at_risk.into_iter().map(lost));
+        let lists_at_risk = self.losses.at_risk(&self.hosts, host, self.workload.all_lists());
+        let cleared = |key: String| ListOperation::cleared(LOSSES, &key, now_us, None);
+        self.history.lists.extend(lists_at_risk.into_iter().map(cleared));
         let keys = self.workload.all_keys();
         self.losses.death(&self.hosts, host, keys, now_us, &mut self.history.registers);
         self.hosts[host.0].end_life(tells, &mut self.world);

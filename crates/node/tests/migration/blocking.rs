@@ -97,6 +97,22 @@ fn what_suits_nobody_before_goes_to_the_next() {
     assert_eq!(scene.cluster.reply_now(clients[0]), Some(member));
 }
 
+/// Who comes while another has the turn at its first key waits, though its second key has an item: that is
+/// taken nevertheless.
+#[test]
+fn an_item_of_a_second_key_is_not_missed_behind_a_turn_at_the_first() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.ask(0, "RPUSH {k}2 second"), int(1));
+    let before = waiting(&mut scene, 0, &["BLPOP k 0"]);
+    let client = scene.cluster.connect(0, 1);
+    // In one piece, so that the other's turn has begun and is not over.
+    scene.cluster.send(client, "RPUSH k first");
+    scene.cluster.send(client, "BLPOP k {k}2 0");
+    assert_eq!(scene.cluster.reply_now(client), Some(int(1)));
+    let taken = [scene.cluster.reply_now(before[0]), scene.cluster.reply_now(client)];
+    assert_eq!(taken, [Some(popped("k", "first")), Some(popped("{k}2", "second"))]);
+}
+
 /// The key that an item is moved to may have a value, or be waited for: that is not what the command waits
 /// for.
 #[test]

@@ -8,14 +8,17 @@ mod frozen;
 mod keys;
 mod leaks;
 mod linearizability;
+mod lists;
 mod losses;
 mod progress;
 mod queues;
 mod scans;
+mod search;
 mod single_owner;
 mod waits;
 
 pub use deadlines::check_deadlines;
+pub use lists::check_lists;
 pub use losses::{LOSSES, Losses};
 pub use scans::{Holder, Ownership, Scan};
 
@@ -126,6 +129,12 @@ impl Checks {
         if let Some(violation) = found.filter(|_| self.is_fair) {
             self.found.get_or_insert(violation);
         }
+    }
+
+    /// A command waits at this machine for items of such a key, and is not woken (P3, B1, B2).
+    pub fn waits_wrongly(&mut self, host: HostId, key: &str) {
+        let what = format!("a command waits at node {} for a key {key}", host.0);
+        self.found.get_or_insert(Violation::new("waits", what));
     }
 
     /// A fact for the checkers. `hosts`: everything right after it.

@@ -1,7 +1,10 @@
 //! Clients: the real client library's core over simulated connections, and their tasks.
 
 mod bare;
+mod caller;
 mod canceller;
+mod comparers;
+mod consumers;
 mod manner;
 mod misbehaving;
 mod operator;
@@ -13,6 +16,8 @@ mod wires;
 
 pub use bare::{Bare, BareSetup};
 pub use canceller::{Canceller, CancellerSetup, Phase, Told};
+pub use comparers::{Comparers, ComparersSetup};
+pub use consumers::{Consumers, ConsumersSetup};
 pub use manner::Manners;
 pub use misbehaving::{Misbehaving, MisbehavingSetup, Misbehaviour};
 pub use operator::{Operator, OperatorSetup, UpgradesSetup};

@@ -1,7 +1,8 @@
 //! Clients that speak the protocol by themselves.
 
 use super::{
-    Bare, BareSetup, Canceller, CancellerSetup, Misbehaving, MisbehavingSetup, Surveyor, SurveyorSetup,
+    Bare, BareSetup, Canceller, CancellerSetup, Comparers, ComparersSetup, Consumers, ConsumersSetup,
+    Misbehaving, MisbehavingSetup, Surveyor, SurveyorSetup,
 };
 use crate::host::Host;
 use crate::network::{Signal, StreamId};
@@ -21,6 +22,10 @@ pub enum OtherSetup {
     Surveyor(SurveyorSetup),
     /// The one that cancels migrations.
     Canceller(CancellerSetup),
+    /// Those that wait for items.
+    Consumers(ConsumersSetup),
+    /// Those that change what they have read.
+    Comparers(ComparersSetup),
 }
 
 /// Such a client.
@@ -34,6 +39,10 @@ pub enum Other {
     Surveyor(Box<Surveyor>),
     /// The one that cancels migrations.
     Canceller(Box<Canceller>),
+    /// Those that wait for items.
+    Consumers(Box<Consumers>),
+    /// Those that change what they have read.
+    Comparers(Box<Comparers>),
 }
 
 impl Other {
@@ -46,6 +55,8 @@ impl Other {
             }
             OtherSetup::Surveyor(setup) => Other::Surveyor(Box::new(Surveyor::new(number, setup, random))),
             OtherSetup::Canceller(setup) => Other::Canceller(Box::new(Canceller::new(number, setup, random))),
+            OtherSetup::Consumers(setup) => Other::Consumers(Box::new(Consumers::new(number, setup, random))),
+            OtherSetup::Comparers(setup) => Other::Comparers(Box::new(Comparers::new(number, setup, random))),
         }
     }
 
@@ -56,6 +67,8 @@ impl Other {
             Other::Misbehaving(misbehaving) => misbehaving.stop(),
             Other::Surveyor(surveyor) => surveyor.stop(),
             Other::Canceller(canceller) => canceller.stop(),
+            Other::Consumers(consumers) => consumers.stop(),
+            Other::Comparers(comparers) => comparers.stop(),
         }
     }
 
@@ -68,6 +81,8 @@ impl Other {
             }
             Other::Surveyor(surveyor) => surveyor.under_way().map(str::to_owned).into_iter().collect(),
             Other::Canceller(canceller) => canceller.under_way().map(str::to_owned).into_iter().collect(),
+            Other::Consumers(consumers) => consumers.under_way(),
+            Other::Comparers(comparers) => comparers.under_way(),
         }
     }
 
@@ -75,7 +90,8 @@ impl Other {
     pub fn open_records(&self) -> Box<dyn Iterator<Item = &Operation> + '_> {
         match self {
             Other::Bare(hand) => Box::new(hand.open_records()),
-            Other::Misbehaving(_) | Other::Canceller(_) => Box::new(std::iter::empty()),
+            Other::Misbehaving(_) | Other::Canceller(_) | Other::Consumers(_) => Box::new(std::iter::empty()),
+            Other::Comparers(comparers) => Box::new(comparers.open_records()),
             Other::Surveyor(surveyor) => Box::new(surveyor.open_records().iter()),
         }
     }
@@ -106,6 +122,11 @@ impl Other {
                 canceller.turn(world);
                 Ok(())
             }
+            Other::Consumers(consumers) => consumers.turn(workload, world, history),
+            Other::Comparers(comparers) => {
+                comparers.turn(workload, world);
+                Ok(())
+            }
         }
     }
 
@@ -123,6 +144,8 @@ impl Other {
             Other::Misbehaving(misbehaving) => misbehaving.hear(stream, signal, world),
             Other::Surveyor(surveyor) => surveyor.hear(stream, signal, hosts, world, history),
             Other::Canceller(canceller) => canceller.hear(stream, signal, world),
+            Other::Consumers(consumers) => consumers.hear(stream, signal, world, history),
+            Other::Comparers(comparers) => comparers.hear(stream, signal, world, history),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::checks::{Holder, Ownership, Scan};
 use crate::host::Host;
 use crate::network::{Side, Signal, StreamId};
 use crate::process::client_address;
-use crate::workload::{History, TAG, TimedOp, TimedOperation, Workload};
+use crate::workload::{History, ListOperation, TAG, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Class, Config, Destination};
 use sidle_history::{Datum, Op, Operation, Outcome};
@@ -48,6 +48,8 @@ struct Flush {
     holders: Vec<Option<Holder>>,
     /// Keys with a time to live.
     timed: Vec<(String, Option<Holder>)>,
+    /// The same of lists.
+    lists: Vec<(Option<Holder>, String)>,
 }
 
 /// What a flush did to a key.
@@ -205,6 +207,7 @@ impl Surveyor {
                 records: workload.all_keys().map(removal).collect(),
                 holders: workload.all_keys().map(|key| ownership.holder(&key)).collect(),
                 timed: timed.collect(),
+                lists: workload.all_lists().map(|key| (ownership.holder(&key), key)).collect(),
             })
         } else {
             line.say(0, self.scan_request("0"));
@@ -326,6 +329,14 @@ impl Surveyor {
             }
             if effect != Effect::LeftAlone {
                 history.registers.push(record);
+            }
+        }
+        for (before, key) in flush.lists {
+            let effect = effect(&key, before);
+            if effect != Effect::LeftAlone {
+                let certain_us = return_us.filter(|_| effect == Effect::Removed);
+                let client = self.number as u64;
+                history.lists.push(ListOperation::cleared(client, &key, flush.call_us, certain_us));
             }
         }
         for (key, before) in flush.timed {

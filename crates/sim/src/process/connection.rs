@@ -121,8 +121,10 @@ impl Connection {
             Then::Read { .. } | Then::Again => Came::Served,
             Then::Close(_) | Then::Shutdown => Came::Closes,
             Then::Parked(ticket) => {
-                // What walks over keys waits for all of them, under the node's own patience.
-                let since = if worker.awaits_range(ticket) { MonotonicUs(u64::MAX) } else { now.mono };
+                // What walks over keys waits for all of them, under the node's own patience; what found nothing
+                // to take waits for others.
+                let is_excused = worker.awaits_range(ticket) || self.session.waits_for_items();
+                let since = if is_excused { MonotonicUs(u64::MAX) } else { now.mono };
                 self.waits = Waits::Parked(ticket, since);
                 self.began_to_wait.0 += 1;
                 Came::Served
@@ -131,6 +133,14 @@ impl Connection {
                 self.waits = Waits::Control;
                 Came::Asks(request)
             }
+        }
+    }
+
+    /// The ticket of a request that waits for items, and was not woken.
+    pub(super) fn waits_for_items(&self) -> Option<Ticket> {
+        match self.waits {
+            Waits::Parked(ticket, _) if self.session.waits_for_items() => Some(ticket),
+            _ => None,
         }
     }
 

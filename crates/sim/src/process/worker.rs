@@ -97,8 +97,22 @@ impl WorkerThread {
                 world.checks.waited(site.host, now.mono, since.max(site.excused_at), link_us);
             }
         }
+        self.check_who_waits(site.host, world);
         if changed {
             world.wake(site.host, Thread::Control);
+        }
+    }
+
+    /// Whoever waits for items waits where this node serves, and misses nothing.
+    fn check_who_waits(&self, host: HostId, world: &mut World) {
+        for connection in self.connections.values() {
+            let Some(ticket) = connection.waits_for_items() else { continue };
+            if self.worker.waits_where_given(ticket) {
+                world.checks.waits_wrongly(host, "that it has given");
+            }
+            if connection.session.misses_items() {
+                world.checks.waits_wrongly(host, "that has items, and nobody has the turn there");
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! An operation under way, and the purpose of its answer.
 
 use super::kind::Kind;
+use super::lists::ListOperation;
 use super::timed_operation::TimedOperation;
 use super::transaction;
 use sidle_client_core::Class;
@@ -27,6 +28,8 @@ pub(super) enum Purpose {
     Registers(Vec<Operation>, Shape),
     /// The record of a group.
     Group(Operation),
+    /// The record of lists.
+    Lists(Box<ListOperation>),
     /// The record of a key with a time to live.
     Timed(Box<TimedOperation>),
     /// Only to be of the right kind.
@@ -67,7 +70,7 @@ impl Asked {
     pub fn as_transaction(&self) -> Option<Vec<Vec<String>>> {
         match &self.purpose {
             Purpose::Group(_) => transaction::as_transaction(&self.words),
-            Purpose::Registers(..) | Purpose::Timed(_) | Purpose::Noise(_) => None,
+            Purpose::Registers(..) | Purpose::Lists(_) | Purpose::Timed(_) | Purpose::Noise(_) => None,
         }
     }
 
@@ -81,7 +84,7 @@ impl Asked {
         match &self.purpose {
             Purpose::Registers(records, _) => records,
             Purpose::Group(record) => std::slice::from_ref(record),
-            Purpose::Timed(_) | Purpose::Noise(_) => &[],
+            Purpose::Lists(_) | Purpose::Timed(_) | Purpose::Noise(_) => &[],
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::asked::{Asked, Purpose, Shape};
 use super::groups;
+use super::lists::ListOperation;
 use super::timed_operation::TimedOperation;
 use crate::clients::Ended;
 use sidle_client_core::Effect;
@@ -15,7 +16,9 @@ pub struct History {
     pub registers: Vec<Operation>,
     /// Operations on keys with a time to live.
     pub timed: Vec<TimedOperation>,
-    /// How many of these were on groups, and answered.
+    /// Operations on lists.
+    pub lists: Vec<ListOperation>,
+    /// How many of those on registers were on groups, and answered.
     pub groups: u64,
     /// Answered operations that are not judged.
     pub noise: u64,
@@ -24,9 +27,23 @@ pub struct History {
 }
 
 impl History {
+    /// An operation on lists ended. What was refused leaves no record.
+    pub fn end_lists(&mut self, record: ListOperation, ended: Ended, now_us: u64) -> Result<(), String> {
+        match ended {
+            Ended::Failed(Effect::None) => {}
+            Ended::Failed(_) => self.lists.push(record),
+            Ended::Reply(reply) if is_unknown(&reply) => self.lists.push(record),
+            Ended::Reply(reply @ Value::Error(_)) => {
+                self.out_of_memory += u64::from(is_out_of_memory(&reply));
+            }
+            Ended::Reply(reply) => self.lists.push(record.answered(now_us, reply)?),
+        }
+        Ok(())
+    }
+
     /// How many operations were recorded.
     pub fn operations(&self) -> u64 {
-        (self.registers.len() + self.timed.len()) as u64 + self.noise
+        (self.registers.len() + self.timed.len() + self.lists.len()) as u64 + self.noise
     }
 }
 
@@ -47,6 +64,7 @@ impl Asked {
                 history.registers.extend(answered(records, shape, now_us, reply, &self.words)?);
             }
             (Purpose::Group(record), ended) => end_group(record, ended, now_us, &self.words, history)?,
+            (Purpose::Lists(record), ended) => history.end_lists(*record, ended, now_us)?,
             (Purpose::Timed(mut record), ended) => {
                 let is_lost = matches!(&ended, Ended::Reply(reply) if is_unknown(reply) || is_down(reply));
                 record.outcome = match ended {
@@ -152,7 +170,8 @@ fn answered(
     Ok(records)
 }
 
-fn datum(reply: Value) -> Result<Datum, String> {
+/// A result of a register.
+pub(crate) fn datum(reply: Value) -> Result<Datum, String> {
     match reply {
         Value::Null => Ok(Datum::Null),
         Value::Integer(number) => Ok(Datum::Integer(number)),

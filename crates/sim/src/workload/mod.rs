@@ -1,14 +1,16 @@
 //! Clients' requests: drawn operations, each with the records that its answer completes.
 //!
-//! There are five key spaces, each with its own rules: registers (`k`), groups of keys that form one register
-//! (`g`), hashes whose fields are registers (`h`), keys with a time to live (`t`) and noise (`n`), for which
-//! only the kind of the answer is checked.
+//! There are six key spaces, each with its own rules: registers (`k`), groups of keys that form one register
+//! (`g`), hashes whose fields are registers (`h`), lists (`l`), keys with a time to live (`t`) and noise (`n`),
+//! for which only the kind of the answer is checked.
 
 mod asked;
 mod ended;
+mod exchange;
 mod groups;
 mod hashes;
 mod kind;
+pub(crate) mod lists;
 mod noise;
 mod registers;
 mod timed;
@@ -17,8 +19,11 @@ mod transaction;
 
 pub use asked::{Asked, Order};
 pub use ended::History;
+pub(crate) use ended::datum;
+pub use exchange::Exchange;
 pub use groups::{MOST_GROUPS, inside_a_group, keep_whole};
 pub use hashes::stored_key;
+pub use lists::{End, LISTS, ListOp, ListOperation, MOST_SETS, Said};
 pub use timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
 use sidle_testbed::Random;
@@ -33,6 +38,8 @@ pub struct Workload {
     pub keys: u64,
     /// How many groups there are.
     pub groups: u64,
+    /// How many sets of lists there are.
+    pub list_sets: u64,
     /// How many hashes there are.
     pub hashes: u64,
     /// How many keys with a time to live there are.
@@ -105,6 +112,11 @@ impl Workload {
         (0..self.timed_keys).map(|number| self.timed_key(number))
     }
 
+    /// The keys of all lists.
+    pub fn all_lists(&self) -> impl Iterator<Item = String> {
+        lists::names(self.list_sets)
+    }
+
     /// The next operation of a client; every value is written once.
     pub fn draw(&self, random: &mut Random, turn: Turn) -> Asked {
         let drawn = random.below(1000);
@@ -114,6 +126,8 @@ impl Workload {
             noise::draw(self, random)
         } else if groups::is_next(self, random) {
             groups::draw(self, random, turn)
+        } else if lists::is_next(self, random) {
+            lists::draw(self, random, turn)
         } else if hashes::is_next(self, random) {
             hashes::draw(self, random, turn)
         } else if random.permille(self.multi_permille) {
@@ -128,6 +142,7 @@ impl Workload {
         match key.starts_with('t') {
             true => timed::read_back(client, key, now_us),
             false if groups::is_name(&key) => groups::read_back(client, &key, now_us),
+            false if lists::is_name(&key) => lists::read_back(client, &key, now_us),
             false if hashes::is_name(&key) => hashes::read_back(client, key, now_us),
             false => registers::read_back(client, key, now_us),
         }
@@ -138,11 +153,12 @@ impl Workload {
         (0..self.noise_keys).flat_map(|number| [format!("n{number}n"), format!("n{TAG}{number}n")])
     }
 
-    /// A DEL of a register, of a group, or of a key that is not judged.
+    /// A DEL of a register, of a group, of a list, or of a key that is not judged.
     pub fn delete(client: u64, key: String, now_us: u64) -> Asked {
         match key.starts_with('n') {
             true => noise::delete(key),
             false if groups::is_name(&key) => groups::delete(client, &key, now_us),
+            false if lists::is_name(&key) => lists::delete(client, &key, now_us),
             false if hashes::is_name(&key) => hashes::delete(client, key, now_us),
             false => registers::delete(client, key, now_us),
         }

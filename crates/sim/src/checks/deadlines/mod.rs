@@ -9,12 +9,12 @@
 //! It does not claim that two machines agree within [`WALL_OFF_MS`] of an end.
 
 mod model;
-mod search;
 
 use super::Violation;
+use super::search::{Found, search};
 use crate::clock::WALL_OFF_MS;
 use crate::workload::TimedOperation;
-use search::{Found, search};
+use model::Action;
 use std::collections::BTreeMap;
 
 /// How many configurations of one key are tried before the judge gives up on it.
@@ -32,10 +32,12 @@ pub fn check_deadlines(history: &[TimedOperation]) -> Result<usize, Violation> {
     }
     let mut undecided = 0;
     for (key, operations) in keys {
-        match search(&operations, CONFIGURATIONS) {
+        let actions: Vec<_> = (0..operations.len()).map(|number| Action::new(&operations, number)).collect();
+        match search(&actions, None, CONFIGURATIONS) {
             Found::Order => {}
             Found::GaveUp => undecided += 1,
             Found::Stuck { at, states } => {
+                let at = operations[at];
                 let what =
                     format!("key {key}: {at} cannot be, in any of {states}\n  {}", told(&operations, at));
                 return Err(Violation::new("deadlines", what));

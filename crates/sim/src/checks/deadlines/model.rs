@@ -1,6 +1,7 @@
 //! An operation's answer and result, by a clock that is known up to a tolerance.
 
 use super::TOLERANCE_MS;
+use crate::checks::search;
 use crate::clock::WALL_START_MS;
 use crate::workload::{Condition, NewEnd, TimedOp, TimedOperation, When};
 use sidle_history::{Datum, Outcome};
@@ -54,14 +55,15 @@ pub(super) struct Action<'h> {
     all: &'h [&'h TimedOperation],
 }
 
-impl<'h> Action<'h> {
-    pub(super) fn new(all: &'h [&'h TimedOperation], number: usize) -> Action<'h> {
-        let operation = all[number];
-        Action { operation, number: number as u32, now: Span::of(operation), all }
+impl search::Action for Action<'_> {
+    type State = State;
+
+    fn interval(&self) -> Option<(u64, Option<u64>)> {
+        let returned_us = self.operation.return_us.filter(|_| self.operation.outcome == Outcome::Ok);
+        (self.operation.outcome != Outcome::None).then_some((self.operation.call_us, returned_us))
     }
 
-    /// Whether it changes nothing.
-    pub(super) fn is_read(&self) -> bool {
+    fn is_read(&self) -> bool {
         matches!(
             self.operation.op,
             TimedOp::Get
@@ -72,14 +74,14 @@ impl<'h> Action<'h> {
         )
     }
 
-    /// Whether it may remove the key at any time or never, with no other effect.
-    pub(super) fn is_lost_removal(&self) -> bool {
-        self.operation.outcome != Outcome::Ok
-            && matches!(self.operation.op, TimedOp::Del | TimedOp::GetDel | TimedOp::Clear { .. })
+    /// Whatever may remove the key at any time or never, with no other effect.
+    fn same_effect(&self) -> Option<u32> {
+        let is_lost_removal = self.operation.outcome != Outcome::Ok
+            && matches!(self.operation.op, TimedOp::Del | TimedOp::GetDel | TimedOp::Clear { .. });
+        is_lost_removal.then_some(0)
     }
 
-    /// The states that may follow, given its answer.
-    pub(super) fn apply(&self, state: State, next: &mut Vec<State>) {
+    fn apply(&self, &state: &State, next: &mut Vec<State>) {
         match state {
             None => self.see(state, None, next),
             Some(present) => {
@@ -91,6 +93,13 @@ impl<'h> Action<'h> {
                 }
             }
         }
+    }
+}
+
+impl<'h> Action<'h> {
+    pub(super) fn new(all: &'h [&'h TimedOperation], number: usize) -> Action<'h> {
+        let operation = all[number];
+        Action { operation, number: number as u32, now: Span::of(operation), all }
     }
 
     /// The machine takes the key for `seen`; in `state` it may still have an expired value.
