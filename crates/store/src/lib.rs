@@ -49,6 +49,7 @@
 //! - `interest`, `observe`: who is told of a key's changes (I1, I2).
 //! - `extend`: values that are changed in part: strings that grow (L5), large collections, deadlines.
 //! - `large`: collections in chunks (K1 to K5).
+//! - `rebuild`: a slot's index anew from its records.
 //! - `pending_tombstones`: removals without room for tombstones.
 //!
 //! Unsafe code is in `memory`, `log`, `array`, `index` and `epoch` only. The property test and the fuzzer
@@ -83,6 +84,7 @@ mod occupancy;
 mod partition;
 mod pending_tombstones;
 mod publish;
+mod rebuild;
 mod record;
 mod replay;
 mod resize;

@@ -8,7 +8,7 @@ use sidle_commands::{Content, Value, encoding_of, parse_i64, reply_help};
 use sidle_outline::Large;
 use sidle_resp::RespVersion;
 use sidle_store::Guard;
-use sidle_types::{HashedKey, WallMs};
+use sidle_types::{HashedKey, Slot, WallMs};
 use std::sync::atomic::Ordering::Relaxed;
 
 const ADMIN: CommandFlags =
@@ -41,6 +41,13 @@ fn debug(call: &mut Call<'_>) -> CommandResult {
         (b"set-active-expire", [number]) => {
             let is_on = parse_i64(number).unwrap_or(0) != 0;
             call.shared.expires_actively.store(is_on, Relaxed);
+            call.reply.ok();
+        }
+        (b"reload", _) if call.is_locked => {
+            return Err(ReplyError::text("ERR DEBUG RELOAD does not run in a transaction"));
+        }
+        (b"reload", _) => {
+            Slot::all().for_each(|slot| drop(call.store.rebuild(slot)));
             call.reply.ok();
         }
         (b"collection-sizes", [packed, chunk]) => {
@@ -173,6 +180,8 @@ fn help(call: &mut Call<'_>) {
         &mut call.reply,
         "DEBUG",
         &[
+            "COLLECTION-SIZES <packed> <chunk>",
+            "    Keep collections of more bytes in chunks, and split longer chunks.",
             "DIGEST",
             "    Return a digest of all keys of this node, their values, and whether they expire.",
             "DIGEST-VALUE <key> [<key> ...]",
@@ -185,6 +194,8 @@ fn help(call: &mut Call<'_>) {
             "    Return a reply of this type.",
             "QUICKLIST-PACKED-THRESHOLD <size>",
             "    Do nothing.",
+            "RELOAD",
+            "    Build the index anew from the records.",
             "SET-ACTIVE-EXPIRE <0|1>",
             "    Keep expired keys that nobody reads, or remove them again.",
         ],
