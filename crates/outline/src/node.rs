@@ -1,11 +1,11 @@
 //! A node of a sequence's tree: a B+tree whose leaves have the chunks.
 //!
-//! Nodes are shared between sequences. A change copies those on its way that are shared, and changes the
-//! others in place; so it copies about two KiB at most, and what is built anew is copied once. A node has
-//! room for its most entries from the start: that makes its size known, and its growth no allocation.
+//! Nodes are shared between sequences. A change copies those on its way that are shared: about two KiB of a
+//! collection of a hundred thousand elements, three of a million. The others are changed in place. A node
+//! has room for its entries and no more, so a collection of few chunks takes little, and what a tree takes
+//! follows from how many nodes and chunks it has.
 
 use crate::chunk::{Chunk, Place};
-use smallvec::{Array, SmallVec};
 use std::sync::Arc;
 
 /// The most chunks of a leaf. All nodes but the root have at least half as many as their most.
@@ -13,19 +13,13 @@ pub(crate) const LEAF_MOST: usize = 20;
 /// The most children of an inner node.
 pub(crate) const INNER_MOST: usize = 16;
 
-/// The bytes of a node, with the counts of its [`Arc`].
-pub(crate) const NODE_BYTES: u64 = (size_of::<Node>() + 2 * size_of::<usize>()) as u64;
-
-pub(crate) type Leaf = SmallVec<[Chunk; LEAF_MOST]>;
-pub(crate) type Inner = SmallVec<[Child; INNER_MOST]>;
-
 /// Some adjacent chunks of a sequence.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     /// The chunks themselves.
-    Leaf(Leaf),
+    Leaf(Arc<[Chunk]>),
     /// Nodes of the level below.
-    Inner(Inner),
+    Inner(Arc<[Child]>),
 }
 
 /// A node, and what is known of its chunks without looking at it.
@@ -39,7 +33,7 @@ pub(crate) struct Child {
     pub(crate) bytes: u64,
     /// Whether any of its chunks is not published.
     pub(crate) has_new: bool,
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Node,
 }
 
 /// How many nodes and chunks a tree has.
@@ -49,13 +43,22 @@ pub(crate) struct Counts {
     pub(crate) chunks: usize,
 }
 
+impl Counts {
+    /// The bytes that it takes. Its root stands in the sequence.
+    pub(crate) fn memory_bytes(self) -> u64 {
+        let entries = self.chunks * size_of::<Chunk>() + self.nodes.saturating_sub(1) * size_of::<Child>();
+        // The counts of the node's `Arc`.
+        (entries + self.nodes * 2 * size_of::<usize>()) as u64
+    }
+}
+
 fn is_new(chunk: &Chunk) -> bool {
     matches!(chunk.place, Place::New(_))
 }
 
 impl Child {
     /// That of a node with at least one chunk.
-    pub(crate) fn of(node: Arc<Node>) -> Child {
+    pub(crate) fn of(node: Node) -> Child {
         let mut child = Child { first: 0, elements: 0, bytes: 0, has_new: false, node };
         child.sum();
         child
@@ -64,10 +67,10 @@ impl Child {
     /// Sums up anew, after a change of the node.
     fn sum(&mut self) {
         (self.elements, self.bytes, self.has_new) = (0, 0, false);
-        match &*self.node {
+        match &self.node {
             Node::Leaf(chunks) => {
                 self.first = chunks.first().map_or(0, |chunk| chunk.label);
-                for chunk in chunks {
+                for chunk in chunks.iter() {
                     self.elements += u64::from(chunk.elements);
                     self.bytes += u64::from(chunk.bytes);
                     self.has_new |= is_new(chunk);
@@ -75,7 +78,7 @@ impl Child {
             }
             Node::Inner(children) => {
                 self.first = children.first().map_or(0, |child| child.first);
-                for child in children {
+                for child in children.iter() {
                     self.elements += child.elements;
                     self.bytes += child.bytes;
                     self.has_new |= child.has_new;
@@ -87,31 +90,33 @@ impl Child {
     /// Adds a chunk, or puts it in the place of that with its label. Returns that one, and a node that has to
     /// follow this one if it would have more than the most.
     pub(crate) fn put(&mut self, chunk: Chunk, counts: &mut Counts) -> (Option<Chunk>, Option<Child>) {
-        let (old, next) = match Arc::make_mut(&mut self.node) {
+        let (old, next) = match &mut self.node {
             Node::Leaf(chunks) => put_in_leaf(chunks, chunk, counts),
             Node::Inner(children) => {
                 let at = covering(children, chunk.label);
-                let (old, next) = children[at].put(chunk, counts);
-                (old, next.and_then(|next| insert_child(children, at + 1, next)))
+                let (old, next) = Arc::make_mut(children)[at].put(chunk, counts);
+                let next = next.and_then(|next| insert(children, at + 1, next, INNER_MOST));
+                (old, next.map(Node::Inner))
             }
         };
         counts.nodes += usize::from(next.is_some());
         self.sum();
-        (old, next.map(|node| Child::of(Arc::new(node))))
+        (old, next.map(Child::of))
     }
 
     /// Removes the chunk with this label, which is there. The node may be left with less than its least.
     pub(crate) fn remove(&mut self, label: u64, counts: &mut Counts) -> Option<Chunk> {
-        let old = match Arc::make_mut(&mut self.node) {
+        let old = match &mut self.node {
             Node::Leaf(chunks) => {
                 let at = chunks.binary_search_by_key(&label, |chunk| chunk.label).ok();
                 counts.chunks -= usize::from(at.is_some());
-                at.map(|at| chunks.remove(at))
+                at.map(|at| take_out(chunks, at))
             }
             Node::Inner(children) => {
                 let at = covering(children, label);
-                let old = children[at].remove(label, counts);
-                if children[at].node.is_short() && children.len() > 1 {
+                let child = &mut Arc::make_mut(children)[at];
+                let old = child.remove(label, counts);
+                if child.node.is_short() && children.len() > 1 {
                     fill_up(children, at.saturating_sub(1), counts);
                 }
                 old
@@ -123,15 +128,15 @@ impl Child {
 
     /// Replaces the place of the chunk with this label, which is there.
     pub(crate) fn replace(&mut self, label: u64, place: Place) {
-        match Arc::make_mut(&mut self.node) {
+        match &mut self.node {
             Node::Leaf(chunks) => {
                 if let Ok(at) = chunks.binary_search_by_key(&label, |chunk| chunk.label) {
-                    chunks[at].place = place;
+                    Arc::make_mut(chunks)[at].place = place;
                 }
             }
             Node::Inner(children) => {
                 let at = covering(children, label);
-                children[at].replace(label, place);
+                Arc::make_mut(children)[at].replace(label, place);
             }
         }
         self.sum();
@@ -142,11 +147,14 @@ impl Child {
         if !self.has_new {
             return;
         }
-        match Arc::make_mut(&mut self.node) {
+        match &mut self.node {
             Node::Leaf(chunks) => {
-                chunks.iter_mut().filter(|chunk| is_new(chunk)).for_each(|chunk| chunk.place = place());
+                let new = Arc::make_mut(chunks).iter_mut().filter(|chunk| is_new(chunk));
+                new.for_each(|chunk| chunk.place = place());
             }
-            Node::Inner(children) => children.iter_mut().for_each(|child| child.replace_new(place)),
+            Node::Inner(children) => {
+                Arc::make_mut(children).iter_mut().for_each(|child| child.replace_new(place));
+            }
         }
         self.sum();
     }
@@ -156,7 +164,7 @@ impl Child {
         if !self.has_new {
             return;
         }
-        match &*self.node {
+        match &self.node {
             Node::Leaf(chunks) => chunks.iter().filter(|chunk| is_new(chunk)).for_each(f),
             Node::Inner(children) => children.iter().for_each(|child| child.each_new(f)),
         }
@@ -164,7 +172,7 @@ impl Child {
 
     /// The first of its chunks.
     pub(crate) fn first_chunk(&self) -> Option<&Chunk> {
-        let mut node = &*self.node;
+        let mut node = &self.node;
         loop {
             match node {
                 Node::Leaf(chunks) => return chunks.first(),
@@ -203,66 +211,70 @@ pub(crate) fn covering(children: &[Child], label: u64) -> usize {
     children.partition_point(|child| child.first <= label).saturating_sub(1)
 }
 
-fn put_in_leaf(chunks: &mut Leaf, chunk: Chunk, counts: &mut Counts) -> (Option<Chunk>, Option<Node>) {
+fn put_in_leaf(
+    chunks: &mut Arc<[Chunk]>,
+    chunk: Chunk,
+    counts: &mut Counts,
+) -> (Option<Chunk>, Option<Node>) {
     let at = match chunks.binary_search_by_key(&chunk.label, |chunk| chunk.label) {
-        Ok(at) => return (Some(std::mem::replace(&mut chunks[at], chunk)), None),
+        Ok(at) => return (Some(std::mem::replace(&mut Arc::make_mut(chunks)[at], chunk)), None),
         Err(at) => at,
     };
     counts.chunks += 1;
-    (None, insert(chunks, at, chunk).map(Node::Leaf))
+    (None, insert(chunks, at, chunk, LEAF_MOST).map(Node::Leaf))
 }
 
-/// Inserts a child; returns it as a child of the node that has to follow, if there is one.
-fn insert_child(children: &mut Inner, at: usize, child: Child) -> Option<Node> {
-    insert(children, at, child).map(Node::Inner)
+/// Some entries with one more.
+fn with<T: Clone>(entries: &[T], at: usize, entry: T) -> Arc<[T]> {
+    let (before, after) = entries.split_at(at);
+    before.iter().cloned().chain(std::iter::once(entry)).chain(after.iter().cloned()).collect()
 }
 
 /// Inserts an entry. If the entries were as many as the most, the upper half of them is returned.
-fn insert<A: Array>(entries: &mut SmallVec<A>, at: usize, entry: A::Item) -> Option<SmallVec<A>> {
-    if entries.len() < A::size() {
-        entries.insert(at, entry);
+fn insert<T: Clone>(entries: &mut Arc<[T]>, at: usize, entry: T, most: usize) -> Option<Arc<[T]>> {
+    if entries.len() < most {
+        *entries = with(entries, at, entry);
         return None;
     }
-    let half = A::size() / 2;
-    let mut upper: SmallVec<A> = entries.drain(half..).collect();
-    match at.checked_sub(half) {
-        Some(at) if at > 0 => upper.insert(at, entry),
-        _ => entries.insert(at, entry),
-    }
+    let (lower, upper) = entries.split_at(most / 2);
+    let (lower, upper) = match at.checked_sub(lower.len()) {
+        Some(at) if at > 0 => (lower.into(), with(upper, at, entry)),
+        _ => (with(lower, at, entry), upper.into()),
+    };
+    *entries = lower;
     Some(upper)
 }
 
+fn take_out<T: Clone>(entries: &mut Arc<[T]>, at: usize) -> T {
+    let out = entries[at].clone();
+    *entries = entries[..at].iter().chain(&entries[at + 1..]).cloned().collect();
+    out
+}
+
 /// Evens out two neighbours, of which one is short: they become one if they fit into one.
-fn fill_up(children: &mut Inner, left: usize, counts: &mut Counts) {
+fn fill_up(children: &mut Arc<[Child]>, left: usize, counts: &mut Counts) {
     let right = left + 1;
-    let (before, after) = children.split_at_mut(right);
+    let (before, after) = Arc::make_mut(children).split_at_mut(right);
     let (lower, upper) = (&mut before[left], &mut after[0]);
-    let is_empty = match (Arc::make_mut(&mut lower.node), Arc::make_mut(&mut upper.node)) {
-        (Node::Leaf(lower), Node::Leaf(upper)) => even_out(lower, upper),
-        (Node::Inner(lower), Node::Inner(upper)) => even_out(lower, upper),
+    let is_empty = match (&mut lower.node, &mut upper.node) {
+        (Node::Leaf(lower), Node::Leaf(upper)) => even_out(lower, upper, LEAF_MOST),
+        (Node::Inner(lower), Node::Inner(upper)) => even_out(lower, upper, INNER_MOST),
         _ => unreachable!("neighbours are of the same level"),
     };
     lower.sum();
     upper.sum();
     if is_empty {
-        children.remove(right);
+        take_out(children, right);
         counts.nodes -= 1;
     }
 }
 
 /// Moves entries between neighbours; whether the upper one is empty now.
-fn even_out<A: Array>(lower: &mut SmallVec<A>, upper: &mut SmallVec<A>) -> bool {
-    let all = lower.len() + upper.len();
-    if all <= A::size() {
-        lower.extend(upper.drain(..));
-        return true;
-    }
-    let keep = all / 2;
-    if lower.len() < keep {
-        lower.extend(upper.drain(..keep - lower.len()));
-    } else {
-        let moved: SmallVec<A> = lower.drain(keep..).collect();
-        upper.insert_many(0, moved);
-    }
-    false
+fn even_out<T: Clone>(lower: &mut Arc<[T]>, upper: &mut Arc<[T]>, most: usize) -> bool {
+    let count = lower.len() + upper.len();
+    let is_one = count <= most;
+    let keep = if is_one { count } else { count / 2 };
+    let all = || lower.iter().chain(upper.iter()).cloned();
+    (*lower, *upper) = (all().take(keep).collect(), all().skip(keep).collect());
+    is_one
 }

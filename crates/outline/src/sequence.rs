@@ -1,10 +1,9 @@
 //! Chunks ordered by label: a value that shares what did not change with the value that it was made from.
 
 use crate::chunk::{Chunk, Place};
-use crate::node::{Child, Counts, Inner, Leaf, NODE_BYTES, Node, covering};
+use crate::node::{Child, Counts, Node, covering};
 use crate::walk::Walk;
 use std::cell::RefCell;
-use std::sync::Arc;
 
 /// A chunk, and how many elements stand in front of it.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +44,7 @@ impl Sequence {
 
     /// The bytes of memory that the sequence itself takes, without its chunks, if it shares none with others.
     pub fn memory_bytes(&self) -> u64 {
-        self.counts.nodes as u64 * NODE_BYTES
+        self.counts.memory_bytes()
     }
 
     /// Whether any of its chunks is not published.
@@ -56,10 +55,10 @@ impl Sequence {
     /// Descends to one chunk: `child` chooses in an inner node, `chunk` in a leaf.
     fn find<'o>(
         &'o self,
-        mut child: impl FnMut(&'o Inner, u64) -> Option<usize>,
-        chunk: impl FnOnce(&'o Leaf, u64) -> Option<usize>,
+        mut child: impl FnMut(&'o [Child], u64) -> Option<usize>,
+        chunk: impl FnOnce(&'o [Chunk], u64) -> Option<usize>,
     ) -> Option<At<'o>> {
-        let (mut node, mut before) = (&*self.root.as_ref()?.node, 0);
+        let (mut node, mut before) = (&self.root.as_ref()?.node, 0);
         loop {
             match node {
                 Node::Inner(children) => {
@@ -108,7 +107,7 @@ impl Sequence {
 
     /// The chunk that has the byte of this number, and the number of its first byte.
     pub fn with_byte(&self, byte: u64) -> Option<(&Chunk, u64)> {
-        let (mut node, mut before) = (&*self.root.as_ref()?.node, 0);
+        let (mut node, mut before) = (&self.root.as_ref()?.node, 0);
         loop {
             match node {
                 Node::Inner(children) => {
@@ -179,14 +178,14 @@ impl Sequence {
     /// Adds a chunk, or puts it in the place of that with its label, which it returns.
     pub(crate) fn put(&mut self, chunk: Chunk) -> Option<Chunk> {
         let Some(root) = &mut self.root else {
-            self.root = Some(Child::of(Arc::new(Node::Leaf(std::iter::once(chunk).collect()))));
+            self.root = Some(Child::of(Node::Leaf([chunk].into())));
             self.counts = Counts { nodes: 1, chunks: 1 };
             return None;
         };
         let (old, next) = root.put(chunk, &mut self.counts);
         if let Some(next) = next {
-            let both = [root.clone(), next].into_iter().collect();
-            self.root = Some(Child::of(Arc::new(Node::Inner(both))));
+            let both = [root.clone(), next].into();
+            self.root = Some(Child::of(Node::Inner(both)));
             self.counts.nodes += 1;
         }
         old
@@ -256,16 +255,14 @@ impl Sequence {
 fn check_child(child: &Child, is_root: bool, counts: &mut Counts) -> usize {
     use crate::node::{INNER_MOST, LEAF_MOST};
     counts.nodes += 1;
-    let (len, most, height) = match &*child.node {
+    let (len, most, height) = match &child.node {
         Node::Leaf(chunks) => {
             counts.chunks += chunks.len();
             assert!(chunks.is_sorted_by(|a, b| a.label < b.label));
-            assert!(!chunks.spilled(), "a node's size is known");
             (chunks.len(), LEAF_MOST, 0)
         }
         Node::Inner(children) => {
             assert!(children.is_sorted_by(|a, b| a.first < b.first));
-            assert!(!children.spilled(), "a node's size is known");
             let heights: Vec<usize> =
                 children.iter().map(|child| check_child(child, false, counts)).collect();
             assert!(heights.iter().all(|height| *height == heights[0]), "{heights:?}");

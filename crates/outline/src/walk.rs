@@ -20,7 +20,7 @@ impl<'o, const IS_BACK: bool> Walk<'o, IS_BACK> {
         let mut walk = Walk { above: Vec::new(), leaf: [].iter() };
         let mut next = root;
         while let Some(child) = next.take() {
-            match &*child.node {
+            match &child.node {
                 Node::Leaf(chunks) if IS_BACK => {
                     walk.leaf = chunks[..chunks.partition_point(|chunk| chunk.label <= label)].iter();
                 }
@@ -51,7 +51,7 @@ impl<'o, const IS_BACK: bool> Walk<'o, IS_BACK> {
             };
         };
         loop {
-            match &*child.node {
+            match &child.node {
                 Node::Leaf(chunks) => {
                     self.leaf = chunks.iter();
                     return Some(());
