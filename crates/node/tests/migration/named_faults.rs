@@ -1,7 +1,8 @@
 //! Tests of the tests: a scenario finds each known fault of a node.
 
 use crate::blocking::{
-    cut_gives_a_key_that_is_waited_for, item_between_look_and_wait, two_items_for_two_who_wait,
+    a_client_that_goes_takes_nothing_and_makes_way, cut_gives_a_key_that_is_waited_for,
+    item_between_look_and_wait, two_items_for_two_who_wait,
 };
 use crate::common::*;
 use crate::hot::copied_ahead;
@@ -38,6 +39,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::WatchOutlivesHandOver, watch_of_a_range_that_goes_and_comes_back),
     (Fault::WaitsWithoutLook, item_between_look_and_wait),
     (Fault::TurnEndsWithItsHolder, two_items_for_two_who_wait),
+    (Fault::PlaceOutlivesItsCommand, a_client_that_goes_takes_nothing_and_makes_way),
     (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
 ];
 
