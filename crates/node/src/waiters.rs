@@ -73,7 +73,7 @@ impl Queue {
     /// The turn is over, if it is this one's; returns whom to wake.
     fn pass(&mut self, id: WaiterId, leaves: bool, has_value: bool) -> Option<WaiterId> {
         let place = self.waiters.iter().position(|&waiter| waiter == id)?;
-        if leaves {
+        if leaves && !(fault!(PlaceOutlivesItsCommand) && self.turn != Some(id)) {
             self.waiters.remove(place);
         }
         if self.turn != Some(id) {

@@ -57,6 +57,11 @@ const MET: &[(&str, u64)] = &[
     ("keys learnt to be given", 12),
     ("false pushes", 16),
     ("a worker late for a step", 12),
+    ("items after a wait", 16),
+    ("waits that ended with nothing", 16),
+    ("waits ended by hanging up", 5),
+    ("exchanges", 16),
+    ("exchanges refused", 8),
 ];
 
 /// Rare ones, and in how many of all seeds they occur at least. Each change of the stories moves their number

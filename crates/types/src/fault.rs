@@ -196,17 +196,20 @@ faults! {
         /// MSET publishes its first key by itself, and others run before it publishes the rest (breaks X1).
         HalfMsetVisible, "half-mset-visible", USUAL;
         /// EXEC publishes what its first command wrote, and others run before the rest (breaks X1).
-        HalfExecVisible, "half-exec-visible", SCRIPTED;
+        HalfExecVisible, "half-exec-visible", USUAL;
         /// A watched key counts as unchanged although its range was another node's meanwhile (breaks O2).
-        WatchOutlivesHandOver, "watch-outlives-hand-over", SCRIPTED;
+        WatchOutlivesHandOver, "watch-outlives-hand-over", Some(300);
         /// A command that found nothing waits without another look under its keys' locks (breaks B1).
-        WaitsWithoutLook, "waits-without-look", SCRIPTED;
+        WaitsWithoutLook, "waits-without-look", Some(300);
         /// Whoever has the turn at a key leaves, and nobody gets it (breaks B2).
-        TurnEndsWithItsHolder, "turn-ends-with-its-holder", SCRIPTED;
+        TurnEndsWithItsHolder, "turn-ends-with-its-holder", USUAL;
+        /// A command that ends without a turn, when its time is over or its client gone, keeps its place, and
+        /// gets the turn (breaks B2).
+        PlaceOutlivesItsCommand, "place-outlives-its-command", USUAL;
         /// A push is answered before those that waited for it are served (breaks B4).
         RepliesBeforeServed, "replies-before-served", SCRIPTED;
         /// A command goes on waiting for a key that a cut has given away (breaks P3).
-        GivenKeyKeepsItsWaiters, "given-key-keeps-its-waiters", SCRIPTED;
+        GivenKeyKeepsItsWaiters, "given-key-keeps-its-waiters", USUAL;
     }
     "sidle-cluster": {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).

@@ -131,7 +131,7 @@ fn a_destination_is_not_waited_for() {
 }
 
 #[test]
-fn a_client_that_goes_takes_nothing_and_makes_way() {
+pub(crate) fn a_client_that_goes_takes_nothing_and_makes_way() {
     let mut scene = Scene::new();
     let clients = waiting(&mut scene, 0, &["BLPOP k j 0", "BLPOP k 0"]);
     scene.cluster.disconnect(clients[0]);

@@ -1,8 +1,8 @@
 //! Tests of the tests: a scenario finds each known fault of a node.
 
 use crate::blocking::{
-    cut_gives_a_key_that_is_waited_for, item_between_look_and_wait, two_items_for_two_who_wait,
-    who_waited_is_served_before_the_reply,
+    a_client_that_goes_takes_nothing_and_makes_way, cut_gives_a_key_that_is_waited_for,
+    item_between_look_and_wait, two_items_for_two_who_wait, who_waited_is_served_before_the_reply,
 };
 use crate::common::*;
 use crate::hot::copied_ahead;
@@ -40,6 +40,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::WaitsWithoutLook, item_between_look_and_wait),
     (Fault::TurnEndsWithItsHolder, two_items_for_two_who_wait),
     (Fault::RepliesBeforeServed, who_waited_is_served_before_the_reply),
+    (Fault::PlaceOutlivesItsCommand, a_client_that_goes_takes_nothing_and_makes_way),
     (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
 ];
 
