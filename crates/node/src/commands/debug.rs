@@ -47,7 +47,9 @@ fn debug(call: &mut Call<'_>) -> CommandResult {
             return Err(ReplyError::text("ERR DEBUG RELOAD does not run in a transaction"));
         }
         (b"reload", _) => {
-            Slot::all().for_each(|slot| drop(call.store.rebuild(slot)));
+            for slot in Slot::all() {
+                call.store.rebuild(slot);
+            }
             call.reply.ok();
         }
         (b"collection-sizes", [packed, chunk]) => {
