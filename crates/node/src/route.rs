@@ -64,8 +64,8 @@ pub(crate) struct RouteState {
 }
 
 impl RouteState {
-    /// The fault `waits-without-look`: whether a command that found nothing lets others have their turn before
-    /// it takes its place.
+    /// The fault `waits-without-look`: whether a command that found nothing lets others have their turn
+    /// before it takes its place.
     #[cold]
     pub(crate) fn is_blind_next(&mut self, at_most_ms: u64) -> bool {
         let is_next = self.wait.is_none() && self.blind.is_none();

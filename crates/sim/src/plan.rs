@@ -92,8 +92,7 @@ impl Plan {
         let (upgrades, replacements) = builds(&mut builds_random, &mut hosts, safety_us);
         let operator = operator(&mut random, &mut operators_random, safety_us, upgrades, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
-        others.extend(consumers(seed, nodes, think_us, &mut workload).map(OtherSetup::Consumers));
-        others.extend(comparers(seed, nodes, think_us).map(OtherSetup::Comparers));
+        others.extend(later_others(seed, nodes, think_us, &mut workload));
         if workload.large_permille == 0 && !is_tight && random.one_in(3) {
             // Moves that last: events in the middle of one are frequent.
             let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
@@ -266,6 +265,17 @@ fn canceller(random: &mut Random, nodes: usize) -> Option<CancellerSetup> {
     let host = HostId(if random.one_in(2) { 0 } else { random.index(nodes) });
     let permille = random.between(100, 600);
     random.one_in(2).then_some(CancellerSetup { permille, host })
+}
+
+/// Clients that are drawn from streams of their own.
+fn later_others(
+    seed: u64,
+    nodes: usize,
+    think_us: u64,
+    workload: &mut Workload,
+) -> impl Iterator<Item = OtherSetup> + use<> {
+    let consumers = consumers(seed, nodes, think_us, workload).map(OtherSetup::Consumers);
+    consumers.into_iter().chain(comparers(seed, nodes, think_us).map(OtherSetup::Comparers))
 }
 
 /// In one seed of four there are lists, and clients that wait for items.

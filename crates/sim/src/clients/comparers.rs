@@ -1,7 +1,7 @@
 //! Clients that change a register only if it is as they have read it: WATCH, GET, and later a transaction.
 //!
-//! A transaction that ran is one change from what was read to what was written: a GETSET with that answer. One
-//! that did not run changed nothing.
+//! A transaction that ran is one change from what was read to what was written: a GETSET with that answer.
+//! One that did not run changed nothing.
 
 use super::caller::{Caller, Heard};
 use crate::network::{Side, Signal, StreamId};
@@ -164,8 +164,8 @@ impl Comparers {
             let wait_us = self.rows[number].caller.follow(error, &mut self.random, world);
             return match wait_us {
                 Some(wait_us) => Ok(Does::Begins(now_us + wait_us, exchange)),
-                // Another node has the key, in a slot that is split: WATCH is not forwarded. Or a node without
-                // memory takes no more of them.
+                // Another node has the key, in a slot that is split: WATCH is not forwarded. Or
+                // a node without memory takes no more of them.
                 None if error.starts_with("SIDLESPLIT ") || error.starts_with("OOM ") => {
                     Ok(Does::Rests(now_us + 1 + self.random.below(self.setup.think_us + 1)))
                 }

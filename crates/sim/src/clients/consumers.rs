@@ -1,13 +1,13 @@
 //! Clients that take from lists, and wait where there is nothing to take; some hang up while they wait.
 //!
-//! Each of them does one thing at a time. The first never waits: it pushes. In the end nothing new begins, and
-//! one more of them pushes where others wait and nothing is left. Where something is left, who waits must be
-//! served without that.
+//! Each of them does one thing at a time. The first never waits: it pushes. In the end nothing new begins,
+//! and one more of them pushes where others wait and nothing is left. Where something is left, who waits
+//! must be served without that.
 
 use super::caller::{Caller, Heard};
 use super::wires::Ended;
 use crate::network::{Side, Signal, StreamId};
-use crate::workload::{End, History, LISTS, ListOp, ListOperation, Turn, Workload, lists};
+use crate::workload::{End, History, LISTS, ListOp, ListOperation, Turn, Workload, list_operation, lists};
 use crate::world::{Actor, World};
 use sidle_client_core::Effect;
 use sidle_resp::Value;
@@ -176,12 +176,13 @@ impl Consumers {
         let waits_ms = if random.one_in(3) { 0 } else { random.magnitude(1, self.setup.patience_us / 1000) };
         let seconds = format!("{}.{:03}", waits_ms / 1000, waits_ms % 1000);
         let several = if random.one_in(2) { vec![list] } else { vec![list, (list + 1) % LISTS] };
-        let (keys, first) = (several.iter().map(|&list| lists::key(set, list)), lists::key(set, list));
+        let (keys, first) =
+            (several.iter().map(|&list| list_operation::key(set, list)), list_operation::key(set, list));
         let word = str::to_owned;
         let (op, words): (ListOp, Vec<String>) = match random.below(4) {
             0 => {
                 let other = random.index(LISTS);
-                let words = [word("BLMOVE"), first, lists::key(set, other)].into_iter();
+                let words = [word("BLMOVE"), first, list_operation::key(set, other)].into_iter();
                 let words = words.chain([from, to].map(|end| word(end.word()))).chain([seconds]);
                 (ListOp::Move([list, other], [from, to]), words.collect())
             }
@@ -348,7 +349,7 @@ impl Consumers {
         }
         let is_push = matches!(asked.record.op, ListOp::Push(..));
         if is_last && is_push && matches!(ended, Ended::Reply(Value::Error(_))) {
-            // A cluster of an earlier version takes no lists, and one without memory nothing: nobody is served.
+            // A cluster of an earlier version takes no lists, and one without memory nothing.
             let waiting = self.rows.iter_mut().filter_map(|row| row.asked.as_mut());
             waiting.for_each(|asked| asked.hangs_up_at_us = Some(world.now_us + 1));
         }
@@ -377,7 +378,7 @@ impl Consumers {
 
 /// The request of what does not wait.
 fn asked(record: ListOperation) -> Asked {
-    let first = lists::words(&record);
+    let first = list_operation::words(&record);
     let requests = match &record.op {
         ListOp::Through(_, end, _) => {
             let name = if *end == End::Left { "LPOP" } else { "RPOP" };

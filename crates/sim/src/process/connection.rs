@@ -121,8 +121,8 @@ impl Connection {
             Then::Read { .. } | Then::Again => Came::Served,
             Then::Close(_) | Then::Shutdown => Came::Closes,
             Then::Parked(ticket) => {
-                // What walks over keys waits for all of them, under the node's own patience; what found nothing
-                // to take waits for others.
+                // What walks over keys waits for all of them, under the node's own patience; what found
+                // nothing to take waits for others.
                 let is_excused = worker.awaits_range(ticket) || self.session.waits_for_items();
                 let since = if is_excused { MonotonicUs(u64::MAX) } else { now.mono };
                 self.waits = Waits::Parked(ticket, since);

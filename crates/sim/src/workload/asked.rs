@@ -1,7 +1,7 @@
 //! An operation under way, and the purpose of its answer.
 
 use super::kind::Kind;
-use super::lists::ListOperation;
+use super::list_operation::ListOperation;
 use super::timed_operation::TimedOperation;
 use super::transaction;
 use sidle_client_core::Class;

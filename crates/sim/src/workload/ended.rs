@@ -2,7 +2,7 @@
 
 use super::asked::{Asked, Purpose, Shape};
 use super::groups;
-use super::lists::ListOperation;
+use super::list_operation::ListOperation;
 use super::timed_operation::TimedOperation;
 use crate::clients::Ended;
 use sidle_client_core::Effect;

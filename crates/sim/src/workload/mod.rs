@@ -1,8 +1,8 @@
 //! Clients' requests: drawn operations, each with the records that its answer completes.
 //!
 //! There are six key spaces, each with its own rules: registers (`k`), groups of keys that form one register
-//! (`g`), hashes whose fields are registers (`h`), lists (`l`), keys with a time to live (`t`) and noise (`n`),
-//! for which only the kind of the answer is checked.
+//! (`g`), hashes whose fields are registers (`h`), lists (`l`), keys with a time to live (`t`) and noise
+//! (`n`), for which only the kind of the answer is checked.
 
 mod asked;
 mod ended;
@@ -10,6 +10,7 @@ mod exchange;
 mod groups;
 mod hashes;
 mod kind;
+pub(crate) mod list_operation;
 pub(crate) mod lists;
 mod noise;
 mod registers;
@@ -23,7 +24,8 @@ pub(crate) use ended::datum;
 pub use exchange::Exchange;
 pub use groups::{MOST_GROUPS, inside_a_group, keep_whole};
 pub use hashes::stored_key;
-pub use lists::{End, LISTS, ListOp, ListOperation, MOST_SETS, Said};
+pub use list_operation::{End, LISTS, ListOp, ListOperation, Said};
+pub use lists::MOST_SETS;
 pub use timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
 use sidle_testbed::Random;

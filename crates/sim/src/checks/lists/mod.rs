@@ -1,9 +1,9 @@
 //! Lists as queues: no item is delivered twice or before its push, none is lost, and each list keeps its
 //! order.
 //!
-//! The rule is linearizability of a set of lists as one object, since an item moves between them, and a client
-//! may wait for several. What a client was told while it waited counts from the second half of its wait: an
-//! item that lay there longer was to be delivered.
+//! The rule is linearizability of a set of lists as one object, since an item moves between them, and a
+//! client may wait for several. What a client was told while it waited counts from the second half of its
+//! wait: an item that lay there longer was to be delivered.
 
 mod model;
 
