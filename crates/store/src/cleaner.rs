@@ -438,7 +438,7 @@ impl std::fmt::Debug for Cleaner<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Leave, Store, StoreConfig};
