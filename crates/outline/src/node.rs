@@ -126,20 +126,19 @@ impl Child {
         old
     }
 
-    /// Replaces the place of the chunk with this label, which is there.
-    pub(crate) fn replace(&mut self, label: u64, place: Place) {
+    /// Replaces the address of the chunk with this label, which is there and published: no sum changes.
+    pub(crate) fn move_chunk(&mut self, label: u64, to: u64) {
         match &mut self.node {
             Node::Leaf(chunks) => {
                 if let Ok(at) = chunks.binary_search_by_key(&label, |chunk| chunk.label) {
-                    Arc::make_mut(chunks)[at].place = place;
+                    Arc::make_mut(chunks)[at].place = Place::InLog(to);
                 }
             }
             Node::Inner(children) => {
                 let at = covering(children, label);
-                Arc::make_mut(children)[at].replace(label, place);
+                Arc::make_mut(children)[at].move_chunk(label, to);
             }
         }
-        self.sum();
     }
 
     /// Replaces the place of each chunk that is not published, in order.

@@ -209,7 +209,7 @@ impl Sequence {
     pub(crate) fn move_chunk(&mut self, label: u64, from: u64, to: u64) -> bool {
         let is_there = self.labelled(label).is_some_and(|at| at.chunk.place == Place::InLog(from));
         if is_there && let Some(root) = &mut self.root {
-            root.replace(label, Place::InLog(to));
+            root.move_chunk(label, to);
         }
         is_there
     }

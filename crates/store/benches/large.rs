@@ -1,9 +1,9 @@
 //! What a write into a large hash costs, by the size of its chunks.
 //!
-//! `cargo bench -p sidle-store --bench large`; a million fields of 20 bytes with values of 10, as a packed
-//! hash has them: 32 bytes each. A write rewrites the chunk of a random field. Chunks are three quarters of
-//! their size full, as they are between two splits. The writer does the cleaner's work itself. Times are CPU
-//! times of one thread; other load on the machine still takes cache and memory.
+//! `cargo bench -p sidle-store --bench large [-- <chunk bytes>]`; a million fields of 20 bytes with values
+//! of 10, as a packed hash has them: 32 bytes each. A write rewrites the chunk of a random field. Chunks are
+//! three quarters of their size full, as they are between two splits. The writer does the cleaner's work
+//! itself. Times are CPU times of one thread; other load on the machine still takes cache and memory.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail")]
 
@@ -82,7 +82,9 @@ fn main() {
     println!(
         "| chunk bytes | elements | ns per write, 30 % live | 85 % live | cleaner's share | memory per element beyond it |"
     );
-    for chunk_bytes in [128, 256, 512, 1024] {
+    let asked: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let sizes = if asked.is_empty() { vec![128, 256, 512, 1024] } else { asked };
+    for chunk_bytes in sizes {
         let elements = chunk_bytes * 3 / 4 / ELEMENT_BYTES;
         let (store, head) = store_with(512 << 20, elements);
         drop(head);

@@ -437,3 +437,39 @@ impl std::fmt::Debug for Cleaner<'_> {
         f.debug_struct("Cleaner").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Leave, Store, StoreConfig};
+    use sidle_outline::{Chunk, Order, Outline};
+    use sidle_types::ValueKind;
+
+    /// C6: a collection is doomed after the cleaner has passed its chunks, and before they are counted.
+    #[test]
+    fn a_cleaned_segment_waits_for_the_chunks_of_doomed_collections() {
+        let config = StoreConfig { memory_bytes: 1 << 20, segment_bytes: 4 << 10, ..StoreConfig::default() };
+        let store = Store::new(config).expect("a valid configuration");
+        let (mut head, key, mut outline) = (store.log_head(), HashedKey::new(b"large"), Outline::new(0));
+        (0..300).for_each(|label| outline.put(Order::Main, Chunk::new(label, 1, &[7; 100])));
+        let put = store.lock_slot(key.slot()).put_large(&mut head, key, ValueKind::Set, outline, None);
+        put.expect("there is room");
+        let segments = &store.data.log.segments;
+        let is_taken = |number: &u64| segments.at(*number).try_leave();
+        let number = (0..segments.ordinary()).find(is_taken).expect("a closed segment");
+        let at = segments.at(number).used_bytes();
+        let mut cleaning = Cleaning { current: Some(Victim { number, at }), ..Cleaning::default() };
+        let removed = store.lock_slot(key.slot()).remove(&mut head, key, Leave::Nothing);
+        assert!(removed.expect("it takes no memory"));
+        let cleaner = store.cleaner();
+        cleaner.clean_current(&mut cleaning, 1).expect("it takes no memory");
+        assert!(cleaning.current.is_some(), "C6: its chunks are not counted as dead");
+        let guard = store.pin();
+        while store.data.collections.doomed.bury_slice(&store.data.log) {}
+        drop(guard);
+        cleaner.clean_current(&mut cleaning, 1).expect("it takes no memory");
+        assert!(cleaning.current.is_none());
+        drop((cleaning, head));
+        assert_eq!(store.check_accounting(), Ok(()));
+    }
+}
