@@ -72,7 +72,7 @@ enum Items<'b> {
     /// All of them.
     All(VecDeque<&'b [u8]>),
     /// Those of the chunks that were touched.
-    Touched(TouchedChunks<'b>),
+    Touched(Box<TouchedChunks<'b>>),
 }
 
 impl Default for ListDraft<'_> {
@@ -188,7 +188,7 @@ impl<'b> Draft<'b> for ListDraft<'b> {
 
     fn of(list: Option<List<'b>>, _changes: usize) -> ListDraft<'b> {
         let form = match list.map(List::form) {
-            Some(Form::Large(large)) => Items::Touched(TouchedChunks::of(large)),
+            Some(Form::Large(large)) => Items::Touched(Box::new(TouchedChunks::of(large))),
             _ => Items::All(list.into_iter().flat_map(List::items).collect()),
         };
         ListDraft { form }

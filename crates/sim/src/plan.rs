@@ -98,8 +98,7 @@ impl Plan {
             let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
-        small_pieces(seed, &mut hosts, &mut workload);
-        small_chunks(seed, &mut hosts);
+        small_parts(seed, &mut hosts, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         Plan {
             hosts,
@@ -129,6 +128,12 @@ const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
 /// A node's memory when ample. When tight, it has the least that a store works with, up to an eighth more:
 /// with more, a store that wastes little is hardly ever short.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
+
+/// Small pieces, small chunks, or both.
+fn small_parts(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
+    small_pieces(seed, hosts, workload);
+    small_chunks(seed, hosts);
+}
 
 /// In every second seed pieces are small, and values larger than one are written: where no bound makes moves
 /// last, since under one a command would wait long for a large value of its partition.

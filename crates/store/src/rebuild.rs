@@ -1,22 +1,11 @@
 //! Building a slot's index anew from its records: a test of what recovery would rely on.
 
 use crate::bucket::Word;
-use crate::store::Store;
 use crate::writer::SlotGuard;
-use sidle_types::{HashedKey, Slot};
+use sidle_types::HashedKey;
 
-impl Store {
-    /// Forgets a slot's table, and builds it anew from what its records say of themselves. Look-ups in the
-    /// slot wait. Returns how many entries there are.
-    ///
-    /// # Panics
-    /// If a record is damaged, or lies in the wrong slot.
-    pub fn rebuild(&self, slot: Slot) -> usize {
-        rebuild(&self.lock_slot(slot))
-    }
-}
-
-fn rebuild(guard: &SlotGuard<'_>) -> usize {
+/// See [`Store::rebuild`](crate::Store::rebuild).
+pub(crate) fn rebuild(guard: &SlotGuard<'_>) -> usize {
     let (data, table, pin) = (guard.data(), guard.table(), guard.pinned());
     let mut words: Vec<Word<'_>> = Vec::new();
     let mut from = Some(0);

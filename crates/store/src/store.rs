@@ -15,7 +15,7 @@ use crate::pending_tombstones::PendingTombstones;
 use crate::record::Record;
 use crate::scan::{self, Image, Packed, ScanEnd};
 use crate::writer::SlotGuard;
-use crate::{partition, together};
+use crate::{partition, rebuild, together};
 use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
 use std::sync::{Arc, Mutex};
 
@@ -85,6 +85,15 @@ impl Store {
     #[inline]
     pub fn prefetch_slot(&self, slot: Slot) {
         self.data.index.prefetch(slot);
+    }
+
+    /// Forgets a slot's table, and builds it anew from what its records say of themselves. Look-ups in the
+    /// slot wait. Returns how many entries there are.
+    ///
+    /// # Panics
+    /// If a record is damaged, or lies in the wrong slot.
+    pub fn rebuild(&self, slot: Slot) -> usize {
+        rebuild::rebuild(&self.lock_slot(slot))
     }
 
     /// How many values a slot has.

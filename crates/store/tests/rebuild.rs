@@ -20,8 +20,8 @@ fn filled() -> Store {
         let name = key(number);
         let key = HashedKey::new(name.as_bytes());
         let slot = store.lock_slot(key.slot());
-        let expires_at = (number % 5 == 0).then_some(WallMs(1 << 40));
-        if number % 7 == 0 {
+        let expires_at = number.is_multiple_of(5).then_some(WallMs(1 << 40));
+        if number.is_multiple_of(7) {
             let mut outline = Outline::new(1);
             outline.put(Order::Main, Chunk::new(0, 1, name.as_bytes()));
             slot.put_large(&mut head, key, ValueKind::Hash, outline, expires_at).expect("there is room");
@@ -44,7 +44,7 @@ fn check(store: &Store, number: usize) {
     match (number % 11, entry) {
         (0, Entry::Absent) | (1, Entry::Tombstone(_)) => {}
         (2.., Entry::Value(record)) => {
-            assert_eq!(record.expires_at().is_some(), number % 5 == 0, "{number}");
+            assert_eq!(record.expires_at().is_some(), number.is_multiple_of(5), "{number}");
             match outline {
                 Some(outline) => assert_eq!((outline.len(), number % 7), (1, 0)),
                 None => assert_eq!(record.value(), name.as_bytes()),
