@@ -209,8 +209,8 @@ impl Consumers {
 
     /// In the end: a look at a list that one of them waits for. If it is empty, a push follows.
     fn look_where_one_waits(&mut self, turn: Turn) -> Option<Asked> {
-        let waiting = self.rows.iter().filter_map(|row| row.asked.as_ref());
-        let record = &waiting.filter(|asked| asked.waits_us.is_some()).next_back()?.record;
+        let mut waiting = self.rows.iter().filter_map(|row| row.asked.as_ref());
+        let record = &waiting.rfind(|asked| asked.waits_us.is_some())?.record;
         let list = match &record.op {
             ListOp::Pop(lists, _) => lists[0],
             ListOp::Move([from, _], _) => *from,
