@@ -3,8 +3,10 @@
 // I/O edge: it runs other programs and measures their time.
 #![allow(clippy::disallowed_methods)]
 
+mod beside_redis;
 mod clients;
 mod fuzz;
+mod servers;
 mod sim;
 mod step;
 mod suite;
@@ -29,6 +31,8 @@ enum Task {
     /// Simulate whole clusters on virtual time: --seeds N --minutes M, or see --help
     #[command(disable_help_flag = true)]
     Sim(sim::Arguments),
+    /// Measure large collections at Sidle and at redis-server, in turns
+    BesideRedis(beside_redis::Arguments),
     /// Run Redis's own test suite against Sidle and redis-server, and compare
     Suite(suite::Arguments),
 }
@@ -38,6 +42,7 @@ fn main() -> anyhow::Result<()> {
         Task::Test(arguments) => test::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Sim(arguments) => sim::run(&arguments),
+        Task::BesideRedis(arguments) => beside_redis::run(&arguments),
         Task::Suite(arguments) => suite::run(&arguments),
     }
 }

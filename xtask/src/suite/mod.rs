@@ -4,19 +4,17 @@
 
 mod compare;
 mod exceptions;
-mod group;
 mod outcome;
 mod report;
-mod servers;
 mod source;
 
+use crate::servers::group::{Ended, Group};
+use crate::servers::{Build, Server, build_sidle};
 use crate::step::project_root;
 use anyhow::{Context, bail, ensure};
 use compare::Comparison;
 use exceptions::Exceptions;
-use group::{Ended, Group};
 use outcome::Outcome;
-use servers::Server;
 use source::Source;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -90,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let source = Source::get(arguments.suite.as_deref(), &folder)?;
     println!("Redis {}'s tests, in {}", source.version, source.tree.display());
     let runner = Runner {
-        program: servers::build_sidle()?,
+        program: build_sidle(Build::Dev)?,
         source,
         logs: folder.join("runs"),
         limit: Duration::from_secs(arguments.deadline),
@@ -142,6 +140,9 @@ fn default_folder() -> anyhow::Result<PathBuf> {
     Ok(caches.context("there is no cache folder: name one with --dir")?.join("sidle-suite"))
 }
 
+/// What Sidle may keep: some tests write values of hundreds of megabytes.
+const MEMORY: &str = "1gb";
+
 /// Runs units on both servers.
 struct Runner {
     program: PathBuf,
@@ -157,7 +158,8 @@ impl Runner {
             fs::remove_dir_all(&folder)?;
         }
         let redis = self.run("redis", unit, &folder, Server::start_redis)?;
-        let sidle = self.run("sidle", unit, &folder, |data| Server::start_sidle(&self.program, data))?;
+        let sidle =
+            self.run("sidle", unit, &folder, |data| Server::start_sidle(&self.program, data, MEMORY))?;
         Ok(Comparison::new(unit, &redis, &sidle, exceptions))
     }
 

@@ -39,8 +39,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::WatchOutlivesHandOver, watch_of_a_range_that_goes_and_comes_back),
     (Fault::WaitsWithoutLook, item_between_look_and_wait),
     (Fault::TurnEndsWithItsHolder, two_items_for_two_who_wait),
-    (Fault::RepliesBeforeServed, who_waited_is_served_before_the_reply),
     (Fault::PlaceOutlivesItsCommand, a_client_that_goes_takes_nothing_and_makes_way),
+    (Fault::RepliesBeforeServed, who_waited_is_served_before_the_reply),
     (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
 ];
 

@@ -1,8 +1,10 @@
-//! The two servers under test, each started for one unit and kept on loopback.
+//! The two servers that are compared, kept on loopback.
 
-use super::group::Group;
+pub(crate) mod group;
+
 use crate::step::{cargo, project_root, target_folder};
 use anyhow::{bail, ensure};
+use group::Group;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -12,8 +14,6 @@ use std::time::{Duration, Instant};
 /// How long a server may take until it serves.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(10);
-/// What Sidle may keep: some tests write values of hundreds of megabytes.
-const MEMORY: &str = "1gb";
 
 /// A running server. Dropping it ends the process.
 pub(crate) struct Server {
@@ -23,10 +23,10 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts a node that owns everything.
-    pub(crate) fn start_sidle(program: &Path, data: &Path) -> anyhow::Result<Server> {
+    pub(crate) fn start_sidle(program: &Path, data: &Path, memory: &str) -> anyhow::Result<Server> {
         let mut command = Command::new(program);
         command.args(["server", "--port", "0", "--bus-port", "0", "--workers", "2", "--debug-commands"]);
-        command.args(["--max-memory", MEMORY]).arg("--dir").arg(data);
+        command.args(["--max-memory", memory]).arg("--dir").arg(data);
         let log = data.join("log.txt");
         let mut group = Group::start(&command, &log)?;
         let text =
@@ -86,12 +86,28 @@ fn port_in(log: &str) -> Option<u16> {
     address.rsplit_once(':')?.1.parse().ok()
 }
 
+/// How the program is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// With its checks.
+    Dev,
+    /// As users run it.
+    Release,
+}
+
 /// Builds the program; where it lies.
-pub(crate) fn build_sidle() -> anyhow::Result<PathBuf> {
+pub(crate) fn build_sidle(build: Build) -> anyhow::Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--package", "sidle"]).current_dir(project_root());
+    let folder = match build {
+        Build::Dev => "debug",
+        Build::Release => {
+            command.arg("--release");
+            "release"
+        }
+    };
     ensure!(command.status()?.success(), "sidle cannot be built");
-    Ok(target_folder().join("debug").join("sidle"))
+    Ok(target_folder().join(folder).join("sidle"))
 }
 
 #[cfg(test)]
