@@ -1,5 +1,5 @@
-//! Collections of many elements at a Sidle node and at a redis-server, in turns: processor time a command, and
-//! memory an element.
+//! Collections of many elements at a Sidle node and at a redis-server, in turns: processor time a command,
+//! and memory an element.
 //!
 //! Both servers run at once on this machine and are asked one after the other, over one connection, in
 //! batches. What counts is the processor time of the server's process, all of its threads. A machine that is
