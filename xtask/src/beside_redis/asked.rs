@@ -74,16 +74,23 @@ impl Asked {
         }
     }
 
-    fn number_of_info(&mut self, section: &str, field: &str) -> anyhow::Result<u64> {
+    fn info(&mut self, section: &str) -> anyhow::Result<String> {
         let Value::Bulk(text) = self.ask(&["INFO", section])? else { bail!("INFO is no text") };
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        Ok(line.with_context(|| format!("INFO has no {field}"))?.trim().parse()?)
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Bytes.
-    pub(super) fn used_memory(&mut self) -> anyhow::Result<u64> {
-        self.number_of_info("memory", "used_memory")
+    fn number_of_info(&mut self, section: &str, field: &str) -> anyhow::Result<u64> {
+        number_in(&self.info(section)?, field)
+    }
+
+    /// The bytes that its data needs. Of Sidle's log only what is live: the rest is reused when memory is
+    /// short.
+    pub(super) fn needed_memory(&mut self) -> anyhow::Result<u64> {
+        let text = self.info("memory")?;
+        match number_in(&text, "used_memory_log_live") {
+            Ok(live) => Ok(live + number_in(&text, "used_memory_index")?),
+            Err(_) => number_in(&text, "used_memory"),
+        }
     }
 
     /// The processor time of all threads of its process so far.
@@ -104,6 +111,11 @@ impl Asked {
         ensure!(self.ask(&["DEL", key])? == Value::Integer(1), "{key} was there");
         Ok(began.elapsed().as_secs_f64() * 1e3)
     }
+}
+
+fn number_in(info: &str, field: &str) -> anyhow::Result<u64> {
+    let line = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    Ok(line.with_context(|| format!("INFO has no {field}"))?.trim().parse()?)
 }
 
 fn encode(words: &[String], bytes: &mut Vec<u8>) {

@@ -68,14 +68,14 @@ fn compare(arguments: &Arguments, program: &Path, folder: &Path) -> anyhow::Resu
 }
 
 fn fill(arguments: &Arguments, peers: &mut [Peer]) -> anyhow::Result<()> {
-    println!("\n{:28}{:>10}{:>10}{:>10}", "bytes an element", "redis", "sidle", "ratio");
+    println!("\n{:28}{:>10}{:>10}{:>10}", "bytes an element, live", "redis", "sidle", "ratio");
     for fill in FILLS {
         let mut bytes = Vec::new();
         for peer in &mut *peers {
-            let before = peer.asked.used_memory()?;
+            let before = peer.asked.needed_memory()?;
             let request = |number| (fill.request)(number, arguments.elements);
             peer.asked.send(arguments.elements, 500, request)?;
-            bytes.push((peer.asked.used_memory()? - before) as f64 / arguments.elements as f64);
+            bytes.push((peer.asked.needed_memory()? - before) as f64 / arguments.elements as f64);
         }
         println!("{:28}{:>10.1}{:>10.1}{:>10.2}", fill.name, bytes[0], bytes[1], bytes[1] / bytes[0]);
     }
