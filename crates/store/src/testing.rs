@@ -226,6 +226,10 @@ impl Side {
     fn extend(&mut self, number: u16, added: Vec<u8>) -> Result<(), OutOfMemory> {
         let key = key_of(number);
         let hashed = HashedKey::new(&key);
+        let is_other = |record: Record<'_>| record.kind() != ValueKind::String;
+        if self.store.pin().get(hashed).value().is_some_and(is_other) {
+            return Ok(());
+        }
         for step in 0..4 {
             let Some(old) =
                 self.model.get(&(hashed.position(), key.clone())).filter(|old| old.value.is_some())
