@@ -70,7 +70,8 @@ fn scan_options() -> BoxedStrategy<String> {
         .boxed()
 }
 
-fn line_of(
+/// A request of one of these names.
+pub(super) fn line_of(
     names: &'static [&'static str],
     key: BoxedStrategy<&'static str>,
     rest: BoxedStrategy<String>,

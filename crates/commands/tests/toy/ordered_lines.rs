@@ -1,5 +1,6 @@
 //! Random requests over lists and sorted sets.
 
+use super::lines::line_of;
 use proptest::prelude::*;
 
 fn list() -> BoxedStrategy<&'static str> {
@@ -91,16 +92,6 @@ fn limit() -> BoxedStrategy<String> {
 
 fn count() -> BoxedStrategy<String> {
     prop_oneof![2 => Just(String::new()), 1 => (0u8..40).prop_map(|count| format!(" {count}"))].boxed()
-}
-
-fn line_of(
-    names: &'static [&'static str],
-    key: BoxedStrategy<&'static str>,
-    rest: BoxedStrategy<String>,
-) -> BoxedStrategy<String> {
-    (prop::sample::select(names), key, rest)
-        .prop_map(|(name, key, rest)| format!("{name} {key} {}", rest.trim()).trim().to_owned())
-        .boxed()
 }
 
 /// A request over lists.
