@@ -97,6 +97,9 @@ impl Assembly {
         guard.admit(|| false)?;
         #[cfg(feature = "testing")]
         self.log.end_run(self.run);
+        head.note_order(|| guard.order_of_arrival(record));
+        head.note(|log| record.pack(log));
+        head.log_change(std::iter::once(key.slot()));
         guard.enter(key.hash(), record, Address::from_offset(self.run));
         self.is_kept = true;
         Ok(Replayed { inserted: 1, present: 0 })

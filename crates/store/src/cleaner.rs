@@ -207,7 +207,7 @@ impl<'s> Cleaner<'s> {
             }
         }
         if !self.data.pending_tombstones.is_empty()
-            && self.shrink_large(cleaning.head.get_or_insert_with(|| self.data.log_head())).is_ok()
+            && self.shrink_large(cleaning.head.get_or_insert_with(|| self.data.cleaners_head())).is_ok()
         {
             return CleanOutcome::Progress;
         }
@@ -314,7 +314,7 @@ impl<'s> Cleaner<'s> {
     /// Continues through the current victim; retires it at its end.
     fn clean_current(self, cleaning: &mut Cleaning, budget_bytes: u64) -> Result<(), OutOfMemory> {
         let victim = cleaning.current.as_mut().expect("there is a current victim");
-        let head = cleaning.head.get_or_insert_with(|| self.data.log_head());
+        let head = cleaning.head.get_or_insert_with(|| self.data.cleaners_head());
         let segment = self.data.log.segments.at(victim.number);
         let until = victim.at + budget_bytes;
         let mut records = self.data.log.records_of(victim.number, victim.at);

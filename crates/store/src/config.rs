@@ -50,6 +50,8 @@ pub struct StoreConfig {
     pub warm_segments: usize,
     /// Whether to back the whole log with pages at the start, instead of as it fills.
     pub preallocate: bool,
+    /// Whether everything written is kept for a [durable log](crate::Commits), until its writer takes it.
+    pub is_durable: bool,
 }
 
 impl Default for StoreConfig {
@@ -61,6 +63,7 @@ impl Default for StoreConfig {
             huge_pages: true,
             warm_segments: 32,
             preallocate: false,
+            is_durable: false,
         }
     }
 }

@@ -64,6 +64,11 @@ impl Data {
         LogHead::new(self.log.clone())
     }
 
+    /// A head for what the durable log has already.
+    pub(crate) fn cleaners_head(&self) -> LogHead {
+        LogHead::unlogged(self.log.clone())
+    }
+
     pub(crate) fn index_memory(&self) -> IndexMemory<'_> {
         IndexMemory { index: &self.index, epochs: &self.log.epochs, segments: &self.log.segments }
     }

@@ -1,18 +1,34 @@
 //! Removing entries from a range: all of them, or tombstones only. In slices, so that nothing waits long.
 
 use crate::bucket::Word;
+use crate::log::LogHead;
+use crate::logged::cleared_key;
+use crate::record::Draft;
 use crate::slot_table::Place;
 use crate::store::Store;
 use crate::writer::SlotGuard;
-use sidle_types::{Position, PositionRange};
+use sidle_types::{Position, PositionRange, Version};
 
 /// Buckets emptied under one hold of a slot's lock.
 const BUCKETS_PER_LOCK: usize = 16;
 
+/// What is removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+pub(crate) enum What {
     Everything,
     Tombstones,
+    /// What has this version, or an earlier one: for a recovery.
+    UpTo(Version),
+}
+
+impl What {
+    fn includes(self, guard: &SlotGuard<'_>, word: Word<'_>) -> bool {
+        match self {
+            What::Everything => true,
+            What::Tombstones => word.kind().is_tombstone,
+            What::UpTo(version) => guard.record(word).version() <= version,
+        }
+    }
 }
 
 impl Store {
@@ -28,7 +44,7 @@ impl Store {
         self.take_out(What::Tombstones, from, last, budget)
     }
 
-    fn take_out(&self, what: What, from: Position, last: Position, budget: usize) -> Option<Position> {
+    pub(crate) fn take_out(&self, what: What, from: Position, last: Position, budget: usize) -> Option<Position> {
         let range = PositionRange::new(from, last)?;
         let mut at = Some(from);
         let mut seen = 0;
@@ -44,7 +60,10 @@ impl Store {
                 let guard = self.lock_slot(slot);
                 // A table that shrank since may have visited entries in the present bucket.
                 let rest = PositionRange::new(from, last).expect("inside the range");
-                let next = take_out_buckets(&guard, what, rest, from, &mut seen);
+                let next = take_out_buckets(&guard, what, rest, from, &mut seen, &mut |change| {
+                    let commits = self.data.log.commits.as_ref().expect("there is a durable log");
+                    commits.enter_aside(change, slot);
+                });
                 guard.shrink_table();
                 next
             };
@@ -54,13 +73,15 @@ impl Store {
     }
 }
 
-/// Visits some buckets of the locked slot; returns where to continue.
+/// Visits some buckets of the locked slot; returns where to continue. `log` takes what the durable log is to
+/// know, if there is one, before anything is removed.
 fn take_out_buckets(
     guard: &SlotGuard<'_>,
     what: What,
     range: PositionRange,
     from: Position,
     seen: &mut usize,
+    log: &mut dyn FnMut(&mut Vec<u8>),
 ) -> Option<Position> {
     let (data, pin) = (guard.data(), guard.pinned());
     let slot = from.slot();
@@ -72,7 +93,7 @@ fn take_out_buckets(
         *seen += 1;
         let whole = range.covers(positions);
         for (place, word) in span.entries(pin) {
-            if what == What::Everything || word.kind().is_tombstone {
+            if what.includes(guard, word) {
                 data.log.prefetch(word.address());
                 found.push((place, word, whole));
             }
@@ -84,6 +105,14 @@ fn take_out_buckets(
         }
     }
     *seen += found.len();
+    if what == What::Everything && data.log.commits.is_some() && !found.is_empty() {
+        let last = next.and_then(Position::previous).map_or(range.last(), |last| last.min(range.last()));
+        let cleared = PositionRange::new(from, last).expect("a bucket at least");
+        let version = guard.given_version();
+        let mut change = Vec::new();
+        Draft::cleared(&cleared_key(cleared), version).append_to(&mut change);
+        log(&mut change);
+    }
     for (place, word, whole) in found {
         if whole || range.contains(data.log.record(word.address(), pin).position()) {
             guard.clear(place, word);
@@ -92,16 +121,17 @@ fn take_out_buckets(
     next
 }
 
-/// Removes what a locked slot has within a range.
-pub(crate) fn clear_within(guard: &SlotGuard<'_>, range: PositionRange) {
+/// Removes what a locked slot has within a range, as a part of the change that the head is writing.
+pub(crate) fn clear_within(guard: &SlotGuard<'_>, range: PositionRange, head: &mut LogHead) {
     let (first, last) = (Position::first_of(guard.slot()), Position::last_of(guard.slot()));
     let part = PositionRange::new(range.first().max(first), range.last().min(last));
     let Some(part) = part.filter(|_| guard.table().entries() > 0) else { return };
     let mut from = Some(part.first());
     while let Some(at) = from {
         let rest = PositionRange::new(at, part.last()).expect("inside the range");
-        from =
-            take_out_buckets(guard, What::Everything, rest, at, &mut 0).filter(|next| part.contains(*next));
+        let mut log = |change: &mut Vec<u8>| head.note(|log| log.append(change));
+        let next = take_out_buckets(guard, What::Everything, rest, at, &mut 0, &mut log);
+        from = next.filter(|next| part.contains(*next));
     }
     guard.shrink_table();
 }

@@ -146,6 +146,7 @@ impl SlotGuard<'_> {
         draft: &OutsideDraft<'_>,
     ) -> Result<Version, OutOfMemory> {
         let address = head.append_outside(draft)?;
+        head.log_change(std::iter::once(self.slot()));
         self.touch(|| key.position(), Touch::Put);
         let kind = EntryKind { is_tombstone: false, has_deadline: draft.expires_at.is_some() };
         self.table().raise_version(draft.version.0);

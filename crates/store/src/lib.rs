@@ -64,7 +64,9 @@ mod audit;
 mod batch;
 mod bucket;
 mod cleaner;
+mod commit;
 mod config;
+mod current;
 mod data;
 mod discard;
 #[cfg(all(test, not(loom)))]
@@ -78,6 +80,7 @@ mod interest;
 mod kernel_model;
 mod large;
 mod log;
+mod logged;
 mod memory;
 mod observe;
 mod occupancy;
@@ -85,6 +88,7 @@ mod partition;
 mod pending_tombstones;
 mod publish;
 mod rebuild;
+mod recovery;
 mod record;
 mod replay;
 mod resize;
@@ -104,6 +108,7 @@ mod writer;
 pub use assembly::Assembly;
 pub use batch::{BatchError, RecordBatch, RecordBatchIter};
 pub use cleaner::{CleanOutcome, Cleaner};
+pub use commit::{CommitNumber, Commits};
 pub use config::{
     MAX_COLLECTION_BYTES, MAX_KEY_BYTES, MAX_SEGMENT_BYTES, MAX_VALUE_BYTES, MIN_SEGMENT_BYTES, OutOfMemory,
     StoreConfig, StoreError,
@@ -112,8 +117,10 @@ pub use data::{Entry, Guard};
 pub use expiry::{Expiring, ExpirySweep};
 pub use interest::Observer;
 pub use log::LogHead;
+pub use logged::{LoggedError, LoggedRecord, logged_records};
 pub use publish::{Change, SlotGuards};
 pub use record::{Record, RecordError};
+pub use recovery::{CountElements, Recovered, Recovery, RecoveryError};
 pub use replay::{ReplayError, Replayed};
 pub use scan::{Image, Packed, ScanEnd};
 pub use store::{MemoryUse, Store};

@@ -16,12 +16,13 @@
 
 use crate::address::Address;
 use crate::bucket::Word;
+use crate::commit::{Buffer, Commits};
 use crate::config::{OutOfMemory, StoreConfig, StoreError};
 use crate::epoch::{Epochs, Limbo, Pinned};
 use crate::memory::Region;
 use crate::record::{Draft, NEVER, OutsideDraft, Record, Shape};
 use crate::segment::{Purpose, Segment, Segments, State};
-use sidle_types::{KeyHash, Position, Slot, WallMs};
+use sidle_types::{KeyHash, Position, Slot, Version, WallMs};
 use std::sync::Arc;
 
 /// The first unit of a segment is unused, so that no record has address 0.
@@ -36,6 +37,8 @@ pub(crate) struct Log {
     pub(crate) epochs: Epochs,
     /// Empty pieces that wait for readers.
     limbo: Limbo<u64>,
+    /// If everything written is also for a durable log: its commits.
+    pub(crate) commits: Option<Commits>,
     /// Runs whose bytes are still arriving, for the audit.
     #[cfg(feature = "testing")]
     begun: std::sync::Mutex<Vec<u64>>,
@@ -61,6 +64,7 @@ impl Log {
             warm_segments: config.warm_segments,
             epochs: Epochs::new(),
             limbo: Limbo::new(),
+            commits: config.is_durable.then(Commits::new),
             #[cfg(feature = "testing")]
             begun: std::sync::Mutex::default(),
         })
@@ -465,6 +469,14 @@ pub(crate) struct Incoming {
     pub(crate) hash: KeyHash,
 }
 
+/// What a head writes for the durable log.
+struct Logging {
+    /// What the log writer takes from.
+    buffer: Arc<Buffer>,
+    /// The records of the change under way.
+    change: Vec<u8>,
+}
+
 /// Appends records to its own segment: a side log. One per worker and per replay slot.
 ///
 /// `Send`, not `Sync`. Dropping it leaves its segment to the cleaner.
@@ -488,11 +500,23 @@ pub struct LogHead {
     new_entries: Option<Vec<Position>>,
     /// The batch being replayed, kept for its allocation.
     pub(crate) replay: Vec<Incoming>,
+    /// What goes to the durable log, if there is one, and this is no cleaner's head.
+    logging: Option<Logging>,
     _not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
 }
 
 impl LogHead {
+    /// A head whose records go to the durable log too, if there is one.
     pub(crate) fn new(log: Arc<Log>) -> LogHead {
+        let logging =
+            log.commits.as_ref().map(|commits| Logging { buffer: commits.join(), change: Vec::new() });
+        let mut head = LogHead::unlogged(log);
+        head.logging = logging;
+        head
+    }
+
+    /// A head for records that the durable log has already.
+    pub(crate) fn unlogged(log: Arc<Log>) -> LogHead {
         LogHead {
             log,
             segment: 0,
@@ -504,6 +528,7 @@ impl LogHead {
             refused_bytes: 0,
             new_entries: None,
             replay: Vec::new(),
+            logging: None,
             _not_sync: std::marker::PhantomData,
         }
     }
@@ -530,6 +555,11 @@ impl LogHead {
         // (L2).
         let bytes = unsafe { self.log.region.bytes_mut(offset, total) };
         draft.write(shape, bytes);
+        if let Some(logging) = &mut self.logging
+            && !draft.is_absence()
+        {
+            logging.change.extend_from_slice(bytes);
+        }
         if let Some(deadline) = draft.expires_at {
             self.earliest = self.earliest.min(deadline);
         }
@@ -542,6 +572,9 @@ impl LogHead {
         let offset = self.reserve(record.len(), purpose)?;
         // SAFETY: as in `append`.
         unsafe { self.log.region.bytes_mut(offset, record.len()) }.copy_from_slice(record);
+        if let Some(logging) = &mut self.logging {
+            logging.change.extend_from_slice(record);
+        }
         if let Some(deadline) = Record::trusted(record).expires_at() {
             self.earliest = self.earliest.min(deadline);
         }
@@ -555,10 +588,50 @@ impl LogHead {
         let offset = self.reserve(total, Purpose::Value)?;
         // SAFETY: as in `append`.
         draft.write(shape, unsafe { self.log.region.bytes_mut(offset, total) });
+        if let Some(logging) = &mut self.logging {
+            // SAFETY: the caller owns the run's value up to here (L5), and the record was just written.
+            let record = unsafe { self.log.record_of(offset, shape) };
+            record.pack(&mut logging.change);
+        }
         if let Some(deadline) = draft.expires_at {
             self.earliest = self.earliest.min(deadline);
         }
         Ok(Address::from_offset(offset))
+    }
+
+    /// Notes for the durable log what has no record in this one: `write` appends it, if there is a durable
+    /// log.
+    #[inline]
+    pub(crate) fn note(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(logging) = &mut self.logging {
+            write(&mut logging.change);
+        }
+    }
+
+    /// The next record counts in the durable log as if it had another version: the one that `order` gives, if
+    /// there is a durable log.
+    #[inline]
+    pub(crate) fn note_order(&mut self, order: impl FnOnce() -> Version) {
+        self.note(|log| Draft::order(order()).append_to(log));
+    }
+
+    /// The change under way is whole, and is about to be published in these slots, which the caller has
+    /// locked (W1). While records are [held back](Self::hold_back) it is not.
+    #[inline]
+    pub(crate) fn log_change(&mut self, slots: impl Iterator<Item = Slot>) {
+        if self.logging.is_some() && self.filled.is_none() {
+            self.log_whole_change(slots);
+        }
+    }
+
+    /// The same, of records that are held back (W2).
+    #[cold]
+    pub(crate) fn log_whole_change(&mut self, slots: impl Iterator<Item = Slot>) {
+        if let (Some(logging), Some(commits)) = (&mut self.logging, &self.log.commits)
+            && !logging.change.is_empty()
+        {
+            commits.enter(&logging.buffer, &mut logging.change, slots);
+        }
     }
 
     /// Takes all segments for records of these sizes, appended in this order, so that none fails half-way.
@@ -658,7 +731,11 @@ impl LogHead {
             None if is_ordinary => self.log.allocate(purpose),
             None => self.log.allocate_run(bytes, bytes),
         };
-        let start = allocated.inspect_err(|_| self.note_refused(bytes as usize))?;
+        let start = allocated.inspect_err(|_| {
+            self.note_refused(bytes as usize);
+            // What was noted for this record.
+            self.note(Vec::clear);
+        })?;
         if !is_ordinary {
             return Ok(start);
         }

@@ -110,10 +110,12 @@ impl<'s> SlotGuards<'s> {
         let large = steps.iter_mut().filter_map(|step| Some((step.slot, step.large.as_mut()?)));
         large.for_each(|(slot, put)| put.enter(slot, |other| self.slot(other).table()));
         for range in cleared {
-            self.guards.iter().for_each(|guard| clear_within(guard, *range));
+            self.guards.iter().for_each(|guard| clear_within(guard, *range, head));
         }
         let ended = steps.iter().filter_map(|step| step.publish(head));
         let expired = ended.filter(|&deadline| deadline < now).count();
+        // W2. Look-ups wait still.
+        head.log_whole_change(self.guards.iter().map(SlotGuard::slot));
         head.all_published();
         Ok(expired)
     }

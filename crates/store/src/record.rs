@@ -55,6 +55,8 @@ const KIND_SHIFT: u32 = 56;
 pub(crate) const CHUNK_KEY_BYTES: usize = 17;
 /// The value of a head: the encoding and the collection.
 pub(crate) const HEAD_VALUE_BYTES: usize = 9;
+/// The key of a removed range: its first and its last position.
+pub(crate) const CLEARED_KEY_BYTES: usize = 16;
 /// The first byte that the checksum covers: all but itself.
 pub(crate) const CHECKED_FROM: usize = 4;
 /// The kind's byte.
@@ -74,6 +76,12 @@ pub(crate) enum RecordKind {
     Head(ValueKind),
     /// A chunk of a large collection of this type.
     Chunk(ValueKind),
+    /// In a durable log only: a large collection has no chunk of this name any more.
+    NoChunk,
+    /// In a durable log only: everything in a range was removed.
+    Cleared,
+    /// In a durable log only: the order of the record behind it.
+    Order,
 }
 
 /// The kind's byte of a tombstone.
@@ -82,6 +90,10 @@ const TOMBSTONE: u8 = 1;
 const HEAD: u8 = 0x10;
 /// The mark of a chunk.
 const CHUNK: u8 = 0x20;
+/// The mark of a removed range, in the kind's byte.
+const CLEARED: u8 = 0x40;
+/// The mark of an order, in the kind's byte.
+const ORDER: u8 = 0x80;
 /// The bits of the kind itself.
 const KIND_MASK: u8 = 0x0F;
 
@@ -98,6 +110,9 @@ impl RecordKind {
             RecordKind::Value(ValueKind::SortedSet) => 5,
             RecordKind::Head(kind) => HEAD | RecordKind::Value(kind).number(),
             RecordKind::Chunk(kind) => CHUNK | RecordKind::Value(kind).number(),
+            RecordKind::NoChunk => CHUNK | TOMBSTONE,
+            RecordKind::Cleared => CLEARED | TOMBSTONE,
+            RecordKind::Order => ORDER | TOMBSTONE,
         }
     }
 
@@ -111,6 +126,22 @@ impl RecordKind {
             3 => RecordKind::Value(ValueKind::List),
             4 => RecordKind::Value(ValueKind::Set),
             5 => RecordKind::Value(ValueKind::SortedSet),
+            _ => return None,
+        })
+    }
+}
+
+impl RecordKind {
+    /// The kind with this number, in a durable log.
+    fn logged(number: u8) -> Option<RecordKind> {
+        let kind = RecordKind::numbered(number & KIND_MASK)?;
+        Some(match (number & !KIND_MASK, kind) {
+            (0, kind) => kind,
+            (HEAD, RecordKind::Value(kind)) if kind != ValueKind::String => RecordKind::Head(kind),
+            (CHUNK, RecordKind::Value(kind)) if kind != ValueKind::String => RecordKind::Chunk(kind),
+            (CHUNK, RecordKind::Tombstone) => RecordKind::NoChunk,
+            (CLEARED, RecordKind::Tombstone) => RecordKind::Cleared,
+            (ORDER, RecordKind::Tombstone) => RecordKind::Order,
             _ => return None,
         })
     }
@@ -247,6 +278,23 @@ impl<'a> Draft<'a> {
     /// A tombstone; with version 0, a mark of absence.
     pub(crate) fn tombstone(key: &'a [u8], version: Version) -> Draft<'a> {
         Draft { key, value: &[], version, expires_at: None, kind: RecordKind::Tombstone }
+    }
+
+    /// Everything up to this version in the range with this key was removed.
+    pub(crate) fn cleared(key: &'a [u8], version: Version) -> Draft<'a> {
+        Draft { key, value: &[], version, expires_at: None, kind: RecordKind::Cleared }
+    }
+
+    /// The record behind it counts as if it had this version.
+    pub(crate) fn order(version: Version) -> Draft<'a> {
+        Draft { key: &[], value: &[], version, expires_at: None, kind: RecordKind::Order }
+    }
+
+    /// Appends the record.
+    pub(crate) fn append_to(&self, bytes: &mut Vec<u8>) {
+        let (shape, start) = (self.shape(), bytes.len());
+        bytes.resize(start + shape.total_bytes(), 0);
+        self.write(shape, &mut bytes[start..]);
     }
 
     /// Whether this is a mark of absence.
@@ -434,23 +482,50 @@ impl<'r> Record<'r> {
         }
     }
 
+    /// The record at the start of `bytes`, of a durable log, checked in full; and its kind.
+    pub(crate) fn check_logged(bytes: &'r [u8]) -> Result<(Record<'r>, RecordKind), RecordError> {
+        let number = *bytes.get(KIND_AT).ok_or(RecordError::Truncated)?;
+        let kind = RecordKind::logged(number).ok_or(RecordError::UnknownKind(number))?;
+        let shape = Record::check_form_of(bytes, kind, Version::MAX)?;
+        let right = match kind {
+            RecordKind::Head(_) => shape.value_bytes() == HEAD_VALUE_BYTES,
+            RecordKind::Chunk(_) => shape.key_bytes() == CHUNK_KEY_BYTES && shape.words() == 0,
+            RecordKind::NoChunk => shape.key_bytes() == CHUNK_KEY_BYTES,
+            RecordKind::Cleared => shape.key_bytes() == CLEARED_KEY_BYTES,
+            RecordKind::Order => shape.key_bytes() == 0,
+            RecordKind::Value(_) | RecordKind::Tombstone => true,
+        };
+        if !right {
+            return Err(RecordError::Malformed);
+        }
+        let crc = crc32c::crc32c(&bytes[CHECKED_FROM..shape.content_bytes()]);
+        Ok((Record::check_sum(bytes, shape, crc)?, kind))
+    }
+
     /// Checks all but the checksum.
     #[inline]
     fn check_form(bytes: &[u8]) -> Result<Shape, RecordError> {
         if bytes.len() < HEADER_BYTES {
             return Err(RecordError::Truncated);
         }
-        let shape = Shape::read(bytes);
         let number = bytes[KIND_AT];
         let kind = RecordKind::numbered(number).ok_or(RecordError::UnknownKind(number))?;
-        let is_tombstone = kind == RecordKind::Tombstone;
+        Record::check_form_of(bytes, kind, Version::FROM_PEER_MAX)
+    }
+
+    /// The same, of a record (of at least a header) of this kind.
+    #[inline]
+    fn check_form_of(bytes: &[u8], kind: RecordKind, highest: Version) -> Result<Shape, RecordError> {
+        let shape = Shape::read(bytes);
+        use RecordKind::{Cleared, NoChunk, Order, Tombstone};
+        let is_tombstone = matches!(kind, Tombstone | NoChunk | Cleared | Order);
         if u32_at(bytes, 8) & KEY_RESERVED != 0
             || u32_at(bytes, 4) & VALUE_RESERVED != 0
             || shape.is_outside()
             || shape.value_bytes() > MAX_VALUE_BYTES
             || shape.words() > usize::from(!is_tombstone)
             || (is_tombstone && shape.value_bytes() != 0)
-            || version_at(bytes) > Version::FROM_PEER_MAX
+            || version_at(bytes) > highest
         {
             return Err(RecordError::Malformed);
         }

@@ -116,7 +116,9 @@ impl Store {
                 continue;
             }
             guard.admit(|| false)?;
+            head.note_order(|| guard.order_of_arrival(record));
             let address = head.append_copy(record.in_log(), Purpose::Value)?;
+            head.log_change(std::iter::once(slot));
             guard.enter(hash, record, address);
             replayed.inserted += 1;
         }

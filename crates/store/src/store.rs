@@ -4,6 +4,7 @@
 #[cfg(feature = "testing")]
 use crate::audit;
 use crate::cleaner::{Cleaner, Cleaning};
+use crate::commit::Commits;
 use crate::config::{StoreConfig, StoreError};
 use crate::data::{Data, Guard};
 use crate::expiry::{Expiring, Expiry, ExpirySweep};
@@ -254,6 +255,11 @@ impl Store {
     #[inline]
     pub fn cleaner(&self) -> Cleaner<'_> {
         Cleaner::new(&self.data, &self.cleaning)
+    }
+
+    /// The commits of the durable log, if there is one.
+    pub fn commits(&self) -> Option<&Commits> {
+        self.data.log.commits.as_ref()
     }
 
     /// Cleans until values of this many bytes in all, with their keys, fit; false if it fails. For large

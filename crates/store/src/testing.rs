@@ -5,12 +5,14 @@
 //! by segment.
 
 mod collection;
+mod durable_log;
 
 use crate::{
     Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, SlotGuards,
     Store, StoreConfig,
 };
 use collection::Collection;
+use durable_log::DurableLog;
 use sidle_outline::Outline;
 use sidle_types::{HashedKey, Position, PositionRange, ValueKind, Version, WallMs};
 use std::collections::BTreeMap;
@@ -43,6 +45,8 @@ struct Side {
     model: BTreeMap<(Position, Vec<u8>), ModelEntry>,
     /// The highest version that a key ever had, across removals.
     versions: BTreeMap<Vec<u8>, Version>,
+    /// What its store's durable log has.
+    log: DurableLog,
 }
 
 /// Two stores under test.
@@ -139,6 +143,9 @@ impl Harness {
             _ => self.replay(here, range(a, b), usize::from(c)),
         };
         self.refused += usize::from(refused.is_err());
+        for side in self.sides.iter_mut().filter(|_| c % 3 == 0) {
+            side.log.commit(&side.store);
+        }
     }
 
     /// Copies a range from one store to the other, as a migration does.
@@ -174,6 +181,11 @@ impl Harness {
         Ok(())
     }
 
+    /// How many files of the durable logs went.
+    pub fn files_gone(&self) -> usize {
+        self.sides.iter().map(|side| side.log.gone).sum()
+    }
+
     /// Compares both stores' contents with the models.
     pub fn check_everything(&mut self) {
         self.sides.iter_mut().for_each(Side::check_everything);
@@ -195,11 +207,13 @@ impl Side {
             memory_bytes: MEMORY_BYTES,
             segment_bytes: SEGMENT_BYTES,
             huge_pages: false,
+            is_durable: true,
             ..StoreConfig::default()
         };
         let store = Store::new(config).expect("a valid configuration");
         let head = store.log_head();
-        Side { store, head, model: BTreeMap::new(), versions: BTreeMap::new() }
+        let log = DurableLog::default();
+        Side { store, head, model: BTreeMap::new(), versions: BTreeMap::new(), log }
     }
 
     fn note(&mut self, key: &[u8], value: Option<Vec<u8>>, version: Version, expires_at: Option<WallMs>) {
@@ -610,6 +624,27 @@ impl Side {
         assert_eq!(store.is_empty(), expected_len == 0);
         self.scan(PositionRange::ALL, 1000).expect("a scan needs no memory");
         self.check_log();
+        self.check_recovery();
+    }
+
+    /// The durable log has the values of the model, and nothing else.
+    fn check_recovery(&mut self) {
+        self.log.commit(&self.store);
+        for seed in 0..3 {
+            let recovered = self.log.recover(seed);
+            let mut values = 0;
+            recovered.each_entry(PositionRange::ALL, &mut |record, is_tombstone| {
+                assert!(!is_tombstone);
+                values += 1;
+                let place = (record.position(), record.key().to_vec());
+                let entry = self.model.get(&place).filter(|entry| entry.value.is_some());
+                entry.unwrap_or_else(|| panic!("{record:?} was removed")).check_recovered(&recovered, record);
+            });
+            assert_eq!(values, self.model.values().filter(|entry| entry.value.is_some()).count());
+            // Nothing that is written from now on is older than what was removed.
+            let highest = self.store.highest_version(PositionRange::ALL);
+            assert!(recovered.highest_version(PositionRange::ALL) <= highest);
+        }
     }
 
     /// The live bytes are those of the model's records, and all counts are right.
@@ -649,6 +684,22 @@ impl ModelEntry {
         let guard = store.pin();
         let (_, outline) = guard.get_whole(record.hashed_key());
         large.check(&outline.expect("a large collection"), &guard);
+    }
+
+    /// Compares what a recovered store has of it: of a record that came from elsewhere, the version is the
+    /// order of its arrival.
+    fn check_recovered(&self, store: &Store, record: Record<'_>) {
+        let version = self.record_version();
+        assert!(record.version() >= version, "{:?} is older than {version:?}", record.version());
+        assert_eq!(record.expires_at(), self.expires_at);
+        match &self.large {
+            Some(large) => {
+                let guard = store.pin();
+                let (_, outline) = guard.get_whole(record.hashed_key());
+                large.check(&outline.expect("a large collection"), &guard);
+            }
+            None => assert_eq!(Some(record.value()), self.value.as_deref()),
+        }
     }
 
     /// The version of its record.

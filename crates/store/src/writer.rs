@@ -154,9 +154,11 @@ impl<'s> SlotGuard<'s> {
         match (leave, found) {
             (Leave::Nothing, None) => {}
             (Leave::Nothing, Some((place, word))) => {
-                self.clear(place, word);
                 // The key's versions keep growing if it returns.
-                self.table().raise_version(self.next_version().0);
+                let version = self.next_version();
+                self.log_removal(head, key, version);
+                self.clear(place, word);
+                self.table().raise_version(version.0);
                 self.shrink_table();
             }
             (Leave::Tombstone, None) => {
@@ -166,12 +168,20 @@ impl<'s> SlotGuard<'s> {
             (Leave::Tombstone, Some((_, word))) if word.kind().is_tombstone => {}
             (Leave::Tombstone, Some((place, word))) => {
                 let draft = Draft::tombstone(key.bytes(), self.record(word).version());
+                head.note_order(|| self.given_version());
                 if self.write(head, key, &draft).is_err() {
+                    self.log_removal(head, key, self.given_version());
                     self.strike_out(key.hash(), place, word);
                 }
             }
         }
         Ok(found.is_some_and(|(_, word)| !word.kind().is_tombstone))
+    }
+
+    /// Notes for the durable log that a key is about to lose its value.
+    fn log_removal(&self, head: &mut LogHead, key: HashedKey<'_>, version: Version) {
+        head.note(|log| Draft::tombstone(key.bytes(), version).append_to(log));
+        head.log_change(std::iter::once(self.slot));
     }
 
     /// Notes that another node reported a key without an entry here as absent. That reads as a tombstone of
@@ -183,6 +193,19 @@ impl<'s> SlotGuard<'s> {
             return Ok(());
         }
         self.write(head, key, &Draft::tombstone(key.bytes(), Version(0)))
+    }
+
+    /// The order in the durable log of a record that another node wrote.
+    pub(crate) fn order_of_arrival(&self, record: Record<'_>) -> Version {
+        self.table().raise_version(record.version().0);
+        self.given_version()
+    }
+
+    /// A version that nothing else in this slot has.
+    pub(crate) fn given_version(&self) -> Version {
+        let version = self.next_version();
+        self.table().raise_version(version.0);
+        version
     }
 
     pub(crate) fn next_version(&self) -> Version {
@@ -199,6 +222,7 @@ impl<'s> SlotGuard<'s> {
     ) -> Result<(), OutOfMemory> {
         self.admit(|| self.find(key).is_some())?;
         let address = head.append(draft, Purpose::Value)?;
+        head.log_change(std::iter::once(self.slot));
         if self.publish(key, draft, address) {
             head.made_entry(key.position());
         }

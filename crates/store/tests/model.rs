@@ -35,5 +35,6 @@ fn store_does_as_the_model_when_full() {
         }
         harness.check_everything();
         assert!(harness.refused > 0, "the memory never filled");
+        assert!(harness.files_gone() > 10, "{} files of the log went", harness.files_gone());
     }
 }

@@ -132,11 +132,25 @@ impl<'p> LargePut<'p> {
             let draft = Draft { key: &key, value, version, expires_at: None, kind };
             chunks.push(append(head, &draft).offset());
         }
+        head.note(|log| self.each_removed(id, version, |draft| draft.append_to(log)));
         let value = head_value(self.outline.encoding(), id);
         let head = self
             .has_head
             .then(|| append(head, &head_draft(self.key, self.kind, &[&value], version, self.expires_at)));
         self.appended = Some(Appended { id, version, chunks, head });
+    }
+
+    /// Passes what the durable log is to know of each label that has no chunk any more to `f`.
+    fn each_removed(&self, id: CollectionId, version: Version, mut f: impl FnMut(&Draft<'_>)) {
+        for order in Order::ALL {
+            let sequence = self.outline.sequence(order);
+            for chunk in self.outline.replaced_chunks() {
+                if sequence.labelled(chunk.label).is_none() {
+                    let key = ChunkName { id, order, label: chunk.label }.to_key();
+                    f(&Draft { key: &key, value: &[], version, expires_at: None, kind: RecordKind::NoChunk });
+                }
+            }
+        }
     }
 
     /// Makes the state that of its cell. `table_of` gives the table of another slot that is locked as well.
@@ -235,6 +249,7 @@ pub(crate) fn put(
     head_log.prepare(put.sizes().iter().copied(), beside)?;
     head_log.hold_back();
     put.append(slot, head_log);
+    head_log.log_whole_change(std::iter::once(slot.slot()));
     put.enter(slot, |other| panic!("K1: the collection's key is in slot {}", other.number()));
     put.publish(slot, head_log);
     head_log.all_published();
@@ -261,6 +276,7 @@ pub(crate) fn set_deadline(
     let value = &[old.value()];
     let draft = head_draft(key, old.kind(), value, version, expires_at);
     let address = head_log.append(&draft, Purpose::Value)?;
+    head_log.log_change(std::iter::once(slot.slot()));
     let id = old.collection().expect("a head names its collection");
     slot.data().collections.change(id, |state| {
         (state.head, state.version, state.packed_crc) = (address, version, None);

@@ -10,6 +10,7 @@ use crate::large::doomed::Doomed;
 use crate::segment::Segments;
 use sidle_outline::{CollectionId, Outline};
 use sidle_types::{Slot, Version};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 const CELLS_PER_BLOCK: usize = 64;
@@ -144,6 +145,12 @@ impl Collections {
             free.fresh += 1;
             free.fresh - 1
         });
+        let uses = self.made_cell(index, segments).read().uses;
+        CollectionId(u64::from(uses) << 32 | u64::from(index))
+    }
+
+    /// The cell with this index, which is made if need be.
+    fn made_cell(&self, index: u32, segments: &Segments) -> &Cell {
         let block = index as usize / CELLS_PER_BLOCK;
         let part = self.parts[block / BLOCKS_PER_PART].get_or_init(|| {
             segments.index_grew(size_of::<Part>() as i64);
@@ -153,8 +160,7 @@ impl Collections {
             segments.index_grew(size_of::<Block>() as i64);
             Box::new(std::array::from_fn(|_| Cell::default()))
         });
-        let uses = block[index as usize % CELLS_PER_BLOCK].read().uses;
-        CollectionId(u64::from(uses) << 32 | u64::from(index))
+        &block[index as usize % CELLS_PER_BLOCK]
     }
 
     /// Publishes the first state of the collection with this number.
@@ -162,6 +168,25 @@ impl Collections {
         let mut inner = self.cell(id).expect("the number was reserved").write();
         assert!(inner.state.is_none() && u64::from(inner.uses) == id.0 >> 32, "the cell was reserved");
         inner.state = Some(state);
+    }
+
+    /// For a recovery, before anything else: how often cells were used before, by cell, as far as the durable
+    /// log has collections of them; and the cells that are to be [entered](Self::enter) with the last number
+    /// of each. A number is never used twice, so the other cells go on behind the last one. False if there
+    /// are no such cells.
+    pub(crate) fn restore(&self, uses: &BTreeMap<u32, u32>, taken: &BTreeSet<u32>, segments: &Segments) -> bool {
+        let Some((&last, _)) = uses.last_key_value() else { return true };
+        if last as usize / CELLS_PER_BLOCK / BLOCKS_PER_PART >= PARTS {
+            return false;
+        }
+        for (&index, &uses) in uses {
+            let is_taken = taken.contains(&index);
+            self.made_cell(index, segments).write().uses = uses.wrapping_add(u32::from(!is_taken));
+        }
+        let mut free = self.free();
+        free.fresh = last + 1;
+        free.used_before = (0..=last).rev().filter(|index| !taken.contains(index)).collect();
+        true
     }
 
     /// The collection whose head is at this address has lost its key, if that is its head: it is doomed. The

@@ -14,7 +14,7 @@ pub(super) struct Collection {
     sequences: [BTreeMap<u64, Vec<u8>>; 2],
 }
 
-fn elements_of(label: u64) -> u32 {
+pub(super) fn elements_of(label: u64) -> u32 {
     1 + (label % 3) as u32
 }
 

@@ -1,0 +1,145 @@
+//! Group commits: what of the store's changes its durable log has.
+//!
+//! Purpose: whoever acknowledges a change, or a value that he has read, first learns which commit has it, and
+//! waits for that. One log writer makes the commits. It takes what all heads wrote since the last one, and
+//! reports the commit as safe when it is as safe as was asked for.
+//!
+//! Invariants:
+//! - W1: a change is in the buffer of the log before any reader can see it, and its slot names the commit
+//!   that it belongs to, or a later one.
+//! - W2: a change of several records is in one commit, or in none.
+//! - W3: commits are numbered in order, and a commit has all that was in the buffers when the number moved on.
+//!
+//! W1 follows from the order of three steps, under the slot's lock: append to the buffer, load the number of
+//! the commit, publish. The log writer raises the number before it takes a buffer. If it has taken the buffer
+//! before the append, then the load comes after that too, by the buffer's lock, and finds the raised number.
+//! Otherwise the record is in this commit, and the number found is this one's or a later one's.
+
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use sidle_types::{SLOT_COUNT, Slot};
+use std::sync::Arc;
+
+/// The number of a group commit, from 1 on; 0 is before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitNumber(pub u64);
+
+/// Records that a head has written, and no commit has.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    records: Mutex<Vec<u8>>,
+}
+
+impl Buffer {
+    fn records(&self) -> MutexGuard<'_, Vec<u8>> {
+        #[cfg(loom)]
+        return self.records.lock().expect("no thread of a model panics");
+        #[cfg(not(loom))]
+        self.records.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// The commits of a store with a durable log.
+#[derive(Debug)]
+pub struct Commits {
+    /// The commit that takes what is written now.
+    open: AtomicU64,
+    /// The last one that is safe.
+    safe: AtomicU64,
+    /// By slot: the last commit that changes it.
+    latest: Box<[AtomicU64]>,
+    /// One for each head, and before them one for what is removed without a head.
+    buffers: Mutex<Vec<Arc<Buffer>>>,
+    aside: Arc<Buffer>,
+    /// The bytes in the buffers.
+    buffered: AtomicU64,
+}
+
+impl Commits {
+    pub(crate) fn new() -> Commits {
+        Commits::for_slots(usize::from(SLOT_COUNT))
+    }
+
+    pub(crate) fn for_slots(slots: usize) -> Commits {
+        let aside = Arc::<Buffer>::default();
+        Commits {
+            open: AtomicU64::new(1),
+            safe: AtomicU64::new(0),
+            latest: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            buffers: Mutex::new(vec![Arc::clone(&aside)]),
+            aside,
+            buffered: AtomicU64::new(0),
+        }
+    }
+
+    fn buffers(&self) -> MutexGuard<'_, Vec<Arc<Buffer>>> {
+        #[cfg(loom)]
+        return self.buffers.lock().expect("no thread of a model panics");
+        #[cfg(not(loom))]
+        self.buffers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The buffer of a new head.
+    pub(crate) fn join(&self) -> Arc<Buffer> {
+        let buffer = Arc::<Buffer>::default();
+        self.buffers().push(Arc::clone(&buffer));
+        buffer
+    }
+
+    /// Moves one change's records into the head's buffer. The change is in these slots, which the caller has
+    /// locked, and whose readers see nothing of it before this returns (W1).
+    pub(crate) fn enter(&self, buffer: &Buffer, change: &mut Vec<u8>, slots: impl Iterator<Item = Slot>) {
+        self.buffered.fetch_add(change.len() as u64, Ordering::Relaxed);
+        buffer.records().append(change);
+        let open = self.open.load(Ordering::Acquire);
+        slots.for_each(|slot| self.latest[usize::from(slot.number())].store(open, Ordering::Release));
+    }
+
+    /// The same, of a change without a head.
+    pub(crate) fn enter_aside(&self, change: &mut Vec<u8>, slot: Slot) {
+        self.enter(&self.aside, change, std::iter::once(slot));
+    }
+
+    /// The commit that takes what is written now: it, or an earlier one, has everything that can be read.
+    pub fn open(&self) -> CommitNumber {
+        CommitNumber(self.open.load(Ordering::Acquire))
+    }
+
+    /// The last commit that changes this slot. Asked after a look-up, that commit has what was found, absence
+    /// included.
+    #[inline]
+    pub fn latest_of(&self, slot: Slot) -> CommitNumber {
+        CommitNumber(self.latest[usize::from(slot.number())].load(Ordering::Acquire))
+    }
+
+    /// The last safe commit.
+    #[inline]
+    pub fn safe(&self) -> CommitNumber {
+        CommitNumber(self.safe.load(Ordering::Acquire))
+    }
+
+    /// How many bytes wait for the log writer.
+    pub fn buffered_bytes(&self) -> u64 {
+        self.buffered.load(Ordering::Relaxed)
+    }
+
+    /// For the log writer: appends the records of everything written since the last call to `records`; the
+    /// number of their commit.
+    pub fn take(&self, records: &mut Vec<u8>) -> CommitNumber {
+        // W3: before the first buffer.
+        let number = CommitNumber(self.open.fetch_add(1, Ordering::AcqRel));
+        let before = records.len();
+        let mut buffers = self.buffers();
+        for buffer in buffers.iter() {
+            records.append(&mut buffer.records());
+        }
+        // Those of heads that are gone.
+        buffers.retain(|buffer| Arc::strong_count(buffer) > 1 || !buffer.records().is_empty());
+        self.buffered.fetch_sub((records.len() - before) as u64, Ordering::Relaxed);
+        number
+    }
+
+    /// For the log writer: this commit, and all before, are safe.
+    pub fn set_safe(&self, number: CommitNumber) {
+        self.safe.fetch_max(number.0, Ordering::AcqRel);
+    }
+}

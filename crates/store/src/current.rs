@@ -1,0 +1,54 @@
+//! Whether a record of the durable log is still what the store has: then it stays when its file goes.
+//!
+//! The log's files go in the order in which they were written. So a removal needs no record once its file is
+//! the oldest: what it removed was in that file, or in older ones. For that, a record that stays is written
+//! again before any removal of it: it is judged under its slot's lock, so a removal is over, and the record
+//! outdated; or the removal has not begun, and is in this commit or a later one.
+
+use crate::data::Data;
+use crate::large::chunk::{ChunkName, address_of};
+use crate::logged::{LoggedRecord, Meaning};
+use crate::record::Record;
+use crate::store::Store;
+use crate::writer::SlotGuard;
+use sidle_types::Version;
+
+impl Store {
+    /// Whether a record of the durable log is what this store has for its key, or for its chunk. A record of
+    /// a removal is not. For the log writer, before it [takes](crate::Commits::take) the commit that the
+    /// record is written to again.
+    pub fn is_current(&self, record: &LoggedRecord<'_>) -> bool {
+        match record.meaning() {
+            Meaning::Value(value) => is_value(&self.data, value, record.order()),
+            Meaning::Chunk(name, record) => is_chunk(&self.data, name, record.version()),
+            Meaning::Removed(_) | Meaning::NoChunk(..) | Meaning::Cleared(..) => false,
+        }
+    }
+}
+
+/// A recovered value has the order as its version.
+fn is_value(data: &Data, value: Record<'_>, order: Version) -> bool {
+    let key = value.hashed_key();
+    let guard = SlotGuard::lock(data, key.slot());
+    let is_it = |version| version == value.version() || version == order;
+    let found = guard.find(key).filter(|(_, word)| !word.kind().is_tombstone);
+    found.is_some_and(|(_, word)| is_it(guard.record(word).version()))
+}
+
+fn is_chunk(data: &Data, name: ChunkName, version: Version) -> bool {
+    // A key of another slot may take the collection over meanwhile.
+    while let Some(slot) = data.collections.read(name.id, |state| state.slot) {
+        let guard = SlotGuard::lock(data, slot);
+        let published = data.collections.read(name.id, |state| {
+            let found = state.outline.sequence(name.order).labelled(name.label);
+            (state.slot, found.and_then(|found| address_of(found.chunk)))
+        });
+        match published {
+            Some((now, address)) if now == slot => {
+                return address.is_some_and(|at| data.log.record(at, guard.pinned()).version() == version);
+            }
+            _ => continue,
+        }
+    }
+    false
+}

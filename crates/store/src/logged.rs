@@ -1,0 +1,127 @@
+//! The records of a durable log, and what they mean.
+//!
+//! A commit is a sequence of records, in no order that matters: of two records of one key, or of one chunk,
+//! that with the higher **order** counts; of two with the same, the one that removes. The order is the
+//! record's version, unless it is written before it: a record that another node wrote has a version that says
+//! nothing of what happened here before it came, and a tombstone may have that of what it removes. Orders grow
+//! within a slot as versions do, of which they are some.
+//!
+//! | record | means |
+//! |---|---|
+//! | a value | the key's, if it is the latest |
+//! | a head | the key has a large collection of this number |
+//! | a tombstone | the key has lost its value of this version, or an earlier one |
+//! | a chunk | some elements of a large collection, at this label |
+//! | no chunk | the collection has no chunk at this label any more |
+//! | cleared | everything in a range of positions, up to this order, was removed |
+//! | order | the order of the value, or the tombstone, behind it |
+
+use crate::large::chunk::ChunkName;
+use crate::record::{CLEARED_KEY_BYTES, Record, RecordError, RecordKind};
+use sidle_types::{Position, PositionRange, Version};
+
+/// A record of a durable log.
+#[derive(Clone, Copy, Debug)]
+pub struct LoggedRecord<'r> {
+    record: Record<'r>,
+    kind: RecordKind,
+    order: Version,
+    /// With what says its order.
+    bytes: &'r [u8],
+}
+
+/// What a logged record means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Meaning<'r> {
+    /// The key's value, or a large collection's head.
+    Value(Record<'r>),
+    /// The key was removed.
+    Removed(Record<'r>),
+    /// A chunk of a large collection.
+    Chunk(ChunkName, Record<'r>),
+    /// The chunk is no more.
+    NoChunk(ChunkName, Version),
+    /// Everything up to this version was removed.
+    Cleared(PositionRange, Version),
+}
+
+/// Bytes of a durable log are no records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at byte {at}: {error}")]
+pub struct LoggedError {
+    /// Where the record starts.
+    pub at: usize,
+    /// What is wrong with it.
+    pub error: RecordError,
+}
+
+impl<'r> LoggedRecord<'r> {
+    /// Its bytes, with its order.
+    pub fn bytes(&self) -> &'r [u8] {
+        self.bytes
+    }
+
+    pub(crate) fn order(&self) -> Version {
+        self.order
+    }
+
+    pub(crate) fn kind(&self) -> RecordKind {
+        self.kind
+    }
+
+    pub(crate) fn meaning(&self) -> Meaning<'r> {
+        let (record, key) = (self.record, self.record.key());
+        match self.kind {
+            RecordKind::Value(_) | RecordKind::Head(_) => Meaning::Value(record),
+            RecordKind::Tombstone => Meaning::Removed(record),
+            RecordKind::Chunk(_) => Meaning::Chunk(ChunkName::of_key(key), record),
+            RecordKind::NoChunk => Meaning::NoChunk(ChunkName::of_key(key), record.version()),
+            RecordKind::Cleared => Meaning::Cleared(range_of(key), record.version()),
+            RecordKind::Order => unreachable!("it is part of the record behind it"),
+        }
+    }
+}
+
+/// The key of the record of a removed range.
+pub(crate) fn cleared_key(range: PositionRange) -> [u8; CLEARED_KEY_BYTES] {
+    let mut key = [0; CLEARED_KEY_BYTES];
+    key[..8].copy_from_slice(&range.first().0.to_le_bytes());
+    key[8..].copy_from_slice(&range.last().0.to_le_bytes());
+    key
+}
+
+/// The range of such a key; of one that no writer made, some range.
+fn range_of(key: &[u8]) -> PositionRange {
+    let position = |at: usize| {
+        Position(u64::from_le_bytes(key[at..at + 8].try_into().expect("a slice of eight")))
+    };
+    PositionRange::new(position(0), position(8)).unwrap_or(PositionRange::only(position(0)))
+}
+
+/// The records of a commit, or of adjacent ones.
+pub fn logged_records(bytes: &[u8]) -> impl Iterator<Item = Result<LoggedRecord<'_>, LoggedError>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        let record = first_of(rest).map_err(|error| LoggedError { at, error });
+        at += record.as_ref().map_or(rest.len(), |record| record.bytes.len());
+        Some(record)
+    })
+}
+
+/// The record at the start of these bytes.
+fn first_of(bytes: &[u8]) -> Result<LoggedRecord<'_>, RecordError> {
+    let (record, kind) = Record::check_logged(bytes)?;
+    if kind != RecordKind::Order {
+        return Ok(LoggedRecord { record, kind, order: record.version(), bytes: record.in_log() });
+    }
+    let (order, before) = (record.version(), record.in_log().len());
+    let (record, kind) = Record::check_logged(&bytes[before..])?;
+    match kind {
+        RecordKind::Value(_) | RecordKind::Head(_) | RecordKind::Tombstone => {
+            let bytes = &bytes[..before + record.in_log().len()];
+            Ok(LoggedRecord { record, kind, order, bytes })
+        }
+        _ => Err(RecordError::Malformed),
+    }
+}
