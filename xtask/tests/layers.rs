@@ -19,6 +19,7 @@ const LAYERS: [&[&str]; 10] = [
         "sidle-workload",
         "sidle-pacing",
         "sidle-heat",
+        "sidle-log-files",
     ],
     &["sidle-migration", "sidle-cluster", "sidle-commands"],
     &["sidle-testbed"],

@@ -16,12 +16,8 @@
 //! Otherwise the record is in this commit, and the number found is this one's or a later one's.
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
-use sidle_types::{SLOT_COUNT, Slot};
+use sidle_types::{CommitNumber, SLOT_COUNT, Slot};
 use std::sync::Arc;
-
-/// The number of a group commit, from 1 on; 0 is before the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CommitNumber(pub u64);
 
 /// Records that a head has written, and no commit has.
 #[derive(Debug, Default)]
@@ -120,6 +116,12 @@ impl Commits {
     /// How many bytes wait for the log writer.
     pub fn buffered_bytes(&self) -> u64 {
         self.buffered.load(Ordering::Relaxed)
+    }
+
+    /// For a store that was recovered, before it is used: commits go on behind this one.
+    pub fn resume(&self, last: CommitNumber) {
+        self.open.store(last.0 + 1, Ordering::Release);
+        self.safe.store(last.0, Ordering::Release);
     }
 
     /// For the log writer: appends the records of everything written since the last call to `records`; the

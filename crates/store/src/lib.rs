@@ -108,7 +108,7 @@ mod writer;
 pub use assembly::Assembly;
 pub use batch::{BatchError, RecordBatch, RecordBatchIter};
 pub use cleaner::{CleanOutcome, Cleaner};
-pub use commit::{CommitNumber, Commits};
+pub use commit::Commits;
 pub use config::{
     MAX_COLLECTION_BYTES, MAX_KEY_BYTES, MAX_SEGMENT_BYTES, MAX_VALUE_BYTES, MIN_SEGMENT_BYTES, OutOfMemory,
     StoreConfig, StoreError,

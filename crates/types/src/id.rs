@@ -120,6 +120,10 @@ impl From<NodeId> for String {
     }
 }
 
+/// The number of a group commit of a durable log, from 1 on; 0 is before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitNumber(pub u64);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,31 @@
+//! The files of a durable log: their format, what is written when, and what can be read again.
+//!
+//! A log is a row of files, numbered without a gap. Commits are appended to the newest as **blocks**; a full
+//! file is closed, and the next one begun. The oldest goes once what is still needed of it was written again.
+//!
+//! | file | what |
+//! |---|---|
+//! | `block` | a block, and the head of a file |
+//! | `writer` | what is written next, and where |
+//! | `reader` | the blocks of a file, and whether what ends them is a tear or damage |
+//! | `survey` | the same of all files of a log |
+//!
+//! Nothing here does I/O: the caller writes, syncs and reads, and reports what became of it.
+//!
+//! Invariants:
+//! - G1: a file follows another only when all of that one is synced.
+//! - G2: a block names a commit up to which everything was synced before it was written. So a block that does
+//!   not check is damage if a later one shows it as synced; otherwise it is the torn end of what no sync
+//!   covered, and so is everything behind it.
+//! - G3: nothing is written behind a torn end: a log that is read again goes on in a new file.
+//! - G4: a file goes only when the commits that have what is needed of it are synced.
+
+mod block;
+mod reader;
+mod survey;
+mod writer;
+
+pub use block::{FILE_HEAD_BYTES, LogId, file_name, number_of_file};
+pub use reader::{Block, FileEnd, FileError, LogFile, is_torn_beginning};
+pub use survey::{Damage, Survey, SurveyedFile, survey};
+pub use writer::{LogWriter, Settings, Syncs, Write};

@@ -1,0 +1,172 @@
+//! The blocks of a file, and whether what ends them is a tear or damage.
+
+use crate::block::{ALIGNMENT, BlockHead, FILE_HEAD_BYTES, FileHead, LogId};
+use sidle_types::CommitNumber;
+
+/// Why a file is none of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// It has no head, or a damaged one.
+    #[error("it does not begin as a log file does")]
+    NoHead,
+    /// A later version wrote it.
+    #[error("it has format {0}, which this version does not read")]
+    Format(u32),
+    /// Its head names another file.
+    #[error("it says that it is file {0}")]
+    Number(u64),
+    /// It belongs to another log.
+    #[error("it belongs to another log than the files before it")]
+    Log,
+}
+
+/// A block that checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block<'f> {
+    /// The commit.
+    pub commit: CommitNumber,
+    /// Its records.
+    pub records: &'f [u8],
+    /// Where the block starts in its file.
+    pub at: usize,
+}
+
+/// How the blocks of a file end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileEnd {
+    /// The file was closed.
+    Closed,
+    /// At its last byte.
+    Open,
+    /// In bytes that no sync covered.
+    Torn {
+        /// Where they start.
+        at: usize,
+    },
+    /// In bytes that were synced, and do not check.
+    Damaged {
+        /// Where they start.
+        at: usize,
+        /// A later block shows that so much was synced.
+        synced: CommitNumber,
+    },
+}
+
+/// What lies before a place in a file.
+struct Behind {
+    at: usize,
+    /// The last block's checksum.
+    previous: u32,
+    last: CommitNumber,
+}
+
+/// Whether these bytes, which do not begin as a log file does, are one whose beginning was never synced: no
+/// block of the file with this number is among them.
+pub fn is_torn_beginning(bytes: &[u8], number: u64, log: Option<LogId>) -> bool {
+    let Some(log) = log else { return bytes.iter().all(|&byte| byte == 0) };
+    let head = FileHead { log, number, first: CommitNumber(0) };
+    let mut places = (0..bytes.len()).step_by(ALIGNMENT);
+    places.all(|at| BlockHead::read(&head, &bytes[at..]).is_none())
+}
+
+/// A file that was read.
+#[derive(Debug)]
+pub struct LogFile<'f> {
+    head: FileHead,
+    bytes: &'f [u8],
+}
+
+impl<'f> LogFile<'f> {
+    /// The file with this number, of a log, or of any if that is not known.
+    pub fn open(bytes: &'f [u8], number: u64, log: Option<LogId>) -> Result<LogFile<'f>, FileError> {
+        let head = FileHead::read(bytes).map_err(|format| format.map_or(FileError::NoHead, FileError::Format))?;
+        if head.number != number {
+            return Err(FileError::Number(head.number));
+        }
+        if log.is_some_and(|log| log != head.log) {
+            return Err(FileError::Log);
+        }
+        Ok(LogFile { head, bytes })
+    }
+
+    /// The log.
+    pub fn log(&self) -> LogId {
+        self.head.log
+    }
+
+    /// The first commit that it may have.
+    pub fn first(&self) -> CommitNumber {
+        self.head.first
+    }
+
+    /// Passes the blocks up to the first that does not check to `f`; how they end.
+    pub fn blocks(&self, f: impl FnMut(Block<'f>)) -> FileEnd {
+        self.walk(f).0
+    }
+
+    /// What closes the file behind its last block that checks, and where that belongs.
+    pub fn closing(&self) -> (usize, Vec<u8>) {
+        let (_, Behind { at, previous, last }) = self.walk(|_| ());
+        let end =
+            BlockHead { is_end: true, records: 0, commit: last, synced: last, previous, padding: 0 };
+        (at, end.to_bytes(&self.head, &[]).0.to_vec())
+    }
+
+    fn walk(&self, mut f: impl FnMut(Block<'f>)) -> (FileEnd, Behind) {
+        let before = CommitNumber(self.head.first.0.saturating_sub(1));
+        let mut behind = Behind { at: FILE_HEAD_BYTES, previous: 0, last: before };
+        loop {
+            let Behind { at, previous, last } = behind;
+            if at >= self.bytes.len() {
+                return (FileEnd::Open, behind);
+            }
+            let found = BlockHead::read(&self.head, &self.bytes[at..]);
+            let fits = |head: &BlockHead| {
+                head.previous == previous && if head.is_end { head.commit == last } else { head.commit > last }
+            };
+            let Some((head, crc, records)) = found.filter(|(head, ..)| fits(head)) else {
+                return (self.judge(at, last), behind);
+            };
+            if head.is_end {
+                return (FileEnd::Closed, behind);
+            }
+            f(Block { commit: head.commit, records, at });
+            behind = Behind { at: at + head.total_bytes(), previous: crc, last: head.commit };
+        }
+    }
+
+    /// Every block that checks, wherever it is: for a damaged file.
+    pub fn salvage(&self, mut f: impl FnMut(Block<'f>)) {
+        let mut at = FILE_HEAD_BYTES;
+        while at < self.bytes.len() {
+            match BlockHead::read(&self.head, &self.bytes[at..]) {
+                Some((head, _, records)) => {
+                    if !head.is_end {
+                        f(Block { commit: head.commit, records, at });
+                    }
+                    at += head.total_bytes();
+                }
+                None => at += ALIGNMENT,
+            }
+        }
+    }
+
+    /// What bytes are that do not check, behind a commit (G2).
+    fn judge(&self, at: usize, last: CommitNumber) -> FileEnd {
+        let mut synced = CommitNumber(0);
+        let mut from = at;
+        while from < self.bytes.len() {
+            match BlockHead::read(&self.head, &self.bytes[from..]) {
+                Some((head, ..)) => {
+                    synced = synced.max(head.synced);
+                    from += head.total_bytes();
+                }
+                None => from += ALIGNMENT,
+            }
+        }
+        match synced > last {
+            true => FileEnd::Damaged { at, synced },
+            false => FileEnd::Torn { at },
+        }
+    }
+}

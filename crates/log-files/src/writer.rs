@@ -1,0 +1,258 @@
+//! What is written next, and where.
+
+use crate::block::{ALIGNMENT, BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FileHead, LogId};
+use sidle_types::{CommitNumber, MonotonicUs};
+use std::collections::VecDeque;
+
+/// Disks write whole sectors. Where a sync follows, the next block starts in another one, so that nothing
+/// that was synced is ever written again.
+const SECTOR_BYTES: usize = 4096;
+
+/// When files are synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syncs {
+    /// After each commit: a commit is safe when it is synced.
+    Always,
+    /// As often as this, in microseconds: a commit is safe when it is written.
+    Every(u64),
+}
+
+/// How a log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// When files are synced.
+    pub syncs: Syncs,
+    /// A file with so many bytes is closed.
+    pub file_bytes: u64,
+    /// The oldest file goes when the log takes more than this, and more than `share_percent` of what is live.
+    pub least_bytes: u64,
+    /// See `least_bytes`.
+    pub share_percent: u64,
+}
+
+/// Bytes to be written.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Write<'w> {
+    /// The file.
+    pub file: u64,
+    /// Where in it; 0: the file is new, and is to be made.
+    pub at: u64,
+    /// The bytes before the records.
+    pub head: Vec<u8>,
+    /// The records.
+    pub records: &'w [u8],
+    /// So many zeros follow.
+    pub padding: usize,
+}
+
+#[derive(Debug)]
+struct File {
+    number: u64,
+    bytes: u64,
+    /// It may go once this commit is synced (G4).
+    goes_after: Option<CommitNumber>,
+}
+
+/// The writer of a log. One commit at a time: [`begin`](Self::begin), the I/O, [`written`](Self::written);
+/// then a sync if one is [due](Self::is_sync_due), and [`synced`](Self::synced).
+#[derive(Debug)]
+pub struct LogWriter {
+    settings: Settings,
+    log: LogId,
+    /// Oldest first; the last is written.
+    files: VecDeque<File>,
+    head: FileHead,
+    /// The last block's checksum.
+    previous: u32,
+    /// What is being written: the commit, and the bytes behind it in its file.
+    begun: Option<(CommitNumber, u64)>,
+    written: CommitNumber,
+    synced: CommitNumber,
+    synced_at: MonotonicUs,
+    /// The next block is the first of a new file.
+    is_to_rotate: bool,
+}
+
+impl LogWriter {
+    /// A new log, or one that goes on behind files of these numbers and lengths, all synced, the last of
+    /// which has no commit later than `last`.
+    pub fn new(
+        settings: Settings,
+        log: LogId,
+        files: impl IntoIterator<Item = (u64, u64)>,
+        last: CommitNumber,
+        now: MonotonicUs,
+    ) -> LogWriter {
+        let files: VecDeque<File> =
+            files.into_iter().map(|(number, bytes)| File { number, bytes, goes_after: None }).collect();
+        let next = files.back().map_or(1, |file| file.number + 1);
+        LogWriter {
+            settings,
+            log,
+            files,
+            head: FileHead { log, number: next, first: CommitNumber(last.0 + 1) },
+            previous: 0,
+            begun: None,
+            written: last,
+            synced: last,
+            synced_at: now,
+            // G3
+            is_to_rotate: true,
+        }
+    }
+
+    /// A commit's records are to be written.
+    ///
+    /// # Panics
+    /// If another commit is being written, or this one is not later than the last.
+    pub fn begin<'w>(&mut self, commit: CommitNumber, records: &'w [u8]) -> Write<'w> {
+        assert!(self.begun.is_none(), "one commit at a time");
+        assert!(commit > self.written, "commits are in order");
+        let mut head = Vec::with_capacity(FILE_HEAD_BYTES + BLOCK_HEAD_BYTES);
+        if self.is_to_rotate {
+            assert!(self.synced == self.written, "G1: a file follows one that is synced");
+            let number = self.files.back().map_or(self.head.number, |file| file.number + 1);
+            self.head = FileHead { log: self.log, number, first: commit };
+            self.files.push_back(File { number, bytes: 0, goes_after: None });
+            self.previous = 0;
+            self.is_to_rotate = false;
+            head.extend_from_slice(&self.head.to_bytes());
+        }
+        let file = self.files.back().expect("a file is open");
+        let (number, at) = (file.number, file.bytes);
+        let end = at as usize + head.len() + BLOCK_HEAD_BYTES + records.len();
+        let whole = if self.settings.syncs == Syncs::Always { SECTOR_BYTES } else { ALIGNMENT };
+        let padding = end.next_multiple_of(whole) - end;
+        let block = BlockHead {
+            is_end: false,
+            records: records.len() as u64,
+            commit,
+            synced: self.synced,
+            previous: self.previous,
+            padding: padding as u32,
+        };
+        let (bytes, crc) = block.to_bytes(&self.head, records);
+        head.extend_from_slice(&bytes);
+        self.previous = crc;
+        self.begun = Some((commit, (end + padding) as u64));
+        Write { file: number, at, head, records, padding }
+    }
+
+    /// The bytes of the last [`begin`](Self::begin) are in the kernel's hands.
+    ///
+    /// # Panics
+    /// If nothing was begun.
+    pub fn written(&mut self) {
+        let (commit, end) = self.begun.take().expect("a commit was begun");
+        self.written = commit;
+        self.files.back_mut().expect("a file is open").bytes = end;
+    }
+
+    /// The last commit that was written, if its file is to be synced now.
+    pub fn is_sync_due(&self, now: MonotonicUs) -> Option<CommitNumber> {
+        let is_due = match self.settings.syncs {
+            Syncs::Always => true,
+            Syncs::Every(us) => now.since(self.synced_at) >= us || self.is_full(),
+        };
+        (is_due && self.synced < self.written).then_some(self.written)
+    }
+
+    /// The file that is written now.
+    pub fn file(&self) -> Option<u64> {
+        self.files.back().map(|file| file.number)
+    }
+
+    /// A sync that began after this commit was written has ended.
+    pub fn synced(&mut self, commit: CommitNumber, now: MonotonicUs) {
+        self.synced = self.synced.max(commit);
+        self.synced_at = now;
+    }
+
+    /// The last safe commit.
+    pub fn safe(&self) -> CommitNumber {
+        match self.settings.syncs {
+            Syncs::Always => self.synced,
+            Syncs::Every(_) => self.written,
+        }
+    }
+
+    /// The last synced commit.
+    pub fn last_synced(&self) -> CommitNumber {
+        self.synced
+    }
+
+    fn is_full(&self) -> bool {
+        self.files.back().is_some_and(|file| file.bytes >= self.settings.file_bytes) && !self.is_to_rotate
+    }
+
+    /// The bytes that close the file that was written last, and where they belong, if it is full and synced.
+    /// They are to be written and synced before anything else; then the next commit begins a new file.
+    pub fn close(&mut self) -> Option<Write<'static>> {
+        (self.is_full() && self.synced == self.written).then(|| self.end_of_file())
+    }
+
+    /// The same for a file that is not full: nothing is written any more.
+    pub fn finish(&mut self) -> Option<Write<'static>> {
+        (!self.is_to_rotate && self.synced == self.written).then(|| self.end_of_file())
+    }
+
+    fn end_of_file(&mut self) -> Write<'static> {
+        let file = self.files.back_mut().expect("a file is open");
+        let block = BlockHead {
+            is_end: true,
+            records: 0,
+            commit: self.written,
+            synced: self.synced,
+            previous: self.previous,
+            padding: 0,
+        };
+        let (bytes, _) = block.to_bytes(&self.head, &[]);
+        let at = file.bytes;
+        file.bytes += bytes.len() as u64;
+        self.is_to_rotate = true;
+        Write { file: file.number, at, head: bytes.to_vec(), records: &[], padding: 0 }
+    }
+
+    /// The bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// The number of files.
+    pub fn file_count(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The file whose live records are to be written again, so that it may go: the oldest, if the log takes
+    /// too much beside `live_bytes`. Never the one that is written.
+    pub fn to_clean(&self, live_bytes: u64) -> Option<u64> {
+        let going = self.files.iter().take_while(|file| file.goes_after.is_some()).count();
+        let bytes: u64 = self.files.iter().skip(going).map(|file| file.bytes).sum();
+        let most = self.settings.least_bytes.max(live_bytes / 100 * self.settings.share_percent);
+        let file = self.files.get(going).filter(|_| bytes > most && going + 1 < self.files.len())?;
+        Some(file.number)
+    }
+
+    /// Everything live of the oldest file, of those that do not go yet, is in this commit, or in earlier
+    /// ones.
+    ///
+    /// # Panics
+    /// If it is another file.
+    pub fn cleaned(&mut self, file: u64, by: CommitNumber) {
+        let oldest = self.files.iter_mut().find(|file| file.goes_after.is_none());
+        let oldest = oldest.filter(|oldest| oldest.number == file).expect("files go in order");
+        oldest.goes_after = Some(by);
+    }
+
+    /// The oldest file, if it may be removed now (G4).
+    pub fn to_remove(&self) -> Option<u64> {
+        let oldest = self.files.front()?;
+        oldest.goes_after.filter(|by| *by <= self.synced).map(|_| oldest.number)
+    }
+
+    /// It is removed.
+    pub fn removed(&mut self, file: u64) {
+        let oldest = self.files.pop_front();
+        debug_assert!(oldest.is_some_and(|oldest| oldest.number == file), "the oldest goes first");
+    }
+}

@@ -1,0 +1,237 @@
+//! Whatever a disk keeps of what was not synced, a log is read again up to some commit, with all that was
+//! synced; and no damage of what was synced goes unseen.
+
+use proptest::prelude::*;
+use sidle_log_files::{
+    Damage, LogFile, LogId, LogWriter, Settings, Survey, SurveyedFile, Syncs, Write,
+    is_torn_beginning, survey,
+};
+use sidle_types::{CommitNumber, MonotonicUs};
+use std::collections::BTreeMap;
+
+const SECTOR: usize = 512;
+const LOG: LogId = LogId(*b"the log's number");
+
+/// A file as it was written, and as it is on the disk for certain.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    written: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Disk {
+    files: BTreeMap<u64, Kept>,
+}
+
+impl Disk {
+    fn write(&mut self, write: &Write<'_>) {
+        let file = self.files.entry(write.file).or_default();
+        assert_eq!(file.written.len() as u64, write.at, "nothing is written twice");
+        file.written.extend_from_slice(&write.head);
+        file.written.extend_from_slice(write.records);
+        file.written.resize(file.written.len() + write.padding, 0);
+    }
+
+    fn sync(&mut self, file: u64) {
+        let file = self.files.get_mut(&file).expect("it was written");
+        file.synced = file.written.clone();
+    }
+
+    /// The power fails: of what was not synced, each sector is there or not.
+    fn fail(&self, mut random: impl FnMut() -> u64) -> BTreeMap<u64, Vec<u8>> {
+        let mut left = BTreeMap::new();
+        for (&number, file) in &self.files {
+            let length = file.synced.len()
+                + random() as usize % (file.written.len() - file.synced.len() + 1);
+            let mut bytes = file.written[..length].to_vec();
+            for start in (0..length).step_by(SECTOR) {
+                let end = (start + SECTOR).min(length);
+                if end > file.synced.len() && random() % 3 == 0 {
+                    let from = start.max(file.synced.len());
+                    bytes[from..end].fill(0);
+                }
+            }
+            left.insert(number, bytes);
+        }
+        left
+    }
+}
+
+/// What is read again: the commits with their records, and the judgement.
+fn read(files: &mut BTreeMap<u64, Vec<u8>>) -> (Vec<(CommitNumber, Vec<u8>)>, Result<Survey, Damage>) {
+    let log = files.values().find_map(|bytes| LogFile::open(bytes, 1, None).ok().map(|file| file.log()));
+    if let Some((&last, bytes)) = files.last_key_value()
+        && LogFile::open(bytes, last, None).is_err()
+        && is_torn_beginning(bytes, last, log)
+    {
+        files.remove(&last);
+    }
+    let (mut commits, mut surveyed) = (Vec::new(), Vec::new());
+    for (&number, bytes) in files.iter() {
+        let file = match LogFile::open(bytes, number, log) {
+            Ok(file) => file,
+            Err(error) => return (commits, Err(Damage::File { file: number, error })),
+        };
+        let before = commits.len();
+        let end = file.blocks(|block| commits.push((block.commit, block.records.to_vec())));
+        let last = commits[before..].last().map(|(commit, _)| *commit);
+        surveyed.push(SurveyedFile { number, log: file.log(), first: file.first(), last, end });
+    }
+    (commits, survey(&surveyed))
+}
+
+struct Log {
+    writer: LogWriter,
+    disk: Disk,
+    commits: Vec<(CommitNumber, Vec<u8>)>,
+    now: MonotonicUs,
+}
+
+impl Log {
+    fn new(syncs: Syncs) -> Log {
+        let settings = Settings { syncs, file_bytes: 20_000, least_bytes: 0, share_percent: 0 };
+        let writer = LogWriter::new(settings, LOG, [], CommitNumber(0), MonotonicUs(0));
+        Log { writer, disk: Disk::default(), commits: Vec::new(), now: MonotonicUs(0) }
+    }
+
+    /// `doubles`: eights of bytes.
+    fn commit(&mut self, doubles: usize, skipped: u64, us: u64) {
+        let last = self.commits.last().map_or(0, |(commit, _)| commit.0);
+        let commit = CommitNumber(last + 1 + skipped);
+        let records: Vec<u8> = (0..doubles * 8).map(|at| (at as u64 * 31 + commit.0) as u8).collect();
+        let write = self.writer.begin(commit, &records);
+        self.disk.write(&write);
+        self.writer.written();
+        self.commits.push((commit, records));
+        self.now = MonotonicUs(self.now.0 + us);
+        if let Some(commit) = self.writer.is_sync_due(self.now) {
+            let file = self.writer.file().expect("a file is open");
+            self.disk.sync(file);
+            self.writer.synced(commit, self.now);
+        }
+        if let Some(end) = self.writer.close() {
+            self.disk.write(&end);
+            self.disk.sync(end.file);
+        }
+    }
+}
+
+fn draw(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed | 1;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_was_synced_is_read_again_and_nothing_out_of_order(
+        commits in prop::collection::vec((0usize..600, 0u64..3, 0u64..500_000), 0..60),
+        is_always in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let mut log = Log::new(if is_always { Syncs::Always } else { Syncs::Every(1_000_000) });
+        commits.iter().for_each(|&(doubles, skipped, us)| log.commit(doubles, skipped, us));
+        let mut left = log.disk.fail(draw(seed));
+        let (found, judged) = read(&mut left);
+        let survey = judged.expect("nothing that was synced is damaged");
+        prop_assert!(log.commits.starts_with(&found));
+        let last = found.last().map_or(CommitNumber(0), |(commit, _)| *commit);
+        // A file's head tells of commits without records before it.
+        prop_assert!(last >= log.writer.last_synced() && survey.last >= last);
+        if is_always {
+            prop_assert_eq!(last, log.writer.safe());
+        }
+        // It is closed, goes on in a new file, and is whole again.
+        if let Some((&number, bytes)) = left.last_key_value() {
+            let (at, end) = LogFile::open(bytes, number, Some(LOG)).expect("it was read").closing();
+            let bytes = left.get_mut(&number).expect("it is there");
+            bytes.truncate(at);
+            bytes.extend_from_slice(&end);
+        }
+        let lengths: Vec<(u64, u64)> = left.iter().map(|(number, bytes)| (*number, bytes.len() as u64)).collect();
+        let mut again = Log { commits: found.clone(), ..Log::new(Syncs::Always) };
+        let settings =
+            Settings { syncs: Syncs::Always, file_bytes: 20_000, least_bytes: 0, share_percent: 0 };
+        again.writer = LogWriter::new(settings, LOG, lengths, survey.last, MonotonicUs(0));
+        again.commit(10, survey.last.0 - last.0, 1);
+        left.extend(again.disk.files.into_iter().map(|(number, file)| (number, file.synced)));
+        let (found, judged) = read(&mut left);
+        prop_assert_eq!(judged.map(|survey| survey.last), Ok(again.commits.last().expect("one").0));
+        prop_assert_eq!(found, again.commits);
+    }
+
+    #[test]
+    fn a_flipped_byte_is_seen_wherever_a_later_block_shows_that_it_was_synced(
+        commits in prop::collection::vec(1usize..300, 3..40),
+        place in any::<u64>(),
+    ) {
+        let mut log = Log::new(Syncs::Always);
+        commits.iter().for_each(|&doubles| log.commit(doubles, 0, 1));
+        let mut left = log.disk.fail(draw(1));
+        let total: usize = left.values().map(Vec::len).sum();
+        let mut at = place as usize % total;
+        let number = *left.iter().find(|(_, bytes)| {
+            let is_it = at < bytes.len();
+            at -= if is_it { 0 } else { bytes.len() };
+            is_it
+        }).expect("inside").0;
+        let before = read(&mut left.clone()).0;
+        left.get_mut(&number).expect("it is there")[at] ^= 0x40;
+        let (found, judged) = read(&mut left);
+        match judged {
+            Err(_) => {}
+            // Padding between blocks means nothing.
+            Ok(_) if found == before => {}
+            Ok(_) => {
+                // Only the last block, which nothing shows as synced.
+                prop_assert_eq!(found.len() + 1, before.len());
+                prop_assert!(log.commits.starts_with(&found));
+            }
+        }
+    }
+}
+
+#[test]
+fn files_of_another_log_and_missing_ones_are_reported() {
+    let mut log = Log::new(Syncs::Always);
+    (0..30).for_each(|_| log.commit(300, 0, 1));
+    let whole = log.disk.fail(draw(1));
+    assert!(whole.len() >= 3, "{} files", whole.len());
+    let mut files = whole.clone();
+    files.remove(&2);
+    assert_eq!(read(&mut files).1, Err(Damage::Missing(2)));
+    let mut files = whole.clone();
+    files.get_mut(&2).expect("it is there").truncate(5000);
+    assert_eq!(read(&mut files).1, Err(Damage::CutShort(2)));
+    let mut files = whole.clone();
+    let third = files[&3].clone();
+    files.insert(2, third);
+    assert!(matches!(read(&mut files).1, Err(Damage::File { file: 2, .. })));
+    let mut files = whole;
+    let last = *files.last_key_value().expect("there are files").0;
+    files.get_mut(&last).expect("it is there")[3] = 0;
+    assert!(matches!(read(&mut files).1, Err(Damage::File { file, .. }) if file == last), "its head is damaged");
+}
+
+#[test]
+fn a_file_goes_once_what_is_needed_of_it_is_synced_elsewhere() {
+    let settings =
+        Settings { syncs: Syncs::Every(1_000_000), file_bytes: 1000, least_bytes: 2000, share_percent: 200 };
+    let mut log = Log::new(Syncs::Always);
+    log.writer = LogWriter::new(settings, LOG, [], CommitNumber(0), MonotonicUs(0));
+    (0..8).for_each(|_| log.commit(125, 0, 600_000));
+    assert!(log.writer.file_count() >= 3);
+    assert_eq!(log.writer.to_clean(1 << 30), None, "it is all live");
+    assert_eq!((log.writer.to_clean(0), log.writer.to_remove()), (Some(1), None));
+    log.commit(10, 0, 1);
+    let by = log.commits.last().expect("one").0;
+    log.writer.cleaned(1, by);
+    assert_eq!((log.writer.to_clean(0), log.writer.to_remove()), (Some(2), None), "it is not synced");
+    log.commit(10, 0, 2_000_000);
+    assert_eq!(log.writer.to_remove(), Some(1));
+    log.writer.removed(1);
+    assert_eq!(log.writer.to_remove(), None);
+}
