@@ -13,7 +13,8 @@
 //! Nothing here does I/O: the caller writes, syncs and reads, and reports what became of it.
 //!
 //! Invariants:
-//! - G1: a file follows another only when all of that one is synced.
+//! - G1: a file follows another only when all of that one is synced; and its head is synced before anything
+//!   else is written to it.
 //! - G2: a block names a commit up to which everything was synced before it was written. So a block that does
 //!   not check is damage if a later one shows it as synced; otherwise it is the torn end of what no sync
 //!   covered, and so is everything behind it.

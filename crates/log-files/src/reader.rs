@@ -60,13 +60,10 @@ struct Behind {
     last: CommitNumber,
 }
 
-/// Whether these bytes, which do not begin as a log file does, are one whose beginning was never synced: no
-/// block of the file with this number is among them.
-pub fn is_torn_beginning(bytes: &[u8], number: u64, log: Option<LogId>) -> bool {
-    let Some(log) = log else { return bytes.iter().all(|&byte| byte == 0) };
-    let head = FileHead { log, number, first: CommitNumber(0) };
-    let mut places = (0..bytes.len()).step_by(ALIGNMENT);
-    places.all(|at| BlockHead::read(&head, &bytes[at..]).is_none())
+/// Whether a file of so many bytes, which does not begin as a log file does, was only being begun: nothing is
+/// written to it before its head is synced (G1).
+pub fn is_torn_beginning(bytes: u64) -> bool {
+    bytes <= FILE_HEAD_BYTES as u64
 }
 
 /// A file that was read.

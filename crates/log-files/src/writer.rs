@@ -53,8 +53,9 @@ struct File {
     goes_after: Option<CommitNumber>,
 }
 
-/// The writer of a log. One commit at a time: [`begin`](Self::begin), the I/O, [`written`](Self::written);
-/// then a sync if one is [due](Self::is_sync_due), and [`synced`](Self::synced).
+/// The writer of a log. One commit at a time: [`open`](Self::open) and what that needs;
+/// [`begin`](Self::begin), the I/O, [`written`](Self::written); a sync if one is [due](Self::is_sync_due), and
+/// [`synced`](Self::synced); [`close`](Self::close) and what that needs.
 #[derive(Debug)]
 pub struct LogWriter {
     settings: Settings,
@@ -101,26 +102,36 @@ impl LogWriter {
         }
     }
 
-    /// A commit's records are to be written.
+    /// The head of a new file, if one is to be begun before the next commit: it is to be written and synced,
+    /// with the folder, before anything else (G1).
     ///
     /// # Panics
-    /// If another commit is being written, or this one is not later than the last.
+    /// If a commit is not synced.
+    pub fn open(&mut self) -> Option<Write<'static>> {
+        if !self.is_to_rotate {
+            return None;
+        }
+        assert!(self.begun.is_none() && self.synced == self.written, "G1: a file follows one that is synced");
+        let number = self.files.back().map_or(self.head.number, |file| file.number + 1);
+        let first = CommitNumber(self.written.0 + 1);
+        self.head = FileHead { log: self.log, number, first };
+        self.files.push_back(File { number, bytes: FILE_HEAD_BYTES as u64, goes_after: None });
+        self.previous = 0;
+        self.is_to_rotate = false;
+        Some(Write { file: number, at: 0, head: self.head.to_bytes().to_vec(), records: &[], padding: 0 })
+    }
+
+    /// A commit's records are to be written, in a file that is [open](Self::open).
+    ///
+    /// # Panics
+    /// If another commit is being written, this one is not later than the last, or no file is open.
     pub fn begin<'w>(&mut self, commit: CommitNumber, records: &'w [u8]) -> Write<'w> {
         assert!(self.begun.is_none(), "one commit at a time");
         assert!(commit > self.written, "commits are in order");
-        let mut head = Vec::with_capacity(FILE_HEAD_BYTES + BLOCK_HEAD_BYTES);
-        if self.is_to_rotate {
-            assert!(self.synced == self.written, "G1: a file follows one that is synced");
-            let number = self.files.back().map_or(self.head.number, |file| file.number + 1);
-            self.head = FileHead { log: self.log, number, first: commit };
-            self.files.push_back(File { number, bytes: 0, goes_after: None });
-            self.previous = 0;
-            self.is_to_rotate = false;
-            head.extend_from_slice(&self.head.to_bytes());
-        }
+        assert!(!self.is_to_rotate, "a file is open");
         let file = self.files.back().expect("a file is open");
         let (number, at) = (file.number, file.bytes);
-        let end = at as usize + head.len() + BLOCK_HEAD_BYTES + records.len();
+        let end = at as usize + BLOCK_HEAD_BYTES + records.len();
         let whole = if self.settings.syncs == Syncs::Always { SECTOR_BYTES } else { ALIGNMENT };
         let padding = end.next_multiple_of(whole) - end;
         let block = BlockHead {
@@ -131,11 +142,10 @@ impl LogWriter {
             previous: self.previous,
             padding: padding as u32,
         };
-        let (bytes, crc) = block.to_bytes(&self.head, records);
-        head.extend_from_slice(&bytes);
+        let (head, crc) = block.to_bytes(&self.head, records);
         self.previous = crc;
         self.begun = Some((commit, (end + padding) as u64));
-        Write { file: number, at, head, records, padding }
+        Write { file: number, at, head: head.to_vec(), records, padding }
     }
 
     /// The bytes of the last [`begin`](Self::begin) are in the kernel's hands.

@@ -63,7 +63,7 @@ fn read(files: &mut BTreeMap<u64, Vec<u8>>) -> (Vec<(CommitNumber, Vec<u8>)>, Re
     let log = files.values().find_map(|bytes| LogFile::open(bytes, 1, None).ok().map(|file| file.log()));
     if let Some((&last, bytes)) = files.last_key_value()
         && LogFile::open(bytes, last, None).is_err()
-        && is_torn_beginning(bytes, last, log)
+        && is_torn_beginning(bytes.len() as u64)
     {
         files.remove(&last);
     }
@@ -100,6 +100,10 @@ impl Log {
         let last = self.commits.last().map_or(0, |(commit, _)| commit.0);
         let commit = CommitNumber(last + 1 + skipped);
         let records: Vec<u8> = (0..doubles * 8).map(|at| (at as u64 * 31 + commit.0) as u8).collect();
+        if let Some(head) = self.writer.open() {
+            self.disk.write(&head);
+            self.disk.sync(head.file);
+        }
         let write = self.writer.begin(commit, &records);
         self.disk.write(&write);
         self.writer.written();
