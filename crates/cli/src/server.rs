@@ -6,7 +6,9 @@ use clap::Args;
 use rustix::process::{Signal, getpid, kill_process};
 use sidle_server::StartError;
 use sidle_server::address::split_host_port;
-use sidle_server::config::{Auto, Config, ConfigError, CpuList, EXAMPLE, LogLevel, SECRET_VARIABLE, Size};
+use sidle_server::config::{
+    Auto, Config, ConfigError, CpuList, DurabilityMode, EXAMPLE, Fsync, LogLevel, SECRET_VARIABLE, Size,
+};
 use std::io;
 use std::path::PathBuf;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
@@ -79,6 +81,15 @@ pub struct ServerArguments {
     /// Take that memory from the system at the start, instead of as data comes
     #[arg(long)]
     pub preallocate: bool,
+    /// What survives the process: none, or disk, a log in the data directory [default: none]
+    #[arg(long, value_name = "MODE")]
+    pub durability: Option<DurabilityMode>,
+    /// When that log is synced: everysec, or always, before a write is acknowledged [default: everysec]
+    #[arg(long, value_name = "WHEN")]
+    pub fsync: Option<Fsync>,
+    /// Read a damaged log as far as it can be read, and go on with that
+    #[arg(long)]
+    pub salvage: bool,
     /// Ask clients for this password (visible in the list of processes: better in the file) [default: none]
     #[arg(long, visible_alias = "requirepass", value_name = "PASSWORD")]
     pub password: Option<String>,
@@ -198,6 +209,9 @@ fn merged(arguments: ServerArguments) -> Result<Config, ConfigError> {
     set(&mut config.network.advertise, arguments.advertise);
     set(&mut config.memory.max_memory, arguments.max_memory);
     set(&mut config.memory.preallocate, arguments.preallocate.then_some(true));
+    set(&mut config.durability.mode, arguments.durability);
+    set(&mut config.durability.fsync, arguments.fsync);
+    set(&mut config.durability.salvages, arguments.salvage.then_some(true));
     set(&mut config.security.password, arguments.password);
     set(&mut config.security.cluster_secret_file, arguments.cluster_secret_file);
     set(&mut config.security.debug_commands, arguments.debug_commands.then_some(true));

@@ -1,6 +1,7 @@
 //! The layout of a collection: a head, then byte strings.
 
 use crate::encoding::Encoding;
+use sidle_types::ValueKind;
 
 /// The encoding, and the count.
 pub(crate) const HEAD_BYTES: usize = 5;
@@ -29,6 +30,18 @@ pub(crate) fn body(bytes: &[u8]) -> &[u8] {
 /// The encoding to report of a collection of any type.
 pub fn encoding(bytes: &[u8]) -> Encoding {
     Encoding::numbered(bytes.first().copied().unwrap_or(0))
+}
+
+/// How many elements of a collection of this type a chunk has; none if these bytes are no chunk's.
+pub fn count_in_chunk(kind: ValueKind, bytes: &[u8]) -> Option<u32> {
+    let strings_each = match kind {
+        ValueKind::String => return None,
+        ValueKind::List | ValueKind::Set => 1,
+        ValueKind::Hash | ValueKind::SortedSet => 2,
+    };
+    let mut elements = Elements::of_chunk(bytes);
+    let strings = elements.by_ref().count() as u32;
+    (elements.bytes_left() == 0 && strings.is_multiple_of(strings_each)).then_some(strings / strings_each)
 }
 
 impl<'b> Elements<'b> {

@@ -52,7 +52,7 @@ mod table;
 mod touched_chunks;
 
 pub use collection::{Collection, Draft, Finished, Kind};
-pub use elements::encoding;
+pub use elements::{count_in_chunk, encoding};
 pub use encoding::{Encoding, Limits};
 pub use hash::{Hash, HashDraft, Hashes, Pair};
 pub use list::{List, ListDraft, Lists};

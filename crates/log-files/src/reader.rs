@@ -1,6 +1,6 @@
 //! The blocks of a file, and whether what ends them is a tear or damage.
 
-use crate::block::{ALIGNMENT, BlockHead, FILE_HEAD_BYTES, FileHead, LogId};
+use crate::block::{ALIGNMENT, BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FileHead, LogId};
 use sidle_types::CommitNumber;
 
 /// Why a file is none of the log.
@@ -29,6 +29,14 @@ pub struct Block<'f> {
     pub records: &'f [u8],
     /// Where the block starts in its file.
     pub at: usize,
+}
+
+impl Block<'_> {
+    /// Where its records are in its file.
+    pub fn place(&self) -> std::ops::Range<usize> {
+        let start = self.at + BLOCK_HEAD_BYTES;
+        start..start + self.records.len()
+    }
 }
 
 /// How the blocks of a file end.
@@ -76,7 +84,8 @@ pub struct LogFile<'f> {
 impl<'f> LogFile<'f> {
     /// The file with this number, of a log, or of any if that is not known.
     pub fn open(bytes: &'f [u8], number: u64, log: Option<LogId>) -> Result<LogFile<'f>, FileError> {
-        let head = FileHead::read(bytes).map_err(|format| format.map_or(FileError::NoHead, FileError::Format))?;
+        let head =
+            FileHead::read(bytes).map_err(|format| format.map_or(FileError::NoHead, FileError::Format))?;
         if head.number != number {
             return Err(FileError::Number(head.number));
         }
@@ -104,8 +113,7 @@ impl<'f> LogFile<'f> {
     /// What closes the file behind its last block that checks, and where that belongs.
     pub fn closing(&self) -> (usize, Vec<u8>) {
         let (_, Behind { at, previous, last }) = self.walk(|_| ());
-        let end =
-            BlockHead { is_end: true, records: 0, commit: last, synced: last, previous, padding: 0 };
+        let end = BlockHead { is_end: true, records: 0, commit: last, synced: last, previous, padding: 0 };
         (at, end.to_bytes(&self.head, &[]).0.to_vec())
     }
 
@@ -119,7 +127,8 @@ impl<'f> LogFile<'f> {
             }
             let found = BlockHead::read(&self.head, &self.bytes[at..]);
             let fits = |head: &BlockHead| {
-                head.previous == previous && if head.is_end { head.commit == last } else { head.commit > last }
+                head.previous == previous
+                    && if head.is_end { head.commit == last } else { head.commit > last }
             };
             let Some((head, crc, records)) = found.filter(|(head, ..)| fits(head)) else {
                 return (self.judge(at, last), behind);

@@ -191,7 +191,13 @@ impl LogWriter {
         self.synced
     }
 
-    fn is_full(&self) -> bool {
+    /// The last commit that was written.
+    pub fn last_written(&self) -> CommitNumber {
+        self.written
+    }
+
+    /// Whether the open file is to be closed, once it is synced.
+    pub fn is_full(&self) -> bool {
         self.files.back().is_some_and(|file| file.bytes >= self.settings.file_bytes) && !self.is_to_rotate
     }
 

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use sidle_log_files::{
-    Damage, LogFile, LogId, LogWriter, Settings, Survey, SurveyedFile, Syncs, Write,
-    is_torn_beginning, survey,
+    Damage, LogFile, LogId, LogWriter, Settings, Survey, SurveyedFile, Syncs, Write, is_torn_beginning,
+    survey,
 };
 use sidle_types::{CommitNumber, MonotonicUs};
 use std::collections::BTreeMap;
@@ -42,8 +42,7 @@ impl Disk {
     fn fail(&self, mut random: impl FnMut() -> u64) -> BTreeMap<u64, Vec<u8>> {
         let mut left = BTreeMap::new();
         for (&number, file) in &self.files {
-            let length = file.synced.len()
-                + random() as usize % (file.written.len() - file.synced.len() + 1);
+            let length = file.synced.len() + random() as usize % (file.written.len() - file.synced.len() + 1);
             let mut bytes = file.written[..length].to_vec();
             for start in (0..length).step_by(SECTOR) {
                 let end = (start + SECTOR).min(length);
@@ -217,7 +216,10 @@ fn files_of_another_log_and_missing_ones_are_reported() {
     let mut files = whole;
     let last = *files.last_key_value().expect("there are files").0;
     files.get_mut(&last).expect("it is there")[3] = 0;
-    assert!(matches!(read(&mut files).1, Err(Damage::File { file, .. }) if file == last), "its head is damaged");
+    assert!(
+        matches!(read(&mut files).1, Err(Damage::File { file, .. }) if file == last),
+        "its head is damaged"
+    );
 }
 
 #[test]

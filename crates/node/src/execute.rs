@@ -19,10 +19,12 @@ use crate::shared::{NodeParts, NodeShared};
 use crate::stats::WorkerStats;
 use crate::table::{Found, NodeExecutor};
 use crate::transaction::Transaction;
-use sidle_commands::{Blocking, Change, CommandFlags, Content, OverKeys, Overlay, Own, ReplyError, Run};
+use sidle_commands::{
+    Access, Blocking, Change, CommandFlags, Content, OverKeys, Overlay, Own, ReplyError, Run,
+};
 use sidle_resp::ReplyWriter;
-use sidle_store::{LogHead, SlotGuards, Store};
-use sidle_types::{HashedKey, Position, SLOT_COUNT, Slot, WallMs};
+use sidle_store::{Commits, LogHead, SlotGuards, Store};
+use sidle_types::{CommitNumber, HashedKey, Position, SLOT_COUNT, Slot, WallMs};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use typed_arena::Arena;
@@ -62,6 +64,8 @@ pub(crate) struct Executor {
     pub(crate) expires_from: Position,
     /// When a write without memory found nothing expired.
     pub(crate) nothing_expired_at: Option<WallMs>,
+    /// The commit that has everything that replies show.
+    pub(crate) shown: CommitNumber,
 }
 
 /// The slot where a worker starts to look for expired keys.
@@ -92,6 +96,7 @@ impl Executor {
             // Workers start apart, so that they do not visit the same slots.
             expires_from: Position::first_of(first_slot(index, parts.shared.workers.len())),
             nothing_expired_at: None,
+            shown: CommitNumber::default(),
         }
     }
 
@@ -110,6 +115,11 @@ impl Executor {
         if !clearance.unseen.is_empty() {
             self.head.note_new_entries();
         }
+        if found.spec.access.is_write()
+            && let Some(why) = self.shared.durability.refuses_writes()
+        {
+            return (Err(ReplyError::owned(why)), false);
+        }
         if found.spec.flags.contains(CommandFlags::DENYOOM) {
             let bytes: usize = args.iter().map(|arg| arg.len()).sum();
             if bytes >= LARGE_REQUEST_BYTES {
@@ -121,6 +131,9 @@ impl Executor {
             (result, is_cut) = self.call_with_help(now, session, request, out);
         }
         self.has_run = true;
+        if let Some(commits) = self.store.commits() {
+            self.shown = self.shown.max(shown_by(commits, request));
+        }
         // A flush in steps is one call, and so is a command that waits and runs again.
         if session.route.flush.is_none()
             && !matches!(result, Ok(Flow::Await(_) | Flow::Held | Flow::Block(_)))
@@ -439,6 +452,19 @@ pub(crate) fn stored<'g>(
         Change::Remove => sidle_store::Change::Remove(ranges.left_by_removal(key.position())),
     };
     (key, change)
+}
+
+/// The commit that has what a command's reply shows, and its writes.
+fn shown_by(commits: &Commits, request: Request<'_>) -> CommitNumber {
+    let Request { found, keys, args } = request;
+    let spec = found.spec;
+    let is_over_keys = matches!(spec.run, Run::OverKeys(_)) || !matches!(spec.access, Access::NoKeys);
+    match keys.iter().map(|key| commits.latest_of(key.slot())).max() {
+        Some(latest) if !spec.is_over_unnamed(args) => latest,
+        // A walk, a count, a flush.
+        _ if is_over_keys || !spec.flags.contains(CommandFlags::FAST) => commits.open(),
+        _ => CommitNumber::default(),
+    }
 }
 
 /// How a command ended.

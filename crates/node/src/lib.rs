@@ -15,6 +15,7 @@ mod control;
 mod current_table;
 mod digests;
 mod dispatch;
+mod durability;
 mod execute;
 mod execute_all;
 mod expire;

@@ -4,6 +4,7 @@ use crate::clients::Clients;
 use crate::cluster_view::Unreachable;
 use crate::config::Config;
 use crate::current_table::CurrentTable;
+use crate::durability::Durability;
 use crate::forward::{Holds, Suspects};
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::peers::Peers;
@@ -59,6 +60,8 @@ pub struct NodeShared {
     pub peers: Arc<Peers>,
     /// Whether expired keys that nobody reads are removed (DEBUG SET-ACTIVE-EXPIRE).
     pub(crate) expires_actively: AtomicBool,
+    /// The durable log.
+    pub durability: Durability,
 }
 
 impl NodeShared {
@@ -84,6 +87,7 @@ impl NodeShared {
             unreachable: Unreachable::default(),
             peers: Arc::default(),
             expires_actively: AtomicBool::new(true),
+            durability: Durability::default(),
         }
     }
 

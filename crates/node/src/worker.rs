@@ -37,7 +37,7 @@ use crate::shared::{NodeParts, NodeShared, ProcessFacts};
 use sidle_heat::WorkerHeat;
 use sidle_resp::{Args, ReplyWriter};
 use sidle_store::ExpirySweep;
-use sidle_types::{Fill, KeyHash, MonotonicUs, Slot, fault};
+use sidle_types::{CommitNumber, Fill, KeyHash, MonotonicUs, Slot, fault};
 use std::sync::Arc;
 
 /// A serving thread's state.
@@ -137,6 +137,19 @@ impl Worker {
     /// The next mover whose thread to wake, since its queue is not empty.
     pub fn poll_notify(&mut self) -> Option<MoverIndex> {
         self.dispatcher.parking.poll_notify()
+    }
+
+    /// The commit that has everything that replies have shown since the last call: they may be sent once it is
+    /// safe. Of a node without a durable log, 0.
+    #[inline]
+    pub fn take_shown(&mut self) -> CommitNumber {
+        std::mem::take(&mut self.dispatcher.executor.shown)
+    }
+
+    /// The last safe commit of the durable log; of a node without one, 0.
+    #[inline]
+    pub fn safe_commit(&self) -> CommitNumber {
+        self.dispatcher.executor.store.commits().map_or(CommitNumber::default(), |commits| commits.safe())
     }
 
     /// Forgets a parked command: its connection is gone.

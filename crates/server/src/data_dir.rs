@@ -118,6 +118,7 @@ const LOCK_FILE: &str = "sidle.lock";
 const IDENTITY_FILE: &str = "node.json";
 const LAST_MAP_FILE: &str = "last-map.json";
 /// The coordinator's record, on the node that runs it.
+const LOG_FOLDER: &str = "log";
 const METADATA_FILE: &str = "coordinator.meta";
 /// The database of development versions' records.
 const OLD_METADATA_FILE: &str = "coordinator.redb";
@@ -166,6 +167,11 @@ impl DataDir {
     /// every folder that it made.
     pub(crate) fn keep_folder(&self) {
         locked(&self.made).clear();
+    }
+
+    /// The folder of the durable log.
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.path.join(LOG_FOLDER)
     }
 
     /// The file of the cluster's metadata, on the coordinator's node.

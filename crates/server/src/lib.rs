@@ -15,6 +15,7 @@ mod cpus;
 mod data_dir;
 mod descriptors;
 mod door;
+mod durable_log;
 mod exposure;
 mod join;
 mod last_map;

@@ -1,6 +1,6 @@
 //! The memory for the node's data: the amount in the settings, checked before any is taken.
 
-use crate::config::{Config, Size};
+use crate::config::{Config, DurabilityMode, Size};
 use crate::process;
 use sidle_store::{StoreConfig, StoreError};
 use sidle_types::words::counted;
@@ -58,6 +58,7 @@ pub(crate) fn store_config(config: &Config) -> Result<StoreConfig, MemoryError> 
     let heads = config.worker_count() as u16 + config.node.movers as u16;
     let store = StoreConfig {
         preallocate: config.memory.preallocate,
+        is_durable: config.durability.mode == DurabilityMode::Disk,
         ..StoreConfig::with_memory(memory_bytes).for_heads(heads)
     };
     let threads =

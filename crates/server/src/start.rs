@@ -9,12 +9,13 @@ use crate::bus::LargeFrames;
 use crate::cleaner::CleanerThread;
 use crate::clock::Clock;
 use crate::cluster_secret::{self, SecretError};
-use crate::config::{Auto, Config};
+use crate::config::{Auto, Config, Fsync};
 use crate::control::{ControlCall, ControlSetup, ControlThread, coordinator};
 use crate::cpus::{self, CpusError};
 use crate::data_dir::{self, DataDir, DataDirError, Identity, random_bytes, random_node_id};
 use crate::descriptors::{Plan, TooFewDescriptors};
 use crate::door::Door;
+use crate::durable_log::{self, LogRequests, LogWriterSetup, LogWriterThread, RecoverError, Resumed};
 use crate::exposure::{self, Exposed};
 use crate::join;
 use crate::last_map::LastMap;
@@ -25,6 +26,7 @@ use crate::mover::{MoverInput, MoverLink, MoverReports, MoverSetup};
 use crate::process;
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
 use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo};
+use sidle_log_files::{Settings as LogSettings, Syncs};
 use sidle_node::{
     CurrentTable, Mover, MoverIndex, MoverPort, NodeParts, NodeShared, ProcessFacts, RangeTable, Worker,
     WorkerIndex, WorkerPort,
@@ -33,8 +35,9 @@ use sidle_store::{Store, StoreError};
 use sidle_types::words::counted;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use tokio::sync::{Notify, mpsc};
 
@@ -96,6 +99,22 @@ pub enum StartError {
          --advertise HOST, or listen on that one only with --bind ADDRESS"
     )]
     NoAddress(IpAddr),
+    /// The durable log cannot be read.
+    #[error(transparent)]
+    DurableLog(#[from] RecoverError),
+    /// There is a durable log, and the settings ask for none.
+    #[error(
+        "the data directory has a durable log, in {}, and the settings ask for none: start the node with --durability \
+         disk (`[durability] mode`); or move the log away, to start without what it has",
+        .0.display()
+    )]
+    LogLeftOut(PathBuf),
+    /// A durable log is for a node alone.
+    #[error(
+        "the node belongs to a cluster of {0} nodes, and a durable log is so far for a node that is alone in its \
+         cluster: start it with --durability none"
+    )]
+    NotAlone(usize),
     /// Its processors are not usable.
     #[error(transparent)]
     Cpus(#[from] CpusError),
@@ -111,6 +130,7 @@ impl StartError {
     /// Whether other settings would help: nothing is wrong with the machine, or with what is kept on it.
     pub const fn is_of_settings(&self) -> bool {
         use StartError::{Advertise, CoordinatorJoins, Cpus, Exposed, JoinsItself, Memory, NoAddress};
+        use StartError::{LogLeftOut, NotAlone};
         matches!(
             self,
             Advertise { .. }
@@ -118,8 +138,10 @@ impl StartError {
                 | Cpus(_)
                 | Exposed(_)
                 | JoinsItself(_)
+                | LogLeftOut(_)
                 | Memory(_)
                 | NoAddress(_)
+                | NotAlone(_)
         )
     }
 }
@@ -136,7 +158,7 @@ pub fn keep_to_processors(config: &Config) -> Result<(), StartError> {
 /// Runs a node until it is asked to stop. `config_file`: the settings' source, for INFO.
 pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError> {
     let clock = Clock::start();
-    let Ground { identity, data_dir, last_map, founds, sockets, info, door, parts } =
+    let Ground { identity, data_dir, last_map, founds, sockets, info, door, parts, log } =
         Ground::prepare(config, config_file, clock)?;
     let (calls, call_queue) = mpsc::unbounded_channel();
     let (reports, report_queue) = mpsc::unbounded_channel();
@@ -151,6 +173,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         table_taken: Arc::new(Notify::new()),
         workers: worker_ports.iter().map(|_| Arc::default()).collect(),
         movers: mover_ports.iter().map(|_| Arc::default()).collect(),
+        log: log.as_ref().map(|_| Arc::default()),
     };
     let control = ControlThread::open(ControlSetup {
         info,
@@ -173,6 +196,10 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     let mut threads =
         Threads { workers: around.workers.clone(), movers: around.movers.clone(), handles: Vec::new() };
     let cleaner = CleanerThread::start(Arc::clone(&parts.store))?;
+    let log_writer = match (log, &around.log) {
+        (Some(log), Some(requests)) => Some(around.start_log_writer(config, log, requests)?),
+        _ => None,
+    };
     let movers = around.mover_setups(mover_ports, inbox_queues, &reports);
     let beside_worker = threads.start_movers(movers, config.node.has_movers_on_workers())?;
     let limits = ClientLimits::new(&config.limits, parts.store.memory().limit);
@@ -184,6 +211,8 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     data_dir.keep_folder();
     control.run()?;
     drop(threads);
+    // After everyone who writes.
+    drop(log_writer);
     drop(cleaner);
     tracing::info!("stopped");
     Ok(())
@@ -200,6 +229,8 @@ struct Ground {
     info: NodeInfo,
     door: Door,
     parts: NodeParts,
+    /// The durable log, if there is to be one.
+    log: Option<Resumed>,
 }
 
 impl Ground {
@@ -220,6 +251,7 @@ impl Ground {
         let sockets = Sockets::listen(config)?;
         let info = sockets.node_info(config, &identity)?;
         let store = Arc::new(Store::new(memory)?);
+        let log = durable_log(config, &data_dir, last_map.as_ref(), &store)?;
         let door = Door::new(&info.bus_addr, secret, data_dir.secret_path(), descriptors.door);
         let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
         parts.shared.config.set_servable_clients(descriptors.servable_clients);
@@ -229,7 +261,13 @@ impl Ground {
             show_last_map(&parts, &info, last);
         }
         log_facts(config, &identity, &info, &parts);
-        Ok(Ground { identity, data_dir, last_map, founds, sockets, info, door, parts })
+        if let Some(log) = &log {
+            let durability = &parts.shared.durability;
+            durability.is_on.store(true, Relaxed);
+            durability.syncs_always.store(config.durability.fsync == Fsync::Always, Relaxed);
+            durability.recovered_values.store(log.recovered.values, Relaxed);
+        }
+        Ok(Ground { identity, data_dir, last_map, founds, sockets, info, door, parts, log })
     }
 }
 
@@ -241,9 +279,32 @@ struct Around {
     table_taken: Arc<Notify>,
     workers: Vec<Arc<WorkerLink>>,
     movers: Vec<Arc<MoverLink>>,
+    /// Whom to ask for commits, if there is a durable log.
+    log: Option<Arc<LogRequests>>,
 }
 
 impl Around {
+    fn start_log_writer(
+        &self,
+        config: &Config,
+        log: Resumed,
+        requests: &Arc<LogRequests>,
+    ) -> io::Result<LogWriterThread> {
+        let syncs = match config.durability.fsync {
+            Fsync::Always => Syncs::Always,
+            Fsync::EverySec => Syncs::Every(1_000_000),
+        };
+        let setup = LogWriterSetup {
+            store: Arc::clone(&self.parts.store),
+            shared: Arc::clone(&self.parts.shared),
+            workers: self.workers.clone(),
+            requests: Arc::clone(requests),
+            settings: LogSettings { syncs, ..LOG_SETTINGS },
+            clock: self.clock,
+        };
+        LogWriterThread::start(setup, log)
+    }
+
     /// The movers, with their ends of the queues.
     fn mover_setups(
         &self,
@@ -286,10 +347,42 @@ impl Around {
             workers: self.workers.clone(),
             shared: Arc::clone(&self.parts.shared),
             limits: limits.clone(),
+            log: self.log.clone(),
             control: calls.clone(),
             clock: self.clock,
         })
     }
+}
+
+/// How the durable log is kept: files of 64 MiB; it is cleaned above 256 MiB, and twice what is live.
+const LOG_SETTINGS: LogSettings =
+    LogSettings { syncs: Syncs::Always, file_bytes: 64 << 20, least_bytes: 256 << 20, share_percent: 200 };
+
+/// Reads the durable log into the store, if the settings ask for one.
+fn durable_log(
+    config: &Config,
+    data_dir: &DataDir,
+    last_map: Option<&LastMap>,
+    store: &Store,
+) -> Result<Option<Resumed>, StartError> {
+    let path = data_dir.log_path();
+    let Some(commits) = store.commits() else {
+        return if path.exists() { Err(StartError::LogLeftOut(path)) } else { Ok(None) };
+    };
+    let members = last_map.map_or(1, |last| last.map.nodes().len());
+    if members > 1 {
+        return Err(StartError::NotAlone(members));
+    }
+    let began = std::time::Instant::now();
+    let resumed = durable_log::recover(&path, store, config.durability.salvages)?;
+    commits.resume(resumed.last);
+    let bytes: u64 = resumed.files.iter().map(|(_, bytes)| bytes).sum();
+    if bytes > 0 {
+        let values = counted(resumed.recovered.values as usize, "value");
+        let ms = began.elapsed().as_millis();
+        tracing::info!("recovered {values} from {} MiB of log in {ms} ms", bytes >> 20);
+    }
+    Ok(Some(resumed))
 }
 
 /// Checks that the coordinator's record is in its place, and only there, and that there is a cluster to join.

@@ -38,10 +38,14 @@ pub(crate) fn start_task(name: impl Into<Cow<'static, str>>, body: impl Future<O
     });
 }
 
+/// Waits until what was logged is written: the log has a thread of its own. The process is about to end.
+pub(crate) fn speak_last() {
+    std::thread::sleep(LAST_WORDS);
+}
+
 fn end_node(broken: &str) -> ! {
     tracing::error!("{broken} broke; the node ends");
-    // The log has a thread of its own.
-    std::thread::sleep(LAST_WORDS);
+    speak_last();
     std::process::abort();
 }
 

@@ -44,7 +44,13 @@ impl Store {
         self.take_out(What::Tombstones, from, last, budget)
     }
 
-    pub(crate) fn take_out(&self, what: What, from: Position, last: Position, budget: usize) -> Option<Position> {
+    pub(crate) fn take_out(
+        &self,
+        what: What,
+        from: Position,
+        last: Position,
+        budget: usize,
+    ) -> Option<Position> {
         let range = PositionRange::new(from, last)?;
         let mut at = Some(from);
         let mut seen = 0;

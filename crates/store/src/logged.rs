@@ -92,9 +92,8 @@ pub(crate) fn cleared_key(range: PositionRange) -> [u8; CLEARED_KEY_BYTES] {
 
 /// The range of such a key; of one that no writer made, some range.
 fn range_of(key: &[u8]) -> PositionRange {
-    let position = |at: usize| {
-        Position(u64::from_le_bytes(key[at..at + 8].try_into().expect("a slice of eight")))
-    };
+    let position =
+        |at: usize| Position(u64::from_le_bytes(key[at..at + 8].try_into().expect("a slice of eight")));
     PositionRange::new(position(0), position(8)).unwrap_or(PositionRange::only(position(0)))
 }
 

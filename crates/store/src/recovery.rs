@@ -192,7 +192,11 @@ impl<'s> Recovery<'s> {
         while let Some(at) = from {
             from = self.store.visit(at, PositionRange::ALL.last(), VISITED_TOGETHER, &mut |record| {
                 if let Some(id) = record.collection() {
-                    heads.push((id, record.hashed_key().slot(), Address::from_offset(data.log.offset_of(record))));
+                    heads.push((
+                        id,
+                        record.hashed_key().slot(),
+                        Address::from_offset(data.log.offset_of(record)),
+                    ));
                 }
             });
         }
@@ -219,7 +223,8 @@ impl<'s> Recovery<'s> {
                 let Some((address, bytes)) = place else { continue };
                 let order = Order::ALL[usize::from(order)];
                 let elements = data.chunk_at(address.offset(), guard.pinned());
-                let elements = count(record.kind(), order, label, elements).ok_or(RecoveryError::Collection(id))?;
+                let elements =
+                    count(record.kind(), order, label, elements).ok_or(RecoveryError::Collection(id))?;
                 let place = Place::InLog(address.offset());
                 outline.put(order, Chunk { label, elements, bytes, place });
             }

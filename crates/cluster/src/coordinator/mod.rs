@@ -95,6 +95,8 @@ pub struct Coordinator<M> {
     /// Set while the store may differ from `data`: when to write `data` again.
     commit_retry_at: Option<MonotonicUs>,
     out: Outbox,
+    /// Why no node that is not a member yet is let in; none: it may be.
+    closed: Option<String>,
 }
 
 impl<M: MetaStore> Coordinator<M> {
@@ -138,7 +140,13 @@ impl<M: MetaStore> Coordinator<M> {
             waits: Waits::default(),
             commit_retry_at: None,
             out: Outbox::default(),
+            closed: None,
         })
+    }
+
+    /// From now on no node becomes a member that is none yet, for this reason.
+    pub fn close(&mut self, why: impl Into<String>) {
+        self.closed = Some(why.into());
     }
 
     /// Handles an input.

@@ -78,7 +78,7 @@ impl Known {
 }
 
 /// Every setting there is, in the order of the example file.
-pub(super) const KNOWN: [Known; 6] = [
+pub(super) const KNOWN: [Known; 7] = [
     Known {
         section: "node",
         settings: &[
@@ -102,6 +102,10 @@ pub(super) const KNOWN: [Known; 6] = [
     Known {
         section: "memory",
         settings: &[("max_memory", "a size such as \"4gb\", or \"auto\""), ("preallocate", "true or false")],
+    },
+    Known {
+        section: "durability",
+        settings: &[("mode", "\"none\" or \"disk\""), ("fsync", "\"everysec\" or \"always\"")],
     },
     Known {
         section: "security",

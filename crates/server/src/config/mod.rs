@@ -41,6 +41,8 @@ pub struct Config {
     pub network: NetworkConfig,
     /// Memory.
     pub memory: MemoryConfig,
+    /// What survives the process.
+    pub durability: DurabilityConfig,
     /// Who may connect.
     pub security: SecurityConfig,
     /// What one client may use.
@@ -184,6 +186,65 @@ impl Default for LimitsConfig {
     }
 }
 
+/// `[durability]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DurabilityConfig {
+    /// Where acknowledged writes are kept.
+    pub mode: DurabilityMode,
+    /// When they are synced.
+    pub fsync: Fsync,
+    /// Whether a damaged log is read as far as it can be. No file sets it.
+    #[serde(skip)]
+    pub salvages: bool,
+}
+
+/// Where acknowledged writes are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DurabilityMode {
+    /// In memory only.
+    #[default]
+    None,
+    /// In a log in the data directory.
+    Disk,
+}
+
+/// When a durable log is synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fsync {
+    /// Each second: a crash of the machine may lose the last one.
+    #[default]
+    EverySec,
+    /// Before a write is acknowledged.
+    Always,
+}
+
+impl std::str::FromStr for DurabilityMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DurabilityMode, String> {
+        match text {
+            "none" => Ok(DurabilityMode::None),
+            "disk" => Ok(DurabilityMode::Disk),
+            _ => Err(format!("'{text}' is no kind of durability: give none or disk")),
+        }
+    }
+}
+
+impl std::str::FromStr for Fsync {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Fsync, String> {
+        match text {
+            "everysec" => Ok(Fsync::EverySec),
+            "always" => Ok(Fsync::Always),
+            _ => Err(format!("'{text}' is no time to sync: give everysec or always")),
+        }
+    }
+}
+
 /// `[log]`
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -286,6 +347,14 @@ impl Config {
             return wrong(
                 "bus_port",
                 format!("port {port} + {BUS_PORT_OFFSET} is no port: set bus_port (--bus-port)"),
+            );
+        }
+        if self.durability.mode != DurabilityMode::None && !self.node.join.is_empty() {
+            return wrong(
+                "durability",
+                "a node with a durable log is the only one of its cluster: start it without --join, or with \
+                 --durability none"
+                    .to_owned(),
             );
         }
         if self.limits.max_clients == 0 {

@@ -59,6 +59,11 @@ impl CoordinatorSeat {
 }
 
 impl<M: MetaStore> CoordinatorSeat<M> {
+    /// From now on no other node is let in, for this reason.
+    pub(super) fn close(&mut self, why: &str) {
+        self.coordinator.close(why);
+    }
+
     /// Founds a cluster, or continues the one in the store.
     pub(super) fn open(
         now: MonotonicUs,

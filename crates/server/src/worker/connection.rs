@@ -8,6 +8,7 @@
 //! - C1: replies leave in the order of their requests: while output is pending, nothing is run.
 //! - C2: `input` starts at the first byte of a request that has not been run.
 //! - C3: a parked command is run again before anything behind it.
+//! - C5: a reply is sent once the commit that has what it shows is safe.
 //! - C4: the shared output buffer is empty between two uses, however a use ended: one client's
 //!   output never reaches another.
 //!
@@ -24,7 +25,7 @@ use crate::limits::Place;
 use lifetime::Owes;
 use sidle_node::{ClientTotals, Closing, ControlReply, Session, Then, Ticket};
 use sidle_resp::{RequestParser, RespVersion};
-use sidle_types::MonotonicUs;
+use sidle_types::{CommitNumber, MonotonicUs};
 use sidle_wire::Forward;
 use std::future::Future;
 use std::io;
@@ -99,6 +100,8 @@ pub(super) struct Connection {
     output: Vec<u8>,
     /// How much of `output` was written since.
     written: usize,
+    /// The commit that has what `output` shows.
+    shown: CommitNumber,
     state: State,
     is_aware: bool,
     is_subscribed: bool,
@@ -172,6 +175,7 @@ impl Connection {
             need: 0,
             output: Vec::new(),
             written: 0,
+            shown: CommitNumber::default(),
             state: State::Reading,
             is_aware: false,
             is_subscribed: false,
@@ -376,6 +380,7 @@ impl Connection {
     /// Sends the shared output buffer, keeps what the socket does not take, and empties it (C4). `output`
     /// is empty before (C1), unless this is a push.
     fn send(&mut self, engine: &mut Engine) -> io::Result<()> {
+        self.shown = self.shown.max(engine.worker.take_shown());
         if engine.output.is_empty() {
             return Ok(());
         }
@@ -386,7 +391,8 @@ impl Connection {
 
     fn send_or_keep(&mut self, engine: &mut Engine) -> io::Result<()> {
         engine.stats.bytes_out.add(engine.output.len() as u64);
-        let sent = if self.output.is_empty() { self.try_write(&engine.output)? } else { 0 };
+        let is_free = self.output.is_empty() && engine.may_send(self.shown);
+        let sent = if is_free { self.try_write(&engine.output)? } else { 0 };
         if sent < engine.output.len() {
             self.keep(engine, sent);
             let unread = (self.output.len() - self.written) as u64;
@@ -420,6 +426,10 @@ impl Connection {
 
     /// Writes pending output.
     fn flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.engine.borrow().may_send(self.shown) {
+            self.engine.borrow_mut().hold(self.shown, cx.waker().clone());
+            return Poll::Pending;
+        }
         while self.written < self.output.len() {
             let rest = &self.output[self.written..];
             self.written += ready!(Pin::new(&mut self.stream).poll_write(cx, rest))?;

@@ -11,17 +11,19 @@ use super::watch::Watch;
 use crate::clock::Clock;
 use crate::control::ControlCall;
 use crate::control::forwarding::WantedLink;
+use crate::durable_log::LogRequests;
 use crate::limits::ClientLimits;
 use crate::mover::MoverLink;
 use sidle_node::{
     EXPIRY_SLICE_US, ExpiryEffort, ForwardEvent, ForwardLink, NodeShared, Now, Worker, WorkerStats,
 };
 use sidle_resp::RespVersion;
-use sidle_types::{MapEpoch, MonotonicUs};
+use sidle_types::{CommitNumber, MapEpoch, MonotonicUs};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -69,6 +71,10 @@ pub(super) struct Engine {
     endings_announced: u64,
     /// Connections to other nodes over which the worker forwards.
     links: BTreeMap<ForwardLink, Rc<LinkHandle>>,
+    /// Whom to ask for commits, on a node with a durable log.
+    log: Option<Arc<LogRequests>>,
+    /// Connections whose replies wait for a commit.
+    held: Vec<(CommitNumber, Waker)>,
     /// The tablet map for which opted-in clients have been woken.
     told_map: MapEpoch,
     /// When the thread wakes for the end of a wait.
@@ -82,6 +88,7 @@ impl Engine {
         workers: Vec<Arc<WorkerLink>>,
         shared: Arc<NodeShared>,
         limits: ClientLimits,
+        log: Option<Arc<LogRequests>>,
         control: mpsc::UnboundedSender<ControlCall>,
         clock: Clock,
     ) -> SharedEngine {
@@ -104,6 +111,8 @@ impl Engine {
             endings_followed: 0,
             endings_announced: 0,
             links: BTreeMap::new(),
+            log,
+            held: Vec::new(),
             told_map: MapEpoch::default(),
             wakes_at: None,
         }))
@@ -124,6 +133,7 @@ impl Engine {
         if self.worker.next_end_of_wait().is_some_and(|end| end <= now.mono) {
             self.worker.pass_time(now);
         }
+        self.release_held();
         let endings = self.shared.clients.endings();
         if endings != self.endings_followed {
             self.endings_followed = endings;
@@ -139,6 +149,44 @@ impl Engine {
         }
         self.after_serving();
         now
+    }
+
+    /// Whether replies that show this commit may be sent.
+    #[inline]
+    pub(super) fn may_send(&self, shown: CommitNumber) -> bool {
+        self.log.is_none() || shown <= self.worker.safe_commit()
+    }
+
+    /// A connection's replies wait for a commit: it is woken once that is safe.
+    #[cold]
+    pub(super) fn hold(&mut self, shown: CommitNumber, waker: Waker) {
+        self.held.push((shown, waker));
+        self.workers[usize::from(self.worker.index().0)].hold_replies();
+        if let Some(log) = &self.log {
+            log.ask();
+        }
+    }
+
+    /// Wakes the connections whose commits are safe.
+    fn release_held(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let safe = self.worker.safe_commit();
+        self.held.retain(|(shown, waker)| {
+            let waits = *shown > safe;
+            if !waits {
+                waker.wake_by_ref();
+            }
+            waits
+        });
+        if !self.held.is_empty() {
+            self.workers[usize::from(self.worker.index().0)].hold_replies();
+            // It may have become safe just now.
+            if let Some(log) = &self.log {
+                log.ask();
+            }
+        }
     }
 
     /// The work of a few times a second: follow the wall clock, end connections whose time is over,

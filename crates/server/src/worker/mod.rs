@@ -18,6 +18,7 @@ pub(crate) use accept::KEEPALIVE;
 use crate::clock::Clock;
 use crate::control::ControlCall;
 use crate::control::links::Lane;
+use crate::durable_log::LogRequests;
 use crate::limits::ClientLimits;
 use crate::mover::{MoverLink, MoverSetup};
 use crate::thread;
@@ -54,6 +55,8 @@ pub(crate) struct WorkerLink {
     ticked: AtomicBool,
     /// Whether another thread waits for the worker to take a new range table.
     table_awaited: AtomicBool,
+    /// Whether replies wait for a commit of the durable log.
+    holds_replies: AtomicBool,
     /// When the worker was last probed, in microseconds; 0: it has answered.
     probed_at_us: AtomicU64,
     /// How long its last answer took.
@@ -90,6 +93,18 @@ impl WorkerLink {
     pub(crate) fn wake_for_table(&self) {
         self.table_awaited.store(true, Ordering::Release);
         self.notify.notify_one();
+    }
+
+    /// A commit is safe: whoever waits for one looks again.
+    pub(crate) fn wake_if_held(&self) {
+        if self.holds_replies.swap(false, Ordering::AcqRel) {
+            self.notify.notify_one();
+        }
+    }
+
+    /// Replies wait for a commit.
+    fn hold_replies(&self) {
+        self.holds_replies.store(true, Ordering::Release);
     }
 
     /// Ends the worker's thread, with all of its connections.
@@ -145,6 +160,8 @@ pub(crate) struct WorkerSetup {
     pub(crate) shared: Arc<NodeShared>,
     /// What one client may use.
     pub(crate) limits: ClientLimits,
+    /// Whom to ask for commits, on a node with a durable log.
+    pub(crate) log: Option<Arc<LogRequests>>,
     /// Requests that only the control thread can answer.
     pub(crate) control: mpsc::UnboundedSender<ControlCall>,
     /// The process's clock.
@@ -186,6 +203,7 @@ impl WorkerSetup {
                 self.workers,
                 self.shared,
                 self.limits,
+                self.log,
                 self.control,
                 self.clock,
             );

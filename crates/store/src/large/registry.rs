@@ -174,7 +174,12 @@ impl Collections {
     /// log has collections of them; and the cells that are to be [entered](Self::enter) with the last number
     /// of each. A number is never used twice, so the other cells go on behind the last one. False if there
     /// are no such cells.
-    pub(crate) fn restore(&self, uses: &BTreeMap<u32, u32>, taken: &BTreeSet<u32>, segments: &Segments) -> bool {
+    pub(crate) fn restore(
+        &self,
+        uses: &BTreeMap<u32, u32>,
+        taken: &BTreeSet<u32>,
+        segments: &Segments,
+    ) -> bool {
         let Some((&last, _)) = uses.last_key_value() else { return true };
         if last as usize / CELLS_PER_BLOCK / BLOCKS_PER_PART >= PARTS {
             return false;

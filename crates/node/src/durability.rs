@@ -1,0 +1,57 @@
+//! What the node's clients learn of its durable log.
+
+use sidle_types::CommitNumber;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The state of the durable log, which its writer keeps. A node without one has the default.
+#[derive(Debug, Default)]
+pub struct Durability {
+    /// Whether there is a durable log.
+    pub is_on: AtomicBool,
+    /// Whether each commit is synced.
+    pub syncs_always: AtomicBool,
+    /// The bytes of the log's files.
+    pub file_bytes: AtomicU64,
+    /// How many files there are.
+    pub files: AtomicU64,
+    /// The last commit that is synced.
+    pub synced: AtomicU64,
+    /// When the last sync ended, in seconds since the Unix epoch.
+    pub synced_at_seconds: AtomicU64,
+    /// What was recovered at the start: values.
+    pub recovered_values: AtomicU64,
+    fails: AtomicBool,
+    /// Why the last write failed; empty if it did not.
+    failure: Mutex<String>,
+}
+
+impl Durability {
+    /// The log cannot be written for this reason, or can be again.
+    pub fn set_failure(&self, why: Option<&str>) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.clear();
+        failure.push_str(why.unwrap_or_default());
+        self.fails.store(why.is_some(), Ordering::Release);
+    }
+
+    /// Whether the log cannot be written.
+    pub fn fails(&self) -> bool {
+        self.fails.load(Ordering::Acquire)
+    }
+
+    /// The error for a command that writes, while the log cannot be written: error code first.
+    #[inline]
+    pub(crate) fn refuses_writes(&self) -> Option<String> {
+        self.fails().then(|| {
+            let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            format!("MISCONF Errors writing to the durable log: {failure}")
+        })
+    }
+
+    /// Everything up to this commit is synced.
+    pub fn note_synced(&self, commit: CommitNumber, at_seconds: u64) {
+        self.synced.store(commit.0, Ordering::Relaxed);
+        self.synced_at_seconds.store(at_seconds, Ordering::Relaxed);
+    }
+}

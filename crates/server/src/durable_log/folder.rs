@@ -1,0 +1,108 @@
+//! The files of the durable log.
+
+use sidle_log_files::{Write, file_name, number_of_file};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Padding is written out of this.
+const ZEROS: [u8; 4096] = [0; 4096];
+
+/// The folder of the log's files.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// The file that is written, with its number.
+    open: Option<(u64, File)>,
+}
+
+impl Folder {
+    /// Opens the folder, which is made if it is not there.
+    pub(crate) fn open(path: &Path) -> io::Result<Folder> {
+        if !path.exists() {
+            std::fs::create_dir(path)?;
+            if let Some(above) = path.parent() {
+                File::open(above)?.sync_all()?;
+            }
+        }
+        Ok(Folder { path: path.to_owned(), open: None })
+    }
+
+    /// The path of a file.
+    pub(crate) fn path_of(&self, number: u64) -> PathBuf {
+        self.path.join(file_name(number))
+    }
+
+    /// The numbers of the files, in order. Other files are left alone.
+    pub(crate) fn numbers(&self) -> io::Result<Vec<u64>> {
+        let mut numbers = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            numbers.extend(entry?.file_name().to_str().and_then(number_of_file));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// All bytes of a file.
+    pub(crate) fn read(&self, number: u64) -> io::Result<Vec<u8>> {
+        std::fs::read(self.path_of(number))
+    }
+
+    /// Writes. May be repeated after an error.
+    pub(crate) fn write(&mut self, write: &Write<'_>) -> io::Result<()> {
+        let file = match &self.open {
+            Some((number, file)) if *number == write.file => file,
+            _ => {
+                let path = self.path_of(write.file);
+                let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+                &self.open.insert((write.file, file)).1
+            }
+        };
+        let mut at = write.at;
+        let padding = &ZEROS[..write.padding];
+        for bytes in [&write.head[..], write.records, padding] {
+            file.write_all_at(bytes, at)?;
+            at += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Syncs the file that was written last.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        match &self.open {
+            Some((_, file)) => file.sync_data(),
+            None => Ok(()),
+        }
+    }
+
+    /// Another handle of the file that was written last, to sync it on another thread.
+    pub(crate) fn handle(&self) -> io::Result<Option<File>> {
+        self.open.as_ref().map(|(_, file)| file.try_clone()).transpose()
+    }
+
+    /// Syncs which files there are.
+    pub(crate) fn sync_names(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    /// Ends a file at this length with these bytes, and syncs it.
+    pub(crate) fn close(&self, number: u64, at: u64, end: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).open(self.path_of(number))?;
+        file.set_len(at)?;
+        io::Seek::seek(&mut file, io::SeekFrom::Start(at))?;
+        file.write_all(end)?;
+        file.sync_all()
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&mut self, number: u64) -> io::Result<()> {
+        if self.open.as_ref().is_some_and(|(open, _)| *open == number) {
+            self.open = None;
+        }
+        match std::fs::remove_file(self.path_of(number)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The durable log: a folder of files in the data directory, read at the start and written by a thread of its
+//! own.
+//!
+//! | file | what |
+//! |---|---|
+//! | `folder` | the files: listing, writing, syncing, removing |
+//! | `recover` | from the files to the store's content |
+//! | `log_writer` | the thread that makes commits |
+//! | `cleaning` | what is still needed of the oldest file |
+
+mod cleaning;
+mod folder;
+mod log_writer;
+mod recover;
+
+pub(crate) use log_writer::{LogRequests, LogWriterSetup, LogWriterThread};
+pub(crate) use recover::{RecoverError, Resumed, recover};
