@@ -45,6 +45,7 @@ const fn mutable(name: &'static str, default: &'static str) -> Parameter {
 /// In alphabetical order.
 const PARAMETERS: &[Parameter] = &[
     settled("aclfile", ""),
+    held("appendfsync", "everysec"),
     held("appendonly", "no"),
     held("bind", "127.0.0.1"),
     held("client-query-buffer-limit", "1073741824"),

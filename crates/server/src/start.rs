@@ -9,7 +9,7 @@ use crate::bus::LargeFrames;
 use crate::cleaner::CleanerThread;
 use crate::clock::Clock;
 use crate::cluster_secret::{self, SecretError};
-use crate::config::{Auto, Config, Fsync};
+use crate::config::{Auto, Config, DurabilityMode, Fsync};
 use crate::control::{ControlCall, ControlSetup, ControlThread, coordinator};
 use crate::cpus::{self, CpusError};
 use crate::data_dir::{self, DataDir, DataDirError, Identity, random_bytes, random_node_id};
@@ -299,7 +299,12 @@ impl Around {
             shared: Arc::clone(&self.parts.shared),
             workers: self.workers.clone(),
             requests: Arc::clone(requests),
-            settings: LogSettings { syncs, ..LOG_SETTINGS },
+            settings: LogSettings {
+                syncs,
+                file_bytes: config.durability.file.0,
+                least_bytes: config.durability.clean_above.0,
+                share_percent: config.durability.clean_percent,
+            },
             clock: self.clock,
         };
         LogWriterThread::start(setup, log)
@@ -353,10 +358,6 @@ impl Around {
         })
     }
 }
-
-/// How the durable log is kept: files of 64 MiB; it is cleaned above 256 MiB, and twice what is live.
-const LOG_SETTINGS: LogSettings =
-    LogSettings { syncs: Syncs::Always, file_bytes: 64 << 20, least_bytes: 256 << 20, share_percent: 200 };
 
 /// Reads the durable log into the store, if the settings ask for one.
 fn durable_log(
@@ -502,6 +503,11 @@ fn show_last_map(parts: &NodeParts, info: &NodeInfo, last: &LastMap) {
 fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<(&'static str, String)> {
     let dir = data_dir::full_path(&config.data_dir());
     vec![
+        (
+            "appendfsync",
+            if config.durability.fsync == Fsync::Always { "always" } else { "everysec" }.to_owned(),
+        ),
+        ("appendonly", if config.durability.mode == DurabilityMode::None { "no" } else { "yes" }.to_owned()),
         ("bind", config.network.bind.clone()),
         ("client-query-buffer-limit", config.limits.query_buffer.0.to_string()),
         ("dir", dir.display().to_string()),

@@ -5,12 +5,12 @@
 //! reports the commit as safe when it is as safe as was asked for.
 //!
 //! Invariants:
-//! - W1: a change is in the buffer of the log before any reader can see it, and its slot names the commit
+//! - U1: a change is in the buffer of the log before any reader can see it, and its slot names the commit
 //!   that it belongs to, or a later one.
-//! - W2: a change of several records is in one commit, or in none.
-//! - W3: commits are numbered in order, and a commit has all that was in the buffers when the number moved on.
+//! - U2: a change of several records is in one commit, or in none.
+//! - U3: commits are numbered in order, and a commit has all that was in the buffers when the number moved on.
 //!
-//! W1 follows from the order of three steps, under the slot's lock: append to the buffer, load the number of
+//! U1 follows from the order of three steps, under the slot's lock: append to the buffer, load the number of
 //! the commit, publish. The log writer raises the number before it takes a buffer. If it has taken the buffer
 //! before the append, then the load comes after that too, by the buffer's lock, and finds the raised number.
 //! Otherwise the record is in this commit, and the number found is this one's or a later one's.
@@ -82,7 +82,7 @@ impl Commits {
     }
 
     /// Moves one change's records into the head's buffer. The change is in these slots, which the caller has
-    /// locked, and whose readers see nothing of it before this returns (W1).
+    /// locked, and whose readers see nothing of it before this returns (U1).
     pub(crate) fn enter(&self, buffer: &Buffer, change: &mut Vec<u8>, slots: impl Iterator<Item = Slot>) {
         self.buffered.fetch_add(change.len() as u64, Ordering::Relaxed);
         buffer.records().append(change);
@@ -127,7 +127,7 @@ impl Commits {
     /// For the log writer: appends the records of everything written since the last call to `records`; the
     /// number of their commit.
     pub fn take(&self, records: &mut Vec<u8>) -> CommitNumber {
-        // W3: before the first buffer.
+        // U3: before the first buffer.
         let number = CommitNumber(self.open.fetch_add(1, Ordering::AcqRel));
         let before = records.len();
         let mut buffers = self.buffers();

@@ -547,3 +547,40 @@ fn a_reader_of_a_large_collection_against_the_cleaner() {
         cleaner.join().expect("the cleaner is done");
     });
 }
+
+/// U1: who sees a change asks for a commit that has it, or has it in an earlier one.
+#[test]
+fn what_is_seen_is_in_the_commit_that_its_slot_names() {
+    use crate::commit::Commits;
+    use loom::sync::atomic::{AtomicU64, Ordering};
+    model(|| {
+        let slot = sidle_types::Slot::new(0).expect("there is a first slot");
+        let commits = Arc::new(Commits::for_slots(1));
+        let published = Arc::new(AtomicU64::new(0));
+        let writer = {
+            let (commits, published) = (Arc::clone(&commits), Arc::clone(&published));
+            let buffer = commits.join();
+            thread::spawn(move || {
+                commits.enter(&buffer, &mut vec![7], std::iter::once(slot));
+                published.store(1, Ordering::Release);
+            })
+        };
+        let log_writer = {
+            let commits = Arc::clone(&commits);
+            thread::spawn(move || {
+                let mut records = Vec::new();
+                let first = commits.take(&mut records);
+                (first, !records.is_empty())
+            })
+        };
+        let seen = (published.load(Ordering::Acquire) == 1).then(|| commits.latest_of(slot));
+        let (first, is_in_first) = log_writer.join().expect("it does not panic");
+        writer.join().expect("it does not panic");
+        if let Some(commit) = seen {
+            assert!(commit >= first && (is_in_first || commit > first), "{commit:?} of {first:?}");
+        }
+        let mut records = Vec::new();
+        commits.take(&mut records);
+        assert_eq!(records.is_empty(), is_in_first, "it is in one of the two");
+    });
+}

@@ -616,7 +616,7 @@ impl LogHead {
     }
 
     /// The change under way is whole, and is about to be published in these slots, which the caller has
-    /// locked (W1). While records are [held back](Self::hold_back) it is not.
+    /// locked (U1). While records are [held back](Self::hold_back) it is not.
     #[inline]
     pub(crate) fn log_change(&mut self, slots: impl Iterator<Item = Slot>) {
         if self.logging.is_some() && self.filled.is_none() {
@@ -624,7 +624,7 @@ impl LogHead {
         }
     }
 
-    /// The same, of records that are held back (W2).
+    /// The same, of records that are held back (U2).
     #[cold]
     pub(crate) fn log_whole_change(&mut self, slots: impl Iterator<Item = Slot>) {
         if let (Some(logging), Some(commits)) = (&mut self.logging, &self.log.commits)

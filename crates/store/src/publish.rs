@@ -114,7 +114,7 @@ impl<'s> SlotGuards<'s> {
         }
         let ended = steps.iter().filter_map(|step| step.publish(head));
         let expired = ended.filter(|&deadline| deadline < now).count();
-        // W2. Look-ups wait still.
+        // U2. Look-ups wait still.
         head.log_whole_change(self.guards.iter().map(SlotGuard::slot));
         head.all_published();
         Ok(expired)

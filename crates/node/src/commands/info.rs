@@ -10,6 +10,7 @@ use crate::shared::{Gauges, REDIS_VERSION};
 use crate::table::{CommandFlags, CommandSpec};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
+use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::new(
     "info",
@@ -35,7 +36,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "Server", by_default: true, write: server },
     Section { name: "Clients", by_default: true, write: clients },
     Section { name: "Memory", by_default: true, write: memory },
-    Section { name: "Persistence", by_default: true, write: facts },
+    Section { name: "Persistence", by_default: true, write: persistence },
     Section { name: "Stats", by_default: true, write: stats },
     Section { name: "Replication", by_default: true, write: facts },
     Section { name: "CPU", by_default: true, write: cpu },
@@ -57,7 +58,6 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("Persistence", "async_loading", "0"),
     // Backup tools check whether a dump runs: never.
     ("Persistence", "rdb_bgsave_in_progress", "0"),
-    ("Persistence", "aof_enabled", "0"),
     // A full node refuses writes; dashboards show that it evicts nothing.
     ("Stats", "evicted_keys", "0"),
     // Topology refreshes of Lettuce and others read these. No node has replicas.
@@ -206,6 +206,25 @@ fn stats(call: &Call<'_>, lines: &mut Channels) {
 
 /// A section of facts only.
 fn facts(_: &Call<'_>, _: &mut Channels) {}
+
+fn persistence(call: &Call<'_>, lines: &mut Channels) {
+    let durability = &call.shared.durability;
+    let is_on = durability.is_on.load(Relaxed);
+    lines.add("aof_enabled", u8::from(is_on));
+    if is_on {
+        let status = if durability.fails() { "err" } else { "ok" };
+        lines.add("aof_last_write_status", status);
+        lines.add("aof_current_size", durability.file_bytes.load(Relaxed));
+        lines.add("sidle_log_files", durability.files.load(Relaxed));
+        lines.add("sidle_log_last_sync_time", durability.synced_at_seconds.load(Relaxed));
+        if let Some(commits) = call.store.commits() {
+            lines.add("sidle_log_commits_safe", commits.safe().0);
+            lines.add("sidle_log_commits_synced", durability.synced.load(Relaxed));
+            lines.add("sidle_log_buffered_bytes", commits.buffered_bytes());
+        }
+        lines.add("sidle_log_recovered_values", durability.recovered_values.load(Relaxed));
+    }
+}
 
 fn cpu(call: &Call<'_>, lines: &mut Channels) {
     let seconds = |gauge| {

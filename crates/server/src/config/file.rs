@@ -105,7 +105,13 @@ pub(super) const KNOWN: [Known; 7] = [
     },
     Known {
         section: "durability",
-        settings: &[("mode", "\"none\" or \"disk\""), ("fsync", "\"everysec\" or \"always\"")],
+        settings: &[
+            ("mode", "\"none\" or \"disk\""),
+            ("fsync", "\"everysec\" or \"always\""),
+            ("file", "a size such as \"64mb\""),
+            ("clean_above", "a size such as \"256mb\""),
+            ("clean_percent", "a whole number of percent"),
+        ],
     },
     Known {
         section: "security",

@@ -186,17 +186,41 @@ impl Default for LimitsConfig {
     }
 }
 
+/// The least `durability.file`: a file is much longer than what is written at once.
+pub const MIN_LOG_FILE_BYTES: u64 = 1 << 20;
+/// The least `durability.clean_percent`: at 100 nothing could ever be removed.
+pub const MIN_CLEAN_PERCENT: u64 = 120;
+
 /// `[durability]`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DurabilityConfig {
     /// Where acknowledged writes are kept.
     pub mode: DurabilityMode,
     /// When they are synced.
     pub fsync: Fsync,
+    /// The log is kept in files of this size.
+    pub file: Size,
+    /// The log is cleaned above this size,
+    pub clean_above: Size,
+    /// and above so many percent of what is live.
+    pub clean_percent: u64,
     /// Whether a damaged log is read as far as it can be. No file sets it.
     #[serde(skip)]
     pub salvages: bool,
+}
+
+impl Default for DurabilityConfig {
+    fn default() -> DurabilityConfig {
+        DurabilityConfig {
+            mode: DurabilityMode::default(),
+            fsync: Fsync::default(),
+            file: Size(64 << 20),
+            clean_above: Size(256 << 20),
+            clean_percent: 200,
+            salvages: false,
+        }
+    }
 }
 
 /// Where acknowledged writes are kept.
@@ -356,6 +380,12 @@ impl Config {
                  --durability none"
                     .to_owned(),
             );
+        }
+        if self.durability.file.0 < MIN_LOG_FILE_BYTES {
+            return wrong("file", format!("give at least {}", Size(MIN_LOG_FILE_BYTES)));
+        }
+        if self.durability.clean_percent < MIN_CLEAN_PERCENT {
+            return wrong("clean_percent", format!("give at least {MIN_CLEAN_PERCENT}"));
         }
         if self.limits.max_clients == 0 {
             return wrong("max_clients", "at least one client must be let in".to_owned());

@@ -8,9 +8,9 @@
 //! - C1: replies leave in the order of their requests: while output is pending, nothing is run.
 //! - C2: `input` starts at the first byte of a request that has not been run.
 //! - C3: a parked command is run again before anything behind it.
-//! - C5: a reply is sent once the commit that has what it shows is safe.
 //! - C4: the shared output buffer is empty between two uses, however a use ended: one client's
 //!   output never reaches another.
+//! - C5: a reply is sent once the commit that has what it shows is safe.
 //!
 //! The shared buffers are borrowed within one poll only, never across a wait.
 

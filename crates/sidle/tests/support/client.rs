@@ -66,6 +66,32 @@ impl Client {
         }
     }
 
+    /// The next reply, if it comes within this time.
+    pub fn reply_within(&mut self, time: std::time::Duration) -> Option<Value> {
+        let deadline = Instant::now() + time;
+        self.stream.set_read_timeout(Some(time)).expect("a timeout can be set");
+        let mut piece = [0; 16 << 10];
+        let reply = loop {
+            match self.parser.parse(&self.input).expect("a node sends well-formed replies") {
+                ParsedReply::Complete { frame, consumed } => {
+                    let value = frame.reply.to_value();
+                    self.input.drain(..consumed);
+                    break Some(value);
+                }
+                ParsedReply::Incomplete { .. } => {}
+            }
+            match self.stream.read(&mut piece) {
+                Ok(length) if length > 0 => self.input.extend_from_slice(&piece[..length]),
+                _ => break None,
+            }
+            if Instant::now() >= deadline {
+                break None;
+            }
+        };
+        self.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        reply
+    }
+
     /// The next reply.
     pub fn reply(&mut self) -> Value {
         self.try_reply().expect("the connection is open")

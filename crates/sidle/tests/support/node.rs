@@ -329,6 +329,14 @@ impl Node {
         self.restart_without("--join");
     }
 
+    /// Starts it again with more flags, each with its value.
+    pub fn restart_with_flags(&mut self, flags: &[&str]) {
+        for pair in flags.chunks(2) {
+            self.options = self.options.clone().flag(pair[0], pair[1]);
+        }
+        self.restart();
+    }
+
     /// Starts it again without a flag.
     pub fn restart_without(&mut self, name: &str) {
         if let Some(at) = self.options.flags.iter().position(|flag| flag == name) {

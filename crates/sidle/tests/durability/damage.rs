@@ -1,0 +1,152 @@
+//! Damaged files, full disks, and settings that do not fit.
+
+use super::support::{Node, NodeOptions, bulk, sidle};
+use super::{durable, files, info, number};
+use sidle_resp::Value;
+use std::path::Path;
+
+/// Starts a node that is refused; what it reports.
+fn refused(node: &Node, flags: &[&str]) -> String {
+    let folder = node.folder();
+    let output = sidle()
+        .args([
+            "server",
+            "--port",
+            "0",
+            "--bus-port",
+            "0",
+            "--workers",
+            "2",
+            "--max-memory",
+            "256mb",
+            "--dir",
+        ])
+        .arg(&folder)
+        .args(flags)
+        .output()
+        .expect("the program starts");
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A node with some keys, that was stopped.
+fn stopped() -> Node {
+    let mut node = Node::start(&durable("always"));
+    let mut client = node.client();
+    for number in 0..100 {
+        client.request(&["SET", &format!("key {number}"), &"v".repeat(1000)]);
+    }
+    assert!(node.stop().success());
+    node
+}
+
+fn flip(file: &Path, at: usize) {
+    let mut bytes = std::fs::read(file).expect("it is there");
+    bytes[at] ^= 0x20;
+    std::fs::write(file, bytes).expect("it is written");
+}
+
+#[test]
+fn a_damaged_file_is_refused_with_words_and_salvaged_when_asked() {
+    let mut node = stopped();
+    let file = files(&node).remove(0);
+    let middle = std::fs::metadata(&file).expect("it is there").len() as usize / 2;
+    flip(&file, middle);
+    let why = refused(&node, &["--durability", "disk"]);
+    assert!(why.contains("000000000001.log is damaged at byte") && why.contains("--salvage"), "{why}");
+    // Nothing was changed: put back, all is there.
+    flip(&file, middle);
+    node.restart();
+    assert_eq!(number(&mut node.client(), &["DBSIZE"]), 100);
+    assert!(node.stop().success());
+    flip(&file, middle);
+    let salvaged = Node::start(
+        &durable("always").flag("--dir", node.folder().to_str().expect("plain")).switch("--salvage"),
+    );
+    let left = number(&mut salvaged.client(), &["DBSIZE"]);
+    assert!((98..100).contains(&left), "{left} of 100 keys");
+}
+
+#[test]
+fn a_missing_file_is_refused_and_a_torn_end_is_not() {
+    let config = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(config.path(), "[durability]\nmode = \"disk\"\nfile = \"1mb\"\n").expect("it is written");
+    let path = config.path().to_str().expect("a plain name").to_owned();
+    let mut node = Node::start(&NodeOptions::default().flag("--config", &path));
+    let mut client = node.client();
+    for number in 0..40 {
+        client.request(&["SET", &format!("key {number}"), &"v".repeat(100_000)]);
+    }
+    node.kill();
+    let all = files(&node);
+    assert!(all.len() >= 3, "{} files", all.len());
+    let second = std::fs::read(&all[1]).expect("it is there");
+    std::fs::remove_file(&all[1]).expect("it is removed");
+    let why = refused(&node, &["--config", &path]);
+    assert!(why.contains("000000000002.log is missing"), "{why}");
+    std::fs::write(&all[1], second).expect("it is written");
+    // What the machine had not written out when it crashed.
+    let last = all.last().expect("the newest");
+    let mut bytes = std::fs::read(last).expect("it is there");
+    bytes.extend_from_slice(&[0x5a; 1000]);
+    std::fs::write(last, bytes).expect("it is written");
+    node.restart();
+    assert_eq!(number(&mut node.client(), &["DBSIZE"]), 40);
+    node.kill();
+    node.restart();
+    assert_eq!(number(&mut node.client(), &["DBSIZE"]), 40);
+}
+
+#[test]
+fn a_log_is_not_left_out_by_mistake_and_belongs_to_a_node_alone() {
+    let node = stopped();
+    let why = refused(&node, &[]);
+    assert!(why.contains("--durability disk") && why.contains("/log"), "{why}");
+    let why = refused(&node, &["--durability", "disk", "--join", "127.0.0.1:1"]);
+    assert!(why.contains("without --join"), "{why}");
+    drop(node);
+    let alone = Node::start(&durable("everysec"));
+    let joining = NodeOptions::default().flag("--join", &alone.address());
+    let other = Node::start_unready(&joining);
+    super::support::eventually("it is not let in", || {
+        other.log().contains("has a durable log, and is so far the only one").then_some(())
+    });
+}
+
+/// The limit of a file's size stands for a full disk.
+#[test]
+fn a_full_disk_refuses_writes_and_loses_nothing() {
+    let flags = ["--durability", "disk", "--debug-commands"];
+    let mut node = Node::start_under("ulimit -f 4096", &flags).unwrap_or_else(|log| panic!("{log}"));
+    let mut client = node.client();
+    let value = "v".repeat(50_000);
+    let mut acknowledged = 0;
+    let error = loop {
+        client.send(&["SET", &format!("key {acknowledged}"), &value]);
+        // The one that found the disk full waits until there is room.
+        let refused = super::support::eventually("a reply, or a refusal", || {
+            if let Some(reply) = client.reply_within(std::time::Duration::from_millis(500)) {
+                return Some(reply);
+            }
+            match node.client().request(&["SET", "other", "1"]) {
+                error @ Value::Error(_) => Some(error),
+                _ => None,
+            }
+        });
+        match refused {
+            Value::Error(error) => break error,
+            _ => acknowledged += 1,
+        }
+    };
+    assert!(error.starts_with("MISCONF Errors writing to the durable log"), "{error}");
+    assert!((10..200).contains(&acknowledged), "{acknowledged}");
+    let mut reader = node.client();
+    assert_eq!(reader.request(&["GET", "key 0"]), bulk(&value));
+    assert_eq!(info(&mut reader, "aof_last_write_status"), "err");
+    node.kill();
+    node.restart_with_flags(&["--durability", "disk"]);
+    let mut client = node.client();
+    for number in 0..acknowledged {
+        assert_eq!(client.request(&["GET", &format!("key {number}")]), bulk(&value), "key {number}");
+    }
+}

@@ -1,0 +1,219 @@
+//! kill -9 under load: everything that was acknowledged is there, and nothing is half there.
+
+use super::support::{Client, Node, NodeOptions, bulk};
+use super::{durable, files, info, number, text};
+use sidle_resp::Value;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+const WRITERS: usize = 6;
+const ROUNDS: usize = 4;
+
+/// What one writer has done, each round one more: `acknowledged` rounds for certain, and maybe one more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    acknowledged: u64,
+}
+
+/// The requests of a writer's next round: each leaves something that tells the round.
+fn round(writer: usize, round: u64) -> Vec<Vec<String>> {
+    let line = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+    let (n, tag) = (round.to_string(), format!("{{{writer}}}"));
+    let key = |name: &str| format!("{tag}{name}");
+    let mut lines = vec![
+        line(&["MULTI"]),
+        line(&["SET", &key("a"), &n]),
+        line(&["HSET", &key("hash"), &format!("field {n}"), &n]),
+        line(&["SET", &key("b"), &n]),
+        line(&["EXEC"]),
+        line(&["MSET", &key("x"), &n, &key("y"), &n]),
+        line(&["RPUSH", &key("list"), &n]),
+        line(&["ZADD", &key("zset"), &n, &format!("member {n}")]),
+        line(&["APPEND", &key("text"), &format!("{n:>8}")]),
+        line(&["SET", &key(&format!("gone {n}")), &n]),
+        line(&["DEL", &key(&format!("gone {n}"))]),
+        line(&[
+            "RENAME",
+            &key(if round % 2 == 0 { "here" } else { "there" }),
+            &key(if round % 2 == 0 { "there" } else { "here" }),
+        ]),
+    ];
+    if round > 1 {
+        lines.push(line(&["LPOP", &key("list")]));
+    }
+    lines
+}
+
+/// Runs rounds until the node is gone.
+fn write(address: &str, writer: usize, progress: &Mutex<[Progress; WRITERS]>) {
+    let mut client = Client::connect(address);
+    loop {
+        let next = progress.lock().expect("no writer panics")[writer].acknowledged + 1;
+        for words in round(writer, next) {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            match client.try_request(&words) {
+                Some(Value::Error(error)) => panic!("{words:?}: {error}"),
+                Some(_) => {}
+                None => return,
+            }
+        }
+        progress.lock().expect("no writer panics")[writer].acknowledged = next;
+    }
+}
+
+/// A writer's data are those after `acknowledged` rounds, with some more requests of the next one at most.
+/// Returns how many rounds are whole now, once the rest of a begun one was made up for.
+fn check(client: &mut Client, writer: usize, acknowledged: u64) {
+    let key = |name: &str| format!("{{{writer}}}{name}");
+    let get = |client: &mut Client, name: &str| {
+        text(&client.request(&["GET", &key(name)])).map_or(0, |text| text.parse::<u64>().expect("a number"))
+    };
+    let (a, b) = (get(client, "a"), get(client, "b"));
+    assert_eq!(a, b, "an EXEC is whole");
+    assert!((acknowledged..=acknowledged + 1).contains(&a), "{a} after {acknowledged}");
+    let (x, y) = (get(client, "x"), get(client, "y"));
+    assert_eq!(x, y, "an MSET is whole");
+    assert!((acknowledged..=a).contains(&x), "{x} after {acknowledged}, with {a} begun");
+    assert_eq!(number(client, &["HLEN", &key("hash")]) as u64, a);
+    for field in [1, a / 2, a].into_iter().filter(|field| *field > 0) {
+        let found = client.request(&["HGET", &key("hash"), &format!("field {field}")]);
+        assert_eq!(found, bulk(&field.to_string()));
+    }
+    let (list, popped) = (number(client, &["LLEN", &key("list")]) as u64, acknowledged.saturating_sub(1));
+    assert!(list + popped >= acknowledged && list + popped <= acknowledged + 1, "{list} of {acknowledged}");
+    let members = number(client, &["ZCARD", &key("zset")]) as u64;
+    assert!((acknowledged..=acknowledged + 1).contains(&members));
+    let last = client.request(&["ZSCORE", &key("zset"), &format!("member {members}")]);
+    assert_eq!(last, bulk(&members.to_string()));
+    let length = number(client, &["STRLEN", &key("text")]) as u64;
+    assert!((acknowledged * 8..=(acknowledged + 1) * 8).contains(&length) && length.is_multiple_of(8));
+    for round in acknowledged.saturating_sub(20)..=acknowledged {
+        assert_eq!(number(client, &["EXISTS", &key(&format!("gone {round}"))]), 0, "it was deleted");
+    }
+    assert_eq!(number(client, &["EXISTS", &key("here"), &key("there")]), 1, "it has one name");
+}
+
+/// The rest of a round that was begun: then all is as after a whole number of rounds.
+fn begin_anew(client: &mut Client) {
+    assert_eq!(client.request(&["FLUSHALL"]), Value::Simple("OK".into()));
+    for writer in 0..WRITERS {
+        let value = "v".repeat(100 + 300_000 * (writer % 2));
+        assert_eq!(
+            client.request(&["SET", &format!("{{{writer}}}there"), &value]),
+            Value::Simple("OK".into())
+        );
+    }
+}
+
+fn survives_kills(options: &NodeOptions) {
+    let mut node = Node::start(options);
+    for _ in 0..ROUNDS {
+        begin_anew(&mut node.client());
+        let progress = Mutex::new([Progress::default(); WRITERS]);
+        let address = node.address();
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (address, progress) = (&address, &progress);
+                scope.spawn(move || write(address, writer, progress));
+            }
+            std::thread::sleep(Duration::from_millis(1500));
+            node.kill();
+        });
+        node.restart();
+        let progress = *progress.lock().expect("no writer panicked");
+        let mut client = node.client();
+        for (writer, Progress { acknowledged }) in progress.into_iter().enumerate() {
+            assert!(acknowledged > 0, "writer {writer} did nothing");
+            check(&mut client, writer, acknowledged);
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills_synced_each_second() {
+    survives_kills(&durable("everysec"));
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills_synced_always() {
+    survives_kills(&durable("always"));
+}
+
+/// The log is cleaned many times meanwhile.
+#[test]
+fn what_was_acknowledged_survives_kills_while_files_go() {
+    let config = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(
+        config.path(),
+        "[durability]\nmode = \"disk\"\nfile = \"1mb\"\nclean_above = \"3mb\"\nclean_percent = 150\n",
+    )
+    .expect("it is written");
+    let path = config.path().to_str().expect("a plain name").to_owned();
+    survives_kills(&NodeOptions::default().flag("--config", &path));
+}
+
+#[test]
+fn deadlines_deletions_and_flushes_survive_a_kill_and_a_stop() {
+    let mut node = Node::start(&durable("always"));
+    let mut client = node.client();
+    for words in [
+        &["SET", "kept", "1"][..],
+        &["SET", "soon", "1", "PX", "300"],
+        &["SET", "later", "1", "EX", "10000"],
+        &["SET", "overwritten", "old"],
+        &["SET", "overwritten", "1", "PX", "300"],
+        &["SET", "removed", "1"],
+        &["DEL", "removed"],
+    ] {
+        client.request(words);
+    }
+    std::thread::sleep(Duration::from_millis(400));
+    for ends in [Node::kill as fn(&mut Node), |node| assert!(node.stop().success())] {
+        ends(&mut node);
+        node.restart();
+        client = node.client();
+        assert_eq!(
+            client.request(&["MGET", "kept", "soon", "overwritten", "removed"]),
+            Value::Array(vec![bulk("1"), Value::Null, Value::Null, Value::Null])
+        );
+        assert!((9_900_000..=10_000_000).contains(&number(&mut client, &["PTTL", "later"])));
+        assert_eq!(info(&mut client, "aof_enabled"), "1");
+    }
+    assert_eq!(client.request(&["FLUSHALL"]), Value::Simple("OK".into()));
+    client.request(&["SET", "new", "1"]);
+    node.kill();
+    node.restart();
+    assert_eq!(number(&mut node.client(), &["DBSIZE"]), 1);
+}
+
+/// With 1 MiB files, cleaned from 3 MiB on, and little that is live, few files are left of many.
+#[test]
+fn the_log_takes_no_more_than_it_is_told() {
+    let config = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(
+        config.path(),
+        "[durability]\nmode = \"disk\"\nfile = \"1mb\"\nclean_above = \"3mb\"\nclean_percent = 150\n",
+    )
+    .expect("it is written");
+    let path = config.path().to_str().expect("a plain name").to_owned();
+    let mut node = Node::start(&NodeOptions::default().flag("--config", &path));
+    let mut client = node.client();
+    client.request(&["SET", "cold", "never written again"]);
+    let value = "v".repeat(50_000);
+    for number in 0..1000 {
+        client.request(&["SET", &format!("key {}", number % 10), &value]);
+    }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while files(&node).len() > 6 {
+        assert!(Instant::now() < deadline, "{} files", files(&node).len());
+        client.request(&["SET", "key 0", &value]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!files(&node)[0].ends_with("000000000001.log"), "the first has gone");
+    node.kill();
+    node.restart();
+    let mut client = node.client();
+    assert_eq!(client.request(&["GET", "cold"]), bulk("never written again"));
+    assert_eq!(number(&mut client, &["DBSIZE"]), 11);
+    assert_eq!(client.request(&["GET", "key 9"]), bulk(&value));
+}

@@ -1,0 +1,243 @@
+//! The records of a durable log: which are still needed, and what is recovered from them.
+
+use sidle_outline::{Chunk, Large, Order, Outline};
+use sidle_store::{
+    Change, Entry, Leave, LogHead, RecordBatch, Recovery, RecoveryError, SlotGuards, Store, StoreConfig,
+    logged_records,
+};
+use sidle_types::{CommitNumber, HashedKey, PositionRange, ValueKind, WallMs};
+
+fn store() -> (Store, LogHead) {
+    let config = StoreConfig {
+        memory_bytes: 4 << 20,
+        segment_bytes: 64 << 10,
+        is_durable: true,
+        ..StoreConfig::default()
+    };
+    let store = Store::new(config).expect("a valid configuration");
+    let head = store.log_head();
+    (store, head)
+}
+
+fn put(store: &Store, head: &mut LogHead, key: &str, value: &str) {
+    let key = HashedKey::new(key.as_bytes());
+    store.lock_slot(key.slot()).put(head, key, &[value.as_bytes()], None).expect("there is room");
+}
+
+fn remove(store: &Store, head: &mut LogHead, key: &str) {
+    let key = HashedKey::new(key.as_bytes());
+    store.lock_slot(key.slot()).remove(head, key, Leave::Nothing).expect("it takes no memory");
+}
+
+fn get(store: &Store, key: &str) -> Option<String> {
+    let guard = store.pin();
+    let value = guard.get(HashedKey::new(key.as_bytes())).value()?;
+    Some(String::from_utf8(value.value().to_vec()).expect("a text"))
+}
+
+/// Everything written since the last commit.
+fn commit(store: &Store) -> Vec<u8> {
+    let mut records = Vec::new();
+    store.commits().expect("it is durable").take(&mut records);
+    records
+}
+
+/// What is needed of some records.
+fn needed(store: &Store, records: &[u8]) -> Vec<u8> {
+    let mut needed = Vec::new();
+    for record in logged_records(records) {
+        let record = record.expect("it was written");
+        if store.is_current(&record) {
+            needed.extend_from_slice(record.bytes());
+        }
+    }
+    needed
+}
+
+fn recovered(commits: &[&[u8]]) -> Store {
+    let (store, _) = store();
+    let mut recovery = Recovery::begin(&store);
+    commits.iter().for_each(|records| recovery.replay(records).expect("it was written"));
+    recovery.finish(&|_, _, _, _| Some(1)).expect("it was written");
+    assert_eq!(store.check_accounting(), Ok(()));
+    store
+}
+
+/// The labels of a large collection's chunks.
+fn labels(store: &Store, key: &str) -> Vec<u64> {
+    let guard = store.pin();
+    let (_, outline) = guard.get_whole(HashedKey::new(key.as_bytes()));
+    let outline = outline.expect("a large collection");
+    Large::new(&outline, &guard).iter_from(Order::Main, 0).map(|(chunk, _)| chunk.label).collect()
+}
+
+fn patch(store: &Store, head: &mut LogHead, key: &str, change: impl FnOnce(&mut Outline)) {
+    let key = HashedKey::new(key.as_bytes());
+    let slot = store.lock_slot(key.slot());
+    let mut outline = match slot.get(key) {
+        Entry::Value(record) => slot.outline(record),
+        _ => Outline::new(0),
+    };
+    change(&mut outline);
+    slot.put_large(head, key, ValueKind::Set, outline, None).expect("there is room");
+}
+
+#[test]
+fn the_newest_of_a_key_is_needed_and_nothing_of_what_was_removed() {
+    let (store, mut head) = store();
+    for (key, value) in [("a", "old"), ("a", "new"), ("b", "gone"), ("c", "kept")] {
+        put(&store, &mut head, key, value);
+    }
+    let first = commit(&store);
+    remove(&store, &mut head, "b");
+    let second = commit(&store);
+    let of_first = needed(&store, &first);
+    assert_eq!(logged_records(&of_first).count(), 2, "of a and c");
+    assert!(needed(&store, &second).is_empty(), "a removal is needed while its file is there only");
+    for commits in [&[&first[..], &second][..], &[&second, &first], &[&second, &of_first], &[&of_first]] {
+        let again = recovered(commits);
+        assert_eq!((get(&again, "a"), get(&again, "b")), (Some("new".into()), None));
+        assert_eq!((get(&again, "c"), again.len()), (Some("kept".into()), 2));
+    }
+    assert_eq!(recovered(&[&first]).len(), 3, "before the removal");
+}
+
+#[test]
+fn a_chunk_that_was_removed_is_not_needed_and_does_not_come_back() {
+    let (store, mut head) = store();
+    let chunk = |label: u64, byte: u8| Chunk::new(label, 1, &[byte; 300]);
+    patch(&store, &mut head, "large", |outline| {
+        (0..10).for_each(|label| outline.put(Order::Main, chunk(label, 1)));
+    });
+    let first = commit(&store);
+    patch(&store, &mut head, "large", |outline| {
+        assert!(outline.remove(Order::Main, 5));
+        outline.put(Order::Main, chunk(7, 2));
+    });
+    let second = commit(&store);
+    let of_first = needed(&store, &first);
+    assert_eq!(logged_records(&of_first).count(), 8 + 1, "eight chunks and the head");
+    let of_second = needed(&store, &second);
+    assert_eq!(logged_records(&of_second).count(), 1, "chunk 7");
+    let expected: Vec<u64> = (0..10).filter(|label| *label != 5).collect();
+    for commits in [&[&first[..], &second][..], &[&second, &of_first], &[&of_first, &of_second]] {
+        let again = recovered(commits);
+        assert_eq!(labels(&again, "large"), expected);
+        // It goes on as a collection, with a number that none had.
+        let mut head = again.log_head();
+        patch(&again, &mut head, "large", |outline| outline.put(Order::Main, chunk(5, 3)));
+        patch(&again, &mut head, "other", |outline| outline.put(Order::Main, chunk(1, 3)));
+        assert_eq!((labels(&again, "large").len(), labels(&again, "other")), (10, vec![1]));
+        assert_eq!(again.check_accounting(), Ok(()));
+    }
+}
+
+#[test]
+fn a_collection_that_was_renamed_or_lost_its_key_is_recovered_as_such() {
+    let (store, mut head) = store();
+    for key in ["{s}from", "{s}gone"] {
+        patch(&store, &mut head, key, |outline| {
+            (0..5).for_each(|label| outline.put(Order::Main, Chunk::new(label, 1, key.as_bytes())));
+        });
+    }
+    let first = commit(&store);
+    let (from, to) = (HashedKey::new(b"{s}from"), HashedKey::new(b"{s}to"));
+    let outline = {
+        let slot = store.lock_slot(from.slot());
+        slot.outline(slot.get(from).value().expect("it is there"))
+    };
+    let slots = SlotGuards::lock(&store, &[from.slot()]);
+    let changes =
+        [(to, Change::PutLarge(ValueKind::Set, &outline, None)), (from, Change::Remove(Leave::Nothing))];
+    slots.publish(&mut head, WallMs(0), changes.into_iter()).expect("there is room");
+    drop(slots);
+    remove(&store, &mut head, "{s}gone");
+    let second = commit(&store);
+    let of_first = needed(&store, &first);
+    assert_eq!(logged_records(&of_first).count(), 5, "the chunks of the renamed one");
+    for commits in [&[&first[..], &second][..], &[&second, &of_first]] {
+        let again = recovered(commits);
+        assert_eq!((again.len(), labels(&again, "{s}to")), (1, vec![0, 1, 2, 3, 4]));
+    }
+}
+
+/// What came from elsewhere has a version that says nothing of what happened here.
+#[test]
+fn what_comes_back_with_an_old_version_is_newer_than_its_removal() {
+    let (source, mut source_head) = self::store();
+    put(&source, &mut source_head, "key", "value");
+    let mut batch = Vec::new();
+    source.scan(PositionRange::ALL.first(), PositionRange::ALL.last(), 1 << 20, &mut batch);
+    let batch = RecordBatch::parse(&batch).expect("just packed");
+    let (store, mut head) = self::store();
+    let arrive = |head: &mut LogHead| {
+        let replayed = store.replay(head, &batch, PositionRange::ALL).expect("there is room");
+        assert_eq!(replayed.inserted, 1);
+    };
+    let mut log = Vec::new();
+    for _ in 0..3 {
+        put(&store, &mut head, "key", "own");
+        remove(&store, &mut head, "key");
+        arrive(&mut head);
+        log.push(commit(&store));
+        assert_eq!(store.discard(PositionRange::ALL.first(), PositionRange::ALL.last(), 100), None);
+        arrive(&mut head);
+        log.push(commit(&store));
+    }
+    let commits: Vec<&[u8]> = log.iter().rev().map(Vec::as_slice).collect();
+    let again = recovered(&commits);
+    assert_eq!(get(&again, "key"), Some("value".into()));
+    // The version is another one now; the record is still the one that is needed.
+    let last = log.last().expect("there are some");
+    assert!(!needed(&again, last).is_empty() && needed(&again, &log[0]).is_empty());
+    store
+        .lock_slot(HashedKey::new(b"key").slot())
+        .remove(&mut head, HashedKey::new(b"key"), Leave::Tombstone)
+        .expect("there is room");
+    let removal = commit(&store);
+    assert!(recovered(&[&removal, last]).is_empty() && recovered(&[last, &removal]).is_empty());
+}
+
+#[test]
+fn commits_are_numbered_and_name_what_is_read() {
+    let (store, mut head) = store();
+    let commits = store.commits().expect("it is durable");
+    let slot = HashedKey::new(b"key").slot();
+    let none = CommitNumber(0);
+    assert_eq!((commits.open(), commits.latest_of(slot), commits.safe()), (CommitNumber(1), none, none));
+    put(&store, &mut head, "key", "value");
+    assert_eq!(commits.latest_of(slot), CommitNumber(1));
+    assert!(commits.buffered_bytes() > 0);
+    let mut records = Vec::new();
+    assert_eq!(commits.take(&mut records), CommitNumber(1));
+    assert_eq!((commits.open(), commits.buffered_bytes()), (CommitNumber(2), 0));
+    commits.set_safe(CommitNumber(1));
+    put(&store, &mut head, "key", "newer");
+    assert_eq!((commits.latest_of(slot), commits.safe()), (CommitNumber(2), CommitNumber(1)));
+    drop(head);
+    records.clear();
+    commits.take(&mut records);
+    assert_eq!(logged_records(&records).count(), 1, "what a head wrote that is gone");
+    commits.resume(CommitNumber(40));
+    assert_eq!((commits.open(), commits.safe()), (CommitNumber(41), CommitNumber(40)));
+}
+
+#[test]
+fn damaged_records_and_collections_without_chunks_are_refused() {
+    let (store, mut head) = store();
+    patch(&store, &mut head, "large", |outline| outline.put(Order::Main, Chunk::new(1, 1, b"one")));
+    let records = commit(&store);
+    for at in 0..records.len() {
+        let mut damaged = records.clone();
+        damaged[at] ^= 4;
+        let (fresh, _) = self::store();
+        let replayed = Recovery::begin(&fresh).replay(&damaged);
+        assert!(matches!(replayed, Err(RecoveryError::Damaged(_))), "byte {at}: {replayed:?}");
+    }
+    let only_head: Vec<u8> =
+        logged_records(&records).filter_map(Result::ok).last().expect("the head").bytes().to_vec();
+    let (fresh, _) = self::store();
+    let mut recovery = Recovery::begin(&fresh);
+    recovery.replay(&only_head).expect("a record");
+    assert!(matches!(recovery.finish(&|_, _, _, _| Some(1)), Err(RecoveryError::Collection(_))));
+}
