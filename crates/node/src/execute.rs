@@ -17,7 +17,7 @@ use crate::routing::INLINE_KEYS;
 use crate::session::Session;
 use crate::shared::{NodeParts, NodeShared};
 use crate::stats::WorkerStats;
-use crate::table::{Found, NodeExecutor};
+use crate::table::{CommandSpec, Found, NodeExecutor};
 use crate::transaction::Transaction;
 use sidle_commands::{
     Access, Blocking, Change, CommandFlags, Content, OverKeys, Overlay, Own, ReplyError, Run,
@@ -454,15 +454,18 @@ pub(crate) fn stored<'g>(
     (key, change)
 }
 
-/// The commit that has what a command's reply shows, and its writes.
+/// The commit that has what a command's reply shows, and its writes. What describes the node waits for
+/// nothing: an operator sees it while the disk fails.
 fn shown_by(commits: &Commits, request: Request<'_>) -> CommitNumber {
     let Request { found, keys, args } = request;
-    let spec = found.spec;
-    let is_over_keys = matches!(spec.run, Run::OverKeys(_)) || !matches!(spec.access, Access::NoKeys);
+    let CommandSpec { access, flags, .. } = found.spec;
+    let is_of_data = flags.contains(CommandFlags::READONLY)
+        || flags.contains(CommandFlags::WRITE)
+        || !matches!(access, Access::NoKeys);
     match keys.iter().map(|key| commits.latest_of(key.slot())).max() {
-        Some(latest) if !spec.is_over_unnamed(args) => latest,
+        Some(latest) if !found.spec.is_over_unnamed(args) => latest,
         // A walk, a count, a flush.
-        _ if is_over_keys || !spec.flags.contains(CommandFlags::FAST) => commits.open(),
+        _ if is_of_data => commits.open(),
         _ => CommitNumber::default(),
     }
 }
