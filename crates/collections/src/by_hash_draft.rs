@@ -127,6 +127,13 @@ impl<'b, V> Change<'b, V> {
     }
 }
 
+impl<'b, V: Known<'b>> Change<'b, V> {
+    /// What is left of the name in bytes.
+    fn bytes(&self) -> usize {
+        self.known.map_or(0, |known| named_bytes((self.name, known)))
+    }
+}
+
 /// An outline's sequence while it is changed.
 struct Writing<'o, 'b> {
     outline: &'o mut Outline,
@@ -146,14 +153,15 @@ impl<'b> Writing<'_, 'b> {
         let mut rest = changes.as_slice();
         while let Some(first) = rest.first() {
             let old = self.lent.and_then(|large| large.covering(self.order, first.hash));
-            let (label, bytes) = old.map_or((0, &[][..]), |part| (part.chunk.label, part.bytes));
+            let (label, elements, bytes) =
+                old.map_or((0, 0, &[][..]), |part| (part.chunk.label, part.chunk.elements, part.bytes));
             let next = self.lent.and_then(|large| {
                 let after = large.outline().sequence(self.order).first_from(label.checked_add(1)?)?;
                 Some(after.chunk.label)
             });
             let here = rest.partition_point(|change| next.is_none_or(|next| change.hash < next));
             let (here, after) = rest.split_at(here.max(1));
-            self.put(label, &merged(bytes, here));
+            self.put(label, &merged((elements, bytes), here));
             rest = after;
         }
         self.begin_at_zero();
@@ -170,7 +178,7 @@ impl<'b> Writing<'_, 'b> {
             self.outline.remove(self.order, label);
         }
         for (number, names) in split(names, self.most_bytes).into_iter().enumerate() {
-            let mut bytes = Vec::new();
+            let mut bytes = Vec::with_capacity(names.iter().map(Change::bytes).sum());
             for name in names {
                 name.known.into_iter().for_each(|known| push_named(&mut bytes, (name.name, known)));
             }
@@ -195,6 +203,9 @@ impl<'b> Writing<'_, 'b> {
     /// Joins the chunk that covers this hash with its neighbours, where both fit well into one.
     fn join(&mut self, hash: u64) {
         let Some(here) = self.covering(hash) else { return };
+        if here.bytes as usize >= self.joined_bytes() {
+            return;
+        }
         if let Some(next) = self.outline.sequence(self.order).first_from(here.label.saturating_add(1)) {
             let next = next.chunk.clone();
             self.join_two(&here, &next);
@@ -205,9 +216,14 @@ impl<'b> Writing<'_, 'b> {
         }
     }
 
+    /// What joined chunks may take: there is room left to grow.
+    fn joined_bytes(&self) -> usize {
+        self.most_bytes / 4 * 3
+    }
+
     fn join_two(&mut self, one: &Chunk, next: &Chunk) {
         let bytes = one.bytes as usize + next.bytes as usize;
-        if one.label >= next.label || bytes > self.most_bytes / 4 * 3 {
+        if one.label >= next.label || bytes > self.joined_bytes() {
             return;
         }
         let joined = [self.bytes_of(one), self.bytes_of(next)].concat();
@@ -253,9 +269,13 @@ fn places_in<'b, V: Known<'b>>(bytes: &[u8]) -> Vec<(u64, &[u8])> {
     names.map(|name| (hash_of(name), name)).collect()
 }
 
-/// A chunk's names with the changes, which are sorted.
-fn merged<'b, V: Known<'b>>(bytes: &'b [u8], changes: &[Change<'b, V>]) -> Vec<Change<'b, V>> {
-    let mut merged: Vec<Change<'_, V>> = Vec::new();
+/// A chunk's names, of which there are so many, with the changes, which are sorted.
+fn merged<'b, V: Known<'b>>(
+    (elements, bytes): (u32, &'b [u8]),
+    changes: &[Change<'b, V>],
+) -> Vec<Change<'b, V>> {
+    let most = (elements as usize).min(bytes.len()) + changes.len();
+    let mut merged: Vec<Change<'_, V>> = Vec::with_capacity(most);
     let old = named::<V>(Elements::of_chunk(bytes));
     let mut old =
         old.map(|(name, known)| Change { hash: hash_of(name), name, known: Some(known) }).peekable();
@@ -274,19 +294,20 @@ fn merged<'b, V: Known<'b>>(bytes: &'b [u8], changes: &[Change<'b, V>]) -> Vec<C
 
 /// Sorted names in stretches for one chunk each. Those of equal hashes stay together.
 fn split<'n, 'b, V: Known<'b>>(names: &'n [Change<'b, V>], most_bytes: usize) -> Vec<&'n [Change<'b, V>]> {
-    let size = |name: &Change<'b, V>| name.known.map_or(0, |known| named_bytes((name.name, known)));
-    let all: usize = names.iter().map(size).sum();
+    let all: usize = names.iter().map(Change::bytes).sum();
+    if all <= most_bytes {
+        return if names.is_empty() { Vec::new() } else { vec![names] };
+    }
     // Chunks that are filled by two thirds can grow.
-    let chunks = if all <= most_bytes { 1 } else { all.div_ceil((most_bytes / 3 * 2).max(1)) };
-    let enough = all.div_ceil(chunks);
+    let enough = all.div_ceil(all.div_ceil((most_bytes / 3 * 2).max(1)));
     let (mut stretches, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (at, name) in names.iter().enumerate() {
-        let is_full = bytes >= enough || bytes + size(name) > most_bytes;
+        let is_full = bytes >= enough || bytes + name.bytes() > most_bytes;
         if at > start && is_full && names[at - 1].hash != name.hash {
             stretches.push(&names[start..at]);
             (start, bytes) = (at, 0);
         }
-        bytes += size(name);
+        bytes += name.bytes();
     }
     if start < names.len() {
         stretches.push(&names[start..]);

@@ -50,7 +50,16 @@ impl<'o, 'b> InOrder<'o, 'b> {
     /// Puts a chunk of any length, which is not empty.
     pub(crate) fn put(&mut self, label: u64, elements: usize, bytes: &[u8]) {
         self.place(label, elements, bytes);
-        self.long.insert(label);
+        if bytes.len() > self.chunk_bytes && elements > 1 {
+            self.long.insert(label);
+        } else if self.may_be_short(bytes.len()) {
+            self.short.insert(label);
+        }
+    }
+
+    /// Whether a chunk of so many bytes may fit into half a chunk with a neighbour.
+    fn may_be_short(&self, bytes: usize) -> bool {
+        bytes < self.chunk_bytes / 2
     }
 
     /// Removes a chunk.
@@ -69,7 +78,9 @@ impl<'o, 'b> InOrder<'o, 'b> {
         let mut settled = BTreeSet::new();
         while let Some(label) = self.short.pop_first() {
             self.join(label);
-            settled.insert(label);
+            if cfg!(debug_assertions) {
+                settled.insert(label);
+            }
         }
         debug_assert!(settled.into_iter().all(|label| self.is_settled(label)), "Q1, Q2");
     }
@@ -95,9 +106,10 @@ impl<'o, 'b> InOrder<'o, 'b> {
             let is_same = chunk.bytes as usize == bytes.len() && old.bytes_of(chunk) == bytes;
             is_same.then(|| chunk.clone())
         });
-        let there = self.sequence().labelled(label).map(|at| &at.chunk.place);
+        let is_there =
+            |again: &Chunk| self.sequence().labelled(label).is_some_and(|at| at.chunk.place == again.place);
         match again {
-            Some(again) if there == Some(&again.place) => {}
+            Some(again) if is_there(&again) => {}
             Some(again) => self.outline.put(Order::Main, again),
             None => self.outline.put(Order::Main, Chunk::new(label, elements as u32, bytes)),
         }
@@ -146,6 +158,9 @@ impl<'o, 'b> InOrder<'o, 'b> {
     /// Joins a chunk with its neighbours, one after the other, while they are short.
     fn join(&mut self, label: u64) {
         let Some(bytes) = self.sequence().labelled(label).map(|at| at.chunk.bytes) else { return };
+        if !self.may_be_short(bytes as usize) {
+            return;
+        }
         let (before, behind) = self.beside(label);
         let is_short = |other: &u64| {
             let other = self.sequence().labelled(*other);

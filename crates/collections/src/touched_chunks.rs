@@ -55,16 +55,27 @@ impl<'b> TouchedChunks<'b> {
         at.map(|at| at.chunk.label)
     }
 
+    fn old_chunk(&self, label: u64) -> Option<&'b Chunk> {
+        self.old.outline().sequence(Order::Main).labelled(label).map(|at| at.chunk)
+    }
+
     /// A chunk's items as they were.
     fn old_items(&self, label: u64) -> Elements<'b> {
-        let at = self.old.outline().sequence(Order::Main).labelled(label);
-        Elements::of_chunk(at.map_or(&[], |at| self.old.bytes_of(at.chunk)))
+        self.items_of(self.old_chunk(label))
+    }
+
+    fn items_of(&self, chunk: Option<&'b Chunk>) -> Elements<'b> {
+        Elements::of_chunk(chunk.map_or(&[], |chunk| self.old.bytes_of(chunk)))
     }
 
     /// A chunk's items, to change them; then it is [`changed`](Self::changed).
     fn touch(&mut self, label: u64) -> &mut VecDeque<&'b [u8]> {
         if !self.touched.contains_key(&label) {
-            let items = self.old_items(label).collect();
+            let old = self.old_chunk(label);
+            // With room for what a push adds.
+            let count = old.map_or(0, |chunk| chunk.elements.min(chunk.bytes)) as usize;
+            let mut items = VecDeque::with_capacity(count + 1);
+            items.extend(self.items_of(old));
             self.touched.insert(label, items);
         }
         self.touched.get_mut(&label).expect("it was touched")

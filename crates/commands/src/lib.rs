@@ -41,7 +41,7 @@ pub use call::{Call, Executor, OverKeys, Own, Run};
 pub use families::{encoding_of, families};
 pub use key_spec::{KeySpec, OptionalKey};
 pub use keyspace::{Content, Keyspace, OutOfMemory, Value, Values};
-pub use number::{Decimal, parse_i64};
+pub use number::{Decimal, parse_i32, parse_i64};
 pub use overlay::{Change, Overlay, Underlay};
 pub use reply::{Reply, reply_help};
 pub use reply_error::ReplyError;

@@ -13,6 +13,14 @@ pub(crate) fn parse_signed_count(text: &[u8]) -> Result<i64, ReplyError> {
     }
 }
 
+/// An integer of 32 bits: the number of a database.
+pub fn parse_i32(text: &[u8]) -> Result<i32, ReplyError> {
+    let number = parse_i64(text).ok_or(ReplyError::NotAnInteger)?;
+    i32::try_from(number).map_err(|_| {
+        ReplyError::text("ERR value is out of range, value must between -2147483648 and 2147483647")
+    })
+}
+
 /// A decimal integer on the stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal {

@@ -64,7 +64,7 @@ impl Watch {
     pub(crate) fn has_lapsed(&self, ranges: &RangeTable, now: WallMs) -> bool {
         self.keys.iter().any(|(key, seen)| {
             let position = HashedKey::new(key).position();
-            let is_past = seen.ends_at.is_some_and(|ends_at| ends_at < now);
+            let is_past = !fault!(WatchOutlivesTheEnd) && seen.ends_at.is_some_and(|ends_at| ends_at < now);
             is_past || !fault!(WatchOutlivesHandOver) && ranges.map().tablet_at(position).epoch != seen.epoch
         })
     }

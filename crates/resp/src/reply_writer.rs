@@ -6,6 +6,8 @@ use crate::request::ProtocolError;
 
 /// A prefix, the digits of a 64-bit number with its sign, and CRLF.
 const LONGEST_HEADER_BYTES: usize = 1 + 20 + 2;
+/// The least bytes of a reply: a prefix and CRLF.
+const LEAST_REPLY_BYTES: u64 = 3;
 
 /// The protocol version of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,7 +22,8 @@ pub enum RespVersion {
 /// Appends replies to a connection's output in its protocol version. Types that RESP2 lacks become what Redis
 /// sends instead.
 ///
-/// Aggregates are a header with the number of elements, then the elements; the writer does not count them.
+/// Aggregates are a header with the number of elements, then the elements; the writer does not count them. A
+/// header is cut if so many elements cannot fit behind it: whoever looks then need not make one of them.
 ///
 /// A [bounded](Self::bounded) writer is *cut* by the first piece that exceeds its bound: it drops that piece
 /// and everything after it. So a reply never takes more memory than allowed, whichever command writes it. The
@@ -87,7 +90,7 @@ impl<'o> ReplyWriter<'o> {
     /// Whether this many more bytes fit; cuts the writer if not.
     #[inline]
     fn fits(&mut self, bytes: usize) -> bool {
-        if self.out.len() + bytes <= self.end {
+        if self.out.len().saturating_add(bytes) <= self.end {
             return true;
         }
         self.cut();
@@ -136,6 +139,15 @@ impl<'o> ReplyWriter<'o> {
     #[inline]
     fn header(&mut self, prefix: u8, number: u64) {
         if self.fits(LONGEST_HEADER_BYTES) {
+            append_header(self.out, prefix, number);
+        }
+    }
+
+    /// The header of an aggregate of so many replies, or so many pairs of them.
+    #[inline]
+    fn aggregate(&mut self, prefix: u8, number: u64) {
+        let least = number.saturating_mul(LEAST_REPLY_BYTES).saturating_add(LONGEST_HEADER_BYTES as u64);
+        if self.fits(usize::try_from(least).unwrap_or(usize::MAX)) {
             append_header(self.out, prefix, number);
         }
     }
@@ -246,14 +258,14 @@ impl<'o> ReplyWriter<'o> {
     /// The header of an array of `elements`.
     #[inline]
     pub fn array(&mut self, elements: usize) {
-        self.header(b'*', elements as u64);
+        self.aggregate(b'*', elements as u64);
     }
 
     /// The header of a map of `pairs`; in RESP2 an array of keys and values in turn.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
-            RespVersion::Resp2 => self.header(b'*', 2 * pairs as u64),
-            RespVersion::Resp3 => self.header(b'%', pairs as u64),
+            RespVersion::Resp2 => self.aggregate(b'*', 2 * pairs as u64),
+            RespVersion::Resp3 => self.aggregate(b'%', pairs as u64),
         }
     }
 
@@ -261,8 +273,8 @@ impl<'o> ReplyWriter<'o> {
     /// that is in them.
     pub fn pairs(&mut self, pairs: usize) {
         match self.version {
-            RespVersion::Resp2 => self.header(b'*', 2 * pairs as u64),
-            RespVersion::Resp3 => self.header(b'*', pairs as u64),
+            RespVersion::Resp2 => self.aggregate(b'*', 2 * pairs as u64),
+            RespVersion::Resp3 => self.aggregate(b'*', pairs as u64),
         }
     }
 
@@ -275,17 +287,17 @@ impl<'o> ReplyWriter<'o> {
 
     /// The header of a set of `elements`; in RESP2 an array.
     pub fn set(&mut self, elements: usize) {
-        self.aggregate(b'~', elements);
+        self.aggregate(self.prefix(b'~'), elements as u64);
     }
 
     /// The header of a push of `elements`; in RESP2 an array.
     pub fn push(&mut self, elements: usize) {
-        self.aggregate(b'>', elements);
+        self.aggregate(self.prefix(b'>'), elements as u64);
     }
 
-    fn aggregate(&mut self, resp3: u8, elements: usize) {
-        let prefix = if self.version == RespVersion::Resp3 { resp3 } else { b'*' };
-        self.header(prefix, elements as u64);
+    /// That of an aggregate which is an array in RESP2.
+    fn prefix(&self, resp3: u8) -> u8 {
+        if self.version == RespVersion::Resp3 { resp3 } else { b'*' }
     }
 
     /// The header of an attribute of `pairs`, which precedes its reply.
@@ -453,6 +465,20 @@ mod tests {
             writer.bulk(&value);
         }
         assert!(out.len() > 950_000 && out.capacity() <= 1_000_000, "{} of {}", out.len(), out.capacity());
+    }
+
+    #[test]
+    fn a_header_is_cut_if_its_elements_cannot_fit() {
+        let headers: [fn(&mut ReplyWriter<'_>, usize); 4] =
+            [|w, n| w.array(n), |w, n| w.map(n), |w, n| w.set(n), |w, n| w.pairs(n)];
+        for header in headers {
+            for (elements, is_cut) in [(10, false), (400, true), (usize::MAX / 2, true)] {
+                let mut out = Vec::new();
+                let mut writer = ReplyWriter::bounded(&mut out, RespVersion::Resp3, 1_000);
+                header(&mut writer, elements);
+                assert_eq!((writer.is_cut(), writer.is_empty()), (is_cut, is_cut), "{elements}");
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::clients::{Other, Session};
 use crate::simulation::Simulation;
+use crate::workload::Exchanged;
 use sidle_cluster::MigrationState;
 
 impl Simulation {
@@ -11,6 +12,7 @@ impl Simulation {
         let mut meet = |what, times| *met.entry(what).or_insert(0) += times;
         meet("packets over slow links", self.world.network.links.over_slow);
         meet("timed", self.history.timed.iter().filter(|record| record.return_us.is_some()).count() as u64);
+        meet("members", self.history.members.iter().filter(|record| record.answer.is_some()).count() as u64);
         meet("noise", self.history.noise);
         meet("groups", self.history.groups);
         meet("out of memory", self.history.out_of_memory);
@@ -42,8 +44,12 @@ impl Simulation {
                     meet("waits ended by hanging up", consumers.hung_up);
                 }
                 Other::Comparers(comparers) => {
-                    meet("exchanges", comparers.exchanged);
-                    meet("exchanges refused", comparers.refused);
+                    let [run, refused] = match comparers.of() {
+                        Exchanged::Registers => ["exchanges", "exchanges refused"],
+                        Exchanged::Timed => ["exchanges of what ends", "exchanges of what ends refused"],
+                    };
+                    meet(run, comparers.exchanged);
+                    meet(refused, comparers.refused);
                 }
                 Other::Surveyor(surveyor) => {
                     meet("scanned keys", surveyor.judged);

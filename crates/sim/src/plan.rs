@@ -8,7 +8,7 @@ use crate::clock::{Clock, WALL_OFF_MS};
 use crate::link::{LinksSetup, SPREAD};
 use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
-use crate::workload::{MOST_GROUPS, MOST_SETS, Workload};
+use crate::workload::{Exchanged, MOST_GROUPS, MOST_MEMBER_KEYS, MOST_SETS, Workload};
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
 use sidle_testbed::{Quality, Random};
@@ -99,6 +99,7 @@ impl Plan {
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
         small_parts(seed, &mut hosts, &mut workload);
+        member_keys(seed, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         Plan {
             hosts,
@@ -147,6 +148,14 @@ fn small_pieces(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
         }
         let bytes = bytes.max(workload.large_bytes / MOST_PIECES) as u32;
         hosts.iter_mut().for_each(|host| host.piece_bytes = bytes);
+    }
+}
+
+/// In one seed of three there are sorted sets and sets.
+fn member_keys(seed: u64, workload: &mut Workload) {
+    let mut random = Random::new(seed ^ 0x3e3b_e500_0000_0000);
+    if random.one_in(3) {
+        workload.member_keys = random.between(1, MOST_MEMBER_KEYS);
     }
 }
 
@@ -280,7 +289,11 @@ fn later_others(
     workload: &mut Workload,
 ) -> impl Iterator<Item = OtherSetup> + use<> {
     let consumers = consumers(seed, nodes, think_us, workload).map(OtherSetup::Consumers);
-    consumers.into_iter().chain(comparers(seed, nodes, think_us).map(OtherSetup::Comparers))
+    let comparers =
+        [(0xc03a_5ead, Exchanged::Registers), (0x3e4d_5ead, Exchanged::Timed)].map(|(stream, of)| {
+            comparers(Random::new(seed ^ stream << 32), of, nodes, think_us).map(OtherSetup::Comparers)
+        });
+    consumers.into_iter().chain(comparers.into_iter().flatten())
 }
 
 /// In one seed of four there are lists, and clients that wait for items.
@@ -300,12 +313,12 @@ fn consumers(seed: u64, nodes: usize, think_us: u64, workload: &mut Workload) ->
 }
 
 /// In one seed of four there are clients that change what they have read.
-fn comparers(seed: u64, nodes: usize, think_us: u64) -> Option<ComparersSetup> {
-    let mut random = Random::new(seed ^ 0xc03a_5ead_0000_0000);
+fn comparers(mut random: Random, of: Exchanged, nodes: usize, think_us: u64) -> Option<ComparersSetup> {
     if !random.one_in(4) {
         return None;
     }
     Some(ComparersSetup {
+        of,
         rows: random.between(1, 4) as usize,
         think_us,
         doubt_us: random.magnitude(1_000, 2_000_000),
@@ -323,6 +336,7 @@ fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
         keys: random.magnitude(if is_tight { 250 } else { 1 }, 2_000),
         groups: 0,
         list_sets: 0,
+        member_keys: 0,
         hashes: if random.one_in(3) { 0 } else { random.magnitude(1, 60) },
         timed_keys: random.magnitude(1, 100),
         noise_keys: random.magnitude(1, 500),

@@ -9,10 +9,10 @@ use crate::plan::Plan;
 use crate::story::Story;
 use crate::summary::{Failure, Summary};
 use crate::turns::code_of;
-use crate::workload::{History, ListOperation, TimedOp, TimedOperation, Workload};
+use crate::workload::{History, Removal, Workload};
 use crate::world::{Actor, Event, Fact, HostId, Thread, World};
 use sidle_client_core::Awareness;
-use sidle_history::{Outcome as Fate, Writer};
+use sidle_history::Writer;
 use sidle_testbed::Random;
 use std::io::Write;
 
@@ -167,13 +167,14 @@ impl Simulation {
             Simulation::is_calm,
         )?;
         self.world.tell(|| "everything is read back".to_owned());
-        let History { registers, timed, lists, .. } = &self.history;
-        let read_from = [registers.len(), timed.len(), lists.len()];
-        let keys = self.workload.all_keys().chain(self.workload.all_timed_keys());
-        self.reader.read_back(keys.chain(self.workload.all_lists()).collect());
+        let read_from = self.history.lengths();
+        self.reader.read_back(self.workload.all_keys().chain(self.workload.all_other_keys()).collect());
         self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
         self.until("every key is read back", READ_BACK_US, |simulation| simulation.reader.is_done())?;
-        self.all_were_answered(read_from)?;
+        if let Some(lost) = self.history.unanswered(read_from) {
+            let what = format!("a read failed though nothing is wrong: {lost}");
+            return Err(Violation::new("liveness", what));
+        }
         self.until("every node has heard of its broken connections", HEARING_US, |simulation| {
             simulation.world.network.is_whole()
         })?;
@@ -195,6 +196,7 @@ impl Simulation {
         self.summary.undecided = self.answers.finish(&self.history.registers)?;
         self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
         self.summary.undecided += checks::check_lists(&self.history.lists)?;
+        self.summary.undecided += checks::check_members(&self.history.members)?;
         Ok(())
     }
 
@@ -216,7 +218,7 @@ impl Simulation {
             }
             self.world.tell(|| "every key is deleted to make room".to_owned());
             self.reader.delete({
-                let keys = self.workload.all_keys().chain(self.workload.all_lists());
+                let keys = self.workload.all_keys().chain(self.workload.all_collections());
                 keys.chain(self.workload.all_noise_keys()).collect()
             });
             self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
@@ -227,23 +229,6 @@ impl Simulation {
             }
         }
         Ok(())
-    }
-
-    /// Whether every operation from there on was answered.
-    fn all_were_answered(&self, [registers, timed, lists]: [usize; 3]) -> Result<(), Violation> {
-        let is_lost = |outcome: Fate| outcome != Fate::Ok;
-        let History { registers: all, timed: all_timed, lists: all_lists, .. } = &self.history;
-        let lost =
-            all[registers..].iter().find(|operation| is_lost(operation.outcome)).map(ToString::to_string);
-        let lost_timed = all_timed[timed..].iter().find(|operation| is_lost(operation.outcome));
-        let lost_list = all_lists[lists..].iter().find(|operation| operation.answer.is_none());
-        let lost = lost.or_else(|| lost_timed.map(ToString::to_string));
-        match lost.or_else(|| lost_list.map(ToString::to_string)) {
-            Some(lost) => {
-                Err(Violation::new("liveness", format!("a read failed though nothing is wrong: {lost}")))
-            }
-            None => Ok(()),
-        }
     }
 
     fn unfinished_migrations(&self) -> usize {
@@ -396,13 +381,8 @@ impl Simulation {
             }
         }
         let now_us = self.world.now_us;
-        let timed_at_risk = self.losses.at_risk(&self.hosts, host, self.workload.all_timed_keys());
-        let clear = TimedOp::Clear { is_certain: false };
-        let lost = |key| TimedOperation::begun(LOSSES, key, clear.clone(), now_us);
-        self.history.timed.extend(timed_at_risk.into_iter().map(lost));
-        let lists_at_risk = self.losses.at_risk(&self.hosts, host, self.workload.all_lists());
-        let cleared = |key: String| ListOperation::cleared(LOSSES, &key, now_us, None);
-        self.history.lists.extend(lists_at_risk.into_iter().map(cleared));
+        let at_risk = self.losses.at_risk(&self.hosts, host, self.workload.all_other_keys());
+        at_risk.into_iter().for_each(|key| self.history.clear(LOSSES, key, Removal::by_death(now_us)));
         let keys = self.workload.all_keys();
         self.losses.death(&self.hosts, host, keys, now_us, &mut self.history.registers);
         self.hosts[host.0].end_life(tells, &mut self.world);

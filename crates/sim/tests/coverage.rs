@@ -62,6 +62,9 @@ const MET: &[(&str, u64)] = &[
     ("waits ended by hanging up", 5),
     ("exchanges", 16),
     ("exchanges refused", 8),
+    ("exchanges of what ends", 16),
+    ("exchanges of what ends refused", 8),
+    ("members", 24),
 ];
 
 /// Rare ones, and in how many of all seeds they occur at least. Each change of the stories moves their number

@@ -199,6 +199,8 @@ faults! {
         HalfExecVisible, "half-exec-visible", USUAL;
         /// A watched key counts as unchanged although its range was another node's meanwhile (breaks O2).
         WatchOutlivesHandOver, "watch-outlives-hand-over", Some(300);
+        /// A watched key counts as unchanged although its value has ended (breaks O1).
+        WatchOutlivesTheEnd, "watch-outlives-the-end", Some(300);
         /// A command that found nothing waits without another look under its keys' locks (breaks B1).
         WaitsWithoutLook, "waits-without-look", Some(300);
         /// Whoever has the turn at a key leaves, and nobody gets it (breaks B2).

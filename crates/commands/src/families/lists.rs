@@ -8,7 +8,7 @@ use super::multi_pop::{first, pop_first, take_first};
 use crate::blocking::Blocking;
 use crate::call::{Call, Executor};
 use crate::key_spec::KeySpec;
-use crate::number::{parse_i64, parse_signed_count};
+use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec};
@@ -339,7 +339,10 @@ impl Search {
                 Ok::<_, ReplyError>(usize::try_from(number).unwrap_or(usize::MAX))
             };
             if option.eq_ignore_ascii_case(b"rank") {
-                search.rank = parse_signed_count(number)?;
+                // Redis negates a negative one, and the least of all stays what it was: then no match is
+                // skipped.
+                let rank = parse_i64(number).ok_or(ReplyError::NotAnInteger)?;
+                search.rank = if rank == i64::MIN { -1 } else { rank };
                 if search.rank == 0 {
                     return Err(ReplyError::text(
                         "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or \

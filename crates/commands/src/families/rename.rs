@@ -7,7 +7,7 @@ use super::Done;
 use crate::call::{Call, Executor};
 use crate::key_spec::KeySpec;
 use crate::keyspace::{Content, Keyspace};
-use crate::number::parse_i64;
+use crate::number::parse_i32;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec};
@@ -45,7 +45,7 @@ fn copy_replaces(mut options: &[&[u8]]) -> Result<bool, ReplyError> {
             && let [number, rest @ ..] = options
         {
             // As for SELECT, there is only one.
-            match parse_i64(number).ok_or(ReplyError::NotAnInteger)? {
+            match parse_i32(number)? {
                 0 => options = rest,
                 _ => return Err(ReplyError::text("ERR DB index is out of range")),
             }

@@ -4,7 +4,7 @@ use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::session::{Replies, Session};
 use crate::shared::REDIS_VERSION;
 use crate::table::{CommandFlags, CommandSpec};
-use sidle_commands::parse_i64;
+use sidle_commands::{parse_i32, parse_i64};
 use sidle_resp::RespVersion;
 use sidle_types::ProtocolVersion;
 
@@ -185,13 +185,12 @@ fn is_equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
 }
 
 fn select(call: &mut Call<'_>) -> CommandResult {
-    match parse_i64(call.args[1]) {
-        None => Err(ReplyError::NotAnInteger),
-        Some(0) => {
+    match parse_i32(call.args[1])? {
+        0 => {
             call.reply.ok();
             Ok(Flow::Done)
         }
-        Some(_) => Err(ReplyError::text("ERR DB index is out of range")),
+        _ => Err(ReplyError::text("ERR DB index is out of range")),
     }
 }
 

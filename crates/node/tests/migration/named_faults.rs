@@ -6,7 +6,7 @@ use crate::blocking::{
 };
 use crate::common::*;
 use crate::hot::copied_ahead;
-use crate::transactions::watch_of_a_range_that_goes_and_comes_back;
+use crate::transactions::{watch_of_a_range_that_goes_and_comes_back, watch_of_a_value_that_ends};
 use sidle_migration::SOURCE_DRIVEN;
 use sidle_node::testing::LATENCY_US;
 use sidle_resp::Value;
@@ -37,6 +37,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::HalfMsetVisible, mset_beside_mget),
     (Fault::HalfExecVisible, exec_beside_mget),
     (Fault::WatchOutlivesHandOver, watch_of_a_range_that_goes_and_comes_back),
+    (Fault::WatchOutlivesTheEnd, watch_of_a_value_that_ends),
     (Fault::WaitsWithoutLook, item_between_look_and_wait),
     (Fault::TurnEndsWithItsHolder, two_items_for_two_who_wait),
     (Fault::PlaceOutlivesItsCommand, a_client_that_goes_takes_nothing_and_makes_way),

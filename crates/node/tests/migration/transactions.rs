@@ -101,6 +101,17 @@ pub(crate) fn watch_of_a_range_that_goes_and_comes_back() {
     watch_over_a_hand_over(&mut scene);
 }
 
+/// Nothing removes the value before EXEC.
+pub(crate) fn watch_of_a_value_that_ends() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.ask(0, "SET {k}a 1 PX 50"), ok());
+    assert_eq!(scene.ask(0, "WATCH {k}a"), ok());
+    scene.cluster.run_for(60_000);
+    queue(&mut scene, 0, &["SET {k}a 2"]);
+    assert_eq!(scene.ask(0, "EXEC"), Value::Null, "O1: it has ended");
+    assert_eq!(scene.ask(0, "GET {k}a"), Value::Null);
+}
+
 fn watch_over_a_hand_over(scene: &mut Scene) {
     // It has no value here, of which the end of the migration could clear anything.
     assert_eq!(scene.ask(0, "WATCH {k}a"), ok());

@@ -21,6 +21,25 @@ pub(super) enum Heard {
     Gone,
 }
 
+/// An arrival over a connection of one of these: whose it is, and what that has heard. A connection that
+/// none of them has any more is closed.
+pub(super) fn hear_for_one<'c>(
+    callers: impl Iterator<Item = &'c mut Caller>,
+    (stream, signal): (StreamId, Signal),
+    random: &mut Random,
+    world: &mut World,
+) -> Result<Option<(usize, Heard)>, String> {
+    let Some((number, caller)) = callers.enumerate().find(|(_, caller)| caller.has(stream)) else {
+        world.close(stream, Side::Opener);
+        return Ok(None);
+    };
+    let heard = caller.hear(signal, world)?;
+    if matches!(heard, Heard::Gone) {
+        caller.try_another(random);
+    }
+    Ok(Some((number, heard)))
+}
+
 /// A connection that is opened again when it is needed.
 pub(super) struct Caller {
     me: Actor,
@@ -43,7 +62,7 @@ impl Caller {
     }
 
     /// Whether this is its connection.
-    pub(super) fn has(&self, stream: StreamId) -> bool {
+    fn has(&self, stream: StreamId) -> bool {
         self.line.as_ref().is_some_and(|line| line.stream == stream)
     }
 
@@ -76,7 +95,7 @@ impl Caller {
     }
 
     /// An arrival over its connection.
-    pub(super) fn hear(&mut self, signal: Signal, world: &mut World) -> Result<Heard, String> {
+    fn hear(&mut self, signal: Signal, world: &mut World) -> Result<Heard, String> {
         let Some(line) = &mut self.line else { return Ok(Heard::Nothing) };
         let replies = match line.hear(signal)? {
             Received::Replies(replies) => replies,
@@ -129,7 +148,7 @@ impl Caller {
     }
 
     /// Asks another node from now on, after its connection is gone.
-    pub(super) fn try_another(&mut self, random: &mut Random) {
+    fn try_another(&mut self, random: &mut Random) {
         self.host = HostId(random.index(self.nodes));
     }
 }

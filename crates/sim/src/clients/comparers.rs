@@ -1,19 +1,19 @@
-//! Clients that change a register only if it is as they have read it: WATCH, GET, and later a transaction.
-//!
-//! A transaction that ran is one change from what was read to what was written: a GETSET with that answer.
-//! One that did not run changed nothing.
+//! Clients that change a key only if it is as they have read it: WATCH, GET, and later a transaction.
 
-use super::caller::{Caller, Heard};
-use crate::network::{Side, Signal, StreamId};
-use crate::workload::{Exchange, History, Turn, Workload, datum};
+use super::caller::{Caller, Heard, hear_for_one};
+use crate::network::{Signal, StreamId};
+use crate::workload::{Asked, Exchange, Exchanged, History, Turn, Workload};
 use crate::world::{Actor, World};
-use sidle_history::{Operation, Outcome};
+use sidle_client_core::Effect;
+use sidle_history::Operation;
 use sidle_resp::Value;
 use sidle_testbed::Random;
 
 /// The settings of these clients.
 #[derive(Clone, Debug)]
 pub struct ComparersSetup {
+    /// What they change.
+    pub of: Exchanged,
     /// How many of them there are.
     pub rows: usize,
     /// The longest pause between two exchanges of one of them.
@@ -53,7 +53,7 @@ pub struct Comparers {
     is_stopped: bool,
     /// How many transactions ran.
     pub exchanged: u64,
-    /// How many did not, since the register had changed or its range had moved.
+    /// How many did not, since the key had changed or ended, or its range had moved.
     pub refused: u64,
 }
 
@@ -66,6 +66,11 @@ impl Comparers {
         Comparers { number, setup, random, rows, asked, is_stopped, exchanged, refused }
     }
 
+    /// What they change.
+    pub fn of(&self) -> Exchanged {
+        self.setup.of
+    }
+
     /// Begins nothing from now on.
     pub fn stop(&mut self) {
         self.is_stopped = true;
@@ -74,16 +79,17 @@ impl Comparers {
     /// What is under way, in words.
     pub fn under_way(&self) -> Vec<String> {
         let exchanges = self.rows.iter().filter_map(|row| row.does.exchange());
-        exchanges.map(|exchange| format!("an exchange of {}", exchange.read.key)).collect()
+        exchanges.map(|exchange| format!("an exchange of {}", exchange.key())).collect()
     }
 
     /// The records of what is under way.
     pub fn open_records(&self) -> impl Iterator<Item = &Operation> {
-        self.rows.iter().filter_map(|row| match &row.does {
+        let asked = self.rows.iter().filter_map(|row| match &row.does {
             Does::Reads(exchange) => Some(&exchange.read),
             Does::Writes(exchange) => Some(&exchange.write),
             Does::Rests(_) | Does::Begins(..) | Does::Doubts(..) => None,
-        })
+        });
+        asked.flat_map(Asked::open_records)
     }
 
     /// They have a turn.
@@ -99,7 +105,7 @@ impl Comparers {
                 Does::Rests(_) => {
                     let turn = Turn { client: self.number as u64, serial: self.asked, now_us: world.now_us };
                     self.asked += 1;
-                    row.read(Exchange::draw(workload, &mut self.random, turn), world)
+                    row.read(Exchange::draw(self.setup.of, workload, &mut self.random, turn), world)
                 }
                 Does::Begins(_, exchange) => row.read(exchange, world),
                 Does::Doubts(_, exchange) => row.write(exchange, world),
@@ -117,14 +123,9 @@ impl Comparers {
         world: &mut World,
         history: &mut History,
     ) -> Result<(), String> {
-        let Some(number) = self.rows.iter().position(|row| row.caller.has(stream)) else {
-            world.close(stream, Side::Opener);
-            return Ok(());
-        };
-        let heard = self.rows[number].caller.hear(signal, world)?;
-        if matches!(heard, Heard::Gone) {
-            self.rows[number].caller.try_another(&mut self.random);
-        }
+        let callers = self.rows.iter_mut().map(|row| &mut row.caller);
+        let heard = hear_for_one(callers, (stream, signal), &mut self.random, world)?;
+        let Some((number, heard)) = heard else { return Ok(()) };
         let does = std::mem::replace(&mut self.rows[number].does, Does::Rests(0));
         let rests = Does::Rests(world.now_us + 1 + self.random.below(self.setup.think_us + 1));
         self.rows[number].does = match (does, heard) {
@@ -137,7 +138,7 @@ impl Comparers {
                 rests
             }
             (Does::Writes(exchange), Heard::Gone) => {
-                history.registers.push(exchange.write);
+                exchange.has_failed(Effect::Unknown, world.now_us, history)?;
                 rests
             }
             (_, Heard::Answers(_) | Heard::Gone) => rests,
@@ -169,14 +170,11 @@ impl Comparers {
                 None if error.starts_with("SIDLESPLIT ") || error.starts_with("OOM ") => {
                     Ok(Does::Rests(now_us + 1 + self.random.below(self.setup.think_us + 1)))
                 }
-                None => Err(format!("WATCH and GET of {} were answered {error}", exchange.read.key)),
+                None => Err(format!("WATCH and GET of {} were answered {error}", exchange.key())),
             };
         }
         let [_, _, value] = answers else { return Err(format!("three answers were due, not {answers:?}")) };
-        exchange.read.result = datum(value.clone())?;
-        exchange.read.return_ns = Some(now_us * 1000);
-        exchange.read.outcome = Outcome::Ok;
-        history.registers.push(exchange.read.clone());
+        exchange.has_read(value.clone(), now_us, history)?;
         Ok(Does::Doubts(now_us + self.random.magnitude(1, self.setup.doubt_us), exchange))
     }
 
@@ -184,12 +182,13 @@ impl Comparers {
     fn has_written(
         &mut self,
         number: usize,
-        mut exchange: Exchange,
+        exchange: Exchange,
         answers: &[Value],
         world: &mut World,
         history: &mut History,
     ) -> Result<(), String> {
-        let key = exchange.read.key.clone();
+        let now_us = world.now_us;
+        let key = exchange.key();
         world.tell(|| format!("client {} has its exchange of {key}: {answers:?}", self.number));
         for answer in answers {
             if let Value::Error(error) = answer {
@@ -199,24 +198,22 @@ impl Comparers {
         match answers.last() {
             Some(Value::Array(each)) if matches!(&each[..], [Value::Simple(ok)] if ok == "OK") => {
                 self.exchanged += 1;
-                exchange.write.result = exchange.read.result;
-                exchange.write.return_ns = Some(world.now_us * 1000);
-                exchange.write.outcome = Outcome::Ok;
+                exchange.has_run(now_us, history)
             }
             Some(Value::Null) => {
                 self.refused += 1;
-                exchange.write.outcome = Outcome::None;
+                exchange.has_failed(Effect::None, now_us, history)
             }
-            Some(Value::Error(error)) if error.starts_with(sidle_node::UNKNOWN) => {}
-            Some(Value::Error(_)) => exchange.write.outcome = Outcome::None,
+            Some(Value::Error(error)) if error.starts_with(sidle_node::UNKNOWN) => {
+                exchange.has_failed(Effect::Unknown, now_us, history)
+            }
+            Some(Value::Error(_)) => exchange.has_failed(Effect::None, now_us, history),
             // Its SET was refused for lack of memory.
             Some(Value::Array(each)) if matches!(each[..], [Value::Error(_)]) => {
-                exchange.write.outcome = Outcome::None;
+                exchange.has_failed(Effect::None, now_us, history)
             }
-            other => return Err(format!("EXEC of SET {key} was answered {other:?}")),
+            other => Err(format!("EXEC of SET {key} was answered {other:?}")),
         }
-        history.registers.push(exchange.write);
-        Ok(())
     }
 
     fn schedule(&self, world: &mut World) {
@@ -251,16 +248,15 @@ impl Does {
 
 impl Row {
     fn read(&mut self, mut exchange: Exchange, world: &mut World) -> Does {
-        exchange.read.call_ns = world.now_us * 1000;
-        let key = exchange.read.key.as_str();
-        self.caller.ask(&[words(&["UNWATCH"]), words(&["WATCH", key]), words(&["GET", key])], world);
+        exchange.read.call(world.now_us);
+        let watch = words(&["WATCH", exchange.key()]);
+        self.caller.ask(&[words(&["UNWATCH"]), watch, exchange.read.words.clone()], world);
         Does::Reads(exchange)
     }
 
     fn write(&mut self, mut exchange: Exchange, world: &mut World) -> Does {
-        exchange.write.call_ns = world.now_us * 1000;
-        let set = words(&["SET", &exchange.write.key, &exchange.value()]);
-        self.caller.ask(&[words(&["MULTI"]), set, words(&["EXEC"])], world);
+        exchange.write.call(world.now_us);
+        self.caller.ask(&[words(&["MULTI"]), exchange.write.words.clone(), words(&["EXEC"])], world);
         Does::Writes(exchange)
     }
 }

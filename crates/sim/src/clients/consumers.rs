@@ -4,9 +4,9 @@
 //! and one more of them pushes where others wait and nothing is left. Where something is left, who waits
 //! must be served without that.
 
-use super::caller::{Caller, Heard};
+use super::caller::{Caller, Heard, hear_for_one};
 use super::wires::Ended;
-use crate::network::{Side, Signal, StreamId};
+use crate::network::{Signal, StreamId};
 use crate::workload::{End, History, LISTS, ListOp, ListOperation, Turn, Workload, list_operation, lists};
 use crate::world::{Actor, World};
 use sidle_client_core::Effect;
@@ -236,16 +236,12 @@ impl Consumers {
         world: &mut World,
         history: &mut History,
     ) -> Result<(), String> {
-        let Some(number) = self.rows.iter().position(|row| row.caller.has(stream)) else {
-            world.close(stream, Side::Opener);
-            return Ok(());
-        };
-        match self.rows[number].caller.hear(signal, world)? {
+        let callers = self.rows.iter_mut().map(|row| &mut row.caller);
+        let heard = hear_for_one(callers, (stream, signal), &mut self.random, world)?;
+        let Some((number, heard)) = heard else { return Ok(()) };
+        match heard {
             Heard::Nothing => {}
-            Heard::Gone => {
-                self.rows[number].caller.try_another(&mut self.random);
-                self.lose(number, Some(stream), world, history)?;
-            }
+            Heard::Gone => self.lose(number, Some(stream), world, history)?,
             Heard::Answers(answers) => self.take(number, answers, world, history)?,
         }
         self.schedule(world);

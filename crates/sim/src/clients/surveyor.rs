@@ -7,7 +7,7 @@ use crate::checks::{Holder, Ownership, Scan};
 use crate::host::Host;
 use crate::network::{Side, Signal, StreamId};
 use crate::process::client_address;
-use crate::workload::{History, ListOperation, TAG, TimedOp, TimedOperation, Workload};
+use crate::workload::{History, Removal, TAG, Workload};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Class, Config, Destination};
 use sidle_history::{Datum, Op, Operation, Outcome};
@@ -46,10 +46,8 @@ struct Flush {
     /// Registers, each with its record unless more becomes known.
     records: Vec<Operation>,
     holders: Vec<Option<Holder>>,
-    /// Keys with a time to live.
-    timed: Vec<(String, Option<Holder>)>,
-    /// The same of lists.
-    lists: Vec<(Option<Holder>, String)>,
+    /// All others that are judged.
+    others: Vec<(String, Option<Holder>)>,
 }
 
 /// What a flush did to a key.
@@ -198,7 +196,7 @@ impl Surveyor {
             line.say(0, b"FLUSHALL\r\n".to_vec());
             let (client, now_ns) = (self.number as u64, world.now_us * 1000);
             let removal = |key: String| Operation::begun(client, Op::Flush, key, Datum::Null, now_ns);
-            let timed = workload.all_timed_keys().map(|key| {
+            let others = workload.all_other_keys().map(|key| {
                 let holder = ownership.holder(&key);
                 (key, holder)
             });
@@ -206,8 +204,7 @@ impl Surveyor {
                 call_us: world.now_us,
                 records: workload.all_keys().map(removal).collect(),
                 holders: workload.all_keys().map(|key| ownership.holder(&key)).collect(),
-                timed: timed.collect(),
-                lists: workload.all_lists().map(|key| (ownership.holder(&key), key)).collect(),
+                others: others.collect(),
             })
         } else {
             line.say(0, self.scan_request("0"));
@@ -331,21 +328,12 @@ impl Surveyor {
                 history.registers.push(record);
             }
         }
-        for (before, key) in flush.lists {
+        for (key, before) in flush.others {
             let effect = effect(&key, before);
             if effect != Effect::LeftAlone {
-                let certain_us = return_us.filter(|_| effect == Effect::Removed);
-                let client = self.number as u64;
-                history.lists.push(ListOperation::cleared(client, &key, flush.call_us, certain_us));
-            }
-        }
-        for (key, before) in flush.timed {
-            let effect = effect(&key, before);
-            if effect != Effect::LeftAlone {
-                let op = TimedOp::Clear { is_certain: effect == Effect::Removed };
-                let record = TimedOperation::begun(self.number as u64, key, op, flush.call_us);
-                let outcome = if return_us.is_some() { Outcome::Ok } else { Outcome::Unknown };
-                history.timed.push(TimedOperation { return_us, outcome, ..record });
+                let is_certain = effect == Effect::Removed;
+                let removal = Removal { call_us: flush.call_us, return_us, is_certain };
+                history.clear(self.number as u64, key, removal);
             }
         }
     }

@@ -3,11 +3,36 @@
 use super::asked::{Asked, Purpose, Shape};
 use super::groups;
 use super::list_operation::ListOperation;
-use super::timed_operation::TimedOperation;
+use super::members_operation::MembersOperation;
+use super::timed_operation::{TimedOp, TimedOperation};
+use super::{lists, members};
 use crate::clients::Ended;
 use sidle_client_core::Effect;
 use sidle_history::{Datum, Operation, Outcome};
 use sidle_resp::Value;
+
+/// A flush, or a death.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Removal {
+    /// When it began.
+    pub(crate) call_us: u64,
+    /// When it was over, if it was.
+    pub(crate) return_us: Option<u64>,
+    /// Whether the key was gone at one instant between the two.
+    pub(crate) is_certain: bool,
+}
+
+impl Removal {
+    /// A death: what was lost is found out later.
+    pub(crate) fn by_death(now_us: u64) -> Removal {
+        Removal { call_us: now_us, return_us: None, is_certain: false }
+    }
+
+    /// When it was over, if the key certainly was removed by then.
+    pub(super) fn removed_us(self) -> Option<u64> {
+        self.return_us.filter(|_| self.is_certain)
+    }
+}
 
 /// A run's records.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +43,8 @@ pub struct History {
     pub timed: Vec<TimedOperation>,
     /// Operations on lists.
     pub lists: Vec<ListOperation>,
+    /// Operations on sorted sets and sets.
+    pub members: Vec<MembersOperation>,
     /// How many of those on registers were on groups, and answered.
     pub groups: u64,
     /// Answered operations that are not judged.
@@ -41,9 +68,56 @@ impl History {
         Ok(())
     }
 
+    /// An operation on members ended. What was refused leaves no record.
+    fn end_members(&mut self, record: MembersOperation, ended: Ended, now_us: u64) -> Result<(), String> {
+        match ended {
+            Ended::Failed(Effect::None) => {}
+            Ended::Failed(_) => self.members.push(record),
+            Ended::Reply(reply) if is_unknown(&reply) => self.members.push(record),
+            Ended::Reply(reply @ Value::Error(_)) => {
+                self.out_of_memory += u64::from(is_out_of_memory(&reply));
+            }
+            Ended::Reply(reply) => self.members.push(record.answered(now_us, reply)?),
+        }
+        Ok(())
+    }
+
+    /// A flush or a death removed this key, which is no register, or may have.
+    pub(crate) fn clear(&mut self, client: u64, key: String, removal: Removal) {
+        let Removal { call_us, return_us, is_certain } = removal;
+        if lists::is_name(&key) {
+            self.lists.push(ListOperation::cleared(client, &key, removal));
+        } else if members::is_name(&key) {
+            self.members.push(MembersOperation::cleared(client, key, removal));
+        } else {
+            let op = TimedOp::Clear { is_certain };
+            let outcome = if return_us.is_some() { Outcome::Ok } else { Outcome::Unknown };
+            let record = TimedOperation::begun(client, key, op, call_us);
+            self.timed.push(TimedOperation { return_us, outcome, ..record });
+        }
+    }
+
     /// How many operations were recorded.
     pub fn operations(&self) -> u64 {
-        (self.registers.len() + self.timed.len() + self.lists.len()) as u64 + self.noise
+        (self.registers.len() + self.timed.len() + self.lists.len() + self.members.len()) as u64 + self.noise
+    }
+
+    /// How many records of each kind there are.
+    pub(crate) fn lengths(&self) -> [usize; 4] {
+        [self.registers.len(), self.timed.len(), self.lists.len(), self.members.len()]
+    }
+
+    /// An operation recorded since then that was not answered, if there is one.
+    pub(crate) fn unanswered(&self, [registers, timed, lists, members]: [usize; 4]) -> Option<String> {
+        let is_lost = |outcome: Outcome| outcome != Outcome::Ok;
+        let register = self.registers[registers..].iter().find(|record| is_lost(record.outcome));
+        let timed = || self.timed[timed..].iter().find(|record| is_lost(record.outcome));
+        let list = || self.lists[lists..].iter().find(|record| record.answer.is_none());
+        let members = || self.members[members..].iter().find(|record| record.answer.is_none());
+        (register.map(ToString::to_string))
+            .or_else(|| timed().map(ToString::to_string))
+            .or_else(|| list().map(ToString::to_string))
+            .or_else(|| members().map(ToString::to_string))
     }
 }
 
@@ -65,6 +139,7 @@ impl Asked {
             }
             (Purpose::Group(record), ended) => end_group(record, ended, now_us, &self.words, history)?,
             (Purpose::Lists(record), ended) => history.end_lists(*record, ended, now_us)?,
+            (Purpose::Members(record), ended) => history.end_members(*record, ended, now_us)?,
             (Purpose::Timed(mut record), ended) => {
                 let is_lost = matches!(&ended, Ended::Reply(reply) if is_unknown(reply) || is_down(reply));
                 record.outcome = match ended {
@@ -171,7 +246,7 @@ fn answered(
 }
 
 /// A result of a register.
-pub(crate) fn datum(reply: Value) -> Result<Datum, String> {
+fn datum(reply: Value) -> Result<Datum, String> {
     match reply {
         Value::Null => Ok(Datum::Null),
         Value::Integer(number) => Ok(Datum::Integer(number)),

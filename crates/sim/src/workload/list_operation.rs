@@ -1,5 +1,6 @@
 //! An operation on the lists of a set.
 
+use super::ended::Removal;
 use sidle_resp::Value;
 use sidle_testbed::Random;
 use std::fmt;
@@ -84,11 +85,13 @@ impl ListOperation {
         ListOperation { client, set, op, call_us, answer: None, over_us: None }
     }
 
-    /// An unknown fate, or a removal that is certain from its return on.
-    pub fn cleared(client: u64, key: &str, call_us: u64, return_us: Option<u64>) -> ListOperation {
+    /// A removal of everything.
+    pub(crate) fn cleared(client: u64, key: &str, removal: Removal) -> ListOperation {
         let (set, list) = place_of(key);
-        let answer = return_us.map(|us| (us, Said::Done));
-        ListOperation { answer, ..ListOperation::begun(client, set, ListOp::Clear(list), call_us) }
+        let answer = removal.removed_us().map(|us| (us, Said::Done));
+        let over_us = removal.return_us;
+        let begun = ListOperation::begun(client, set, ListOp::Clear(list), removal.call_us);
+        ListOperation { answer, over_us, ..begun }
     }
 
     /// Answered with this at that time; a fault if no node may say so.

@@ -1,8 +1,8 @@
 //! Clients' requests: drawn operations, each with the records that its answer completes.
 //!
-//! There are six key spaces, each with its own rules: registers (`k`), groups of keys that form one register
-//! (`g`), hashes whose fields are registers (`h`), lists (`l`), keys with a time to live (`t`) and noise
-//! (`n`), for which only the kind of the answer is checked.
+//! There are eight key spaces, each with its own rules: registers (`k`), groups of keys that form one register
+//! (`g`), hashes whose fields are registers (`h`), lists (`l`), sorted sets (`z`), sets (`m`), keys with a
+//! time to live (`t`) and noise (`n`), for which only the kind of the answer is checked.
 
 mod asked;
 mod ended;
@@ -12,6 +12,8 @@ mod hashes;
 mod kind;
 pub(crate) mod list_operation;
 pub(crate) mod lists;
+mod members;
+mod members_operation;
 mod noise;
 mod registers;
 mod timed;
@@ -20,12 +22,14 @@ mod transaction;
 
 pub use asked::{Asked, Order};
 pub use ended::History;
-pub(crate) use ended::datum;
-pub use exchange::Exchange;
+pub(crate) use ended::Removal;
+pub use exchange::{Exchange, Exchanged};
 pub use groups::{MOST_GROUPS, inside_a_group, keep_whole};
 pub use hashes::stored_key;
 pub use list_operation::{End, LISTS, ListOp, ListOperation, Said};
 pub use lists::MOST_SETS;
+pub use members::MOST_MEMBER_KEYS;
+pub use members_operation::{MEMBERS, MembersOp, MembersOperation, Shown};
 pub use timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
 use sidle_testbed::Random;
@@ -42,6 +46,8 @@ pub struct Workload {
     pub groups: u64,
     /// How many sets of lists there are.
     pub list_sets: u64,
+    /// How many sorted sets there are, and as many sets.
+    pub member_keys: u64,
     /// How many hashes there are.
     pub hashes: u64,
     /// How many keys with a time to live there are.
@@ -110,13 +116,18 @@ impl Workload {
     }
 
     /// All keys with a time to live.
-    pub fn all_timed_keys(&self) -> impl Iterator<Item = String> {
+    fn all_timed_keys(&self) -> impl Iterator<Item = String> {
         (0..self.timed_keys).map(|number| self.timed_key(number))
     }
 
-    /// The keys of all lists.
-    pub fn all_lists(&self) -> impl Iterator<Item = String> {
-        lists::names(self.list_sets)
+    /// The keys of all lists, sorted sets and sets.
+    pub fn all_collections(&self) -> impl Iterator<Item = String> {
+        lists::names(self.list_sets).chain(members::names(self))
+    }
+
+    /// All keys that are judged and no registers.
+    pub fn all_other_keys(&self) -> impl Iterator<Item = String> {
+        self.all_timed_keys().chain(self.all_collections())
     }
 
     /// The next operation of a client; every value is written once.
@@ -130,6 +141,8 @@ impl Workload {
             groups::draw(self, random, turn)
         } else if lists::is_next(self, random) {
             lists::draw(self, random, turn)
+        } else if members::is_next(self, random) {
+            members::draw(self, random, turn)
         } else if hashes::is_next(self, random) {
             hashes::draw(self, random, turn)
         } else if random.permille(self.multi_permille) {
@@ -145,6 +158,7 @@ impl Workload {
             true => timed::read_back(client, key, now_us),
             false if groups::is_name(&key) => groups::read_back(client, &key, now_us),
             false if lists::is_name(&key) => lists::read_back(client, &key, now_us),
+            false if members::is_name(&key) => members::read_back(client, key, now_us),
             false if hashes::is_name(&key) => hashes::read_back(client, key, now_us),
             false => registers::read_back(client, key, now_us),
         }
@@ -155,12 +169,13 @@ impl Workload {
         (0..self.noise_keys).flat_map(|number| [format!("n{number}n"), format!("n{TAG}{number}n")])
     }
 
-    /// A DEL of a register, of a group, of a list, or of a key that is not judged.
+    /// A DEL of a register, of a group, of a collection, or of a key that is not judged.
     pub fn delete(client: u64, key: String, now_us: u64) -> Asked {
         match key.starts_with('n') {
             true => noise::delete(key),
             false if groups::is_name(&key) => groups::delete(client, &key, now_us),
             false if lists::is_name(&key) => lists::delete(client, &key, now_us),
+            false if members::is_name(&key) => members::delete(client, key, now_us),
             false if hashes::is_name(&key) => hashes::delete(client, key, now_us),
             false => registers::delete(client, key, now_us),
         }

@@ -113,7 +113,7 @@ pub(super) fn delete(client: u64, key: String, now_us: u64) -> Asked {
     one("DEL", Class::Write, record(client, Op::Del, key, Datum::Null, now_us))
 }
 
-fn one(name: &str, class: Class, record: Operation) -> Asked {
+pub(super) fn one(name: &str, class: Class, record: Operation) -> Asked {
     let mut words = vec![name.to_owned(), record.key.clone()];
     words.extend(word(&record.arg));
     Asked { words, class, order: Order::Key(1), purpose: Purpose::Registers(vec![record], Shape::One) }

@@ -76,7 +76,7 @@ fn draw_end(workload: &Workload, random: &mut Random, now_us: u64) -> NewEnd {
     }
 }
 
-fn asked(operation: TimedOperation) -> Asked {
+pub(super) fn asked(operation: TimedOperation) -> Asked {
     let words = words(&operation.op, &operation.key);
     let class = match operation.op {
         TimedOp::Get => Class::Get,
