@@ -37,6 +37,12 @@ pub enum ReplayError {
     /// The assembled bytes are not a batch; none was inserted.
     #[error(transparent)]
     Corrupt(#[from] BatchError),
+    /// The patch of a collection does not fit to what it is for.
+    #[error("a patch of a collection: {0}")]
+    Patch(&'static str),
+    /// What is to be patched is not here any more; nothing was changed.
+    #[error("the collection that is to be patched is gone")]
+    Gone,
 }
 
 impl Store {
