@@ -51,7 +51,7 @@ impl Publisher {
             new.push(self.next_address);
         }
         self.outline = outline.clone();
-        self.outline.publish(CollectionId(1), self.next_address, &new);
+        self.outline.publish(CollectionId(1), self.next_address, self.next_address, &new);
         let mut addresses = Vec::new();
         for order in Order::ALL {
             for chunk in self.outline.sequence(order).iter_from(0) {

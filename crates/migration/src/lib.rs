@@ -26,6 +26,9 @@
 //! - M11 Of a copy made before the freeze: every change at the source since tracking began arrives in a
 //!   round, and the target serves only when a round packed after the freeze left nothing to be sent.
 //! - M12 Joined pieces are of one version of the records at their position.
+//! - M32 A copy of a large collection is whole as of a version: what has not changed at the source since is
+//!   here as it is there. A patch brings what changed since that version and nothing else is needed; it is
+//!   applied to that state only. Until the position is frozen or given, nobody reads the copy.
 //!
 //! Of a range that is given bit by bit, by cuts:
 //! - M20 While some worker of the source keeps a position, the target does not own it.

@@ -66,6 +66,12 @@ pub const PROBE_INTERVAL_US: u64 = 4_000;
 /// The piece size for larger records at one position. A reply is at most its budget and one piece.
 pub const PIECE_BYTES: u32 = 256 << 10;
 
+/// A large collection that is to be given by a cut is copied again, what changed of it, until that is no
+/// longer than this: about as much as changes in a few milliseconds, and nobody serves it in transit ...
+pub const CATCH_UP_BYTES: u64 = 64 << 10;
+/// ... or until it was copied so many times.
+pub const CATCH_UP_ROUNDS: u32 = 8;
+
 /// The least time between two reports to clients of what cuts gave.
 pub const DIGEST_PERIOD_US: u64 = 5_000;
 /// The wait before an unanswered pull is resent; doubles each time, up to [`RESEND_US_MAX`].

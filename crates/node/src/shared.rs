@@ -166,6 +166,10 @@ pub struct MigrationTotals {
     pub bytes_sent: AtomicU64,
     /// Hot positions that cuts gave the target before their turn, and no command had waited for.
     pub hinted: AtomicU64,
+    /// Large collections that arrived at the target chunk by chunk.
+    pub collections: AtomicU64,
+    /// Bytes that arrived of what changed in them since they were copied.
+    pub patch_bytes: AtomicU64,
     /// How many cuts took how long at the target, by bucket.
     pub cut_times: CutTimeSums,
 }
@@ -206,6 +210,8 @@ impl MigrationTotals {
             (&self.records_moved, before.records_moved, now.records_moved),
             (&self.records_present, before.records_present, now.records_present),
             (&self.hinted, before.hinted, now.hinted),
+            (&self.collections, before.collections, now.collections),
+            (&self.patch_bytes, before.patch_bytes, now.patch_bytes),
         ];
         for (sum, before, now) in sums {
             sum.fetch_add(now.saturating_sub(before), Relaxed);

@@ -23,10 +23,12 @@ mod large;
 mod model;
 mod node;
 mod outline;
+#[cfg(test)]
+mod patch_model;
 mod sequence;
 mod walk;
 
 pub use chunk::{Chunk, Place};
 pub use large::{Chunks, Large, Part};
 pub use outline::{CollectionId, Order, Outline};
-pub use sequence::{At, Sequence};
+pub use sequence::{At, Sequence, Span};

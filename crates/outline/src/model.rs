@@ -61,7 +61,7 @@ fn apply(sequence: &mut Sequence, model: &mut Model, operation: &Operation, next
             let mut places: BTreeMap<u64, Place> = BTreeMap::new();
             new.iter().for_each(|&label| drop(places.insert(label, Place::InLog(address()))));
             let mut given = places.values().cloned();
-            sequence.place_new(|| given.next().expect("as many as are new"));
+            sequence.publish(1, || given.next().expect("as many as are new"));
             assert!(given.next().is_none() && !sequence.has_new());
             for (label, chunk) in model.iter_mut().filter(|(_, chunk)| is_new(chunk)) {
                 chunk.place = places.remove(label).expect("a new chunk was named");

@@ -4,6 +4,12 @@
 //! collection of a hundred thousand elements, three of a million. The others are changed in place. A node
 //! has room for its entries and no more, so a collection of few chunks takes little, and what a tree takes
 //! follows from how many nodes and chunks it has.
+//!
+//! Each node has a **stamp**: the version of the last publication that changed anything in it. So what
+//! changed since a version is found without a look at the rest. A removal leaves nothing but the stamp of
+//! the leaf where the chunk was. Where leaves even out or split, each has the later stamp of them. So the
+//! leaf of a chunk never gets an earlier stamp, and of the two leaves beside a removed label one has at
+//! least that removal's.
 
 use crate::chunk::{Chunk, Place};
 use std::sync::Arc;
@@ -12,6 +18,9 @@ use std::sync::Arc;
 pub(crate) const LEAF_MOST: usize = 20;
 /// The most children of an inner node.
 pub(crate) const INNER_MOST: usize = 16;
+
+/// The stamp of what was changed and is not published yet: later than all versions.
+pub(crate) const UNPUBLISHED: u64 = u64::MAX;
 
 /// Some adjacent chunks of a sequence.
 #[derive(Clone, Debug)]
@@ -33,6 +42,10 @@ pub(crate) struct Child {
     pub(crate) bytes: u64,
     /// Whether any of its chunks is not published.
     pub(crate) has_new: bool,
+    /// How many bytes the longest of them takes.
+    pub(crate) longest: u32,
+    /// The version of the last publication that changed any of them.
+    pub(crate) stamp: u64,
     pub(crate) node: Node,
 }
 
@@ -57,16 +70,17 @@ fn is_new(chunk: &Chunk) -> bool {
 }
 
 impl Child {
-    /// That of a node with at least one chunk.
+    /// That of a changed node with at least one chunk.
     pub(crate) fn of(node: Node) -> Child {
-        let mut child = Child { first: 0, elements: 0, bytes: 0, has_new: false, node };
+        let (first, elements, bytes, has_new, longest) = (0, 0, 0, false, 0);
+        let mut child = Child { first, elements, bytes, has_new, longest, stamp: UNPUBLISHED, node };
         child.sum();
         child
     }
 
-    /// Sums up anew, after a change of the node.
+    /// Sums up anew, after a change of the node. A leaf's stamp is no sum: whoever changes the leaf sets it.
     fn sum(&mut self) {
-        (self.elements, self.bytes, self.has_new) = (0, 0, false);
+        (self.elements, self.bytes, self.has_new, self.longest) = (0, 0, false, 0);
         match &self.node {
             Node::Leaf(chunks) => {
                 self.first = chunks.first().map_or(0, |chunk| chunk.label);
@@ -74,14 +88,17 @@ impl Child {
                     self.elements += u64::from(chunk.elements);
                     self.bytes += u64::from(chunk.bytes);
                     self.has_new |= is_new(chunk);
+                    self.longest = self.longest.max(chunk.bytes);
                 }
             }
             Node::Inner(children) => {
-                self.first = children.first().map_or(0, |child| child.first);
+                (self.first, self.stamp) = (children.first().map_or(0, |child| child.first), 0);
                 for child in children.iter() {
                     self.elements += child.elements;
                     self.bytes += child.bytes;
                     self.has_new |= child.has_new;
+                    self.longest = self.longest.max(child.longest);
+                    self.stamp = self.stamp.max(child.stamp);
                 }
             }
         }
@@ -100,6 +117,7 @@ impl Child {
             }
         };
         counts.nodes += usize::from(next.is_some());
+        self.stamp = UNPUBLISHED;
         self.sum();
         (old, next.map(Child::of))
     }
@@ -122,6 +140,7 @@ impl Child {
                 old
             }
         };
+        self.stamp = UNPUBLISHED;
         self.sum();
         old
     }
@@ -141,21 +160,44 @@ impl Child {
         }
     }
 
-    /// Replaces the place of each chunk that is not published, in order.
-    pub(crate) fn replace_new(&mut self, place: &mut impl FnMut() -> Place) {
-        if !self.has_new {
+    /// Everything in it is published now: replaces the place of each chunk that was not, in order, and stamps
+    /// what has changed.
+    pub(crate) fn publish(&mut self, stamp: u64, place: &mut impl FnMut() -> Place) {
+        if self.stamp != UNPUBLISHED {
             return;
         }
+        self.stamp = stamp;
         match &mut self.node {
+            Node::Leaf(_) if !self.has_new => {}
             Node::Leaf(chunks) => {
                 let new = Arc::make_mut(chunks).iter_mut().filter(|chunk| is_new(chunk));
                 new.for_each(|chunk| chunk.place = place());
             }
             Node::Inner(children) => {
-                Arc::make_mut(children).iter_mut().for_each(|child| child.replace_new(place));
+                Arc::make_mut(children).iter_mut().for_each(|child| child.publish(stamp, place));
             }
         }
         self.sum();
+    }
+
+    /// The first leaf whose stamp is later, among those that end behind this label; and the first label
+    /// behind the leaf, if there is one. `next`: the first label behind this node.
+    pub(crate) fn stamped_after(
+        &self,
+        stamp: u64,
+        label: u64,
+        next: Option<u64>,
+    ) -> Option<(&[Chunk], Option<u64>)> {
+        if self.stamp <= stamp || next.is_some_and(|next| next <= label) {
+            return None;
+        }
+        match &self.node {
+            Node::Leaf(chunks) => Some((chunks, next)),
+            Node::Inner(children) => {
+                let ends = children.iter().skip(1).map(|child| Some(child.first)).chain([next]);
+                children.iter().zip(ends).find_map(|(child, end)| child.stamped_after(stamp, label, end))
+            }
+        }
     }
 
     /// Passes each chunk that is not published to `f`, in order.
@@ -260,6 +302,7 @@ fn fill_up(children: &mut Arc<[Child]>, left: usize, counts: &mut Counts) {
         (Node::Inner(lower), Node::Inner(upper)) => even_out(lower, upper, INNER_MOST),
         _ => unreachable!("neighbours are of the same level"),
     };
+    (lower.stamp, upper.stamp) = (lower.stamp.max(upper.stamp), lower.stamp.max(upper.stamp));
     lower.sum();
     upper.sum();
     if is_empty {

@@ -137,15 +137,16 @@ impl Outline {
         self.generation
     }
 
-    /// It is a publication of this collection now. Its new chunks are at these addresses, in the order of
-    /// [`new_chunks`](Self::new_chunks).
+    /// It is a publication of this collection now, with this version: later than the ones before. Its new
+    /// chunks are at these addresses, in the order of [`new_chunks`](Self::new_chunks).
     ///
     /// # Panics
     /// When there are more or fewer addresses than new chunks.
-    pub fn publish(&mut self, id: CollectionId, generation: u64, addresses: &[u64]) {
+    pub fn publish(&mut self, id: CollectionId, generation: u64, version: u64, addresses: &[u64]) {
         let mut addresses = addresses.iter();
         for sequence in &mut self.sequences {
-            sequence.place_new(|| Place::InLog(*addresses.next().expect("an address for each new chunk")));
+            sequence
+                .publish(version, || Place::InLog(*addresses.next().expect("an address for each new chunk")));
         }
         assert!(addresses.next().is_none(), "a new chunk for each address");
         self.id = Some(id);
@@ -178,7 +179,7 @@ mod tests {
         let labels: Vec<u64> = labels.collect();
         labels.iter().for_each(|label| outline.put(Order::Main, Chunk::new(*label, 2, b"abcd")));
         let addresses: Vec<u64> = labels.iter().map(|label| label * 100).collect();
-        outline.publish(ID, 1, &addresses);
+        outline.publish(ID, 1, 1, &addresses);
         outline
     }
 
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(replaced(&outline), [50]);
         assert_eq!((outline.len(), outline.bytes()), (199, 98 * 4 + 5 + 1));
         assert_eq!((before.len(), before.is_changed()), (198, false));
-        outline.publish(ID, 2, &[77, 78]);
+        outline.publish(ID, 2, 2, &[77, 78]);
         assert!(!outline.is_changed());
         let place = |order| &outline.sequence(order).labelled(50).expect("it is there").chunk.place;
         assert_eq!((place(Order::Main), place(Order::ByMember)), (&Place::InLog(77), &Place::InLog(78)));

@@ -14,6 +14,17 @@ pub struct At<'o> {
     pub first_index: u64,
 }
 
+/// Where something changed: some labels, and all chunks that have one of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'o> {
+    /// The first of the labels.
+    pub first: u64,
+    /// The last of them.
+    pub last: u64,
+    /// The chunks, in order.
+    pub chunks: &'o [Chunk],
+}
+
 /// Chunks ordered by label.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
@@ -124,6 +135,27 @@ impl Sequence {
         }
     }
 
+    /// The bytes of the longest chunk.
+    pub fn longest_chunk(&self) -> u32 {
+        self.root.as_ref().map_or(0, |root| root.longest)
+    }
+
+    /// The next span from this label on with a change published after `version`, or not published. Outside
+    /// of all spans the sequence is what it was at that version. Takes time for one span, whatever the
+    /// length.
+    ///
+    /// Where a sequence changes between two calls, and its version is noted before the first one, everything
+    /// is in a span that changed up to the version noted. So a copy may be brought up to date bit by bit.
+    pub fn changed_since(&self, version: u64, label: u64) -> Option<Span<'_>> {
+        let Some(root) = &self.root else { return Some(Span { first: label, last: u64::MAX, chunks: &[] }) };
+        let (leaf, next) = root.stamped_after(version, label, None)?;
+        // A removed label shows in the gaps on both sides.
+        let before = leaf.first()?.label.checked_sub(1).and_then(|label| self.last_up_to(label));
+        let first = before.map_or(0, |at| at.chunk.label + 1).max(label);
+        let last = next.map_or(u64::MAX, |next| next - 1);
+        Some(Span { first, last, chunks: &leaf[leaf.partition_point(|chunk| chunk.label < first)..] })
+    }
+
     /// The last chunk for which this holds. It holds for some first chunks, and for no later one.
     pub fn last_where<'o>(&'o self, holds: impl FnMut(&'o Chunk) -> bool) -> Option<At<'o>> {
         // Borrowed by both choices, of which one runs at a time.
@@ -169,9 +201,9 @@ impl Sequence {
     }
 
     /// The chunks that are not published get these places, in order.
-    pub(crate) fn place_new(&mut self, mut place: impl FnMut() -> Place) {
+    pub(crate) fn publish(&mut self, version: u64, mut place: impl FnMut() -> Place) {
         if let Some(root) = &mut self.root {
-            root.replace_new(&mut place);
+            root.publish(version, &mut place);
         }
     }
 
@@ -273,8 +305,10 @@ fn check_child(child: &Child, is_root: bool, counts: &mut Counts) -> usize {
     assert!((least..=most).contains(&len), "{len} entries, root: {is_root}, height {height}");
     let anew = Child::of(child.node.clone());
     assert_eq!(
-        (anew.first, anew.elements, anew.bytes, anew.has_new),
-        (child.first, child.elements, child.bytes, child.has_new)
+        (anew.first, anew.elements, anew.bytes, anew.has_new, anew.longest),
+        (child.first, child.elements, child.bytes, child.has_new, child.longest)
     );
+    assert!(!child.has_new || child.stamp == crate::node::UNPUBLISHED, "what is new is stamped so");
+    assert!(height == 0 || child.stamp == anew.stamp, "an inner node has the latest stamp below");
     height
 }

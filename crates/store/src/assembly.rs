@@ -97,7 +97,7 @@ impl Assembly {
         guard.admit(|| false)?;
         #[cfg(feature = "testing")]
         self.log.end_run(self.run);
-        head.note_order(|| guard.order_of_arrival(record));
+        head.note_order(|| guard.order_of_arrival(record.version()));
         head.note(|log| record.pack(log));
         head.log_change(std::iter::once(key.slot()));
         guard.enter(key.hash(), record, Address::from_offset(self.run));

@@ -20,7 +20,7 @@ pub(crate) struct Data {
     pub(crate) index: Index,
     pub(crate) pending_tombstones: PendingTombstones,
     pub(crate) interest: Interest,
-    pub(crate) collections: Collections,
+    pub(crate) collections: Arc<Collections>,
 }
 
 /// A key's entry.

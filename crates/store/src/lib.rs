@@ -116,6 +116,8 @@ pub use config::{
 pub use data::{Entry, Guard};
 pub use expiry::{Expiring, ExpirySweep};
 pub use interest::Observer;
+pub use large::arrival::{Arrival, Arrived};
+pub use large::patch::{Holds, PackedPatch, Patch, PatchCursor};
 pub use log::LogHead;
 pub use logged::{LoggedError, LoggedRecord, logged_records};
 pub use publish::{Change, SlotGuards};

@@ -231,12 +231,13 @@ impl<'s> Recovery<'s> {
             if outline.is_empty() {
                 return Err(RecoveryError::Collection(id));
             }
-            outline.publish(id, 1, &[]);
+            outline.publish(id, 1, version.0, &[]);
             let chunks = Order::ALL.into_iter().flat_map(|order| outline.sequence(order).iter_from(0));
             let chunk_bytes = chunks.map(|chunk| record_bytes(chunk) as u64).sum();
             guard.table().raise_version(version.0);
             guard.table().count_bytes(chunk_bytes as i64);
             data.log.segments.index_grew(outline.memory_bytes() as i64);
+            let head = Some(head);
             let state = Published { outline, slot, head, version, chunk_bytes, packed_crc: None };
             data.collections.enter(id, state);
         }

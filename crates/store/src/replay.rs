@@ -37,6 +37,12 @@ pub enum ReplayError {
     /// The assembled bytes are not a batch; none was inserted.
     #[error(transparent)]
     Corrupt(#[from] BatchError),
+    /// The patch of a collection does not fit to what it is for.
+    #[error("a patch of a collection: {0}")]
+    Patch(&'static str),
+    /// What is to be patched is not here any more; nothing was changed.
+    #[error("the collection that is to be patched is gone")]
+    Gone,
 }
 
 impl Store {
@@ -116,7 +122,7 @@ impl Store {
                 continue;
             }
             guard.admit(|| false)?;
-            head.note_order(|| guard.order_of_arrival(record));
+            head.note_order(|| guard.order_of_arrival(record.version()));
             let address = head.append_copy(record.in_log(), Purpose::Value)?;
             head.log_change(std::iter::once(slot));
             guard.enter(hash, record, address);

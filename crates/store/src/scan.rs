@@ -134,7 +134,7 @@ pub(crate) fn packed_bytes_at(data: &Data, position: Position) -> usize {
 }
 
 /// What stands at a position.
-fn packings_at<'g>(guard: &'g Guard<'g>, position: Position) -> Vec<Packing<'g>> {
+pub(crate) fn packings_at<'g>(guard: &'g Guard<'g>, position: Position) -> Vec<Packing<'g>> {
     let range = PositionRange::only(position);
     let walk = Walk::new(guard.data, guard.pinned(), range, Reading::Keys, usize::MAX);
     walk.filter_map(|(_, record)| Packing::of(guard, record)).collect()

@@ -10,7 +10,7 @@ use crate::data::{Data, Guard};
 use crate::expiry::{Expiring, Expiry, ExpirySweep};
 use crate::index::{Index, slots_of};
 use crate::interest::Interest;
-use crate::large::registry::Collections;
+use crate::large::patch::{self, Holds, PackedPatch};
 use crate::log::{Log, LogHead};
 use crate::pending_tombstones::PendingTombstones;
 use crate::record::Record;
@@ -48,7 +48,7 @@ impl Store {
             index: Index::new(),
             pending_tombstones: PendingTombstones::default(),
             interest: Interest::default(),
-            collections: Collections::default(),
+            collections: Arc::default(),
         };
         Ok(Store { data, cleaning: Mutex::default() })
     }
@@ -184,6 +184,19 @@ impl Store {
         batch: &mut Vec<u8>,
     ) -> Option<(Image, usize)> {
         scan::pack_piece(&self.data, position, from, most, batch)
+    }
+
+    /// Appends a part of a patch of a position's large collection to `out`: about `most` bytes, for a node
+    /// that holds this of it. None if something else stands there, or a collection with a chunk or a key that
+    /// is too long for that.
+    pub fn pack_patch(
+        &self,
+        position: Position,
+        holds: Holds,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<PackedPatch> {
+        patch::pack_patch(&self.data, position, holds, most, out)
     }
 
     /// The length of what stands at a position, packed.

@@ -195,9 +195,9 @@ impl<'s> SlotGuard<'s> {
         self.write(head, key, &Draft::tombstone(key.bytes(), Version(0)))
     }
 
-    /// The order in the durable log of a record that another node wrote.
-    pub(crate) fn order_of_arrival(&self, record: Record<'_>) -> Version {
-        self.table().raise_version(record.version().0);
+    /// The order in the durable log of a record that another node wrote with this version.
+    pub(crate) fn order_of_arrival(&self, version: Version) -> Version {
+        self.table().raise_version(version.0);
         self.given_version()
     }
 

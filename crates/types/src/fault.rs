@@ -148,6 +148,11 @@ faults! {
         /// A hot position is copied behind the barrier of a step, and workers mark their changes there only
         /// from the next step on (breaks M28).
         HotCopyBeforeTrackingBarrier, "hot-copy-before-tracking-barrier", Some(300);
+        /// A patch of a collection leaves out the first change since the version that the target has (breaks
+        /// M32).
+        PatchSkipsAVersion, "patch-skips-a-version", Some(300);
+        /// A patch adds what is new in a collection, and what was removed from it stays (breaks M32).
+        PatchKeepsWhatIsGone, "patch-keeps-what-is-gone", Some(300);
     }
     "sidle-node": {
         /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's

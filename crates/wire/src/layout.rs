@@ -23,7 +23,10 @@ layouts! {
     /// Followed by the positions that have not changed since they were copied, if its version copies any.
     ActivateLayout { scope: ScopeLayout, highest_version: U64, records: U64 }
     /// After the fixed part of a pull or a reply to one, if the version has pieces. All zero: none.
-    PieceLayout { position: U64, version: U64, total: U64, offset: U64 }
+    PieceLayout {
+        position: U64, version: U64, total: U64, offset: U64,
+        collection: U64, since: U64, label: U64, is_patch: u8, order: u8, zero: [u8; 6],
+    }
     PullLayout {
         scope: ScopeLayout, sequence: U64, from: U64, last: U64, max_bytes: U32, partition: u8, zero: [u8; 3],
     }

@@ -40,6 +40,6 @@ pub use message::{
     Activate, ChangedPull, ChangedPullReply, Forward, Hello, Lane, Message, PriorityPull, PriorityPullReply,
     Probe, ProbeReply, Pull, PullReply, Refusal, RefusalCode, SampPull, SampPullReply,
 };
-pub use piece::Piece;
+pub use piece::{PatchPiece, Piece};
 pub use reader::FrameReader;
 pub use scope::Scope;

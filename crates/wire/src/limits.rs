@@ -13,6 +13,9 @@ pub const BODY_BYTES_MAX: usize = (64 << 20) + KEY_BYTES_MAX + VALUE_BYTES_MAX;
 /// position.
 pub const IMAGE_BYTES_MAX: usize = BODY_BYTES_MAX;
 
+/// The longest patch of a large collection: both orders of its elements, and the labels of its chunks.
+pub const PATCH_BYTES_MAX: usize = 4 * IMAGE_BYTES_MAX;
+
 /// The largest body of a frame that carries no records.
 pub const REQUEST_BODY_BYTES_MAX: usize = 16 << 20;
 

@@ -68,6 +68,7 @@ impl Changes {
         let is_frozen = parts.phase() == ExportPhase::Frozen;
         let mut batch = Vec::new();
         let (records, piece) = self.pack_changes(parts, store, &pull, &mut batch);
+        parts.sent_whole.sent(piece, batch.len(), false);
         let Changes { round, queue, sent, .. } = &*self;
         let is_cut = piece.is_some_and(|piece| !piece.and(batch.len()).is_whole());
         let remaining = queue.len() as u64 + parts.writer.view().marked() + u64::from(is_cut);
@@ -100,6 +101,7 @@ impl Changes {
     ) -> (u64, Option<Piece>) {
         let is_asked_again = pull.sequence == self.sent_sequence;
         self.sent_sequence = pull.sequence;
+        parts.sent_whole.asked(is_asked_again);
         let sent = std::mem::take(&mut self.sent);
         if let Some(in_hand) = pull.piece
             && (!is_asked_again || sent == [PositionRange::only(in_hand.position)])
@@ -158,7 +160,8 @@ impl Changes {
                 if let Some(rest) = split(range, first.next()).1 {
                     self.queue.push_front(rest);
                 }
-                let piece = pieces::pack_piece(store, large_bytes, first, None, batch);
+                let in_hand = parts.sent_whole.in_hand(first);
+                let piece = pieces::pack_piece(store, large_bytes, first, in_hand, batch);
                 return (0, piece);
             }
             let (sent, rest) = split(range, end.next);

@@ -316,13 +316,14 @@ impl Cuts {
     /// Packs the next positions of the cut; asked again, the same. Or a piece of what is at one position.
     fn pack(
         &mut self,
-        parts: &SourceParts,
+        parts: &mut SourceParts,
         store: &Store,
         asked: &Asked,
         batch: &mut Vec<u8>,
     ) -> Option<Piece> {
         let is_asked_again = asked.sequence == self.sent_sequence;
         self.sent_sequence = asked.sequence;
+        parts.sent_whole.asked(is_asked_again);
         let sent = std::mem::take(&mut self.sent);
         let large_bytes = parts.spec.piece_bytes();
         if let Some(in_hand) = asked.piece
@@ -342,7 +343,8 @@ impl Cuts {
             let end = store.scan_to_large(position, position, usize::MAX, large_bytes, batch);
             if end.is_large && self.sent.is_empty() {
                 self.sent.push(range);
-                return pieces::pack_piece(store, large_bytes, position, None, batch);
+                let in_hand = parts.sent_whole.in_hand(position);
+                return pieces::pack_piece(store, large_bytes, position, in_hand, batch);
             }
             if end.is_large {
                 self.queue.push_front(range);

@@ -33,6 +33,7 @@ mod parts;
 mod pieces;
 mod recent_replies;
 mod release;
+mod sent_whole;
 mod serve;
 
 use crate::{BarrierPassed, ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};

@@ -2,6 +2,7 @@
 //! events and counts.
 
 use super::ExporterCounters;
+use super::sent_whole::SentWhole;
 use crate::outbox::Outbox;
 use crate::{Breach, ExportPhase, ExportWriter, MigrationSpec, SourceEvent};
 use sidle_pacing::Governor;
@@ -21,6 +22,7 @@ pub(super) struct SourceParts {
     pub(super) outbox: Outbox,
     pub(super) events: VecDeque<SourceEvent>,
     pub(super) counters: ExporterCounters,
+    pub(super) sent_whole: SentWhole,
 }
 
 impl SourceParts {
@@ -32,6 +34,7 @@ impl SourceParts {
             outbox: Outbox::new(spec.version),
             events: VecDeque::new(),
             counters: ExporterCounters::default(),
+            sent_whole: SentWhole::default(),
             spec,
             writer,
         }

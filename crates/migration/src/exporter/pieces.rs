@@ -2,10 +2,14 @@
 //!
 //! M12: a pull names the version of its piece in hand. If the position has changed since, which happens only
 //! before the freeze, the first piece of the new state is sent.
+//!
+//! A large collection is sent as a patch: all of its chunks, or those that changed since the version that the
+//! target has whole. M32: it may change between two pieces. What changes behind the first piece is marked
+//! (M28), and later than the version that the target has then.
 
-use sidle_store::{Image, Store};
-use sidle_types::{Position, fault};
-use sidle_wire::Piece;
+use sidle_store::{Holds, Image, Patch, PatchCursor, Store};
+use sidle_types::{Position, Version, fault};
+use sidle_wire::{PatchPiece, Piece};
 
 /// Packs the piece after the one in hand, or the first one, at the end of `out`; nothing if the position is
 /// empty.
@@ -16,18 +20,51 @@ pub(super) fn pack_piece(
     in_hand: Option<Piece>,
     out: &mut Vec<u8>,
 ) -> Option<Piece> {
+    if let Some(piece) = pack_patch(store, piece_bytes, position, in_hand, out) {
+        return Some(piece);
+    }
+    let in_hand = in_hand.filter(|piece| piece.patch.is_none());
     let goes_on = |piece: &Piece, image: Image| {
         let is_same = (piece.version, piece.total) == (image.version, image.bytes as u64);
         is_same || fault!(PiecesOfTwoVersions) && piece.offset < image.bytes as u64
     };
     let from = |image| in_hand.filter(|piece| goes_on(piece, image)).map_or(0, |piece| piece.offset as usize);
     let (image, offset) = store.pack_piece(position, from, piece_bytes, out)?;
-    Some(Piece { position, version: image.version, total: image.bytes as u64, offset: offset as u64 })
+    let (version, total, offset) = (image.version, image.bytes as u64, offset as u64);
+    Some(Piece { position, version, total, offset, patch: None })
 }
 
-/// Whether the piece in hand is of an outdated state.
+/// Packs the next piece of a large collection's patch, if the position has one that can travel so.
+fn pack_patch(
+    store: &Store,
+    piece_bytes: usize,
+    position: Position,
+    in_hand: Option<Piece>,
+    out: &mut Vec<u8>,
+) -> Option<Piece> {
+    let before = out.len();
+    let packed = store.pack_patch(position, in_hand.map_or(Holds::Nothing, holds), piece_bytes, out)?;
+    let Patch { collection, since, version, next } = packed.patch;
+    let offset = in_hand.filter(|_| !packed.is_first).map_or(0, |piece| piece.offset);
+    let total = offset + (out.len() - before) as u64 + u64::from(!packed.is_last);
+    let patch = Some(PatchPiece { collection, since, order: next.order as u8, label: next.label });
+    Some(Piece { position, version, total, offset, patch })
+}
+
+/// What the target has.
+fn holds(in_hand: Piece) -> Holds {
+    let Piece { version, patch, .. } = in_hand;
+    let Some(PatchPiece { collection, since, order, label }) = patch else { return Holds::Nothing };
+    if in_hand.is_whole() {
+        let version = if fault!(PatchSkipsAVersion) { Version(version.0 + 1) } else { version };
+        return Holds::Whole(collection, version);
+    }
+    Holds::Part(Patch { collection, since, version, next: PatchCursor::at(order, label) })
+}
+
+/// Whether the piece in hand is of an outdated state, and the rest of it is of no use.
 pub(super) fn has_changed(in_hand: Option<Piece>, piece: &Piece) -> bool {
-    in_hand.is_some_and(|in_hand| in_hand.offset != piece.offset)
+    piece.patch.is_none() && in_hand.is_some_and(|in_hand| in_hand.offset != piece.offset)
 }
 
 /// How many records such a reply completed.

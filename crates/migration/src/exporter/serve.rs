@@ -152,7 +152,7 @@ impl Requests {
     /// Packs the answer to a pull: where to continue, how many whole records, or which piece of the records
     /// at the first position. What has changed since its first piece was sent is left to a round (M11).
     fn pack_pulled(
-        parts: &SourceParts,
+        parts: &mut SourceParts,
         store: &Store,
         pull: &Pull,
         cuts: Option<&Cuts>,
@@ -168,6 +168,9 @@ impl Requests {
             return (end.next.or(until), u64::from(end.records), None);
         }
         let mut piece = pieces::pack_piece(store, large_bytes, first, pull.piece, out);
+        if parts.phase() == ExportPhase::Tracking {
+            parts.sent_whole.sent(piece, out.len() - before, true);
+        }
         if parts.phase() == ExportPhase::Tracking
             && piece.is_some_and(|piece| pieces::has_changed(pull.piece, &piece))
         {

@@ -21,7 +21,7 @@ use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, RESEND_US, ROUND_REST_US};
 use crate::{Rounds, TargetEvent};
 use sidle_store::Store;
-use sidle_types::{Fill, MonotonicUs, PositionRange, fault};
+use sidle_types::{Fill, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{ChangedPull, ChangedPullReply, Lane, Piece};
 
 /// The rounds of a copy made before the freeze.
@@ -33,6 +33,8 @@ pub(super) struct Changes {
     in_flight: Option<Resend>,
     /// The piece in hand of a position that arrives in pieces.
     partial: Option<Partial>,
+    /// A position whose patch does not start from what is here: all of it is asked for.
+    wants_whole: Option<Position>,
     /// The next pull is not sent before this.
     rests_until: Option<MonotonicUs>,
     /// Whether the range may be frozen.
@@ -48,6 +50,7 @@ impl Changes {
             sequence: 1,
             in_flight: None,
             partial: None,
+            wants_whole: None,
             rests_until: None,
             is_caught_up: false,
             all_here: false,
@@ -103,7 +106,7 @@ impl Changes {
             Resend::new(RESEND_US)
         });
         in_flight.sent(now);
-        let piece = self.partial.as_ref().map(Partial::in_hand);
+        let piece = self.partial.as_ref().map(Partial::in_hand).or(self.wants_whole.map(Piece::nothing));
         ChangedPull { scope: parts.scope, sequence, max_bytes, piece }.write(out);
         parts.counters.pulls += 1;
         true
@@ -126,6 +129,10 @@ impl Changes {
         let taken = self.take(parts, now, store, reply);
         match taken {
             Ok(()) => parts.proved(lane),
+            Err(Untaken::NotHeld(piece)) => {
+                (self.in_flight, self.wants_whole) = (None, Some(piece.position));
+                return Ok(());
+            }
             Err(Untaken::OutOfMemory) => self.in_flight = None,
             Err(Untaken::Corrupt(_)) => {}
         }
@@ -143,7 +150,7 @@ impl Changes {
             Some(piece) if !parts.spec.range.contains(piece.position) => {
                 Err(Untaken::Corrupt("a piece of another range".to_owned()))
             }
-            Some(piece) => join(&mut self.partial, store, piece, reply.batch),
+            Some(piece) => join(&mut self.partial, parts, store, piece, reply.batch, false),
             None => {
                 self.partial = None;
                 records_of(reply.ranges, reply.batch, parts.spec.range).map(Some)
@@ -155,7 +162,7 @@ impl Changes {
             self.took(parts, now, reply, false);
             return Ok(());
         };
-        if !fault!(RoundKeepsWhatIsGone) {
+        if !records.is_in_place() && !fault!(RoundKeepsWhatIsGone) {
             for range in reply.ranges.iter() {
                 let rest = store.discard(range.first(), range.last(), usize::MAX);
                 assert_eq!(rest, None, "without a budget everything is discarded");
@@ -175,7 +182,7 @@ impl Changes {
         reply: &ChangedPullReply<'_>,
         is_whole: bool,
     ) {
-        self.in_flight = None;
+        (self.in_flight, self.wants_whole) = (None, None);
         self.sequence += 1;
         parts.counters.changes_left = reply.remaining;
         parts.counters.bytes_moved += reply.batch.len() as u64;

@@ -2,6 +2,7 @@
 //! of other keys. So only commands on a large record wait for all of it.
 
 use super::partial::{Partial, join};
+use super::parts::TargetParts;
 use super::records::{Records, Untaken};
 use sidle_store::Store;
 use sidle_types::Fill;
@@ -59,10 +60,11 @@ impl LargeKeys {
     /// Takes a piece of the first one; returns its records once nothing is missing.
     pub(super) fn join<'b>(
         &mut self,
+        parts: &mut TargetParts,
         store: &Store,
         piece: Piece,
         bytes: &[u8],
     ) -> Result<Option<Records<'b>>, Untaken> {
-        join(&mut self.partial, store, piece, bytes)
+        join(&mut self.partial, parts, store, piece, bytes, false)
     }
 }

@@ -28,6 +28,7 @@
 mod changes;
 mod cuts;
 mod greeting;
+mod held;
 mod hints;
 mod hot_copies;
 mod large_keys;
@@ -87,6 +88,10 @@ pub struct ImporterCounters {
     pub priority_pulls: u64,
     /// Pieces that arrived of what is larger than a reply.
     pub pieces: u64,
+    /// Large collections that arrived chunk by chunk.
+    pub collections: u64,
+    /// Bytes that arrived of what had changed in them since they were copied.
+    pub patch_bytes: u64,
     /// Ranges and positions that had changed at the source and were updated here.
     pub changes: u64,
     /// Of those, how many were left in the source's last report.

@@ -3,6 +3,7 @@
 
 use super::ImporterCounters;
 use super::greeting::Greeting;
+use super::held::Held;
 use super::records::{Records, Untaken};
 use super::replay::Stall;
 use crate::outbox::Outbox;
@@ -21,6 +22,7 @@ pub(super) struct TargetParts {
     pub(super) writer: ImportWriter,
     /// Where replay appends: a side log, so that nothing else waits for it.
     pub(super) head: LogHead,
+    pub(super) held: Held,
     pub(super) greetings: [Greeting; Lane::ALL.len()],
     pub(super) governor: Governor,
     /// Bulk work waits until then, to spare the workers or to keep a rate.
@@ -47,6 +49,7 @@ impl TargetParts {
             outbox: Outbox::new(spec.version),
             events: Lane::ALL.map(TargetEvent::Connect).into(),
             counters: ImporterCounters::default(),
+            held: Held::default(),
             spec,
             writer,
             head,
@@ -124,7 +127,10 @@ impl TargetParts {
             self.phase().takes_records(),
             "M3, M8: replay only between activation, or ahead of it, and end"
         );
-        Ok(records.put_in(store, &mut self.head, within, self.writer.view())?)
+        let collections = u64::from(matches!(records, Records::Arrived(..)) && !records.is_in_place());
+        let replayed = records.put_in(store, (&mut self.head, &mut self.held), within, self.writer.view())?;
+        self.counters.collections += collections;
+        Ok(replayed)
     }
 
     /// There was memory for the arrived records.

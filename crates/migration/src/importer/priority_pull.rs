@@ -256,6 +256,7 @@ impl PriorityQueue {
     fn join<'b>(
         &mut self,
         index: usize,
+        parts: &mut TargetParts,
         store: &Store,
         piece: Piece,
         bytes: &[u8],
@@ -269,7 +270,7 @@ impl PriorityQueue {
             true => self.large.first() == Some(&keys[0]),
             false => self.large.add(&keys[0]) && !is_under_way,
         };
-        if is_taken { self.large.join(store, piece, bytes) } else { Ok(None) }
+        if is_taken { self.large.join(parts, store, piece, bytes) } else { Ok(None) }
     }
 
     /// The answer to a pull ends before the first of its keys is answered.
@@ -431,7 +432,7 @@ impl PriorityQueue {
         let asked = self.in_flight[index].keys.len();
         parts.counters.pieces += u64::from(reply.piece.is_some());
         let parsed = match reply.piece {
-            Some(piece) => self.join(index, store, piece, reply.batch),
+            Some(piece) => self.join(index, parts, store, piece, reply.batch),
             None if !(1..=asked).contains(&reply.answered) => {
                 Err(Untaken::Corrupt("no key is answered, or too many".to_owned()))
             }
@@ -450,7 +451,7 @@ impl PriorityQueue {
         let no_memory = match inserted {
             Ok(_) => false,
             Err(Untaken::OutOfMemory) => true,
-            Err(corrupt) => return Err(corrupt),
+            Err(untaken) => return Err(untaken),
         };
         parts.proved(lane);
         let mut keys = self.in_flight.swap_remove(index).keys;

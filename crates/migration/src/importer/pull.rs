@@ -238,7 +238,11 @@ impl Pulls {
         }
         let is_of_owed = pull.is_of_owed;
         let joined = match reply.piece {
-            Some(piece) => join(&mut partition.partial, store, piece, reply.batch),
+            Some(piece) => {
+                // What is frozen has no patch.
+                let catches_up = parts.phase() == ImportPhase::Taking;
+                join(&mut partition.partial, parts, store, piece, reply.batch, catches_up)
+            }
             None => Records::parse(reply.batch).map(Some),
         };
         let mut records = match joined {
@@ -247,7 +251,7 @@ impl Pulls {
                 self.rewind(&mut parts.governor, index, reply.from);
                 return Err(Untaken::OutOfMemory);
             }
-            Err(corrupt) => return Err(corrupt),
+            Err(untaken) => return Err(untaken),
         };
         if records.is_none() && partition.partial.as_ref().is_some_and(|partial| partial.is_superseded(store))
         {

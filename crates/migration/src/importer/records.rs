@@ -3,10 +3,11 @@
 //! M5: a record is inserted only where the target has no entry, live, expired or tombstone. The store ensures
 //! that under the slot's lock, so a racing write wins either way.
 
+use super::held::Held;
 use crate::ImportView;
-use sidle_store::{Assembly, LogHead, OutOfMemory, RecordBatch, ReplayError, Replayed, Store};
+use sidle_store::{Arrival, Assembly, LogHead, OutOfMemory, RecordBatch, ReplayError, Replayed, Store};
 use sidle_types::{Position, PositionRange, fault};
-use sidle_wire::ChangedRanges;
+use sidle_wire::{ChangedRanges, Piece};
 
 /// Arrived records.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(super) enum Records<'b> {
     Batch(RecordBatch<'b>),
     /// In pieces.
     Assembled(Assembly),
+    /// A large collection, in patches, of which this piece was the last.
+    Arrived(Arrival, Piece),
     /// One that was not fetched completely, since its key has an entry here.
     Superseded,
 }
@@ -23,6 +26,8 @@ pub(super) enum Records<'b> {
 #[derive(Debug)]
 pub(super) enum Untaken {
     OutOfMemory,
+    /// A patch of which this is a piece starts from a state that is not here: the whole is asked for.
+    NotHeld(Piece),
     /// They are inconsistent, or not what was asked for.
     Corrupt(String),
 }
@@ -37,7 +42,10 @@ impl From<ReplayError> for Untaken {
     fn from(error: ReplayError) -> Untaken {
         match error {
             ReplayError::OutOfMemory(_) => Untaken::OutOfMemory,
-            ReplayError::OutsideRange(_) | ReplayError::Corrupt(_) => Untaken::Corrupt(error.to_string()),
+            ReplayError::OutsideRange(_)
+            | ReplayError::Corrupt(_)
+            | ReplayError::Patch(_)
+            | ReplayError::Gone => Untaken::Corrupt(error.to_string()),
         }
     }
 }
@@ -53,15 +61,20 @@ impl<'b> Records<'b> {
     pub(super) fn last_position(&self) -> Option<Position> {
         match self {
             Records::Batch(batch) => batch.iter().last().map(|record| record.hashed_key().position()),
-            Records::Assembled(_) | Records::Superseded => None,
+            Records::Assembled(_) | Records::Arrived(..) | Records::Superseded => None,
         }
+    }
+
+    /// Whether it changes a copy where that is: nothing is put in its place.
+    pub(super) fn is_in_place(&self) -> bool {
+        matches!(self, Records::Arrived(arrival, _) if arrival.is_entry())
     }
 
     /// Inserts those whose keys have no entry (M5), at positions that this node does not own yet (M24).
     pub(super) fn put_in(
         self,
         store: &Store,
-        head: &mut LogHead,
+        (head, held): (&mut LogHead, &mut Held),
         within: PositionRange,
         view: &ImportView,
     ) -> Result<Replayed, ReplayError> {
@@ -80,6 +93,13 @@ impl<'b> Records<'b> {
             // One position.
             Records::Assembled(_) if is_owned(within.first()) => Ok(Replayed::default()),
             Records::Assembled(assembly) => assembly.replay(store, head, within),
+            Records::Arrived(arrival, _) if is_owned(arrival.position()) => Ok(Replayed::default()),
+            Records::Arrived(mut arrival, piece) => {
+                let replayed = arrival.finish(store, head, within)?;
+                let arrived = arrival.arrived().filter(|_| arrival.is_entry());
+                arrived.into_iter().for_each(|arrived| held.insert(piece, arrived));
+                Ok(replayed)
+            }
             Records::Superseded => Ok(Replayed { inserted: 0, present: 1 }),
         }
     }

@@ -99,6 +99,10 @@ impl Importer {
     pub(super) fn untaken(&mut self, now: MonotonicUs, store: &Store, lane: Lane, why: Untaken) {
         match why {
             Untaken::OutOfMemory => self.stall(now, store),
+            Untaken::NotHeld(_) => {
+                let reason = "a patch of what is not here".to_owned();
+                self.parts.breach(lane, Breach::CorruptBatch(reason));
+            }
             Untaken::Corrupt(reason) => self.parts.breach(lane, Breach::CorruptBatch(reason)),
         }
     }

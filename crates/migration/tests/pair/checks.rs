@@ -3,6 +3,7 @@
 use crate::model::Bytes;
 use crate::world::{Node, Outcome, Pair};
 use sidle_migration::{SourceEvent, TargetEvent};
+use sidle_outline::{Chunk, Large, Order, Outline};
 use sidle_types::{HashedKey, PositionRange, WallMs};
 use std::collections::BTreeMap;
 
@@ -24,11 +25,22 @@ impl Pair {
     /// Every live value of the range at a node.
     pub(crate) fn content(node: &Node, range: PositionRange, wall: WallMs) -> BTreeMap<Bytes, Bytes> {
         let mut content = BTreeMap::new();
+        let guard = node.store.pin();
         let mut at = Some(range.first());
         while let Some(from) = at {
             at = node.store.visit(from, range.last(), 1_000, &mut |record| {
                 if !record.is_expired(wall) {
-                    let before = content.insert(record.key().to_vec(), record.value().to_vec());
+                    let outline = guard.outline(record);
+                    let value = match &outline {
+                        Some(outline) => flat(Large::new(outline, &guard).iter_from(Order::Main, 0).map(
+                            |(chunk, bytes)| {
+                                check_twice(outline, chunk);
+                                (chunk.label, bytes)
+                            },
+                        )),
+                        None => record.value().to_vec(),
+                    };
+                    let before = content.insert(record.key().to_vec(), value);
                     assert_eq!(before, None, "a key is found once");
                 }
             });
@@ -45,6 +57,9 @@ impl Pair {
             .iter()
             .filter(|(key, _)| range.contains(HashedKey::new(key).position()))
             .filter_map(|(key, _)| Some((key.clone(), self.model.value(key, self.wall)?.clone())))
+            .chain(self.model.collections.iter().map(|(key, chunks)| {
+                (key.clone(), flat(chunks.iter().map(|(&label, bytes)| (label, bytes.as_slice()))))
+            }))
             .collect();
         let actual = Pair::content(&self.target, range, self.wall);
         let differing: Vec<_> = expected
@@ -65,4 +80,15 @@ impl Pair {
             }
         }
     }
+}
+
+/// A large collection's chunks as one value.
+fn flat<'b>(chunks: impl Iterator<Item = (u64, &'b [u8])>) -> Bytes {
+    chunks.flat_map(|(label, bytes)| [&label.to_le_bytes(), bytes].concat()).collect()
+}
+
+/// What is there twice is so here.
+fn check_twice(outline: &Outline, chunk: &Chunk) {
+    let again = outline.sequence(Order::ByMember).labelled(chunk.label ^ 77).map(|at| at.chunk.bytes);
+    assert_eq!(again, chunk.label.is_multiple_of(4).then_some(chunk.bytes), "{chunk:?}");
 }

@@ -46,6 +46,7 @@
 //! | links down across the freeze | `faults::link_down_across_the_freeze` |
 //! | frames again, backwards | `refusals::every_frame_again_in_reverse_order` |
 //! | larger than a reply, and lost, overwritten, deleted, flushed | `pieces` |
+//! | a large collection that changes all the time | `collections` |
 //! | of another epoch | `refusals::a_message_of_another_epoch_is_refused_and_not_applied` |
 //! | all of it at random | `random::seeded_migrations_end_as_the_model_does` |
 //!
@@ -71,6 +72,7 @@
 
 mod basics;
 mod checks;
+mod collections;
 mod copies;
 mod counts;
 mod cuts;

@@ -1,7 +1,8 @@
 //! Clients' commands, the answers of a single correct store, and how a node's store runs them.
 
-use sidle_store::{Leave, LogHead, OutOfMemory, Store};
-use sidle_types::{HashedKey, Position, PositionRange, WallMs};
+use sidle_outline::{Chunk, Large, Order, Outline};
+use sidle_store::{Leave, LogHead, OutOfMemory, SlotGuard, Store};
+use sidle_types::{HashedKey, Position, PositionRange, ValueKind, WallMs};
 use std::collections::BTreeMap;
 
 pub(crate) type Bytes = Vec<u8>;
@@ -19,6 +20,8 @@ pub(crate) enum Op {
     Append(Bytes, Bytes),
     /// Needs to know whether there is a value.
     SetNx(Bytes, Bytes),
+    /// Sets a chunk of a large collection, or removes it: needs the old one.
+    Chunk(Bytes, u64, Option<Bytes>),
     /// Removes everything.
     Flush,
 }
@@ -26,9 +29,12 @@ pub(crate) enum Op {
 impl Op {
     pub(crate) fn key(&self) -> Option<&[u8]> {
         match self {
-            Op::Get(key) | Op::Set(key, ..) | Op::Del(key) | Op::Append(key, _) | Op::SetNx(key, _) => {
-                Some(key)
-            }
+            Op::Get(key)
+            | Op::Set(key, ..)
+            | Op::Del(key)
+            | Op::Append(key, _)
+            | Op::SetNx(key, _)
+            | Op::Chunk(key, ..) => Some(key),
             Op::Flush => None,
         }
     }
@@ -50,6 +56,8 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) values: BTreeMap<Bytes, (Bytes, Option<WallMs>)>,
+    /// Large collections, by the labels of their chunks.
+    pub(crate) collections: BTreeMap<Bytes, BTreeMap<u64, Bytes>>,
 }
 
 impl Model {
@@ -62,6 +70,7 @@ impl Model {
     pub(crate) fn apply(&mut self, op: &Op, range: PositionRange, wall: WallMs) -> Answer {
         let Some(key) = op.key() else {
             self.values.retain(|key, _| !range.contains(Position::of_key(key)));
+            self.collections.retain(|key, _| !range.contains(Position::of_key(key)));
             return Answer::Ok;
         };
         let old = self.value(key, wall).cloned();
@@ -89,6 +98,13 @@ impl Model {
                 }
                 Answer::Number(usize::from(old.is_none()))
             }
+            Op::Chunk(key, label, new) => {
+                let chunks = self.collections.entry(key.clone()).or_default();
+                Answer::Value(match new {
+                    Some(new) => chunks.insert(*label, new.clone()),
+                    None => chunks.remove(label),
+                })
+            }
             Op::Flush => unreachable!("it has no key"),
         }
     }
@@ -110,6 +126,9 @@ pub(crate) fn run(
         }
         return Ok(Answer::Ok);
     };
+    if let Op::Chunk(_, label, new) = op {
+        return change_chunk(&store.lock_slot(key.slot()), head, key, *label, new.as_deref());
+    }
     // Nobody else writes meanwhile; and a pinned thread prevents memory from being reclaimed for it.
     let old = store
         .pin()
@@ -145,6 +164,34 @@ pub(crate) fn run(
             }
             Answer::Number(usize::from(live.is_none()))
         }
-        Op::Get(_) | Op::Flush => unreachable!("answered above"),
+        Op::Get(_) | Op::Chunk(..) | Op::Flush => unreachable!("answered above"),
     })
+}
+
+/// Changes a chunk of the key's large collection, which is made if there is none.
+fn change_chunk(
+    slot: &SlotGuard<'_>,
+    head: &mut LogHead,
+    key: HashedKey<'_>,
+    label: u64,
+    new: Option<&[u8]>,
+) -> Result<Answer, OutOfMemory> {
+    let record = slot.get(key).value();
+    let mut outline = record.map_or_else(|| Outline::new(0), |record| slot.outline(record));
+    let chunk = outline.sequence(Order::Main).labelled(label).map(|at| at.chunk.clone());
+    let old = chunk.map(|chunk| Large::new(&outline, slot).bytes_of(&chunk).to_vec());
+    match new {
+        Some(new) => outline.put(Order::Main, Chunk::new(label, 1, new)),
+        None => drop(outline.remove(Order::Main, label).then_some(())),
+    }
+    // As a sorted set's, some are there twice.
+    if let (true, Some(new)) = (label.is_multiple_of(4), new) {
+        outline.put(Order::ByMember, Chunk::new(label ^ 77, 1, new));
+    } else if label.is_multiple_of(4) {
+        outline.remove(Order::ByMember, label ^ 77);
+    }
+    if outline.is_changed() {
+        slot.put_large(head, key, ValueKind::List, outline, None)?;
+    }
+    Ok(Answer::Value(old))
 }

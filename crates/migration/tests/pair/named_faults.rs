@@ -1,6 +1,7 @@
 //! Tests of the tests: each known fault, when put back, fails the scenario written for it, and the checkers
 //! of the random runs if these meet its conditions.
 
+use crate::collections::changes_while_a_collection_is_given;
 use crate::cuts::{
     flushes_that_overtake_a_cut, in_small_steps, late_copy_of_what_was_taken, replies_that_come_again,
     with_few_out_of_turn, writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
@@ -55,6 +56,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::FlushedInTransit, flushes_that_overtake_a_cut),
     (Fault::HotCopyKeptThoughMarked, write_behind_the_copy),
     (Fault::HotCopyBeforeTrackingBarrier, write_behind_the_copy),
+    (Fault::PatchSkipsAVersion, changes_while_a_collection_is_given),
+    (Fault::PatchKeepsWhatIsGone, changes_while_a_collection_is_given),
 ];
 
 /// Faults that random runs do not meet: their partitions fit into one pull each, and their sampled replies
@@ -65,6 +68,8 @@ const NOT_MET_AT_RANDOM: &[Fault] = &[
     Fault::TurnsBackWithCutInTransit,
     Fault::StaleGivenSurvivesTurn,
     Fault::InertCopySentBack,
+    Fault::PatchSkipsAVersion,
+    Fault::PatchKeepsWhatIsGone,
 ];
 
 fn is_seen(scenario: impl FnOnce()) -> bool {

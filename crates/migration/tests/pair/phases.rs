@@ -321,7 +321,13 @@ fn one_half_then_the_other() {
         target.roles = [Role::Elsewhere; WORKERS];
         let of_second = |key: &Vec<u8>| slots(8192, 16383).contains(HashedKey::new(key).position());
         let values = model.values.into_iter().filter(|(key, _)| of_second(key)).collect();
-        let mut pair = Pair::of_nodes(setup(slots(8192, 16383)), source, target, Model { values }, 2);
+        let mut pair = Pair::of_nodes(
+            setup(slots(8192, 16383)),
+            source,
+            target,
+            Model { values, ..Model::default() },
+            2,
+        );
         pair.begin();
         pair.ends_well();
         assert_eq!(pair.target.store.len(), 2_000);

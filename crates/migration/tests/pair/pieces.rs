@@ -462,7 +462,7 @@ fn a_piece_in_a_version_without_pieces_is_a_breach() {
             let pull = asked.unwrap();
             let scope = Scope { version: ProtocolVersion::CURRENT, ..pull.scope };
             let position = pull.range.first();
-            let piece = Some(Piece { position, version: Version(1), total: 1_000, offset: 0 });
+            let piece = Some(Piece { position, version: Version(1), total: 1_000, offset: 0, patch: None });
             let mut later = Vec::new();
             let start = PullReplyStart::begin(&Pull { scope, ..pull }, &mut later);
             later.extend_from_slice(&[7; 100]);

@@ -158,7 +158,7 @@ fn requests_outside_the_range_are_refused() {
         let code = if copies_ahead(&protocol) { RefusalCode::NotFrozen } else { RefusalCode::OutOfRange };
         assert_eq!(refusal(&mut pair, End::Source, Lane::Priority, out), Some(code));
         for (position, code) in [(range.first(), None), (Position(5), Some(RefusalCode::OutOfRange))] {
-            let piece = Some(Piece { position, version: Version(1), total: 1_000, offset: 500 });
+            let piece = Some(Piece { position, version: Version(1), total: 1_000, offset: 500, patch: None });
             let mut out = Vec::new();
             ChangedPull { scope, sequence: 900, max_bytes: 1_000, piece }.write(&mut out);
             let code = if copies_ahead(&protocol) { code } else { Some(RefusalCode::OutOfRange) };

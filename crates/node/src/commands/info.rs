@@ -291,6 +291,8 @@ fn migration(call: &Call<'_>, lines: &mut Channels) {
         ("records_present", &totals.records_present),
         ("bytes_sent", &totals.bytes_sent),
         ("hinted", &totals.hinted),
+        ("collections", &totals.collections),
+        ("patch_bytes", &totals.patch_bytes),
     ] {
         lines.add(format_args!("migration_{name}"), Gauges::read(sum));
     }

@@ -313,6 +313,8 @@ fn meet(report: &MoverReport, world: &mut World) {
             world.meet("sampled pulls", counters.samp_pulls);
             world.meet("pulls", counters.pulls);
             world.meet("pieces", counters.pieces);
+            world.meet("collections chunk by chunk", counters.collections);
+            world.meet("bytes of patches", counters.patch_bytes);
             let gave_by_cuts = counters.cuts > 0;
             let hot = if gave_by_cuts { "hot positions given first" } else { "hot records copied ahead" };
             world.meet(hot, counters.hinted);

@@ -20,6 +20,9 @@
 //! - K4: the bytes of a slot include those of its collections' chunks, and of no doomed one's.
 //! - K5: what is published was made from what its cell has, under one hold of the lock.
 //!
+//! A collection that arrives from another node has a cell without a head, and no key, until all of it is here.
+//! Its chunks are in no slot's bytes meanwhile (K4).
+//!
 //! From X1 and X2 (`slot_lock`) with K2: the states of cells are words of their slots. A reader has loaded
 //! the lock before the head, and the head before the cell. It may find a later outline than at its look-up;
 //! then it has seen a new word. A change of several keys that it belongs to keeps all its locks exclusive
@@ -34,11 +37,15 @@
 //! | `doomed` | collections whose chunks are not yet counted as dead |
 //! | `publish` | writing a collection's new state |
 //! | `pack` | a large collection as the packed one that is sent to other nodes |
+//! | `patch` | what changed of a large collection, as it is sent to a node that has the rest |
+//! | `arrival` | a large collection that arrives in patches |
 //! | `relocate` | what the cleaner does with a chunk and a head |
 
+pub(crate) mod arrival;
 pub(crate) mod chunk;
 pub(crate) mod doomed;
 pub(crate) mod pack;
+pub(crate) mod patch;
 pub(crate) mod publish;
 pub(crate) mod registry;
 pub(crate) mod relocate;

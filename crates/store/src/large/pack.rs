@@ -22,10 +22,10 @@ pub(crate) enum Packing<'g> {
 
 /// A state of a large collection.
 pub(crate) struct PackedLarge<'g> {
-    guard: &'g Guard<'g>,
-    head: Record<'g>,
-    outline: Outline,
-    version: Version,
+    pub(super) guard: &'g Guard<'g>,
+    pub(super) head: Record<'g>,
+    pub(super) outline: Outline,
+    pub(super) version: Version,
     /// The record's checksum, if it is known.
     crc: Option<u32>,
     /// Everything up to the elements, without the checksum.
@@ -94,7 +94,7 @@ impl<'g> PackedLarge<'g> {
         let at = Address::from_offset(data.log.offset_of(head));
         let (outline, version, crc) = data.collections.read(head.collection()?, |state| {
             let found = (state.outline.clone(), state.version, state.packed_crc);
-            (state.head == at).then_some(found)
+            (state.head == Some(at)).then_some(found)
         })??;
         let main = outline.sequence(Order::Main);
         let value_bytes = PACKED_HEAD_BYTES + main.bytes() as usize;

@@ -26,6 +26,8 @@ pub(crate) struct LargePut<'p> {
     expires_at: Option<WallMs>,
     /// Whether the key gets a new head.
     has_head: bool,
+    /// Of a collection that arrives from another node: the version that its chunks get.
+    arrives_as: Option<Version>,
     /// The sizes of its records, in the order that they are appended in: the chunks', the head's.
     sizes: SmallVec<[usize; 4]>,
     /// What was appended.
@@ -42,13 +44,13 @@ struct Appended {
 }
 
 /// The value of a head.
-fn head_value(encoding: u8, id: CollectionId) -> [u8; HEAD_VALUE_BYTES] {
+pub(crate) fn head_value(encoding: u8, id: CollectionId) -> [u8; HEAD_VALUE_BYTES] {
     let mut value = [encoding; HEAD_VALUE_BYTES];
     value[1..].copy_from_slice(&id.0.to_le_bytes());
     value
 }
 
-fn head_draft<'a>(
+pub(crate) fn head_draft<'a>(
     key: HashedKey<'a>,
     kind: ValueKind,
     value: &'a [&'a [u8]],
@@ -93,7 +95,25 @@ impl<'p> LargePut<'p> {
             let value: &[&[u8]] = &[&[0; HEAD_VALUE_BYTES]];
             sizes.push(head_draft(key, kind, value, Version(0), expires_at).shape().total_bytes());
         }
-        LargePut { key, kind, outline, expires_at, has_head, sizes, appended: None }
+        LargePut { key, kind, outline, expires_at, has_head, arrives_as: None, sizes, appended: None }
+    }
+
+    /// Prepares a change of a collection that arrives from another node, where it had this version. Its key's
+    /// entry stays as it is.
+    pub(crate) fn arriving(
+        key: HashedKey<'p>,
+        kind: ValueKind,
+        outline: Outline,
+        version: Version,
+    ) -> LargePut<'p> {
+        let sizes = outline.new_chunks().map(|(_, chunk)| record_bytes(chunk)).collect();
+        let (expires_at, has_head, arrives_as) = (None, false, Some(version));
+        LargePut { key, kind, outline, expires_at, has_head, arrives_as, sizes, appended: None }
+    }
+
+    /// The collection, once its records are written.
+    pub(crate) fn id(&self) -> Option<CollectionId> {
+        self.appended.as_ref().map(|appended| appended.id)
     }
 
     /// The sizes of its records, in the order that they are appended in.
@@ -118,7 +138,9 @@ impl<'p> LargePut<'p> {
         let data = slot.data();
         // Higher than those of its chunks, too, which may come from another slot.
         let before = self.outline.id().and_then(|id| data.collections.read(id, |state| state.version));
-        let version = slot.next_version().max(Version(before.map_or(0, |before| before.0 + 1)));
+        let version = self
+            .arrives_as
+            .unwrap_or_else(|| slot.next_version().max(Version(before.map_or(0, |before| before.0 + 1))));
         slot.table().raise_version(version.0);
         let id = self.outline.id().unwrap_or_else(|| data.collections.reserve(&data.log.segments));
         let append = |head: &mut LogHead, draft: &Draft<'_>| {
@@ -166,19 +188,19 @@ impl<'p> LargePut<'p> {
         let added = records_bytes(outline.new_chunks().map(|(_, chunk)| chunk));
         let replaced = outline.replaced_chunks().to_vec();
         let memory = outline.memory_bytes() as i64;
-        outline.publish(*id, outline.generation() + 1, chunks);
+        outline.publish(*id, outline.generation() + 1, version.0, chunks);
         if is_new {
-            let head = head.expect("a new collection has a new head");
+            assert!(head.is_some() || self.arrives_as.is_some(), "a new collection has a new head");
             let state = Published {
                 outline,
                 slot: slot.slot(),
-                head,
+                head: *head,
                 version: *version,
                 chunk_bytes: added,
                 packed_crc: None,
             };
             data.collections.enter(*id, state);
-            slot.table().count_bytes(added as i64);
+            slot.table().count_bytes(if head.is_some() { added as i64 } else { 0 });
             data.log.segments.index_grew(memory);
             return;
         }
@@ -186,23 +208,23 @@ impl<'p> LargePut<'p> {
         let made_from = outline.generation() - 1;
         let before = data.collections.change(*id, |state| {
             assert!(state.outline.generation() == made_from, "K5: it was made from another state");
-            let before = (state.slot, state.chunk_bytes);
+            let before = (state.slot, state.chunk_bytes, state.head.is_some());
             let outline = std::mem::replace(&mut state.outline, outline);
             state.slot = slot.slot();
-            state.head = head.unwrap_or(state.head);
-            state.version = *version;
+            state.head = head.or(state.head);
+            state.version = state.version.max(*version);
             state.packed_crc = None;
             state.chunk_bytes = state.chunk_bytes + added - removed;
             (before, outline)
         });
-        let ((old_slot, old_bytes), old) = before;
+        let ((old_slot, old_bytes, is_counted), old) = before;
         data.log.segments.index_grew(memory - old.memory_bytes() as i64);
         if old_slot != slot.slot() {
             assert!(self.has_head, "K1: a taken over collection has a new head");
             table_of(old_slot).count_bytes(-(old_bytes as i64));
             slot.table().count_bytes(old_bytes as i64);
         }
-        slot.table().count_bytes(added as i64 - removed as i64);
+        slot.table().count_bytes(if is_counted { added as i64 - removed as i64 } else { 0 });
         for chunk in &replaced {
             data.log.bury_chunk(address_of(chunk).expect("it was published"), record_bytes(chunk));
         }
@@ -279,7 +301,7 @@ pub(crate) fn set_deadline(
     head_log.log_change(std::iter::once(slot.slot()));
     let id = old.collection().expect("a head names its collection");
     slot.data().collections.change(id, |state| {
-        (state.head, state.version, state.packed_crc) = (address, version, None);
+        (state.head, state.version, state.packed_crc) = (Some(address), version, None);
     });
     slot.publish(key, &draft, address);
     Ok(version)

@@ -27,8 +27,8 @@ pub(crate) struct Published {
     pub(crate) outline: Outline,
     /// Its key's slot, whose lock a change needs (K1).
     pub(crate) slot: Slot,
-    /// The record that is its key's entry (K2).
-    pub(crate) head: Address,
+    /// The record that is its key's entry (K2); none before a key has it.
+    pub(crate) head: Option<Address>,
     /// Of the latest publication: the highest of head and chunks.
     pub(crate) version: Version,
     /// The bytes of its chunks' records.
@@ -109,7 +109,7 @@ impl Collections {
 
     /// The outline of the collection with this head (K2).
     pub(crate) fn outline(&self, id: CollectionId, head: Address) -> Option<Outline> {
-        self.read(id, |state| (state.head == head).then(|| state.outline.clone()))?
+        self.read(id, |state| (state.head == Some(head)).then(|| state.outline.clone()))?
     }
 
     /// The slot of a chunk's collection, if the chunk is at this address and published.
@@ -133,9 +133,17 @@ impl Collections {
 
     /// Changes what is published of a collection, which exists. The caller has the locks (K1).
     pub(crate) fn change<T>(&self, id: CollectionId, f: impl FnOnce(&mut Published) -> T) -> T {
-        let mut inner = self.cell(id).expect("the collection has a cell").write();
-        let state = inner.state.as_mut().filter(|state| state.outline.id() == Some(id));
-        f(state.expect("the collection is in its cell"))
+        self.change_if_there(id, f).expect("the collection is in its cell")
+    }
+
+    /// The same of a collection that may have been [abandoned](Self::abandon), which takes no lock.
+    pub(crate) fn change_if_there<T>(
+        &self,
+        id: CollectionId,
+        f: impl FnOnce(&mut Published) -> T,
+    ) -> Option<T> {
+        let mut inner = self.cell(id)?.write();
+        inner.state.as_mut().filter(|state| state.outline.id() == Some(id)).map(f)
     }
 
     /// A number for a new collection.
@@ -197,6 +205,16 @@ impl Collections {
     /// The collection whose head is at this address has lost its key, if that is its head: it is doomed. The
     /// caller has the slot's lock, and is pinned. Returns the bytes of its chunks.
     pub(crate) fn doom(&self, id: CollectionId, head: Address) -> Option<u64> {
+        self.take_to_doomed(id, Some(head))
+    }
+
+    /// A collection that no key has yet is not needed: it is doomed.
+    pub(crate) fn abandon(&self, id: CollectionId) {
+        let doomed = self.take_to_doomed(id, None);
+        assert!(doomed.is_some(), "a collection that arrives is in its cell");
+    }
+
+    fn take_to_doomed(&self, id: CollectionId, head: Option<Address>) -> Option<u64> {
         let mut inner = self.cell(id)?.write();
         let is_it = |state: &mut Published| state.outline.id() == Some(id) && state.head == head;
         self.doomed.announce();

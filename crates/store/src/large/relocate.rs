@@ -24,12 +24,16 @@ pub(crate) fn relocate_chunk(
         // A key of another slot may have taken the collection over.
         if data.collections.slot_of_chunk(name, address) == Some(slot) {
             let copy = head.append_copy(record.in_log(), Purpose::Survivor)?;
-            data.collections.change(name.id, |state| {
+            let moved = data.collections.change_if_there(name.id, |state| {
                 let (from, to) = (address.offset(), copy.offset());
                 let moved = state.outline.move_chunk(name.order, name.label, from, to);
                 assert!(moved, "C1: nobody changes an outline without the lock");
             });
-            return Ok(true);
+            if moved.is_none() {
+                // It was abandoned meanwhile: its outline names the old copy (K3).
+                data.log.bury_chunk(copy, record.in_log().len());
+            }
+            return Ok(moved.is_some());
         }
     }
     Ok(false)
@@ -39,8 +43,8 @@ pub(crate) fn relocate_chunk(
 pub(crate) fn head_moved(data: &Data, record: Record<'_>, from: Address, to: Address) {
     if let Some(id) = record.collection() {
         data.collections.change(id, |state| {
-            assert!(state.head == from, "K2: the head is the one in the index");
-            state.head = to;
+            assert!(state.head == Some(from), "K2: the head is the one in the index");
+            state.head = Some(to);
         });
     }
 }

@@ -3,7 +3,7 @@
 use crate::owned::{Owned, ROUND, SCOPE, VERSION, read_in_pieces, written};
 use sidle_types::{Position, PositionRange, ProtocolVersion, Speaks, Version};
 use sidle_wire::{
-    ChangedPull, Frame, FrameFilter, FrameReader, HEADER_BYTES, Kind, Lane, Message, Piece, Pull,
+    ChangedPull, Frame, FrameFilter, FrameReader, HEADER_BYTES, Kind, Lane, Message, PatchPiece, Piece, Pull,
     PullReplyStart, Refusal, RefusalCode, WireError, limits,
 };
 
@@ -112,7 +112,7 @@ fn hints_have_a_limit_and_a_direction() {
 #[test]
 fn pieces_that_do_not_fit_are_malformed() {
     let position = Position(5);
-    let good = Piece { position, version: Version(3), total: 100, offset: 40 };
+    let good = Piece { position, version: Version(3), total: 100, offset: 40, patch: None };
     let range = |first| PositionRange::new(first, Position::LAST).unwrap();
     let parsed = |piece: Piece, next: Option<Position>, bytes: usize| {
         let mut out = Vec::new();
@@ -141,6 +141,14 @@ fn pieces_that_do_not_fit_are_malformed() {
     };
     assert!(asked(good) && !asked(Piece { offset: 0, ..good }));
     assert!(!asked(Piece { position: Position(6), ..good }));
+    let patch = PatchPiece { collection: 7, since: Version(2), order: 1, label: 9 };
+    let of_patch = |patch| Piece { patch: Some(patch), ..good };
+    assert!(parsed(of_patch(patch), next, 60) && asked(of_patch(patch)));
+    assert!(!parsed(of_patch(PatchPiece { order: 2, ..patch }), next, 60));
+    assert!(!parsed(of_patch(PatchPiece { since: Version(4), ..patch }), next, 60), "to an earlier version");
+    let whole = Piece { offset: 100, ..of_patch(patch) };
+    assert!(asked(whole) && !asked(Piece { patch: None, ..whole }) && !parsed(whole, next, 1));
+    assert!(asked(Piece::nothing(position)) && asked(Piece::whole(position, 7, Version(3))));
     let absurd = Piece { total: limits::IMAGE_BYTES_MAX as u64 + 1, ..good };
     assert!(!asked(absurd));
     let pull = ChangedPull { scope: SCOPE, sequence: 1, max_bytes: 1, piece: None };

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch, Version};
 use sidle_wire::{
     AbsentKeys, Activate, ChangedPull, CutCounts, CutPull, CutReply, CutState, Forward, Frame, FrameReader,
-    Gives, Hello, HotHints, Lane, Message, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply,
-    Pull, PullReplyStart, Refusal, RefusalCode, RoundState, SampPull, SampPullReplyStart, Scope, WireError,
-    limits,
+    Gives, Hello, HotHints, Lane, Message, PatchPiece, Piece, PriorityPull, PriorityPullReplyStart, Probe,
+    ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode, RoundState, SampPull, SampPullReplyStart, Scope,
+    WireError, limits,
 };
 
 pub(crate) const VERSION: ProtocolVersion = ProtocolVersion::CURRENT;
@@ -292,13 +292,32 @@ pub(crate) fn range() -> impl Strategy<Value = PositionRange> {
     })
 }
 
+fn patch() -> impl Strategy<Value = PatchPiece> {
+    let since = 0..=Version::FROM_PEER_MAX.0;
+    (any::<u64>(), since, 0..2u8, any::<u64>()).prop_map(|(collection, since, order, label)| PatchPiece {
+        collection,
+        since: Version(since),
+        order,
+        label,
+    })
+}
+
 /// A piece of the records at a position, with this many bytes in the reply.
 pub(crate) fn piece_at(position: Position, bytes: usize) -> impl Strategy<Value = Piece> + use<> {
     let most = (limits::IMAGE_BYTES_MAX - bytes) as u64;
-    (0..=Version::FROM_PEER_MAX.0, 0..most, 0..most).prop_map(move |(version, offset, behind)| {
-        let offset = offset.min(most - 1 - behind);
-        Piece { position, version: Version(version), total: offset + bytes as u64 + behind, offset }
-    })
+    (0..=Version::FROM_PEER_MAX.0, 0..most, 0..most, prop::option::of(patch())).prop_map(
+        move |(version, offset, behind, patch)| {
+            let offset = offset.min(most - 1 - behind);
+            let patch = patch.map(|patch| PatchPiece { since: patch.since.min(Version(version)), ..patch });
+            Piece {
+                position,
+                version: Version(version),
+                total: offset + bytes as u64 + behind,
+                offset,
+                patch,
+            }
+        },
+    )
 }
 
 /// What is in hand at a position.

@@ -47,13 +47,14 @@ fn messages_of_version_3_have_no_place_for_a_piece() {
     };
     for (message, bytes) in without_pieces() {
         assert_eq!(body(3, &message).len(), bytes, "{message:?}");
-        assert_eq!(body(4, &message).len(), bytes + 32, "{message:?}");
+        assert_eq!(body(4, &message).len(), bytes + 64, "{message:?}");
     }
 }
 
 #[test]
 fn a_pull_of_version_3_with_a_piece_is_malformed() {
-    let piece = Some(Piece { position: Position(5), version: Version(3), total: 100, offset: 40 });
+    let piece =
+        Some(Piece { position: Position(5), version: Version(3), total: 100, offset: 40, patch: None });
     let range = PositionRange::new(Position(5), Position(6)).unwrap();
     for (kind, pull) in [
         (Kind::Pull, Owned::Pull { partition: 1, sequence: 2, range, max_bytes: 3, piece }),

@@ -88,6 +88,8 @@ pub(super) struct Cuts {
     in_flight: Option<Resend>,
     /// The piece in hand of a position that arrives in pieces.
     partial: Option<Partial>,
+    /// A position whose patch does not start from what is here: all of it is asked for.
+    wants_whole: Option<Position>,
     /// The ranges of the reply to this pull that have been put in, where memory was short for the rest.
     put: Vec<PositionRange>,
     /// The next cut is not requested before this, unless a command waits.
@@ -121,6 +123,7 @@ impl Cuts {
             requested: None,
             in_flight: None,
             partial: None,
+            wants_whole: None,
             put: Vec::new(),
             rests_until: None,
             partitions: spec.partitions.iter().map(partition).collect(),
@@ -252,7 +255,7 @@ impl Cuts {
         }
         let Some(requested) = &self.requested else { return false };
         self.in_flight.get_or_insert_with(|| Resend::new(PRIORITY_RESEND_US)).sent(now);
-        let piece = self.partial.as_ref().map(Partial::in_hand);
+        let piece = self.partial.as_ref().map(Partial::in_hand).or(self.wants_whole.map(Piece::nothing));
         let Requested { cursors, taken, gives, .. } = requested;
         let (numbers, gives) = ((self.sequence, self.cut), (*gives, self.took_us));
         CutPull::write(parts.scope, numbers, PULL_BYTES_MAX, gives, cursors, piece, taken, out);
@@ -411,13 +414,17 @@ impl Cuts {
                 self.in_flight = None;
                 Err(Untaken::OutOfMemory)
             }
+            Err(Untaken::NotHeld(piece)) => {
+                (self.in_flight, self.wants_whole) = (None, Some(piece.position));
+                Ok(None)
+            }
             Err(corrupt) => Err(corrupt),
         }
     }
 
     /// The reply is not asked for again.
     fn took(&mut self, parts: &mut TargetParts, reply: &CutReply<'_>) {
-        self.in_flight = None;
+        (self.in_flight, self.wants_whole) = (None, None);
         self.sequence += 1;
         self.put.clear();
         parts.counters.bytes_moved += reply.batch.len() as u64;
@@ -470,7 +477,7 @@ impl Cuts {
             return Err(Untaken::Corrupt("a position that was given before".to_owned()));
         }
         let records = match reply.piece {
-            Some(piece) => join(&mut self.partial, store, piece, reply.batch),
+            Some(piece) => join(&mut self.partial, parts, store, piece, reply.batch, false),
             None => {
                 self.partial = None;
                 records_of(reply.ranges, reply.batch, whole).map(Some)
@@ -506,6 +513,9 @@ impl Cuts {
         ranges: &[PositionRange],
         within: PositionRange,
     ) -> Result<(), Untaken> {
+        if records.is_in_place() {
+            return parts.put_in(store, records, within).map(drop);
+        }
         ranges.iter().for_each(|range| self.discard(parts, store, *range));
         let replayed = parts.put_in(store, records, within).inspect_err(|_| {
             // Nothing of it is counted.

@@ -1,0 +1,170 @@
+//! Large collections: they arrive chunk by chunk, and what changes meanwhile comes as patches.
+
+use crate::model::{Bytes, Op};
+use crate::net::{End, Faults};
+use crate::protocols::{by_cuts, copies_ahead, for_every_protocol, for_protocols_that};
+use crate::world::{Outcome, Pair, Setup, WORKERS};
+use sidle_migration::{HANDOFF, ImporterCounters, ProtocolChoices, TargetEvent};
+use sidle_wire::{HEADER_BYTES, Kind, Lane};
+
+const CHUNKS: u64 = 2_000;
+const CHUNK_BYTES: usize = 150;
+const PIECE_BYTES: u32 = 4_000;
+
+fn name() -> Bytes {
+    b"collection".to_vec()
+}
+
+fn chunk(n: u64) -> Bytes {
+    let mut bytes = vec![b'c'; CHUNK_BYTES];
+    bytes[..8].copy_from_slice(&n.to_le_bytes());
+    bytes
+}
+
+/// Twice as many labels as chunks.
+fn set(label: u64, n: u64) -> Op {
+    Op::Chunk(name(), label % (2 * CHUNKS), Some(chunk(n)))
+}
+
+fn remove(label: u64) -> Op {
+    Op::Chunk(name(), label % (2 * CHUNKS), None)
+}
+
+fn with_a_collection(mut setup: Setup) -> Pair {
+    setup.tuning.piece_bytes = PIECE_BYTES;
+    let mut pair = Pair::with_records(setup, 200, 100);
+    (0..CHUNKS).for_each(|n| drop(pair.expect_ok(set(2 * n, n))));
+    pair
+}
+
+fn slow(seed: u64, protocol: ProtocolChoices) -> Setup {
+    Setup { seed, faults: Faults { bytes_per_us: 20, ..Faults::NONE }, ..Setup::of(protocol) }
+}
+
+fn counters(pair: &Pair) -> ImporterCounters {
+    pair.target_machine.as_ref().unwrap().counters()
+}
+
+fn is_over(pair: &Pair) -> bool {
+    pair.target_events.contains(&TargetEvent::Finished)
+}
+
+/// Changes at whichever end owns it, at every step; the model judges each.
+fn changes_until_the_end(pair: &mut Pair, target_per_mille: u64) {
+    pair.begin();
+    for n in 0.. {
+        if is_over(pair) {
+            break;
+        }
+        assert!(n < 20_000, "it never ends");
+        let label = pair.rng.below(2 * CHUNKS);
+        let ops = match n % 5 {
+            0 => vec![remove(label)],
+            // Adjacent ones, so that leaves of the outline empty.
+            1 if n % 15 == 1 => (label..label + 40).map(remove).collect(),
+            _ => vec![set(label, n)],
+        };
+        for op in ops {
+            let worker = pair.rng.below(WORKERS as u64) as usize;
+            // Some ask the target, and wait there.
+            let is_asked_there = pair.parked() < 3 && pair.rng.permille(target_per_mille);
+            let end = if is_asked_there { End::Target } else { End::Source };
+            assert_ne!(pair.at(end, worker, op), Outcome::OutOfMemory);
+        }
+        pair.pump();
+        pair.step();
+    }
+}
+
+/// The story of the faults of patches.
+pub(crate) fn changes_while_a_collection_is_given() {
+    for seed in 0..3 {
+        let mut pair = with_a_collection(slow(seed, HANDOFF));
+        changes_until_the_end(&mut pair, 0);
+        pair.ends_well();
+    }
+}
+
+#[test]
+fn changed_all_the_time() {
+    for_every_protocol(|protocol| {
+        for seed in 0..3 {
+            let mut pair = with_a_collection(slow(seed, protocol));
+            changes_until_the_end(&mut pair, seed * 20);
+            pair.ends_well();
+            pair.check_no_breach();
+            pair.check_all_answered();
+            assert!(counters(&pair).collections >= 1, "it came chunk by chunk: {:?}", counters(&pair));
+            pair.target.store.check_accounting().unwrap();
+            pair.source.store.check_accounting().unwrap();
+        }
+    });
+}
+
+/// Whatever is lost, doubled or overtaken.
+#[test]
+fn changed_all_the_time_over_a_bad_network() {
+    for_every_protocol(|protocol| {
+        for seed in 0..3 {
+            let mut pair = with_a_collection(slow(seed, protocol));
+            pair.net.faults = Faults { duplicate_per_mille: 200, reorder: true, ..pair.net.faults };
+            pair.begin();
+            for n in 0.. {
+                if is_over(&pair) {
+                    break;
+                }
+                if n % 50 == 7 {
+                    let lane = if pair.rng.permille(500) { Lane::Bulk } else { Lane::Priority };
+                    pair.net.cut(pair.now.0, lane, &mut pair.rng);
+                }
+                let label = pair.rng.below(2 * CHUNKS);
+                let op = if n % 3 == 0 { remove(label) } else { set(label, n) };
+                pair.at(End::Source, 0, op);
+                pair.pump();
+                pair.step();
+            }
+            pair.ends_well();
+        }
+    });
+}
+
+/// Bytes of cuts that travelled while nobody owned what they gave.
+fn bytes_in_transit(pair: &Pair) -> usize {
+    let frames = pair.net.record.as_ref().unwrap();
+    let is_cut = |frame: &&(End, Lane, Vec<u8>)| frame.0 == End::Target && frame.2[5] == Kind::CutReply as u8;
+    frames.iter().filter(is_cut).map(|(_, _, frame)| frame.len() - HEADER_BYTES).sum()
+}
+
+/// What is sent again is as much as what has changed, however long the collection is.
+#[test]
+fn patches_are_as_long_as_what_changed() {
+    for_protocols_that(
+        |protocol| copies_ahead(protocol) || by_cuts(protocol),
+        |protocol| {
+            let mut pair = with_a_collection(Setup::of(protocol));
+            pair.net.record = Some(Vec::new());
+            pair.begin();
+            let mut changes = 0;
+            while !is_over(&pair) {
+                let label = pair.rng.below(2 * CHUNKS);
+                if pair.rng.permille(100) && pair.at(End::Source, 0, set(label, 1)) != Outcome::Redirected {
+                    changes += 1;
+                }
+                pair.pump();
+                pair.step();
+            }
+            pair.ends_well();
+            let counters = counters(&pair);
+            let all = CHUNKS * CHUNK_BYTES as u64;
+            // A change is sent once or a few times, with the labels of its neighbours.
+            let most = 20_000 + changes * 4 * (CHUNK_BYTES as u64 + 20 * 9) * 2;
+            assert!(counters.patch_bytes <= most, "{} changes: {counters:?}", changes);
+            assert!(counters.bytes_moved < 2 * all + most, "{counters:?}");
+            assert_eq!(counters.collections, 1, "{counters:?}");
+            if by_cuts(&protocol) {
+                let bytes = bytes_in_transit(&pair) as u64;
+                assert!(bytes < all / 4, "{bytes} bytes in transit, {changes} changes");
+            }
+        },
+    );
+}
