@@ -154,7 +154,8 @@ proptest! {
             bytes.truncate(at);
             bytes.extend_from_slice(&end);
         }
-        let lengths: Vec<(u64, u64)> = left.iter().map(|(number, bytes)| (*number, bytes.len() as u64)).collect();
+        let lengths: Vec<(u64, u64)> =
+            left.iter().map(|(number, bytes)| (*number, bytes.len() as u64)).collect();
         let mut again = Log { commits: found.clone(), ..Log::new(Syncs::Always) };
         let settings =
             Settings { syncs: Syncs::Always, file_bytes: 20_000, least_bytes: 0, share_percent: 0 };

@@ -139,8 +139,8 @@ impl Worker {
         self.dispatcher.parking.poll_notify()
     }
 
-    /// The commit that has everything that replies have shown since the last call: they may be sent once it is
-    /// safe. Of a node without a durable log, 0.
+    /// The commit that has everything that replies have shown since the last call: they may be sent once it
+    /// is safe. Of a node without a durable log, 0.
     #[inline]
     pub fn take_shown(&mut self) -> CommitNumber {
         std::mem::take(&mut self.dispatcher.executor.shown)

@@ -8,7 +8,7 @@
 //! - U1: a change is in the buffer of the log before any reader can see it, and its slot names the commit
 //!   that it belongs to, or a later one.
 //! - U2: a change of several records is in one commit, or in none.
-//! - U3: commits are numbered in order, and a commit has all that was in the buffers when the number moved on.
+//! - U3: commits are numbered in order, and one has all that was in the buffers when the number moved on.
 //!
 //! U1 follows from the order of three steps, under the slot's lock: append to the buffer, load the number of
 //! the commit, publish. The log writer raises the number before it takes a buffer. If it has taken the buffer

@@ -9,20 +9,15 @@ use crate::data::Data;
 use crate::large::chunk::{ChunkName, address_of};
 use crate::logged::{LoggedRecord, Meaning};
 use crate::record::Record;
-use crate::store::Store;
 use crate::writer::SlotGuard;
 use sidle_types::Version;
 
-impl Store {
-    /// Whether a record of the durable log is what this store has for its key, or for its chunk. A record of
-    /// a removal is not. For the log writer, before it [takes](crate::Commits::take) the commit that the
-    /// record is written to again.
-    pub fn is_current(&self, record: &LoggedRecord<'_>) -> bool {
-        match record.meaning() {
-            Meaning::Value(value) => is_value(&self.data, value, record.order()),
-            Meaning::Chunk(name, record) => is_chunk(&self.data, name, record.version()),
-            Meaning::Removed(_) | Meaning::NoChunk(..) | Meaning::Cleared(..) => false,
-        }
+/// See [`Store::is_current`](crate::Store::is_current).
+pub(crate) fn is_current(data: &Data, record: &LoggedRecord<'_>) -> bool {
+    match record.meaning() {
+        Meaning::Value(value) => is_value(data, value, record.order()),
+        Meaning::Chunk(name, chunk) => is_chunk(data, name, chunk.version()),
+        Meaning::Removed(_) | Meaning::NoChunk(..) | Meaning::Cleared(..) => false,
     }
 }
 

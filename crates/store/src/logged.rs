@@ -3,8 +3,8 @@
 //! A commit is a sequence of records, in no order that matters: of two records of one key, or of one chunk,
 //! that with the higher **order** counts; of two with the same, the one that removes. The order is the
 //! record's version, unless it is written before it: a record that another node wrote has a version that says
-//! nothing of what happened here before it came, and a tombstone may have that of what it removes. Orders grow
-//! within a slot as versions do, of which they are some.
+//! nothing of what happened here before it came, and a tombstone may have that of what it removes. Orders
+//! grow within a slot as versions do, of which they are some.
 //!
 //! | record | means |
 //! |---|---|

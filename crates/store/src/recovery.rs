@@ -1,8 +1,9 @@
 //! Recovery: a store's content from the records of its durable log.
 //!
 //! The records may come in any sequence, and again: the highest order of a key, and of a chunk, counts. It is
-//! the version that a recovered value has. Newest first is best, since then no memory is written twice. Removals are tombstones of the index until the end.
-//! Chunks are in no outline before the end. So they look doomed to the cleaner, and it frees no segment (C6).
+//! the version that a recovered value has. Newest first is best, since then no memory is written twice.
+//! Removals are tombstones of the index until the end. Chunks are in no outline before the end: they look
+//! doomed to the cleaner, and it frees no segment (C6).
 //!
 //! A record past its deadline is a value like any other: it hides older ones, and is removed later.
 

@@ -12,11 +12,12 @@ use crate::index::{Index, slots_of};
 use crate::interest::Interest;
 use crate::large::patch::{self, Holds, PackedPatch};
 use crate::log::{Log, LogHead};
+use crate::logged::LoggedRecord;
 use crate::pending_tombstones::PendingTombstones;
 use crate::record::Record;
 use crate::scan::{self, Image, Packed, ScanEnd};
 use crate::writer::SlotGuard;
-use crate::{partition, rebuild, together};
+use crate::{current, partition, rebuild, together};
 use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
 use std::sync::{Arc, Mutex};
 
@@ -273,6 +274,13 @@ impl Store {
     /// The commits of the durable log, if there is one.
     pub fn commits(&self) -> Option<&Commits> {
         self.data.log.commits.as_ref()
+    }
+
+    /// Whether a record of the durable log is what this store has for its key, or for its chunk. A record of
+    /// a removal is not. For the log writer, before it [takes](Commits::take) the commit that the record is
+    /// written to again.
+    pub fn is_current(&self, record: &LoggedRecord<'_>) -> bool {
+        current::is_current(&self.data, record)
     }
 
     /// Cleans until values of this many bytes in all, with their keys, fit; false if it fails. For large

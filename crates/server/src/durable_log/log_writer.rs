@@ -13,6 +13,7 @@
 use super::cleaning::Cleaning;
 use super::folder::Folder;
 use super::recover::Resumed;
+use super::requests::LogRequests;
 use crate::clock::Clock;
 use crate::thread;
 use crate::worker::WorkerLink;
@@ -22,10 +23,10 @@ use sidle_store::{Commits, Store};
 use sidle_types::CommitNumber;
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock};
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long it sleeps with nothing to do.
@@ -34,24 +35,6 @@ const IDLE_REST: Duration = Duration::from_millis(100);
 const RETRY_REST: Duration = Duration::from_millis(100);
 /// The process's status when a sync has failed.
 const SYNC_FAILED: i32 = 74;
-
-/// How others ask for a commit.
-#[derive(Debug, Default)]
-pub(crate) struct LogRequests {
-    thread: OnceLock<Thread>,
-    is_asked: AtomicBool,
-}
-
-impl LogRequests {
-    /// Somebody waits for a commit.
-    pub(crate) fn ask(&self) {
-        if !self.is_asked.swap(true, Ordering::AcqRel)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
-    }
-}
 
 /// What the thread needs.
 pub(crate) struct LogWriterSetup {
@@ -82,8 +65,7 @@ impl LogWriterThread {
             let (cleaning, records) = (Cleaning::default(), Vec::new());
             Writing { setup, writer, folder, syncs, cleaning, records, taken: last, stop: stopped }.run();
         })?;
-        // Only this thread sets it.
-        let _ = requests.thread.set(thread.thread().clone());
+        requests.go_to(thread.thread().clone());
         Ok(LogWriterThread { stop, thread: Some(thread) })
     }
 }
@@ -159,7 +141,7 @@ impl Writing {
         let commits = store.commits().expect("a durable store has commits");
         loop {
             let is_last = self.stop.load(Ordering::Acquire);
-            self.setup.requests.is_asked.store(false, Ordering::Release);
+            self.setup.requests.take();
             let wrote = self.commit(commits);
             self.sync(is_last);
             // Without records a commit is as safe as the one before.
@@ -178,8 +160,7 @@ impl Writing {
                 }
                 return;
             }
-            let is_asked = self.setup.requests.is_asked.load(Ordering::Acquire);
-            if !wrote && !is_asked {
+            if !wrote && !self.setup.requests.is_any() {
                 std::thread::park_timeout(IDLE_REST);
             }
         }

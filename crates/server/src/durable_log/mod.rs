@@ -6,12 +6,15 @@
 //! | `folder` | the files: listing, writing, syncing, removing |
 //! | `recover` | from the files to the store's content |
 //! | `log_writer` | the thread that makes commits |
+//! | `requests` | how others ask it for one |
 //! | `cleaning` | what is still needed of the oldest file |
 
 mod cleaning;
 mod folder;
 mod log_writer;
 mod recover;
+mod requests;
 
-pub(crate) use log_writer::{LogRequests, LogWriterSetup, LogWriterThread};
+pub(crate) use log_writer::{LogWriterSetup, LogWriterThread};
 pub(crate) use recover::{RecoverError, Resumed, recover};
+pub(crate) use requests::LogRequests;
