@@ -54,7 +54,7 @@ struct File {
 }
 
 /// The writer of a log. One commit at a time: [`open`](Self::open) and what that needs;
-/// [`begin`](Self::begin), the I/O, [`written`](Self::written); if a sync is [due](Self::is_sync_due), that and
+/// [`begin`](Self::begin), the I/O, [`written`](Self::written); a sync if [due](Self::is_sync_due), and
 /// [`synced`](Self::synced); [`close`](Self::close) and what that needs.
 #[derive(Debug)]
 pub struct LogWriter {

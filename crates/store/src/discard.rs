@@ -66,9 +66,11 @@ impl Store {
                 let guard = self.lock_slot(slot);
                 // A table that shrank since may have visited entries in the present bucket.
                 let rest = PositionRange::new(from, last).expect("inside the range");
-                let next = take_out_buckets(&guard, what, rest, from, &mut seen, &mut |change| {
+                let next = take_out_buckets(&guard, what, rest, from, &mut seen, &mut |part| {
                     let commits = self.data.log.commits.as_ref().expect("there is a durable log");
-                    commits.enter_aside(change, slot);
+                    let mut change = Vec::new();
+                    cleared(&guard, part, &mut change);
+                    commits.enter_aside(&mut change, slot);
                 });
                 guard.shrink_table();
                 next
@@ -79,15 +81,15 @@ impl Store {
     }
 }
 
-/// Visits some buckets of the locked slot; returns where to continue. `log` takes what the durable log is to
-/// know, if there is one, before anything is removed.
+/// Visits some buckets of the locked slot; returns where to continue. `log` is called with a range before all
+/// of it is removed, if there is a durable log.
 fn take_out_buckets(
     guard: &SlotGuard<'_>,
     what: What,
     range: PositionRange,
     from: Position,
     seen: &mut usize,
-    log: &mut dyn FnMut(&mut Vec<u8>),
+    log: &mut dyn FnMut(PositionRange),
 ) -> Option<Position> {
     let (data, pin) = (guard.data(), guard.pinned());
     let slot = from.slot();
@@ -113,11 +115,7 @@ fn take_out_buckets(
     *seen += found.len();
     if what == What::Everything && data.log.commits.is_some() && !found.is_empty() {
         let last = next.and_then(Position::previous).map_or(range.last(), |last| last.min(range.last()));
-        let cleared = PositionRange::new(from, last).expect("a bucket at least");
-        let version = guard.given_version();
-        let mut change = Vec::new();
-        Draft::cleared(&cleared_key(cleared), version).append_to(&mut change);
-        log(&mut change);
+        log(PositionRange::new(from, last).expect("a bucket at least"));
     }
     for (place, word, whole) in found {
         if whole || range.contains(data.log.record(word.address(), pin).position()) {
@@ -127,16 +125,32 @@ fn take_out_buckets(
     next
 }
 
-/// Removes what a locked slot has within a range, as a part of the change that the head is writing.
-pub(crate) fn clear_within(guard: &SlotGuard<'_>, range: PositionRange, head: &mut LogHead) {
+/// The part of a range that lies in a locked slot with entries.
+fn part_within(guard: &SlotGuard<'_>, range: PositionRange) -> Option<PositionRange> {
     let (first, last) = (Position::first_of(guard.slot()), Position::last_of(guard.slot()));
     let part = PositionRange::new(range.first().max(first), range.last().min(last));
-    let Some(part) = part.filter(|_| guard.table().entries() > 0) else { return };
+    part.filter(|_| guard.table().entries() > 0)
+}
+
+/// The durable log's record of a removal of everything in a part of a locked slot.
+fn cleared(guard: &SlotGuard<'_>, part: PositionRange, log: &mut Vec<u8>) {
+    Draft::cleared(&cleared_key(part), guard.given_version()).append_to(log);
+}
+
+/// Notes for the durable log that [`clear_within`] is about to be called.
+pub(crate) fn note_cleared(guard: &SlotGuard<'_>, range: PositionRange, head: &mut LogHead) {
+    if let Some(part) = part_within(guard, range) {
+        head.note(|log| cleared(guard, part, log));
+    }
+}
+
+/// Removes what a locked slot has within a range. The durable log is not told.
+pub(crate) fn clear_within(guard: &SlotGuard<'_>, range: PositionRange) {
+    let Some(part) = part_within(guard, range) else { return };
     let mut from = Some(part.first());
     while let Some(at) = from {
         let rest = PositionRange::new(at, part.last()).expect("inside the range");
-        let mut log = |change: &mut Vec<u8>| head.note(|log| log.append(change));
-        let next = take_out_buckets(guard, What::Everything, rest, at, &mut 0, &mut log);
+        let next = take_out_buckets(guard, What::Everything, rest, at, &mut 0, &mut |_| ());
         from = next.filter(|next| part.contains(*next));
     }
     guard.shrink_table();

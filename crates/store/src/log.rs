@@ -475,6 +475,17 @@ struct Logging {
     buffer: Arc<Buffer>,
     /// The records of the change under way.
     change: Vec<u8>,
+    /// The change that is held back is logged as a whole already.
+    is_over: bool,
+}
+
+impl Logging {
+    #[inline]
+    fn add(&mut self, record: &[u8]) {
+        if !self.is_over {
+            self.change.extend_from_slice(record);
+        }
+    }
 }
 
 /// Appends records to its own segment: a side log. One per worker and per replay slot.
@@ -508,8 +519,11 @@ pub struct LogHead {
 impl LogHead {
     /// A head whose records go to the durable log too, if there is one.
     pub(crate) fn new(log: Arc<Log>) -> LogHead {
-        let logging =
-            log.commits.as_ref().map(|commits| Logging { buffer: commits.join(), change: Vec::new() });
+        let logging = log.commits.as_ref().map(|commits| Logging {
+            buffer: commits.join(),
+            change: Vec::new(),
+            is_over: false,
+        });
         let mut head = LogHead::unlogged(log);
         head.logging = logging;
         head
@@ -558,7 +572,7 @@ impl LogHead {
         if let Some(logging) = &mut self.logging
             && !draft.is_absence()
         {
-            logging.change.extend_from_slice(bytes);
+            logging.add(bytes);
         }
         if let Some(deadline) = draft.expires_at {
             self.earliest = self.earliest.min(deadline);
@@ -573,7 +587,7 @@ impl LogHead {
         // SAFETY: as in `append`.
         unsafe { self.log.region.bytes_mut(offset, record.len()) }.copy_from_slice(record);
         if let Some(logging) = &mut self.logging {
-            logging.change.extend_from_slice(record);
+            logging.add(record);
         }
         if let Some(deadline) = Record::trusted(record).expires_at() {
             self.earliest = self.earliest.min(deadline);
@@ -591,7 +605,9 @@ impl LogHead {
         if let Some(logging) = &mut self.logging {
             // SAFETY: the caller owns the run's value up to here (L5), and the record was just written.
             let record = unsafe { self.log.record_of(offset, shape) };
-            record.pack(&mut logging.change);
+            if !logging.is_over {
+                record.pack(&mut logging.change);
+            }
         }
         if let Some(deadline) = draft.expires_at {
             self.earliest = self.earliest.min(deadline);
@@ -603,7 +619,7 @@ impl LogHead {
     /// log.
     #[inline]
     pub(crate) fn note(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if let Some(logging) = &mut self.logging {
+        if let Some(logging) = self.logging.as_mut().filter(|logging| !logging.is_over) {
             write(&mut logging.change);
         }
     }
@@ -624,13 +640,15 @@ impl LogHead {
         }
     }
 
-    /// The same, of records that are held back (U2).
+    /// The same, of records that are held back (U2). What is written before they are
+    /// [published](Self::all_published) is part of the change, and was noted.
     #[cold]
     pub(crate) fn log_whole_change(&mut self, slots: impl Iterator<Item = Slot>) {
-        if let (Some(logging), Some(commits)) = (&mut self.logging, &self.log.commits)
-            && !logging.change.is_empty()
-        {
-            commits.enter(&logging.buffer, &mut logging.change, slots);
+        if let (Some(logging), Some(commits)) = (&mut self.logging, &self.log.commits) {
+            if !logging.change.is_empty() {
+                commits.enter(&logging.buffer, &mut logging.change, slots);
+            }
+            logging.is_over = self.filled.is_some();
         }
     }
 
@@ -691,6 +709,7 @@ impl LogHead {
 
     /// All records held back are published.
     pub(crate) fn all_published(&mut self) {
+        self.logging.iter_mut().for_each(|logging| logging.is_over = false);
         for (number, used) in self.filled.take().into_iter().flatten() {
             self.log.close_segment(number, used);
         }

@@ -6,7 +6,7 @@
 use crate::address::Address;
 use crate::config::OutOfMemory;
 use crate::data::Entry;
-use crate::discard::clear_within;
+use crate::discard::{clear_within, note_cleared};
 use crate::large::publish::{LargePut, admit_growth};
 use crate::log::LogHead;
 use crate::record::Draft;
@@ -104,18 +104,23 @@ impl<'s> SlotGuards<'s> {
         }
         prepare(&steps, head)?;
         head.hold_back();
+        for (guard, range) in
+            self.guards.iter().flat_map(|guard| cleared.iter().map(move |range| (guard, range)))
+        {
+            note_cleared(guard, *range, head);
+        }
         steps.iter_mut().for_each(|step| step.append(head));
+        // U1, U2: walks look at no lock.
+        head.log_whole_change(self.guards.iter().map(SlotGuard::slot));
         self.guards.iter().for_each(|guard| guard.table().lock.make_exclusive());
         // Before any old head goes: a collection that another key takes over is not doomed with it.
         let large = steps.iter_mut().filter_map(|step| Some((step.slot, step.large.as_mut()?)));
         large.for_each(|(slot, put)| put.enter(slot, |other| self.slot(other).table()));
         for range in cleared {
-            self.guards.iter().for_each(|guard| clear_within(guard, *range, head));
+            self.guards.iter().for_each(|guard| clear_within(guard, *range));
         }
         let ended = steps.iter().filter_map(|step| step.publish(head));
         let expired = ended.filter(|&deadline| deadline < now).count();
-        // U2. Look-ups wait still.
-        head.log_whole_change(self.guards.iter().map(SlotGuard::slot));
         head.all_published();
         Ok(expired)
     }
@@ -219,7 +224,7 @@ impl<'g, 'p> Step<'g, 'p> {
         }
     }
 
-    /// Writes the records into reserved room.
+    /// Writes the records into reserved room, and notes a removal.
     fn append(&mut self, head: &mut LogHead) {
         if let Some(put) = &mut self.large {
             put.append(self.slot, head);
@@ -228,6 +233,10 @@ impl<'g, 'p> Step<'g, 'p> {
             self.slot.table().raise_version(version.0);
             let address = self.drafted(version, |draft| head.append(draft, Purpose::Value));
             self.written = Some((version, address.expect("there is room for all")));
+        } else {
+            head.note(|log| {
+                Draft::tombstone(self.key.bytes(), self.slot.given_version()).append_to(log);
+            });
         }
     }
 
