@@ -50,7 +50,6 @@ impl Plan {
         // Separate streams leave the rest of every seed's plan unchanged.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
-        let mut groups_random = Random::new(seed ^ 0x6e0b_0000_0000);
         let mut digests_random = Random::new(seed ^ 0xd16e_5700_0000_0000);
         let mut builds_random = Random::new(seed ^ 0xb01d_0000_0000_0000);
         let nodes = match random.below(8) {
@@ -85,9 +84,7 @@ impl Plan {
         };
         let safety_us = (think_us * random.between(100, 800)).max(300_000);
         let mut workload = workload(&mut random, safety_us, is_tight);
-        if groups_random.one_in(3) {
-            workload.groups = groups_random.between(1, MOST_GROUPS);
-        }
+        later_keys(seed, &mut workload);
         let mut others = others(&mut random, nodes, think_us, &workload);
         let (upgrades, replacements) = builds(&mut builds_random, &mut hosts, safety_us);
         let operator = operator(&mut random, &mut operators_random, safety_us, upgrades, nodes);
@@ -99,7 +96,6 @@ impl Plan {
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
         small_parts(seed, &mut hosts, &mut workload);
-        member_keys(seed, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         Plan {
             hosts,
@@ -151,11 +147,16 @@ fn small_pieces(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
     }
 }
 
-/// In one seed of three there are sorted sets and sets.
-fn member_keys(seed: u64, workload: &mut Workload) {
-    let mut random = Random::new(seed ^ 0x3e3b_e500_0000_0000);
-    if random.one_in(3) {
-        workload.member_keys = random.between(1, MOST_MEMBER_KEYS);
+/// In one seed of three there are groups, and in one of three sorted sets and sets, each by a stream of its
+/// own.
+fn later_keys(seed: u64, workload: &mut Workload) {
+    let mut groups = Random::new(seed ^ 0x6e0b_0000_0000);
+    if groups.one_in(3) {
+        workload.groups = groups.between(1, MOST_GROUPS);
+    }
+    let mut members = Random::new(seed ^ 0x3e3b_e500_0000_0000);
+    if members.one_in(3) {
+        workload.member_keys = members.between(1, MOST_MEMBER_KEYS);
     }
 }
 

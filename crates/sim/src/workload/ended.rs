@@ -4,35 +4,13 @@ use super::asked::{Asked, Purpose, Shape};
 use super::groups;
 use super::list_operation::ListOperation;
 use super::members_operation::MembersOperation;
+use super::removal::Removal;
 use super::timed_operation::{TimedOp, TimedOperation};
 use super::{lists, members};
 use crate::clients::Ended;
 use sidle_client_core::Effect;
 use sidle_history::{Datum, Operation, Outcome};
 use sidle_resp::Value;
-
-/// A flush, or a death.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Removal {
-    /// When it began.
-    pub(crate) call_us: u64,
-    /// When it was over, if it was.
-    pub(crate) return_us: Option<u64>,
-    /// Whether the key was gone at one instant between the two.
-    pub(crate) is_certain: bool,
-}
-
-impl Removal {
-    /// A death: what was lost is found out later.
-    pub(crate) fn by_death(now_us: u64) -> Removal {
-        Removal { call_us: now_us, return_us: None, is_certain: false }
-    }
-
-    /// When it was over, if the key certainly was removed by then.
-    pub(super) fn removed_us(self) -> Option<u64> {
-        self.return_us.filter(|_| self.is_certain)
-    }
-}
 
 /// A run's records.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! An operation on the lists of a set.
 
-use super::ended::Removal;
+use super::removal::Removal;
 use sidle_resp::Value;
 use sidle_testbed::Random;
 use std::fmt;

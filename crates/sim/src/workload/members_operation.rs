@@ -1,6 +1,6 @@
 //! An operation on a sorted set, or on a set: that is one whose scores are all 0, and which has no order.
 
-use super::ended::Removal;
+use super::removal::Removal;
 use sidle_resp::Value;
 use std::fmt;
 

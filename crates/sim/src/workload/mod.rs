@@ -1,8 +1,8 @@
 //! Clients' requests: drawn operations, each with the records that its answer completes.
 //!
-//! There are eight key spaces, each with its own rules: registers (`k`), groups of keys that form one register
-//! (`g`), hashes whose fields are registers (`h`), lists (`l`), sorted sets (`z`), sets (`m`), keys with a
-//! time to live (`t`) and noise (`n`), for which only the kind of the answer is checked.
+//! There are eight key spaces, each with its own rules: registers (`k`), groups of keys that form one
+//! register (`g`), hashes whose fields are registers (`h`), lists (`l`), sorted sets (`z`), sets (`m`), keys
+//! with a time to live (`t`) and noise (`n`), for which only the kind of the answer is checked.
 
 mod asked;
 mod ended;
@@ -16,13 +16,13 @@ mod members;
 mod members_operation;
 mod noise;
 mod registers;
+mod removal;
 mod timed;
 mod timed_operation;
 mod transaction;
 
 pub use asked::{Asked, Order};
 pub use ended::History;
-pub(crate) use ended::Removal;
 pub use exchange::{Exchange, Exchanged};
 pub use groups::{MOST_GROUPS, inside_a_group, keep_whole};
 pub use hashes::stored_key;
@@ -30,6 +30,7 @@ pub use list_operation::{End, LISTS, ListOp, ListOperation, Said};
 pub use lists::MOST_SETS;
 pub use members::MOST_MEMBER_KEYS;
 pub use members_operation::{MEMBERS, MembersOp, MembersOperation, Shown};
+pub(crate) use removal::Removal;
 pub use timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
 use sidle_testbed::Random;

@@ -2,7 +2,8 @@
 //! order: by scores, and equal ones by name.
 //!
 //! The rule is linearizability with that map as the state. So a rank, a count and a range agree with the
-//! members that they are of, and what is popped was the first, and is gone. A set is such a map without scores.
+//! members that they are of, and what is popped was the first, and is gone. A set is such a map without
+//! scores.
 
 mod model;
 
