@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::story::Story;
 use crate::summary::{Failure, Summary};
 use crate::turns::code_of;
-use crate::workload::{History, ListOperation, TimedOp, TimedOperation, Workload};
+use crate::workload::{History, ListOperation, NameOperation, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, Event, Fact, HostId, Thread, World};
 use sidle_client_core::Awareness;
 use sidle_history::{Outcome as Fate, Writer};
@@ -167,10 +167,11 @@ impl Simulation {
             Simulation::is_calm,
         )?;
         self.world.tell(|| "everything is read back".to_owned());
-        let History { registers, timed, lists, .. } = &self.history;
-        let read_from = [registers.len(), timed.len(), lists.len()];
+        let History { registers, timed, lists, names, .. } = &self.history;
+        let read_from = [registers.len(), timed.len(), lists.len(), names.len()];
         let keys = self.workload.all_keys().chain(self.workload.all_timed_keys());
-        self.reader.read_back(keys.chain(self.workload.all_lists()).collect());
+        let keys = keys.chain(self.workload.all_lists()).chain(self.workload.all_names());
+        self.reader.read_back(keys.collect());
         self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
         self.until("every key is read back", READ_BACK_US, |simulation| simulation.reader.is_done())?;
         self.all_were_answered(read_from)?;
@@ -195,6 +196,7 @@ impl Simulation {
         self.summary.undecided = self.answers.finish(&self.history.registers)?;
         self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
         self.summary.undecided += checks::check_lists(&self.history.lists)?;
+        self.summary.undecided += checks::check_names(&self.history.names)?;
         Ok(())
     }
 
@@ -217,7 +219,7 @@ impl Simulation {
             self.world.tell(|| "every key is deleted to make room".to_owned());
             self.reader.delete({
                 let keys = self.workload.all_keys().chain(self.workload.all_lists());
-                keys.chain(self.workload.all_noise_keys()).collect()
+                keys.chain(self.workload.all_names()).chain(self.workload.all_noise_keys()).collect()
             });
             self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
             self.until("every key is deleted", READ_BACK_US, |simulation| simulation.reader.is_done())?;
@@ -230,14 +232,16 @@ impl Simulation {
     }
 
     /// Whether every operation from there on was answered.
-    fn all_were_answered(&self, [registers, timed, lists]: [usize; 3]) -> Result<(), Violation> {
+    fn all_were_answered(&self, [registers, timed, lists, names]: [usize; 4]) -> Result<(), Violation> {
         let is_lost = |outcome: Fate| outcome != Fate::Ok;
         let History { registers: all, timed: all_timed, lists: all_lists, .. } = &self.history;
         let lost =
             all[registers..].iter().find(|operation| is_lost(operation.outcome)).map(ToString::to_string);
         let lost_timed = all_timed[timed..].iter().find(|operation| is_lost(operation.outcome));
         let lost_list = all_lists[lists..].iter().find(|operation| operation.answer.is_none());
+        let lost_name = self.history.names[names..].iter().find(|operation| operation.answer.is_none());
         let lost = lost.or_else(|| lost_timed.map(ToString::to_string));
+        let lost = lost.or_else(|| lost_name.map(ToString::to_string));
         match lost.or_else(|| lost_list.map(ToString::to_string)) {
             Some(lost) => {
                 Err(Violation::new("liveness", format!("a read failed though nothing is wrong: {lost}")))
@@ -403,6 +407,9 @@ impl Simulation {
         let lists_at_risk = self.losses.at_risk(&self.hosts, host, self.workload.all_lists());
         let cleared = |key: String| ListOperation::cleared(LOSSES, &key, now_us, None);
         self.history.lists.extend(lists_at_risk.into_iter().map(cleared));
+        let names_at_risk = self.losses.at_risk(&self.hosts, host, self.workload.all_names());
+        let cleared = |key: String| NameOperation::cleared(LOSSES, &key, now_us, None);
+        self.history.names.extend(names_at_risk.into_iter().map(cleared));
         let keys = self.workload.all_keys();
         self.losses.death(&self.hosts, host, keys, now_us, &mut self.history.registers);
         self.hosts[host.0].end_life(tells, &mut self.world);

@@ -10,6 +10,7 @@ mod leaks;
 mod linearizability;
 mod lists;
 mod losses;
+mod names;
 mod progress;
 mod queues;
 mod scans;
@@ -20,6 +21,7 @@ mod waits;
 pub use deadlines::check_deadlines;
 pub use lists::check_lists;
 pub use losses::{LOSSES, Losses};
+pub use names::check_names;
 pub use scans::{Holder, Ownership, Scan};
 
 use crate::clients::Told;

@@ -7,7 +7,7 @@ use crate::checks::{Holder, Ownership, Scan};
 use crate::host::Host;
 use crate::network::{Side, Signal, StreamId};
 use crate::process::client_address;
-use crate::workload::{History, ListOperation, TAG, TimedOp, TimedOperation, Workload};
+use crate::workload::{History, ListOperation, NameOperation, TAG, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Class, Config, Destination};
 use sidle_history::{Datum, Op, Operation, Outcome};
@@ -50,6 +50,8 @@ struct Flush {
     timed: Vec<(String, Option<Holder>)>,
     /// The same of lists.
     lists: Vec<(Option<Holder>, String)>,
+    /// The same of names.
+    names: Vec<(Option<Holder>, String)>,
 }
 
 /// What a flush did to a key.
@@ -208,6 +210,7 @@ impl Surveyor {
                 holders: workload.all_keys().map(|key| ownership.holder(&key)).collect(),
                 timed: timed.collect(),
                 lists: workload.all_lists().map(|key| (ownership.holder(&key), key)).collect(),
+                names: workload.all_names().map(|key| (ownership.holder(&key), key)).collect(),
             })
         } else {
             line.say(0, self.scan_request("0"));
@@ -331,13 +334,19 @@ impl Surveyor {
                 history.registers.push(record);
             }
         }
+        let (client, call_us) = (self.number as u64, flush.call_us);
+        // When it was certainly removed, if it may have been removed.
+        let removed = |key: &str, before| {
+            let effect = effect(key, before);
+            (effect != Effect::LeftAlone).then(|| return_us.filter(|_| effect == Effect::Removed))
+        };
         for (before, key) in flush.lists {
-            let effect = effect(&key, before);
-            if effect != Effect::LeftAlone {
-                let certain_us = return_us.filter(|_| effect == Effect::Removed);
-                let client = self.number as u64;
-                history.lists.push(ListOperation::cleared(client, &key, flush.call_us, certain_us));
-            }
+            let removed = removed(&key, before);
+            history.lists.extend(removed.map(|us| ListOperation::cleared(client, &key, call_us, us)));
+        }
+        for (before, key) in flush.names {
+            let removed = removed(&key, before);
+            history.names.extend(removed.map(|us| NameOperation::cleared(client, &key, call_us, us)));
         }
         for (key, before) in flush.timed {
             let effect = effect(&key, before);

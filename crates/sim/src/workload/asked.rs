@@ -2,6 +2,7 @@
 
 use super::kind::Kind;
 use super::list_operation::ListOperation;
+use super::name_operation::NameOperation;
 use super::timed_operation::TimedOperation;
 use super::transaction;
 use sidle_client_core::Class;
@@ -30,6 +31,8 @@ pub(super) enum Purpose {
     Group(Operation),
     /// The record of lists.
     Lists(Box<ListOperation>),
+    /// The record of names.
+    Names(Box<NameOperation>),
     /// The record of a key with a time to live.
     Timed(Box<TimedOperation>),
     /// Only to be of the right kind.
@@ -70,7 +73,7 @@ impl Asked {
     pub fn as_transaction(&self) -> Option<Vec<Vec<String>>> {
         match &self.purpose {
             Purpose::Group(_) => transaction::as_transaction(&self.words),
-            Purpose::Registers(..) | Purpose::Lists(_) | Purpose::Timed(_) | Purpose::Noise(_) => None,
+            _ => None,
         }
     }
 
@@ -84,7 +87,7 @@ impl Asked {
         match &self.purpose {
             Purpose::Registers(records, _) => records,
             Purpose::Group(record) => std::slice::from_ref(record),
-            Purpose::Lists(_) | Purpose::Timed(_) | Purpose::Noise(_) => &[],
+            Purpose::Lists(_) | Purpose::Names(_) | Purpose::Timed(_) | Purpose::Noise(_) => &[],
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::asked::{Asked, Purpose, Shape};
 use super::groups;
 use super::list_operation::ListOperation;
+use super::name_operation::{NameOperation, is_no_such_key};
 use super::timed_operation::TimedOperation;
 use crate::clients::Ended;
 use sidle_client_core::Effect;
@@ -18,6 +19,8 @@ pub struct History {
     pub timed: Vec<TimedOperation>,
     /// Operations on lists.
     pub lists: Vec<ListOperation>,
+    /// Operations on names.
+    pub names: Vec<NameOperation>,
     /// How many of those on registers were on groups, and answered.
     pub groups: u64,
     /// Answered operations that are not judged.
@@ -41,9 +44,23 @@ impl History {
         Ok(())
     }
 
+    /// An operation on names ended. What was refused leaves no record.
+    fn end_names(&mut self, record: NameOperation, ended: Ended, now_us: u64) -> Result<(), String> {
+        match ended {
+            Ended::Failed(Effect::None) => {}
+            Ended::Failed(_) => self.names.push(record),
+            Ended::Reply(reply) if is_unknown(&reply) => self.names.push(record),
+            Ended::Reply(reply @ Value::Error(_)) if !is_no_such_key(&reply) => {
+                self.out_of_memory += u64::from(is_out_of_memory(&reply));
+            }
+            Ended::Reply(reply) => self.names.push(record.answered(now_us, reply)?),
+        }
+        Ok(())
+    }
+
     /// How many operations were recorded.
     pub fn operations(&self) -> u64 {
-        (self.registers.len() + self.timed.len() + self.lists.len()) as u64 + self.noise
+        (self.registers.len() + self.timed.len() + self.lists.len() + self.names.len()) as u64 + self.noise
     }
 }
 
@@ -65,6 +82,7 @@ impl Asked {
             }
             (Purpose::Group(record), ended) => end_group(record, ended, now_us, &self.words, history)?,
             (Purpose::Lists(record), ended) => history.end_lists(*record, ended, now_us)?,
+            (Purpose::Names(record), ended) => history.end_names(*record, ended, now_us)?,
             (Purpose::Timed(mut record), ended) => {
                 let is_lost = matches!(&ended, Ended::Reply(reply) if is_unknown(reply) || is_down(reply));
                 record.outcome = match ended {

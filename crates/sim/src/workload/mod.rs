@@ -1,8 +1,8 @@
 //! Clients' requests: drawn operations, each with the records that its answer completes.
 //!
-//! There are six key spaces, each with its own rules: registers (`k`), groups of keys that form one register
-//! (`g`), hashes whose fields are registers (`h`), lists (`l`), keys with a time to live (`t`) and noise
-//! (`n`), for which only the kind of the answer is checked.
+//! There are seven key spaces, each with its own rules: registers (`k`), groups of keys that form one register
+//! (`g`), hashes whose fields are registers (`h`), lists (`l`), names between which values move
+//! (`r`), keys with a time to live (`t`) and noise (`n`), for which only the kind of the answer is checked.
 
 mod asked;
 mod ended;
@@ -12,6 +12,8 @@ mod hashes;
 mod kind;
 pub(crate) mod list_operation;
 pub(crate) mod lists;
+mod name_operation;
+mod names;
 mod noise;
 mod registers;
 mod timed;
@@ -26,6 +28,8 @@ pub use groups::{MOST_GROUPS, inside_a_group, keep_whole};
 pub use hashes::stored_key;
 pub use list_operation::{End, LISTS, ListOp, ListOperation, Said};
 pub use lists::MOST_SETS;
+pub use name_operation::{NAMES, NameOp, NameOperation, NameSaid};
+pub use names::MOST_NAME_SETS;
 pub use timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
 use sidle_testbed::Random;
@@ -42,6 +46,8 @@ pub struct Workload {
     pub groups: u64,
     /// How many sets of lists there are.
     pub list_sets: u64,
+    /// How many sets of names there are.
+    pub name_sets: u64,
     /// How many hashes there are.
     pub hashes: u64,
     /// How many keys with a time to live there are.
@@ -119,6 +125,11 @@ impl Workload {
         lists::names(self.list_sets)
     }
 
+    /// The keys of all names.
+    pub fn all_names(&self) -> impl Iterator<Item = String> {
+        names::all(self.name_sets)
+    }
+
     /// The next operation of a client; every value is written once.
     pub fn draw(&self, random: &mut Random, turn: Turn) -> Asked {
         let drawn = random.below(1000);
@@ -130,6 +141,8 @@ impl Workload {
             groups::draw(self, random, turn)
         } else if lists::is_next(self, random) {
             lists::draw(self, random, turn)
+        } else if names::is_next(self, random) {
+            names::draw(self, random, turn)
         } else if hashes::is_next(self, random) {
             hashes::draw(self, random, turn)
         } else if random.permille(self.multi_permille) {
@@ -145,6 +158,7 @@ impl Workload {
             true => timed::read_back(client, key, now_us),
             false if groups::is_name(&key) => groups::read_back(client, &key, now_us),
             false if lists::is_name(&key) => lists::read_back(client, &key, now_us),
+            false if names::is_name(&key) => names::read_back(client, &key, now_us),
             false if hashes::is_name(&key) => hashes::read_back(client, key, now_us),
             false => registers::read_back(client, key, now_us),
         }
@@ -155,12 +169,13 @@ impl Workload {
         (0..self.noise_keys).flat_map(|number| [format!("n{number}n"), format!("n{TAG}{number}n")])
     }
 
-    /// A DEL of a register, of a group, of a list, or of a key that is not judged.
+    /// A DEL of a register, of a group, of a list, of a name, or of a key that is not judged.
     pub fn delete(client: u64, key: String, now_us: u64) -> Asked {
         match key.starts_with('n') {
             true => noise::delete(key),
             false if groups::is_name(&key) => groups::delete(client, &key, now_us),
             false if lists::is_name(&key) => lists::delete(client, &key, now_us),
+            false if names::is_name(&key) => names::delete(client, &key, now_us),
             false if hashes::is_name(&key) => hashes::delete(client, key, now_us),
             false => registers::delete(client, key, now_us),
         }
