@@ -327,13 +327,17 @@ pub struct CutFigures {
     pub p50_ms: f64,
     /// 999 of 1000 took at most this.
     pub p999_ms: f64,
+    /// Bytes that the target pushed to clients to tell them what cuts gave; 0 too in reports from before this
+    /// field.
+    #[serde(default)]
+    pub digest_bytes: u64,
 }
 
 impl CutFigures {
     /// The figures of so many cuts.
-    pub fn of(number: u64, p50_us: u64, p999_us: u64) -> CutFigures {
+    pub fn of(number: u64, p50_us: u64, p999_us: u64, digest_bytes: u64) -> CutFigures {
         let ms = |us: u64| us as f64 / 1000.0;
-        CutFigures { number, p50_ms: ms(p50_us), p999_ms: ms(p999_us) }
+        CutFigures { number, p50_ms: ms(p50_us), p999_ms: ms(p999_us), digest_bytes }
     }
 }
 

@@ -159,7 +159,7 @@ fn the_move(lines: &mut Lines, report: &Report) {
         figure(report.relief_ms, |ms| format!("{ms:.0} ms until the target served half of its load")),
     );
     if let Some(cuts) = report.cuts {
-        let CutFigures { number, p50_ms, p999_ms } = cuts;
+        let CutFigures { number, p50_ms, p999_ms, .. } = cuts;
         let times = format!("at most {p50_ms:.1} ms (median) to {p999_ms:.1} ms (p99.9) in transit");
         lines.line("cuts", format!("{}, {times}", count(number)));
     }

@@ -25,6 +25,7 @@ mod program;
 mod results;
 mod run;
 mod settings;
+pub mod table;
 mod variant;
 
 pub use cell::{Cell, Mix, Scene, Skew, SourceCpu};

@@ -75,7 +75,7 @@ const fn measure(
 }
 
 /// The table of winners, in its order.
-pub const MEASURES: [Measure; 21] = [
+pub const MEASURES: [Measure; 22] = [
     measure("during", "throughput during the move / before", Better::Higher, Unit::Ratio, during),
     measure("first", "the same in the first tenth of the move", Better::Higher, Unit::Ratio, |report| {
         part_of_move(report, 0.0, 0.1)
@@ -152,6 +152,10 @@ pub const MEASURES: [Measure; 21] = [
     }),
     measure("cut_p999", "99.9th percentile of a cut's time", Better::Lower, Unit::Millis, |report| {
         report.cuts.map(|cuts| cuts.p999_ms)
+    }),
+    measure("digest", "bytes of digests / bytes moved", Better::Lower, Unit::Percent, |report| {
+        let bytes = report.cuts.map(|cuts| cuts.digest_bytes as f64);
+        ratio(bytes, report.bytes_moved.map(|bytes| bytes as f64))
     }),
     measure(
         "extra_client",

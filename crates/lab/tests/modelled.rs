@@ -68,9 +68,12 @@ fn what_cannot_be_modelled_is_refused() {
         assert_eq!(ended.status.code(), Some(status), "{line}: {said}");
         assert!(said.contains(why), "{line}: {said}");
     };
-    refused("demo --modelled moon", 2, "'moon' is no machine: give 'paper', 'two-cores' or a JSON file");
+    refused(
+        "demo --modelled moon",
+        2,
+        "'moon' is no machine: give 'paper', 'four-cores', 'two-cores' or a JSON file",
+    );
     refused("demo --costs costs.json", 2, "--modelled");
-    refused("demo --modelled paper --loop open --rate 100", 2, "a closed loop only");
     refused("demo --modelled paper --client plain", 2, "clients of Sidle's own");
     refused("demo --modelled paper --without-offloading", 2, "movers with threads of their own only");
     refused("run --out out --modelled moon", 2, "'moon' is no machine");

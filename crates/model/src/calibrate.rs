@@ -183,8 +183,10 @@ fn plan(load: &DemoOptions, machines: Machines, costs: Costs) -> Plan {
         workload: load.workload.clone(),
         distribution: load.distribution,
         clients: load.clients,
+        rate: None,
         tracking: load.tracking,
-        margin_ns: MARGIN_NS,
+        before_ns: MARGIN_NS,
+        after_ns: MARGIN_NS,
         seed: load.seed,
     }
 }
@@ -198,7 +200,7 @@ fn modelled(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Taken, 
     if real.node_share.is_none() {
         (machines.source.quota, machines.target.quota) = (None, None);
     }
-    let plan = Plan { margin_ns: COMPARED_NS, ..plan(load, machines, costs) };
+    let plan = Plan { before_ns: COMPARED_NS, ..plan(load, machines, costs) };
     Course::new(&plan, Stopwatch::default())?.taken(real_costs::MARGIN.as_nanos() as u64)
 }
 

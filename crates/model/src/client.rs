@@ -68,9 +68,40 @@ struct Collector {
 /// The source of a client's operations.
 pub(crate) enum Feed {
     /// The load's operations, each after one was answered.
-    Workload(OperationStream),
+    Closed(OperationStream),
+    /// The load's operations at a fixed rate, whatever is answered. Latency counts from when one was due.
+    Open { stream: OperationStream, schedule: Schedule },
     /// A read, then a write of each of these records in turn, at a fixed rate.
     Probe { records: Vec<u64>, turn: usize, due_ns: u64 },
+}
+
+/// When the operations of an open loop are due: at equal distances.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    begin_ns: u64,
+    interval_ns: f64,
+    issued: u64,
+}
+
+impl Schedule {
+    /// The schedule of thread `number` of so many, which make so many operations a second together, in turns.
+    pub(crate) fn of_thread(number: u32, threads: u32, per_s: f64, begin_ns: u64) -> Schedule {
+        let distance_ns = 1e9 / per_s;
+        let interval_ns = distance_ns * f64::from(threads);
+        let begin_ns = begin_ns + (distance_ns * f64::from(number)) as u64;
+        Schedule { begin_ns, interval_ns, issued: 0 }
+    }
+
+    fn due_ns(&self) -> u64 {
+        self.begin_ns + (self.issued as f64 * self.interval_ns) as u64
+    }
+
+    /// When the next one is due, which is taken.
+    fn take(&mut self) -> u64 {
+        let due_ns = self.due_ns();
+        self.issued += 1;
+        due_ns
+    }
 }
 
 impl Feed {
@@ -82,20 +113,23 @@ impl Feed {
     /// When the next operation may start; never if there is none.
     fn due_ns(&self) -> u64 {
         match self {
-            Feed::Workload(_) => 0,
+            Feed::Closed(_) => 0,
+            Feed::Open { schedule, .. } => schedule.due_ns(),
             Feed::Probe { records, .. } if records.is_empty() => u64::MAX,
             Feed::Probe { due_ns, .. } => *due_ns,
         }
     }
 
-    fn draw(&mut self) -> Draw {
+    /// The next operation, and when it began: an open loop's when it was due.
+    fn draw(&mut self, called_ns: u64) -> (Draw, u64) {
         match self {
-            Feed::Workload(stream) => stream.draw(),
+            Feed::Closed(stream) => (stream.draw(), called_ns),
+            Feed::Open { stream, schedule } => (stream.draw(), schedule.take()),
             Feed::Probe { records, turn, due_ns } => {
                 let draw = Draw { record: records[*turn / 2 % records.len()], write: *turn % 2 == 1 };
                 *turn += 1;
                 *due_ns += (1e9 / PROBES_PER_S) as u64;
-                draw
+                (draw, called_ns)
             }
         }
     }
@@ -248,7 +282,7 @@ impl ClientThread {
                 self.take(arrival, start_ns, costs, watch, &mut turn);
             }
         }
-        // All operations of a round have one start, like the load generator's.
+        // All operations of a round have one start, like the load generator's closed loop.
         let called_ns = start_ns + turn.cost_ns;
         while !self.is_ending && !self.collector.free.is_empty() && self.feed.due_ns() <= start_ns {
             self.issue(called_ns, costs, watch, &mut turn);
@@ -307,11 +341,11 @@ impl ClientThread {
 
     fn issue(&mut self, called_ns: u64, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
         let begun_ns = watch.begin();
-        let draw = self.feed.draw();
+        let (draw, since_ns) = self.feed.draw(called_ns);
         let Some(place) = self.collector.free.pop() else { return };
         turn.cost_ns += if draw.write { costs.ask_set_ns } else { costs.ask_get_ns };
         self.collector.flights[place as usize] =
-            Flight { record: draw.record, is_write: draw.write, since_ns: called_ns };
+            Flight { record: draw.record, is_write: draw.write, since_ns };
         let mut key = std::mem::take(&mut self.collector.key);
         key.clear();
         self.collector.load.keys.write(draw.record, &mut key);

@@ -48,12 +48,16 @@ pub struct Plan {
     pub workload: Workload,
     /// How popular the records are.
     pub distribution: Distribution,
-    /// Clients, each with one operation under way.
+    /// Clients, each with one operation under way at most.
     pub clients: u32,
+    /// Operations per second of an open loop; a closed loop has none.
+    pub rate: Option<f64>,
     /// Whether they track which records have moved.
     pub tracking: bool,
-    /// How long the load runs before the move, and again after it.
-    pub margin_ns: u64,
+    /// How long the load runs before the move.
+    pub before_ns: u64,
+    /// How long it runs after it.
+    pub after_ns: u64,
     /// The seed of all draws.
     pub seed: u64,
 }
@@ -163,6 +167,9 @@ impl<'p> Course<'p> {
         if plan.records == 0 || plan.clients == 0 {
             return Err(ModelError::Options("there must be records and clients".to_owned()));
         }
+        if plan.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+            return Err(ModelError::Options("a rate is above 0".to_owned()));
+        }
         sidle_migration::protocol(&plan.protocol).map_err(|error| refused(&error))?;
         let keys = KeyFormat::new(plan.key_bytes, plan.records).map_err(|error| refused(&error))?;
         ValueFormat::new(plan.value_bytes).map_err(|error| refused(&error))?;
@@ -198,9 +205,9 @@ impl<'p> Course<'p> {
     pub(crate) fn go(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), ModelError> {
         self.start_load(progress)?;
         let cpu = self.model.cpu_seconds();
-        self.pass("before", self.plan.margin_ns, progress)?;
+        self.pass("before", self.plan.before_ns, progress)?;
         self.follow_move(progress)?;
-        self.pass("after", self.plan.margin_ns, progress)?;
+        self.pass("after", self.plan.after_ns, progress)?;
         let used: Vec<f64> =
             self.model.cpu_seconds().iter().zip(cpu).map(|(now, before)| now - before).collect();
         self.cpu = CpuSeconds { source: Some(used[0]), target: Some(used[1]), clients: Some(used[2]) };
@@ -216,11 +223,11 @@ impl<'p> Course<'p> {
         Ok(())
     }
 
-    /// Runs the load for the margin, then the move, then the load for `after_ns`.
+    /// Runs the load before the move, then the move, then the load for `after_ns`.
     pub(crate) fn taken(&mut self, after_ns: u64) -> Result<Taken, ModelError> {
         self.start_load(&mut |_| true)?;
         let begun = self.model.cpu_seconds();
-        let before = self.served("before", self.plan.margin_ns)?;
+        let before = self.served("before", self.plan.before_ns)?;
         let ended = self.model.cpu_seconds();
         let control_begun = self.model.control_work();
         self.follow_move(&mut |_| true)?;
@@ -291,6 +298,7 @@ impl<'p> Course<'p> {
             outstanding: plan.clients.div_ceil(threads),
             tracking: plan.tracking,
             streams: (0..threads).map(stream).collect(),
+            rate: plan.rate,
             probed: self.load.probed(),
         });
     }
@@ -410,7 +418,8 @@ impl<'p> Course<'p> {
                 cpu_lists: None,
             },
             load: sidle_bench::report::Load {
-                kind: "closed".to_owned(),
+                kind: if plan.rate.is_some() { "open" } else { "closed" }.to_owned(),
+                rate: plan.rate,
                 client: "sidle".to_owned(),
                 clients: plan.clients,
                 tracking: plan.tracking,
@@ -482,7 +491,8 @@ impl<'p> Course<'p> {
         report.samp_pulls = Some(totals.samp_pulls.load(Relaxed));
         let times = totals.cut_times.read();
         let percentiles = times.percentile_us(50.0).zip(times.percentile_us(99.9));
-        report.cuts = percentiles.map(|(p50, p999)| CutFigures::of(times.cuts(), p50, p999));
+        let digest_bytes = self.model.nodes[1].parts.shared.sum(|worker| worker.digest_bytes.read());
+        report.cuts = percentiles.map(|(p50, p999)| CutFigures::of(times.cuts(), p50, p999, digest_bytes));
         let (new, present) = (totals.records_moved.load(Relaxed), totals.records_present.load(Relaxed));
         let needed = arrived_bytes * new as f64 / (new + present).max(1) as f64;
         let movers = self.model.nodes.iter().flat_map(|node| &node.movers);

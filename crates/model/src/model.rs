@@ -1,6 +1,6 @@
 //! The model: two nodes, a coordinator and clients, whose threads share processors and send over links.
 
-use crate::client::{ClientThread, Feed, Load};
+use crate::client::{ClientThread, Feed, Load, Schedule};
 use crate::costs::Costs;
 use crate::event::{Arrival, Event, Output, Turn};
 use crate::links::Interfaces;
@@ -44,6 +44,8 @@ pub(crate) struct Clients {
     pub(crate) outstanding: u32,
     pub(crate) tracking: bool,
     pub(crate) streams: Vec<OperationStream>,
+    /// Operations per second of all together, in an open loop.
+    pub(crate) rate: Option<f64>,
     /// The records that the prober cycles through.
     pub(crate) probed: Vec<u64>,
 }
@@ -208,10 +210,17 @@ impl Model {
     pub(crate) fn start_clients(&mut self, clients: Clients) {
         let is_client = |role: &Role| matches!(role, Role::Client(_));
         let first = self.roles.iter().position(is_client).expect("machines were checked");
+        let threads = clients.streams.len() as u32;
         for (index, stream) in clients.streams.into_iter().enumerate() {
             let id = first + index;
             let load = Rc::clone(&clients.load);
-            let feed = Feed::Workload(stream);
+            let feed = match clients.rate {
+                None => Feed::Closed(stream),
+                Some(per_s) => {
+                    let schedule = Schedule::of_thread(index as u32, threads, per_s, self.now_ns());
+                    Feed::Open { stream, schedule }
+                }
+            };
             self.clients.push(ClientThread::new(id, load, clients.outstanding, clients.tracking, feed));
             self.wake(id, None);
         }

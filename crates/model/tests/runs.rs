@@ -47,8 +47,10 @@ fn plan(protocol: &str) -> Plan {
         workload: Workload::with_write_ratio(10.0),
         distribution: Distribution::Zipf(0.99),
         clients: 16,
+        rate: None,
         tracking: true,
-        margin_ns: 200_000_000,
+        before_ns: 200_000_000,
+        after_ns: 200_000_000,
         seed: 3,
     }
 }
@@ -92,7 +94,7 @@ fn every_protocol_moves_half_of_the_records_under_load() {
 fn hot_keys_given_first_relieve_the_source_sooner() {
     let [first, last] = ["handoff", "handoff,hot-first=off"].map(|protocol| {
         let report =
-            report(&Plan { records: 200_000, sample: 200_000, margin_ns: 2_000_000_000, ..plan(protocol) });
+            report(&Plan { records: 200_000, sample: 200_000, before_ns: 2_000_000_000, ..plan(protocol) });
         (report.relief_ms.expect("it was reached"), report.latency_us.during.reads.expect("there was a load"))
     });
     assert!(first.0 < 0.5 * last.0, "{} ms, and {} ms in order", first.0, last.0);
@@ -104,7 +106,8 @@ fn hot_keys_given_first_relieve_the_source_sooner() {
 #[test]
 fn clients_learn_that_a_move_is_over() {
     for seed in 1..=6 {
-        let mut plan = Plan { seed, clients: 64, margin_ns: 500_000_000, ..plan("fulva") };
+        let mut plan =
+            Plan { seed, clients: 64, before_ns: 500_000_000, after_ns: 500_000_000, ..plan("fulva") };
         plan.machines = Machines::two_cores(0.4, 0.4);
         let report = report(&plan);
         let learnt = report.single_target_reads.expect("clients of Sidle count them");
@@ -228,7 +231,12 @@ fn records_requested_by_name_do_not_pay_for_resuming_bulk_work() {
 #[test]
 fn releasing_records_costs_the_source_after_the_move() {
     let after = |release_ns| {
-        let mut plan = Plan { costs: Costs { release_ns, ..COSTS }, margin_ns: 300_000_000, ..plan("fulva") };
+        let mut plan = Plan {
+            costs: Costs { release_ns, ..COSTS },
+            before_ns: 300_000_000,
+            after_ns: 300_000_000,
+            ..plan("fulva")
+        };
         (plan.records, plan.sample) = (100_000, 100_000);
         plan.machines = Machines::two_cores(0.4, 0.4);
         report(&plan).throughput.after.expect("there was a load")
@@ -358,7 +366,7 @@ fn invalid_plans_are_refused() {
 fn noisy_machines_change_their_pace() {
     let worst = |noise_thousandths, noisy| {
         let mut plan =
-            Plan { costs: Costs { noise_thousandths, ..COSTS }, margin_ns: 1_000_000_000, ..plan("fulva") };
+            Plan { costs: Costs { noise_thousandths, ..COSTS }, before_ns: 1_000_000_000, ..plan("fulva") };
         plan.machines.noisy = noisy;
         let report = report(&plan);
         let before = &report.timeline[..report.migration.expect("data moved").from_ms as usize / 100];
@@ -384,4 +392,16 @@ fn workers_on_shared_cores_pay_for_it() {
     let [before, after] = [dear.before.zip(free.before), dear.after.zip(free.after)]
         .map(|both| both.map(|(dear, free)| dear / free).expect("there was a load"));
     assert!(before > 0.9 && after < before - 0.05, "{before} {after}");
+}
+
+/// An open loop makes as many operations whatever is answered, and latency counts from when one was due.
+#[test]
+fn an_open_loop_keeps_its_rate_and_counts_delays() {
+    let [quiet, saturated] =
+        [10_000.0, 1_000_000.0].map(|rate| report(&Plan { rate: Some(rate), ..plan("fulva") }));
+    assert_eq!((quiet.load.kind.as_str(), quiet.load.rate), ("open", Some(10_000.0)));
+    let before = quiet.throughput.before.expect("there was a load");
+    assert!((9_500.0..10_500.0).contains(&before), "{before} operations a second");
+    let p50 = |report: &Report| report.latency_us.before.reads.expect("there was a load").p50;
+    assert!(p50(&saturated) > 100.0 * p50(&quiet), "{} us, and {} us", p50(&saturated), p50(&quiet));
 }

@@ -15,6 +15,7 @@ impl Simulation {
         meet("members", self.history.members.iter().filter(|record| record.answer.is_some()).count() as u64);
         meet("noise", self.history.noise);
         meet("groups", self.history.groups);
+        meet("names", self.history.names.iter().filter(|record| record.answer.is_some()).count() as u64);
         meet("out of memory", self.history.out_of_memory);
         for counters in self.sessions.iter().map(Session::counters) {
             meet("answered", counters.replies);

@@ -8,7 +8,7 @@ use crate::clock::{Clock, WALL_OFF_MS};
 use crate::link::{LinksSetup, SPREAD};
 use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
-use crate::workload::{Exchanged, MOST_GROUPS, MOST_MEMBER_KEYS, MOST_SETS, Workload};
+use crate::workload::{Exchanged, MOST_GROUPS, MOST_MEMBER_KEYS, MOST_NAME_SETS, MOST_SETS, Workload};
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
 use sidle_testbed::{Quality, Random};
@@ -90,6 +90,7 @@ impl Plan {
         let operator = operator(&mut random, &mut operators_random, safety_us, upgrades, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
         others.extend(later_others(seed, nodes, think_us, &mut workload));
+        workload.name_sets = name_sets(seed);
         if workload.large_permille == 0 && !is_tight && random.one_in(3) {
             // Moves that last: events in the middle of one are frequent.
             let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
@@ -313,6 +314,12 @@ fn consumers(seed: u64, nodes: usize, think_us: u64, workload: &mut Workload) ->
     })
 }
 
+/// In one seed of four values move between keys: how many sets of these there are.
+fn name_sets(seed: u64) -> u64 {
+    let mut random = Random::new(seed ^ 0x4e_a3e5_0000_0000);
+    if random.one_in(4) { random.between(1, MOST_NAME_SETS) } else { 0 }
+}
+
 /// In one seed of four there are clients that change what they have read.
 fn comparers(mut random: Random, of: Exchanged, nodes: usize, think_us: u64) -> Option<ComparersSetup> {
     if !random.one_in(4) {
@@ -338,6 +345,7 @@ fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
         groups: 0,
         list_sets: 0,
         member_keys: 0,
+        name_sets: 0,
         hashes: if random.one_in(3) { 0 } else { random.magnitude(1, 60) },
         timed_keys: random.magnitude(1, 100),
         noise_keys: random.magnitude(1, 500),

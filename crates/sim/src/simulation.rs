@@ -197,6 +197,7 @@ impl Simulation {
         self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
         self.summary.undecided += checks::check_lists(&self.history.lists)?;
         self.summary.undecided += checks::check_members(&self.history.members)?;
+        self.summary.undecided += checks::check_names(&self.history.names)?;
         Ok(())
     }
 
@@ -219,7 +220,7 @@ impl Simulation {
             self.world.tell(|| "every key is deleted to make room".to_owned());
             self.reader.delete({
                 let keys = self.workload.all_keys().chain(self.workload.all_collections());
-                keys.chain(self.workload.all_noise_keys()).collect()
+                keys.chain(self.workload.all_names()).chain(self.workload.all_noise_keys()).collect()
             });
             self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
             self.until("every key is deleted", READ_BACK_US, |simulation| simulation.reader.is_done())?;

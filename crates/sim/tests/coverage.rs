@@ -13,6 +13,8 @@ const MET: &[(&str, u64)] = &[
     ("timed", 100),
     ("noise", 60),
     ("groups", 20),
+    // One seed in four.
+    ("names", 20),
     ("by hand", 50),
     ("done", 100),
     ("cancelled", 40),

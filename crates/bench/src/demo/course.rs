@@ -273,7 +273,8 @@ impl Counters {
         let cuts = || {
             let figure = |name| field(&target, name);
             let (p50_us, p999_us) = (figure("migration_cut_usec_p50")?, figure("migration_cut_usec_p99_9")?);
-            Some(CutFigures::of(figure("migration_cuts")?, p50_us, p999_us))
+            let digest_bytes = figure("migration_digest_bytes")?;
+            Some(CutFigures::of(figure("migration_cuts")?, p50_us, p999_us, digest_bytes))
         };
         NodeCounters {
             cuts: cuts(),

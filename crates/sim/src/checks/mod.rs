@@ -11,6 +11,7 @@ mod linearizability;
 mod lists;
 mod losses;
 mod members;
+mod names;
 mod progress;
 mod queues;
 mod scans;
@@ -22,6 +23,7 @@ pub use deadlines::check_deadlines;
 pub use lists::check_lists;
 pub use losses::{LOSSES, Losses};
 pub use members::check_members;
+pub use names::check_names;
 pub use scans::{Holder, Ownership, Scan};
 
 use crate::clients::Told;

@@ -3,6 +3,7 @@
 use super::kind::Kind;
 use super::list_operation::ListOperation;
 use super::members_operation::MembersOperation;
+use super::name_operation::NameOperation;
 use super::timed_operation::TimedOperation;
 use super::transaction;
 use sidle_client_core::Class;
@@ -33,6 +34,8 @@ pub(super) enum Purpose {
     Lists(Box<ListOperation>),
     /// The record of a sorted set or a set.
     Members(Box<MembersOperation>),
+    /// The record of names.
+    Names(Box<NameOperation>),
     /// The record of a key with a time to live.
     Timed(Box<TimedOperation>),
     /// Only to be of the right kind.
@@ -87,7 +90,11 @@ impl Asked {
         match &self.purpose {
             Purpose::Registers(records, _) => records,
             Purpose::Group(record) => std::slice::from_ref(record),
-            Purpose::Lists(_) | Purpose::Members(_) | Purpose::Timed(_) | Purpose::Noise(_) => &[],
+            Purpose::Lists(_)
+            | Purpose::Members(_)
+            | Purpose::Names(_)
+            | Purpose::Timed(_)
+            | Purpose::Noise(_) => &[],
         }
     }
 
@@ -100,6 +107,7 @@ impl Asked {
             Purpose::Group(record) => record.call_ns = now_us * 1000,
             Purpose::Lists(record) => record.call_us = now_us,
             Purpose::Members(record) => record.call_us = now_us,
+            Purpose::Names(record) => record.call_us = now_us,
             Purpose::Timed(record) => record.call_us = now_us,
             Purpose::Noise(_) => {}
         }

@@ -4,9 +4,10 @@ use super::asked::{Asked, Purpose, Shape};
 use super::groups;
 use super::list_operation::ListOperation;
 use super::members_operation::MembersOperation;
+use super::name_operation::{NameOperation, is_no_such_key};
 use super::removal::Removal;
 use super::timed_operation::{TimedOp, TimedOperation};
-use super::{lists, members};
+use super::{lists, members, names};
 use crate::clients::Ended;
 use sidle_client_core::Effect;
 use sidle_history::{Datum, Operation, Outcome};
@@ -23,6 +24,8 @@ pub struct History {
     pub lists: Vec<ListOperation>,
     /// Operations on sorted sets and sets.
     pub members: Vec<MembersOperation>,
+    /// Operations on names.
+    pub names: Vec<NameOperation>,
     /// How many of those on registers were on groups, and answered.
     pub groups: u64,
     /// Answered operations that are not judged.
@@ -60,6 +63,20 @@ impl History {
         Ok(())
     }
 
+    /// An operation on names ended. What was refused leaves no record.
+    fn end_names(&mut self, record: NameOperation, ended: Ended, now_us: u64) -> Result<(), String> {
+        match ended {
+            Ended::Failed(Effect::None) => {}
+            Ended::Failed(_) => self.names.push(record),
+            Ended::Reply(reply) if is_unknown(&reply) => self.names.push(record),
+            Ended::Reply(reply @ Value::Error(_)) if !is_no_such_key(&reply) => {
+                self.out_of_memory += u64::from(is_out_of_memory(&reply));
+            }
+            Ended::Reply(reply) => self.names.push(record.answered(now_us, reply)?),
+        }
+        Ok(())
+    }
+
     /// A flush or a death removed this key, which is no register, or may have.
     pub(crate) fn clear(&mut self, client: u64, key: String, removal: Removal) {
         let Removal { call_us, return_us, is_certain } = removal;
@@ -67,6 +84,8 @@ impl History {
             self.lists.push(ListOperation::cleared(client, &key, removal));
         } else if members::is_name(&key) {
             self.members.push(MembersOperation::cleared(client, key, removal));
+        } else if names::is_name(&key) {
+            self.names.push(NameOperation::cleared(client, &key, removal));
         } else {
             let op = TimedOp::Clear { is_certain };
             let outcome = if return_us.is_some() { Outcome::Ok } else { Outcome::Unknown };
@@ -77,25 +96,28 @@ impl History {
 
     /// How many operations were recorded.
     pub fn operations(&self) -> u64 {
-        (self.registers.len() + self.timed.len() + self.lists.len() + self.members.len()) as u64 + self.noise
+        self.lengths().iter().sum::<usize>() as u64 + self.noise
     }
 
     /// How many records of each kind there are.
-    pub(crate) fn lengths(&self) -> [usize; 4] {
-        [self.registers.len(), self.timed.len(), self.lists.len(), self.members.len()]
+    pub(crate) fn lengths(&self) -> [usize; 5] {
+        let judged = [self.timed.len(), self.lists.len(), self.members.len(), self.names.len()];
+        [self.registers.len(), judged[0], judged[1], judged[2], judged[3]]
     }
 
     /// An operation recorded since then that was not answered, if there is one.
-    pub(crate) fn unanswered(&self, [registers, timed, lists, members]: [usize; 4]) -> Option<String> {
+    pub(crate) fn unanswered(&self, [registers, timed, lists, members, names]: [usize; 5]) -> Option<String> {
         let is_lost = |outcome: Outcome| outcome != Outcome::Ok;
         let register = self.registers[registers..].iter().find(|record| is_lost(record.outcome));
         let timed = || self.timed[timed..].iter().find(|record| is_lost(record.outcome));
         let list = || self.lists[lists..].iter().find(|record| record.answer.is_none());
         let members = || self.members[members..].iter().find(|record| record.answer.is_none());
+        let name = || self.names[names..].iter().find(|record| record.answer.is_none());
         (register.map(ToString::to_string))
             .or_else(|| timed().map(ToString::to_string))
             .or_else(|| list().map(ToString::to_string))
             .or_else(|| members().map(ToString::to_string))
+            .or_else(|| name().map(ToString::to_string))
     }
 }
 
@@ -118,6 +140,7 @@ impl Asked {
             (Purpose::Group(record), ended) => end_group(record, ended, now_us, &self.words, history)?,
             (Purpose::Lists(record), ended) => history.end_lists(*record, ended, now_us)?,
             (Purpose::Members(record), ended) => history.end_members(*record, ended, now_us)?,
+            (Purpose::Names(record), ended) => history.end_names(*record, ended, now_us)?,
             (Purpose::Timed(mut record), ended) => {
                 let is_lost = matches!(&ended, Ended::Reply(reply) if is_unknown(reply) || is_down(reply));
                 record.outcome = match ended {

@@ -1,8 +1,9 @@
 //! Clients' requests: drawn operations, each with the records that its answer completes.
 //!
-//! There are eight key spaces, each with its own rules: registers (`k`), groups of keys that form one
-//! register (`g`), hashes whose fields are registers (`h`), lists (`l`), sorted sets (`z`), sets (`m`), keys
-//! with a time to live (`t`) and noise (`n`), for which only the kind of the answer is checked.
+//! There are nine key spaces, each with its own rules: registers (`k`), groups of keys that form one
+//! register (`g`), hashes whose fields are registers (`h`), lists (`l`), sorted sets (`z`), sets (`m`), names
+//! between which values move (`r`), keys with a time to live (`t`) and noise (`n`), for which only the kind
+//! of the answer is checked.
 
 mod asked;
 mod ended;
@@ -14,6 +15,8 @@ pub(crate) mod list_operation;
 pub(crate) mod lists;
 mod members;
 mod members_operation;
+mod name_operation;
+mod names;
 mod noise;
 mod registers;
 mod removal;
@@ -30,6 +33,8 @@ pub use list_operation::{End, LISTS, ListOp, ListOperation, Said};
 pub use lists::MOST_SETS;
 pub use members::MOST_MEMBER_KEYS;
 pub use members_operation::{MEMBERS, MembersOp, MembersOperation, Shown};
+pub use name_operation::{NAMES, NameOp, NameOperation, NameSaid};
+pub use names::MOST_NAME_SETS;
 pub(crate) use removal::Removal;
 pub use timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
@@ -49,6 +54,8 @@ pub struct Workload {
     pub list_sets: u64,
     /// How many sorted sets there are, and as many sets.
     pub member_keys: u64,
+    /// How many sets of names there are.
+    pub name_sets: u64,
     /// How many hashes there are.
     pub hashes: u64,
     /// How many keys with a time to live there are.
@@ -128,7 +135,12 @@ impl Workload {
 
     /// All keys that are judged and no registers.
     pub fn all_other_keys(&self) -> impl Iterator<Item = String> {
-        self.all_timed_keys().chain(self.all_collections())
+        self.all_timed_keys().chain(self.all_collections()).chain(self.all_names())
+    }
+
+    /// The keys of all names.
+    pub fn all_names(&self) -> impl Iterator<Item = String> {
+        names::all(self.name_sets)
     }
 
     /// The next operation of a client; every value is written once.
@@ -144,6 +156,8 @@ impl Workload {
             lists::draw(self, random, turn)
         } else if members::is_next(self, random) {
             members::draw(self, random, turn)
+        } else if names::is_next(self, random) {
+            names::draw(self, random, turn)
         } else if hashes::is_next(self, random) {
             hashes::draw(self, random, turn)
         } else if random.permille(self.multi_permille) {
@@ -160,6 +174,7 @@ impl Workload {
             false if groups::is_name(&key) => groups::read_back(client, &key, now_us),
             false if lists::is_name(&key) => lists::read_back(client, &key, now_us),
             false if members::is_name(&key) => members::read_back(client, key, now_us),
+            false if names::is_name(&key) => names::read_back(client, &key, now_us),
             false if hashes::is_name(&key) => hashes::read_back(client, key, now_us),
             false => registers::read_back(client, key, now_us),
         }
@@ -170,13 +185,14 @@ impl Workload {
         (0..self.noise_keys).flat_map(|number| [format!("n{number}n"), format!("n{TAG}{number}n")])
     }
 
-    /// A DEL of a register, of a group, of a collection, or of a key that is not judged.
+    /// A DEL of a register, of a group, of a collection, of a name, or of a key that is not judged.
     pub fn delete(client: u64, key: String, now_us: u64) -> Asked {
         match key.starts_with('n') {
             true => noise::delete(key),
             false if groups::is_name(&key) => groups::delete(client, &key, now_us),
             false if lists::is_name(&key) => lists::delete(client, &key, now_us),
             false if members::is_name(&key) => members::delete(client, key, now_us),
+            false if names::is_name(&key) => names::delete(client, &key, now_us),
             false if hashes::is_name(&key) => hashes::delete(client, key, now_us),
             false => registers::delete(client, key, now_us),
         }

@@ -4,6 +4,7 @@ use crate::compare::CompareArguments;
 use crate::demo::{self, LabDemoArguments};
 use crate::peers::{self, PeersArguments};
 use crate::runs::{FiguresArguments, ReportArguments, RunArguments};
+use crate::table::{self, TableArguments};
 use clap::{Parser, Subcommand};
 use sidle_cli::server::{self, ServerArguments};
 
@@ -19,6 +20,7 @@ Examples:
   sidle-lab run --out large --modelled paper --records 300000000 --clients 128
   sidle-lab report mine                        # draws the page again
   sidle-lab compare model1 model2 --with mine  # what lies over 25 % apart
+  sidle-lab table                              # protocols beside each other, modelled
   sidle-lab demo --modelled paper              # one run on modelled machines
   sidle-lab peers                              # beside redis-server
 
@@ -67,6 +69,9 @@ pub(crate) enum Command {
     /// a change
     #[command(after_help = READ)]
     Compare(CompareArguments),
+    /// The protocols beside each other under many loads on modelled machines, as Markdown
+    #[command(after_help = table::EXAMPLES)]
+    Table(TableArguments),
     /// One run: a demonstration as `sidle demo`, also on modelled machines and with ablations
     #[command(after_help = demo::EXAMPLES)]
     Demo(Box<LabDemoArguments>),

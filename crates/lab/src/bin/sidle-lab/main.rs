@@ -10,6 +10,7 @@ mod demo;
 mod modelled;
 mod peers;
 mod runs;
+mod table;
 #[cfg(test)]
 mod wrong_lines;
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Figures(arguments) => runs::figures(&arguments),
         Command::Report(arguments) => runs::report(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Table(arguments) => table::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Peers(arguments) => peers::run(&arguments),
         Command::Server(arguments) => server::run(*arguments),

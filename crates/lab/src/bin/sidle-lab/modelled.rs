@@ -20,8 +20,9 @@ use std::sync::atomic::Ordering::Relaxed;
 /// On what machines.
 #[derive(Debug, Args)]
 pub(crate) struct ModelledArguments {
-    /// Run on modelled machines: 'paper' (two nodes of 8 cores, 40 Gbit/s), 'two-cores' (a quota of 0.4 for
-    /// each node), or a JSON file such as a report has under "modelled", "machines"
+    /// Run on modelled machines: 'paper' (two nodes of 8 cores, 40 Gbit/s), 'four-cores' (the same with 4),
+    /// 'two-cores' (a quota of 0.4 for each node), or a JSON file such as a report has under "modelled",
+    /// "machines"
     #[arg(long, value_name = "NAME|FILE", value_parser = known)]
     pub(crate) modelled: Option<String>,
     /// With --modelled: what work costs. Measured here and written to the file if there is none [default:
@@ -64,8 +65,8 @@ pub(crate) fn run(
 /// The options that they support instead.
 pub(crate) fn check(options: &DemoOptions) -> Result<(), Failure> {
     let only = |what: &str| Failure::wrong_line(format!("modelled machines have {what} only"));
-    if options.pacing != Pacing::Closed {
-        return Err(only("a closed loop"));
+    if options.pacing == Pacing::Batches {
+        return Err(only("loops without batches"));
     }
     if !options.offloading {
         return Err(only("movers with threads of their own"));
@@ -112,8 +113,13 @@ fn plan(
         workload: options.workload.clone(),
         distribution: options.distribution,
         clients: options.clients,
+        rate: match options.pacing {
+            Pacing::Open(rate) => Some(rate),
+            Pacing::Closed | Pacing::Batches => None,
+        },
         tracking: options.tracking,
-        margin_ns: options.margin.as_nanos() as u64,
+        before_ns: options.margin.as_nanos() as u64,
+        after_ns: options.margin.as_nanos() as u64,
         seed: options.seed,
     })
 }

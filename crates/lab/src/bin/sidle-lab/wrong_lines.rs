@@ -32,17 +32,26 @@ const NUMBERS: &[NumberFlag] = &[
     ("figures --out o", "seed", None),
     ("figures --out o --modelled paper", "sample", Some("to 281474976710656")),
     ("compare a --with b", "within", Some("0 to 1000")),
+    ("table", "jobs", Some("1024")),
+    ("table", "repeat", Some("99")),
+    ("table", "seed", None),
+    ("table", "records", Some("to 281474976710656")),
+    ("table", "sample", Some("10000000")),
+    ("table", "clients", Some("10000")),
 ];
 
 const NO_NUMBERS: &[&str] = &[
     "costs",
+    "csv",
     "distributions",
+    "loads",
     "measures",
     "modelled",
     "out",
     "policies",
     "protocols",
     "redis",
+    "variants",
     "with",
     "workloads",
 ];
@@ -56,7 +65,6 @@ const TOO_LARGE: &[(&str, &str)] = &[
 ];
 
 const WRONG: &[(&str, &str)] = &[
-    ("demo --modelled paper --loop open --rate 100", "a closed loop only"),
     ("demo --modelled paper --client plain", "clients of Sidle's own"),
     ("demo --modelled paper --without-offloading", "movers with threads of their own only"),
     ("demo --modelled paper --cpu-lists source=0", "leave --cpu-lists out"),
@@ -95,6 +103,6 @@ fn check(line: &[&str]) -> Result<(), Failure> {
         Command::Demo(arguments) => demo::checked(&arguments, BUDGET_BYTES).map(|_| ()),
         Command::Peers(arguments) => arguments.check(BUDGET_BYTES),
         Command::Server(arguments) => server::settings(*arguments).map(|_| ()),
-        Command::Report(_) | Command::Compare(_) => Ok(()),
+        Command::Report(_) | Command::Compare(_) | Command::Table(_) => Ok(()),
     }
 }
