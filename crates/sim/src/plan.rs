@@ -90,7 +90,6 @@ impl Plan {
         let operator = operator(&mut random, &mut operators_random, safety_us, upgrades, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
         others.extend(later_others(seed, nodes, think_us, &mut workload));
-        workload.name_sets = name_sets(seed);
         if workload.large_permille == 0 && !is_tight && random.one_in(3) {
             // Moves that last: events in the middle of one are frequent.
             let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
@@ -159,6 +158,7 @@ fn later_keys(seed: u64, workload: &mut Workload) {
     if members.one_in(3) {
         workload.member_keys = members.between(1, MOST_MEMBER_KEYS);
     }
+    workload.name_sets = name_sets(seed);
 }
 
 /// In two of three seeds collections of few elements are kept in chunks.

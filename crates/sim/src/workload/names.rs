@@ -1,8 +1,8 @@
 //! Names: keys of one slot between which values move, by RENAME, RENAMENX and COPY.
 //!
 //! A few names form a set, which is judged as one object (`checks/names`): nobody may find a value under two
-//! names or under none while it is renamed. Each set lies in the slot of a group (`groups`), which is moved as
-//! a whole.
+//! names or under none while it is renamed. Each set lies in the slot of a group (`groups`), which is moved
+//! as a whole.
 
 use super::asked::{Asked, Order, Purpose};
 use super::name_operation::{NAMES, NameOp, NameOperation, key, place_of, words};
