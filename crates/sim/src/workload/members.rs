@@ -50,7 +50,7 @@ fn change(key: &str, random: &mut Random, turn: Turn) -> MembersOp {
             MembersOp::Add((0..several).map(|place| ((member + place) % MEMBERS, score(place))).collect())
         }
         8..=10 if is_sorted(key) => MembersOp::Increment(member, random.between(1, 3) as i64),
-        8..=10 | 11 | 12 => {
+        8..=12 => {
             let several = random.between(1, 2) as usize;
             MembersOp::Remove((0..several).map(|place| (member + place) % MEMBERS).collect())
         }
