@@ -67,8 +67,8 @@ pub const PROBE_INTERVAL_US: u64 = 4_000;
 pub const PIECE_BYTES: u32 = 256 << 10;
 
 /// A large collection that is to be given by a cut is copied again, what changed of it, until that is no
-/// longer than this: about as much as changes in a few milliseconds, and nobody serves it in transit ...
-pub const CATCH_UP_BYTES: u64 = 64 << 10;
+/// longer than this part of a piece (64 KiB by default): nobody serves it in transit ...
+pub const CATCH_UP_PART: u64 = 4;
 /// ... or until it was copied so many times.
 pub const CATCH_UP_ROUNDS: u32 = 8;
 

@@ -92,7 +92,7 @@ pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
             return Err(format!("slot {} has a deadline before the earliest that it knows", slot.number()));
         }
     }
-    check_collections(data, &mut in_log, large)?;
+    in_log.add_without_key(data, large)?;
     check_segments(data, &in_log.segments)?;
     check_runs(data, &in_log.runs)?;
     let index = data.index.recount(data.pin().pinned()) + data.collections.recount();
@@ -100,23 +100,6 @@ pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
     if index != counted {
         return Err(format!("the index takes {index} bytes, but counts {counted}"));
     }
-    Ok(())
-}
-
-/// Every collection in a cell is one of those found by their heads, or none has it yet; and the chunks of the
-/// others are in the log too.
-fn check_collections(data: &Data, in_log: &mut InLog, found: usize) -> Result<(), String> {
-    let mut large = found;
-    data.collections.each(|state| match state.head {
-        Some(_) => large = large.wrapping_sub(1),
-        None => chunks_of(&state.outline).for_each(|(_, chunk)| in_log.add_chunk(data, chunk)),
-    });
-    if large != 0 {
-        return Err(format!("{} collections have no head", large.wrapping_neg()));
-    }
-    data.collections.doomed.each(|outline| {
-        chunks_of(outline).for_each(|(_, chunk)| in_log.add_chunk(data, chunk));
-    });
     Ok(())
 }
 
@@ -143,6 +126,23 @@ impl InLog {
         } else {
             let number = address.offset() / data.log.segments.segment_bytes();
             self.segments.entry(number).or_default().live += record_bytes(chunk) as u64;
+        }
+    }
+
+    /// Adds the chunks of collections that arrive, and of doomed ones. So many others have a head.
+    fn add_without_key(&mut self, data: &Data, heads: usize) -> Result<(), String> {
+        let mut left = heads as i64;
+        let mut add = |outline: &Outline| {
+            chunks_of(outline).for_each(|(_, chunk)| self.add_chunk(data, chunk));
+        };
+        data.collections.each(|state| match state.head {
+            Some(_) => left -= 1,
+            None => add(&state.outline),
+        });
+        data.collections.doomed.each(add);
+        match left {
+            0 => Ok(()),
+            _ => Err(format!("{} collections have no head", -left)),
         }
     }
 

@@ -14,7 +14,7 @@
 use super::held::is_of_state;
 use super::parts::TargetParts;
 use super::records::{Records, Untaken};
-use crate::tuning::{CATCH_UP_BYTES, CATCH_UP_ROUNDS};
+use crate::tuning::{CATCH_UP_PART, CATCH_UP_ROUNDS};
 use sidle_store::{Arrival, Assembly, Entry, Store};
 use sidle_types::fault;
 use sidle_wire::{PatchPiece, Piece};
@@ -62,7 +62,9 @@ pub(super) fn join<'b>(
         *partial = None;
         return Err(error);
     }
-    if !joined.piece.is_whole() || catches_up && joined.is_behind() {
+    if !joined.piece.is_whole()
+        || catches_up && joined.is_behind(parts.spec.piece_bytes() as u64 / CATCH_UP_PART)
+    {
         return Ok(None);
     }
     Ok(partial.take().map(Partial::into_records))
@@ -123,12 +125,12 @@ impl Partial {
     }
 
     /// Whether a collection that is whole has probably changed much while it arrived, and a patch of that
-    /// would be shorter than the last one.
-    fn is_behind(&mut self) -> bool {
+    /// would be shorter than the last one. `few_bytes`: so long a patch may travel in a cut.
+    fn is_behind(&mut self, few_bytes: u64) -> bool {
         let Body::Collection(_) = self.body else { return false };
         let is_shorter = self.patches == 0 || self.piece.offset < self.patch_bytes;
         (self.patches, self.patch_bytes) = (self.patches + 1, self.piece.offset);
-        self.patch_bytes > CATCH_UP_BYTES && is_shorter && self.patches <= CATCH_UP_ROUNDS
+        self.patch_bytes > few_bytes && is_shorter && self.patches <= CATCH_UP_ROUNDS
     }
 
     fn into_records<'b>(self) -> Records<'b> {
