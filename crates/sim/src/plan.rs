@@ -93,7 +93,6 @@ impl Plan {
         let operator = operator(&mut random, &mut operators_random, safety_us, upgrades, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
         others.extend(later_others(seed, nodes, think_us, &mut workload));
-        workload.name_sets = name_sets(seed);
         if workload.large_permille == 0 && !is_tight && random.one_in(3) {
             // Moves that last: events in the middle of one are frequent.
             let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
@@ -273,13 +272,14 @@ fn canceller(random: &mut Random, nodes: usize) -> Option<CancellerSetup> {
     random.one_in(2).then_some(CancellerSetup { permille, host })
 }
 
-/// Clients that are drawn from streams of their own.
+/// Clients that are drawn from streams of their own, and keys for these and others.
 fn later_others(
     seed: u64,
     nodes: usize,
     think_us: u64,
     workload: &mut Workload,
 ) -> impl Iterator<Item = OtherSetup> + use<> {
+    workload.name_sets = name_sets(seed);
     let consumers = consumers(seed, nodes, think_us, workload).map(OtherSetup::Consumers);
     consumers.into_iter().chain(comparers(seed, nodes, think_us).map(OtherSetup::Comparers))
 }
