@@ -294,10 +294,11 @@ impl Around {
             Fsync::Always => Syncs::Always,
             Fsync::EverySec => Syncs::Every(1_000_000),
         };
+        let workers = self.workers.clone();
         let setup = LogWriterSetup {
             store: Arc::clone(&self.parts.store),
             shared: Arc::clone(&self.parts.shared),
-            workers: self.workers.clone(),
+            wake: Box::new(move || workers.iter().for_each(|worker| worker.wake_if_held())),
             requests: Arc::clone(requests),
             settings: LogSettings {
                 syncs,

@@ -283,13 +283,14 @@ fn canceller(random: &mut Random, nodes: usize) -> Option<CancellerSetup> {
     random.one_in(2).then_some(CancellerSetup { permille, host })
 }
 
-/// Clients that are drawn from streams of their own.
+/// Clients that are drawn from streams of their own, and keys for these and others.
 fn later_others(
     seed: u64,
     nodes: usize,
     think_us: u64,
     workload: &mut Workload,
 ) -> impl Iterator<Item = OtherSetup> + use<> {
+    workload.name_sets = name_sets(seed);
     let consumers = consumers(seed, nodes, think_us, workload).map(OtherSetup::Consumers);
     let comparers =
         [(0xc03a_5ead, Exchanged::Registers), (0x3e4d_5ead, Exchanged::Timed)].map(|(stream, of)| {

@@ -16,7 +16,6 @@ use super::recover::Resumed;
 use super::requests::LogRequests;
 use crate::clock::Clock;
 use crate::thread;
-use crate::worker::WorkerLink;
 use sidle_log_files::{LogWriter, Settings, Syncs, Write};
 use sidle_node::NodeShared;
 use sidle_store::{Commits, Store};
@@ -40,7 +39,8 @@ const SYNC_FAILED: i32 = 74;
 pub(crate) struct LogWriterSetup {
     pub(crate) store: Arc<Store>,
     pub(crate) shared: Arc<NodeShared>,
-    pub(crate) workers: Vec<Arc<WorkerLink>>,
+    /// Wakes whoever waits for a commit.
+    pub(crate) wake: Box<dyn Fn() + Send>,
     pub(crate) requests: Arc<LogRequests>,
     pub(crate) settings: Settings,
     pub(crate) clock: Clock,
@@ -146,7 +146,7 @@ impl Writing {
             self.sync(is_last);
             // Without records a commit is as safe as the one before.
             commits.set_safe(self.taken);
-            self.setup.workers.iter().for_each(|worker| worker.wake_if_held());
+            (self.setup.wake)();
             if let Some(end) = self.writer.close() {
                 self.write_and_sync(&end);
             }

@@ -20,7 +20,7 @@ Examples:
   sidle-lab run --out large --modelled paper --records 300000000 --clients 128
   sidle-lab report mine                        # draws the page again
   sidle-lab compare model1 model2 --with mine  # what lies over 25 % apart
-  sidle-lab table                              # protocols beside each other, modelled
+  sidle-lab table                              # hand-off beside its rivals
   sidle-lab demo --modelled paper              # one run on modelled machines
   sidle-lab peers                              # beside redis-server
 

@@ -15,11 +15,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  sidle-lab table                                    # the table of the documentation
-  sidle-lab table --csv table.csv                    # every figure, for programs
-  sidle-lab table --variants handoff --loads B,0.99  # loads whose name begins so
+  sidle-lab table                  # the table of the documentation
+  sidle-lab table --csv table.csv  # every figure, for programs
+  # loads whose name begins so
+  sidle-lab table --variants handoff --loads B,0.99
 
-Exit status: 0 done; 1 a file could not be read or written; 2 wrong command line; 3 runs failed; 130 interrupted.";
+Exit status: 0 done; 1 a file could not be read or written; 2 wrong command line; 3 runs failed; \
+130 interrupted.";
 
 /// Flags of `sidle-lab table`.
 #[derive(Debug, Args)]
@@ -47,10 +49,10 @@ pub(crate) struct TableArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// How many records; half of them move
-    #[arg(long, value_name = "NUMBER", default_value_t = 4_000_000, value_parser = from_to::<u64>(10_000, MAX_RECORDS))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 500_000, value_parser = from_to::<u64>(10_000, MAX_RECORDS))]
     records: u64,
     /// So many of the records are in memory and stand for the others
-    #[arg(long, value_name = "NUMBER", default_value_t = 200_000, value_parser = from_to::<u64>(1000, 10_000_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = from_to::<u64>(1000, 10_000_000))]
     sample: u64,
     /// Clients
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = from_to::<u32>(1, 10_000))]
