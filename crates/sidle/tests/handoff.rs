@@ -45,19 +45,30 @@ fn figure(node: &Node, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("INFO has no {name}")).trim().parse().expect("a number")
 }
 
+/// What the reader is to do.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// It asks for nothing, so that no key is given because it waits for it.
+    rest: AtomicBool,
+    stop: AtomicBool,
+}
+
 /// Reads the hot keys, one after the other, until it is stopped.
-fn read_hot_keys(address: &str, stop: &AtomicBool, reads: &AtomicU64, counters: &Mutex<Counters>) {
+fn read_hot_keys(address: &str, wanted: &Wanted, reads: &AtomicU64, counters: &Mutex<Counters>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let config = Config::new(vec![address.parse().expect("an address")]);
         let client = Library::connect_with(config).await.expect("the cluster is up");
         let expected = value();
         for number in (0..HOT).cycle() {
+            while wanted.rest.load(Relaxed) && !wanted.stop.load(Relaxed) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
             let read = client.get(key(number).as_bytes()).await.expect("it is answered");
             assert_eq!(read.as_deref(), Some(expected.as_bytes()), "{}", key(number));
             reads.fetch_add(1, Relaxed);
             *counters.lock().expect("nobody panics with it") = client.counters();
-            if stop.load(Relaxed) {
+            if wanted.stop.load(Relaxed) {
                 return;
             }
         }
@@ -97,13 +108,14 @@ fn in_vain(counters: &Counters) -> u64 {
 fn hot_keys_go_first_and_the_digest_spares_trips_to_the_source() {
     let cluster = TestCluster::start(2);
     fill(&cluster);
-    let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (wanted, reads) = (Wanted::default(), AtomicU64::new(0));
     let counters = Mutex::new(Counters::default());
     let address = cluster.nodes[0].address();
     std::thread::scope(|scope| {
-        let _stop = StopWhenDropped(&stop);
-        let reader = scope.spawn(|| read_hot_keys(&address, &stop, &reads, &counters));
+        let _stop = StopWhenDropped(&wanted.stop);
+        let reader = scope.spawn(|| read_hot_keys(&address, &wanted, &reads, &counters));
         std::thread::sleep(HEATING);
+        wanted.rest.store(true, Relaxed);
         let id = start_slowly(&cluster);
         let mut source = cluster.client(0);
         eventually("all hot keys are given", || (0..HOT).all(|n| is_given(&mut source, n)).then_some(()));
@@ -113,8 +125,10 @@ fn hot_keys_go_first_and_the_digest_spares_trips_to_the_source() {
         assert!(kept > all / 2, "the source keeps {kept} of {all} others");
         assert_eq!(cluster.migration(id).expect("it is known")["state"], "running");
 
-        let hinted = figure(&cluster.nodes[1], "migration_hinted");
-        assert!(hinted >= HOT as u64 / 2, "{hinted} keys were taken on the source's hints");
+        eventually("keys are taken on the source's hints", || {
+            (figure(&cluster.nodes[1], "migration_hinted") >= HOT as u64 / 2).then_some(())
+        });
+        wanted.rest.store(false, Relaxed);
         eventually("the client is told what cuts gave", || {
             let told = counters.lock().expect("nobody panics with it").given_pushes;
             assert!(!reader.is_finished(), "the reader goes on");
@@ -134,7 +148,7 @@ fn hot_keys_go_first_and_the_digest_spares_trips_to_the_source() {
         let set = cluster.nodes[0].run(&["migrate", "set", &id_text, "--adaptive"]);
         assert!(set.status.success(), "{set:?}");
         assert_eq!(cluster.wait_for_migration(id)["state"], "done");
-        stop.store(true, Relaxed);
+        wanted.stop.store(true, Relaxed);
         reader.join().expect("every read was right");
     });
     let mut target = cluster.client(1);
