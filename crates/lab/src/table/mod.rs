@@ -1,7 +1,7 @@
 //! The table of protocols: hand-off and its rivals under every load, on modelled machines, as Markdown.
 //!
-//! [`loads()`] and [`VARIANTS`] list the runs, [`make`] makes them on several threads, [`markdown`] and [`csv`]
-//! show them. Time is the model's, so the same costs give the same table, whatever else this machine does.
+//! [`loads()`] and [`VARIANTS`] list the runs, [`make`] makes them on several threads, [`markdown`] and
+//! [`csv`] show them. Time is the model's, so the same costs give the same table, whatever else this machine does.
 
 pub mod csv;
 mod loads;
@@ -15,8 +15,8 @@ use crate::measures::{Measure, named};
 use sidle_bench::report::Report;
 use sidle_bench::spread::Spread;
 
-/// The costs of work that the table was made with: round figures of slow processors, so that every machine makes
-/// the same table, in minutes.
+/// The costs of work that the table was made with: round figures of slow processors, so that every machine
+/// makes the same table, in minutes.
 pub const COSTS: &str = include_str!("../../assets/costs.json");
 
 /// The figures of one variant under one load: medians over the seeds.
