@@ -1,7 +1,8 @@
 //! The table of protocols: hand-off and its rivals under every load, on modelled machines, as Markdown.
 //!
 //! [`loads()`] and [`VARIANTS`] list the runs, [`make`] makes them on several threads, [`markdown`] and
-//! [`csv`] show them. Time is the model's, so the same costs give the same table, whatever else this machine does.
+//! [`csv`] show them. Time is the model's, so the same costs give the same table, whatever else this machine
+//! does.
 
 pub mod csv;
 mod loads;
