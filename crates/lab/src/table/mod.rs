@@ -16,8 +16,8 @@ use crate::measures::{Measure, named};
 use sidle_bench::report::Report;
 use sidle_bench::spread::Spread;
 
-/// The costs of work that the table was made with: measured on one machine, so that every other one makes the
-/// same table.
+/// The costs of work that the table was made with: round figures of slow processors, so that every machine
+/// makes the same table, in minutes.
 pub const COSTS: &str = include_str!("../../assets/costs.json");
 
 /// The figures of one variant under one load: medians over the seeds.
