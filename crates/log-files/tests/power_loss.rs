@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 const SECTOR: usize = 512;
 const LOG: LogId = LogId(*b"the log's number");
 
+/// Commits with their records.
+type Commits = Vec<(CommitNumber, Vec<u8>)>;
+
 /// A file as it was written, and as it is on the disk for certain.
 #[derive(Clone, Debug, Default)]
 struct Kept {
@@ -46,7 +49,7 @@ impl Disk {
             let mut bytes = file.written[..length].to_vec();
             for start in (0..length).step_by(SECTOR) {
                 let end = (start + SECTOR).min(length);
-                if end > file.synced.len() && random() % 3 == 0 {
+                if end > file.synced.len() && random().is_multiple_of(3) {
                     let from = start.max(file.synced.len());
                     bytes[from..end].fill(0);
                 }
@@ -58,7 +61,7 @@ impl Disk {
 }
 
 /// What is read again: the commits with their records, and the judgement.
-fn read(files: &mut BTreeMap<u64, Vec<u8>>) -> (Vec<(CommitNumber, Vec<u8>)>, Result<Survey, Damage>) {
+fn read(files: &mut BTreeMap<u64, Vec<u8>>) -> (Commits, Result<Survey, Damage>) {
     let log = files.values().find_map(|bytes| LogFile::open(bytes, 1, None).ok().map(|file| file.log()));
     if let Some((&last, bytes)) = files.last_key_value()
         && LogFile::open(bytes, last, None).is_err()
@@ -83,7 +86,7 @@ fn read(files: &mut BTreeMap<u64, Vec<u8>>) -> (Vec<(CommitNumber, Vec<u8>)>, Re
 struct Log {
     writer: LogWriter,
     disk: Disk,
-    commits: Vec<(CommitNumber, Vec<u8>)>,
+    commits: Commits,
     now: MonotonicUs,
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn recover(path: &Path, store: &Store, salvages: bool) -> Result<Resu
         match LogFile::open(&bytes, number, log) {
             Ok(file) => {
                 if let Some(end) = reading.read(&mut recovery, &file, number, bytes.len())?
-                    && place == 0 | usize::from(torn.is_some())
+                    && place == usize::from(torn.is_some())
                 {
                     folder.close(number, end.0, &end.1).map_err(refused)?;
                 }

@@ -46,6 +46,16 @@ const EXPIRE_AT_ONCE: usize = 256;
 /// A worker's engine, shared by the tasks of its thread.
 pub(super) type SharedEngine = Rc<RefCell<Engine>>;
 
+/// How a worker reaches the node's other threads.
+pub(super) struct OtherThreads {
+    pub(super) movers: Vec<Arc<MoverLink>>,
+    /// All workers, this one among them.
+    pub(super) workers: Vec<Arc<WorkerLink>>,
+    pub(super) control: mpsc::UnboundedSender<ControlCall>,
+    /// Whom to ask for commits, on a node with a durable log.
+    pub(super) log: Option<Arc<LogRequests>>,
+}
+
 /// One worker's shared state.
 pub(super) struct Engine {
     pub(super) worker: Worker,
@@ -84,14 +94,12 @@ pub(super) struct Engine {
 impl Engine {
     pub(super) fn new(
         mut worker: Worker,
-        movers: Vec<Arc<MoverLink>>,
-        workers: Vec<Arc<WorkerLink>>,
+        others: OtherThreads,
         shared: Arc<NodeShared>,
         limits: ClientLimits,
-        log: Option<Arc<LogRequests>>,
-        control: mpsc::UnboundedSender<ControlCall>,
         clock: Clock,
     ) -> SharedEngine {
+        let OtherThreads { movers, workers, control, log } = others;
         worker.measure_with(move || clock.mono_ns());
         Rc::new(RefCell::new(Engine {
             stats: Arc::clone(&shared.workers[usize::from(worker.index().0)]),

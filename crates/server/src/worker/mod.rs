@@ -197,16 +197,13 @@ impl WorkerSetup {
             for mover in self.movers_here {
                 mover.start_beside_others();
             }
-            let engine = engine::Engine::new(
-                self.worker,
-                self.movers,
-                self.workers,
-                self.shared,
-                self.limits,
-                self.log,
-                self.control,
-                self.clock,
-            );
+            let others = engine::OtherThreads {
+                movers: self.movers,
+                workers: self.workers,
+                control: self.control,
+                log: self.log,
+            };
+            let engine = engine::Engine::new(self.worker, others, self.shared, self.limits, self.clock);
             let accepts = accept::run(listener, std::rc::Rc::clone(&engine), Arc::clone(&ticked));
             thread::start_task("the listener for clients", accepts);
             while !link.is_stopped() {
