@@ -141,8 +141,8 @@ impl<'f> LogFile<'f> {
         }
     }
 
-    /// Every block that checks, wherever it is: for a damaged file.
-    pub fn salvage(&self, mut f: impl FnMut(Block<'f>)) {
+    /// Every block that checks, wherever it is: of a damaged file.
+    fn salvage(&self, mut f: impl FnMut(Block<'f>)) {
         let mut at = FILE_HEAD_BYTES;
         while at < self.bytes.len() {
             match BlockHead::read(&self.head, &self.bytes[at..]) {
@@ -155,6 +155,28 @@ impl<'f> LogFile<'f> {
                 None => at += ALIGNMENT,
             }
         }
+    }
+
+    /// A closed file with every block that checks, to take the place of this damaged one.
+    pub fn salvaged(&self) -> Vec<u8> {
+        let mut bytes = self.head.to_bytes().to_vec();
+        let (mut previous, mut last) = (0, CommitNumber(self.head.first.0.saturating_sub(1)));
+        self.salvage(|block| {
+            if block.commit <= last {
+                return;
+            }
+            last = block.commit;
+            let records = block.records.len() as u64;
+            let (commit, synced) = (block.commit, last);
+            let head = BlockHead { is_end: false, records, commit, synced, previous, padding: 0 };
+            let (head, crc) = head.to_bytes(&self.head, block.records);
+            bytes.extend_from_slice(&head);
+            bytes.extend_from_slice(block.records);
+            previous = crc;
+        });
+        let end = BlockHead { is_end: true, records: 0, commit: last, synced: last, previous, padding: 0 };
+        bytes.extend_from_slice(&end.to_bytes(&self.head, &[]).0);
+        bytes
     }
 
     /// What bytes are that do not check, behind a commit (G2).

@@ -95,6 +95,18 @@ impl Folder {
         file.sync_all()
     }
 
+    /// Puts other bytes in the place of a file, which keeps its bytes under another name.
+    pub(crate) fn replace(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
+        let path = self.path_of(number);
+        let (aside, kept) = (path.with_extension("new"), path.with_extension("damaged"));
+        let mut file = File::create(&aside)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&path, kept)?;
+        std::fs::rename(aside, path)?;
+        self.sync_names()
+    }
+
     /// Removes a file.
     pub(crate) fn remove(&mut self, number: u64) -> io::Result<()> {
         if self.open.as_ref().is_some_and(|(open, _)| *open == number) {

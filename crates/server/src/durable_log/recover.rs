@@ -70,21 +70,21 @@ pub(crate) struct Resumed {
 /// Reads the log in a folder into the empty store; a new log, if there is none.
 pub(crate) fn recover(path: &Path, store: &Store, salvages: bool) -> Result<Resumed, RecoverError> {
     let refused = |error| RecoverError::Refused { path: path.to_owned(), error };
-    let mut folder = Folder::open(path).map_err(refused)?;
-    let mut reading = Reading { path, store, salvages, surveyed: Vec::new(), files: Vec::new() };
+    let folder = Folder::open(path).map_err(refused)?;
+    let mut reading = Reading { path, folder, store, salvages, surveyed: Vec::new(), files: Vec::new() };
     let mut recovery = Recovery::begin(store);
-    let numbers = folder.numbers().map_err(refused)?;
+    let numbers = reading.folder.numbers().map_err(refused)?;
     let mut torn = None;
     // Newest first: no memory is written twice.
     for (place, &number) in numbers.iter().rev().enumerate() {
-        let bytes = folder.read(number).map_err(refused)?;
+        let bytes = reading.folder.read(number).map_err(refused)?;
         let log = reading.surveyed.last().map(|file: &SurveyedFile| file.log);
         match LogFile::open(&bytes, number, log) {
             Ok(file) => {
                 if let Some(end) = reading.read(&mut recovery, &file, number, bytes.len())?
                     && place == usize::from(torn.is_some())
                 {
-                    folder.close(number, end.0, &end.1).map_err(refused)?;
+                    reading.folder.close(number, end.0, &end.1).map_err(refused)?;
                 }
             }
             Err(_) if place == 0 && is_torn_beginning(bytes.len() as u64) => torn = Some(number),
@@ -92,13 +92,14 @@ pub(crate) fn recover(path: &Path, store: &Store, salvages: bool) -> Result<Resu
         }
     }
     if let Some(number) = torn {
-        folder.remove(number).map_err(refused)?;
+        reading.folder.remove(number).map_err(refused)?;
     }
-    reading.finish(folder, recovery)
+    reading.finish(recovery)
 }
 
 struct Reading<'r> {
     path: &'r Path,
+    folder: Folder,
     store: &'r Store,
     salvages: bool,
     /// Newest first.
@@ -107,6 +108,10 @@ struct Reading<'r> {
 }
 
 impl Reading<'_> {
+    fn refused(&self, error: io::Error) -> RecoverError {
+        RecoverError::Refused { path: self.path.to_owned(), error }
+    }
+
     fn damaged(&self, damage: Damage) -> RecoverError {
         RecoverError::Damaged { path: self.path.to_owned(), damage }
     }
@@ -117,7 +122,7 @@ impl Reading<'_> {
         recovery: &mut Recovery<'_>,
         file: &LogFile<'_>,
         number: u64,
-        length: usize,
+        mut length: usize,
     ) -> Result<Option<(u64, Vec<u8>)>, RecoverError> {
         let (mut last, mut wrong) = (None, None);
         let mut replay = |block: Block<'_>| {
@@ -132,9 +137,14 @@ impl Reading<'_> {
                 let last = last.unwrap_or(CommitNumber(file.first().0.saturating_sub(1))).0;
                 return Err(self.damaged(Damage::Bytes { file: number, at, last, synced: synced.0 }));
             }
-            tracing::warn!("{} is damaged at byte {at}: what can be read behind it is kept", number);
-            file.salvage(&mut replay);
-            end = FileEnd::Closed;
+            let bytes = file.salvaged();
+            self.folder.replace(number, &bytes).map_err(|error| self.refused(error))?;
+            let name = sidle_log_files::file_name(number);
+            tracing::warn!("{name} is damaged at byte {at}: what can be read of it takes its place");
+            let salvaged = LogFile::open(&bytes, number, None).expect("it has the head of the other");
+            // Again, since a block's place among the others decides nothing.
+            end = salvaged.blocks(&mut replay);
+            length = bytes.len();
         }
         match wrong {
             Some(RecoveryError::OutOfMemory(_)) => {
@@ -155,7 +165,7 @@ impl Reading<'_> {
         Ok((!is_closed).then_some((closing.0 as u64, closing.1)))
     }
 
-    fn finish(mut self, folder: Folder, recovery: Recovery<'_>) -> Result<Resumed, RecoverError> {
+    fn finish(mut self, recovery: Recovery<'_>) -> Result<Resumed, RecoverError> {
         self.surveyed.reverse();
         self.files.reverse();
         let survey = survey(&self.surveyed).map_err(|damage| self.damaged(damage))?;
@@ -177,6 +187,6 @@ impl Reading<'_> {
                     .map_err(|error| RecoverError::Refused { path: self.path.to_owned(), error })?,
             ),
         };
-        Ok(Resumed { folder, log, files: self.files, last: survey.last, recovered })
+        Ok(Resumed { folder: self.folder, log, files: self.files, last: survey.last, recovered })
     }
 }

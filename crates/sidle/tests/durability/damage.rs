@@ -61,11 +61,15 @@ fn a_damaged_file_is_refused_with_words_and_salvaged_when_asked() {
     assert_eq!(number(&mut node.client(), &["DBSIZE"]), 100);
     assert!(node.stop().success());
     flip(&file, middle);
-    let salvaged = Node::start(
-        &durable("always").flag("--dir", node.folder().to_str().expect("plain")).switch("--salvage"),
-    );
+    let folder = node.folder();
+    let options = durable("always").flag("--dir", folder.to_str().expect("a plain name"));
+    let mut salvaged = Node::start(&options.clone().switch("--salvage"));
     let left = number(&mut salvaged.client(), &["DBSIZE"]);
     assert!((98..100).contains(&left), "{left} of 100 keys");
+    assert!(salvaged.stop().success());
+    assert!(folder.join("log/000000000001.damaged").exists(), "it is kept");
+    let again = Node::start(&options);
+    assert_eq!(number(&mut again.client(), &["DBSIZE"]), left, "it is whole again");
 }
 
 #[test]

@@ -34,8 +34,8 @@ fn round(writer: usize, round: u64) -> Vec<Vec<String>> {
         line(&["DEL", &key(&format!("gone {n}"))]),
         line(&[
             "RENAME",
-            &key(if round % 2 == 0 { "here" } else { "there" }),
-            &key(if round % 2 == 0 { "there" } else { "here" }),
+            &key(if round.is_multiple_of(2) { "here" } else { "there" }),
+            &key(if round.is_multiple_of(2) { "there" } else { "here" }),
         ]),
     ];
     if round > 1 {
