@@ -64,6 +64,10 @@ pub struct FileMedium {
     aside: Option<LockedFile>,
 }
 
+/// How often, and how long each time, who has the store waits for one who is about to give up.
+const WAITS: u32 = 1000;
+const WAIT: std::time::Duration = std::time::Duration::from_millis(1);
+
 #[derive(Debug)]
 struct LockedFile {
     file: File,
@@ -160,11 +164,21 @@ impl Medium for FileMedium {
 
     fn create_aside(&mut self) -> io::Result<()> {
         self.aside = None;
+        let mut waits = 0;
         let aside = loop {
             let mut options = OpenOptions::new();
             let file = options.read(true).write(true).create(true).truncate(false).open(&self.aside_path)?;
-            if let Some(aside) = LockedFile::lock(file, &self.aside_path)? {
-                break aside;
+            match LockedFile::lock(file, &self.aside_path) {
+                Ok(Some(aside)) => break aside,
+                Ok(None) => {}
+                // Another process found no store, and is about to find this one.
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock && self.store.is_some() && waits < WAITS =>
+                {
+                    waits += 1;
+                    std::thread::sleep(WAIT);
+                }
+                Err(error) => return Err(error),
             }
         };
         // Only the owner of the file aside renames it, so the file with the name now stays.

@@ -117,6 +117,22 @@ fn only_one_of_two_processes_creates_the_store() {
     assert_eq!(loaded(&path), Some(metadata(1)));
 }
 
+/// A process that found no store, because another was just creating it, gives up; the other goes on.
+#[test]
+fn who_has_the_store_waits_for_one_who_gives_up() {
+    let (_folder, path) = place();
+    let mut owner = FileMetaStore::open(&path).unwrap();
+    let held = fs::File::create(path.with_extension("meta.new")).unwrap();
+    held.lock().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| owner.commit(&metadata(7)).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        held.unlock().unwrap();
+    });
+    drop(owner);
+    assert_eq!(loaded(&path), Some(metadata(7)));
+}
+
 /// Several processes at once, repeatedly: one at a time has the store, and no commit is lost.
 #[test]
 fn processes_that_take_turns_lose_nothing() {

@@ -184,7 +184,7 @@ impl Writing {
             self.writer.written();
         }
         if let Some(file) = cleaned {
-            self.writer.cleaned(file, self.taken);
+            self.writer.cleaned(file, self.writer.last_written());
         }
         self.cleaning.note_commit(records.len());
         self.records = records;
