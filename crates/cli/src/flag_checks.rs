@@ -72,6 +72,8 @@ pub const SHARED_NO_NUMBERS: &[&str] = &[
     "create-cluster-secret",
     "dir",
     "distribution",
+    "durability",
+    "fsync",
     "html",
     "join",
     "json",
