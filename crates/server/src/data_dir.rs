@@ -118,7 +118,7 @@ const LOCK_FILE: &str = "sidle.lock";
 const IDENTITY_FILE: &str = "node.json";
 const LAST_MAP_FILE: &str = "last-map.json";
 /// The coordinator's record, on the node that runs it.
-const LOG_FOLDER: &str = "log";
+const LOG_FOLDER: &str = "durable-log";
 const METADATA_FILE: &str = "coordinator.meta";
 /// The database of development versions' records.
 const OLD_METADATA_FILE: &str = "coordinator.redb";

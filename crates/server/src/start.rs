@@ -369,7 +369,7 @@ fn durable_log(
 ) -> Result<Option<Resumed>, StartError> {
     let path = data_dir.log_path();
     let Some(commits) = store.commits() else {
-        return if path.exists() { Err(StartError::LogLeftOut(path)) } else { Ok(None) };
+        return if durable_log::is_at(&path) { Err(StartError::LogLeftOut(path)) } else { Ok(None) };
     };
     let members = last_map.map_or(1, |last| last.map.nodes().len());
     if members > 1 {

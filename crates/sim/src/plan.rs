@@ -330,7 +330,8 @@ fn comparers(mut random: Random, of: Exchanged, nodes: usize, think_us: u64) -> 
         of,
         rows: random.between(1, 4) as usize,
         think_us,
-        doubt_us: random.magnitude(1_000, 2_000_000),
+        // Some for so long that ranges move away and back meanwhile.
+        doubt_us: random.magnitude(1_000, 20_000_000),
         nodes,
     })
 }

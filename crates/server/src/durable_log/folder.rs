@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 /// Padding is written out of this.
 const ZEROS: [u8; 4096] = [0; 4096];
 
+/// Whether a folder has files of a durable log.
+pub(crate) fn is_at(path: &Path) -> bool {
+    let names = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.into_iter().any(|name| name.to_str().and_then(number_of_file).is_some())
+}
+
 /// The folder of the log's files.
 #[derive(Debug)]
 pub(crate) struct Folder {

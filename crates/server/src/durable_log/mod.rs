@@ -15,6 +15,7 @@ mod log_writer;
 mod recover;
 mod requests;
 
+pub(crate) use folder::is_at;
 pub(crate) use log_writer::{LogWriterSetup, LogWriterThread};
 pub(crate) use recover::{RecoverError, Resumed, recover};
 pub(crate) use requests::LogRequests;

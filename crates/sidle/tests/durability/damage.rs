@@ -67,7 +67,7 @@ fn a_damaged_file_is_refused_with_words_and_salvaged_when_asked() {
     let left = number(&mut salvaged.client(), &["DBSIZE"]);
     assert!((98..100).contains(&left), "{left} of 100 keys");
     assert!(salvaged.stop().success());
-    assert!(folder.join("log/000000000001.damaged").exists(), "it is kept");
+    assert!(folder.join("durable-log/000000000001.damaged").exists(), "it is kept");
     let again = Node::start(&options);
     assert_eq!(number(&mut again.client(), &["DBSIZE"]), left, "it is whole again");
 }
@@ -106,7 +106,7 @@ fn a_missing_file_is_refused_and_a_torn_end_is_not() {
 fn a_log_is_not_left_out_by_mistake_and_belongs_to_a_node_alone() {
     let node = stopped();
     let why = refused(&node, &[]);
-    assert!(why.contains("--durability disk") && why.contains("/log"), "{why}");
+    assert!(why.contains("--durability disk") && why.contains("/durable-log"), "{why}");
     let why = refused(&node, &["--durability", "disk", "--join", "127.0.0.1:1"]);
     assert!(why.contains("without --join"), "{why}");
     drop(node);

@@ -19,7 +19,7 @@ fn durable(fsync: &str) -> NodeOptions {
 
 /// Its log's files, oldest first.
 fn files(node: &Node) -> Vec<PathBuf> {
-    let folder = node.file("log");
+    let folder = node.file("durable-log");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("the log is there")
         .map(|entry| entry.expect("an entry").path())
