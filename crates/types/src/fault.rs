@@ -203,7 +203,7 @@ faults! {
         /// EXEC publishes what its first command wrote, and others run before the rest (breaks X1).
         HalfExecVisible, "half-exec-visible", USUAL;
         /// A watched key counts as unchanged although its range was another node's meanwhile (breaks O2).
-        WatchOutlivesHandOver, "watch-outlives-hand-over", Some(800);
+        WatchOutlivesHandOver, "watch-outlives-hand-over", Some(300);
         /// A watched key counts as unchanged although its value has ended (breaks O1).
         WatchOutlivesTheEnd, "watch-outlives-the-end", Some(300);
         /// A command that found nothing waits without another look under its keys' locks (breaks B1).
