@@ -145,3 +145,26 @@ impl Commits {
         self.safe.fetch_max(number.0, Ordering::AcqRel);
     }
 }
+
+/// What a head writes for the durable log.
+pub(crate) struct Logging {
+    /// What the log writer takes from.
+    pub(crate) buffer: Arc<Buffer>,
+    /// The records of the change under way.
+    pub(crate) change: Vec<u8>,
+    /// The change that is held back is logged as a whole already.
+    pub(crate) is_over: bool,
+}
+
+impl Logging {
+    pub(crate) fn new(commits: &Commits) -> Logging {
+        Logging { buffer: commits.join(), change: Vec::new(), is_over: false }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, record: &[u8]) {
+        if !self.is_over {
+            self.change.extend_from_slice(record);
+        }
+    }
+}

@@ -16,7 +16,7 @@
 
 use crate::address::Address;
 use crate::bucket::Word;
-use crate::commit::{Buffer, Commits};
+use crate::commit::{Commits, Logging};
 use crate::config::{OutOfMemory, StoreConfig, StoreError};
 use crate::epoch::{Epochs, Limbo, Pinned};
 use crate::memory::Region;
@@ -469,25 +469,6 @@ pub(crate) struct Incoming {
     pub(crate) hash: KeyHash,
 }
 
-/// What a head writes for the durable log.
-struct Logging {
-    /// What the log writer takes from.
-    buffer: Arc<Buffer>,
-    /// The records of the change under way.
-    change: Vec<u8>,
-    /// The change that is held back is logged as a whole already.
-    is_over: bool,
-}
-
-impl Logging {
-    #[inline]
-    fn add(&mut self, record: &[u8]) {
-        if !self.is_over {
-            self.change.extend_from_slice(record);
-        }
-    }
-}
-
 /// Appends records to its own segment: a side log. One per worker and per replay slot.
 ///
 /// `Send`, not `Sync`. Dropping it leaves its segment to the cleaner.
@@ -519,11 +500,7 @@ pub struct LogHead {
 impl LogHead {
     /// A head whose records go to the durable log too, if there is one.
     pub(crate) fn new(log: Arc<Log>) -> LogHead {
-        let logging = log.commits.as_ref().map(|commits| Logging {
-            buffer: commits.join(),
-            change: Vec::new(),
-            is_over: false,
-        });
+        let logging = log.commits.as_ref().map(Logging::new);
         let mut head = LogHead::unlogged(log);
         head.logging = logging;
         head

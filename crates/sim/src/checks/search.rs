@@ -8,7 +8,7 @@
 //!   of unknown fate represents both, since those need never take effect.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 /// An operation, ready to be applied to the states of what it is on.
 pub(super) trait Action {
@@ -282,4 +282,15 @@ impl<A: Action> Search<'_, A> {
             work.push(((state, effective), used));
         }
     }
+}
+/// How many of a story's last operations before its break are shown.
+const TOLD: usize = 60;
+
+/// The last operations that were called up to this time, in lines, for a violation.
+pub(super) fn told<T: Display>(operations: &[&T], called_us: impl Fn(&T) -> u64, until_us: u64) -> String {
+    let mut story: Vec<&T> = operations.to_vec();
+    story.retain(|operation| called_us(operation) <= until_us);
+    story.sort_by_key(|operation| called_us(operation));
+    let last = &story[story.len().saturating_sub(TOLD)..];
+    last.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
 }

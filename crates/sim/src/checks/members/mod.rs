@@ -8,15 +8,13 @@
 mod model;
 
 use super::Violation;
-use super::search::{Found, search};
+use super::search::{Found, search, told};
 use crate::workload::MembersOperation;
 use model::Action;
 use std::collections::BTreeMap;
 
 /// How many configurations of one key are tried before the judge gives up on it.
 const CONFIGURATIONS: usize = 30_000;
-/// How many of a story's last operations before its break are shown.
-const TOLD: usize = 60;
 
 /// Judges all keys. Returns how many were too hard to decide.
 pub fn check_members(history: &[MembersOperation]) -> Result<usize, Violation> {
@@ -32,24 +30,14 @@ pub fn check_members(history: &[MembersOperation]) -> Result<usize, Violation> {
             Found::GaveUp => undecided += 1,
             Found::Stuck { at, states } => {
                 let at = operations[at];
-                let story = told(&operations, at);
+                let until_us = at.answer.as_ref().map_or(at.call_us, |(us, _)| *us);
+                let story = told(&operations, |operation| operation.call_us, until_us);
                 let what = format!("members of {key}: {at} cannot be, in any of {states}\n  {story}");
                 return Err(Violation::new("members", what));
             }
         }
     }
     Ok(undecided)
-}
-
-/// The last operations before an impossible one.
-fn told(operations: &[&MembersOperation], at: &MembersOperation) -> String {
-    let until_us = at.answer.as_ref().map_or(at.call_us, |(us, _)| *us);
-    let mut story: Vec<&MembersOperation> = operations.to_vec();
-    story.retain(|operation| operation.call_us <= until_us);
-    story.sort_by_key(|operation| operation.call_us);
-    let lines: Vec<String> =
-        story.iter().skip(story.len().saturating_sub(TOLD)).map(ToString::to_string).collect();
-    lines.join("\n  ")
 }
 
 #[cfg(test)]

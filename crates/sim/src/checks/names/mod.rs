@@ -5,15 +5,13 @@
 mod model;
 
 use super::Violation;
-use super::search::{Found, search};
+use super::search::{Found, search, told};
 use crate::workload::NameOperation;
 use model::Action;
 use std::collections::BTreeMap;
 
 /// How many configurations of one set are tried before the judge gives up on it.
 const CONFIGURATIONS: usize = 100_000;
-/// How many of a story's last operations before its break are shown.
-const TOLD: usize = 60;
 
 /// Judges all sets. Returns how many were too hard to decide.
 pub fn check_names(history: &[NameOperation]) -> Result<usize, Violation> {
@@ -29,23 +27,14 @@ pub fn check_names(history: &[NameOperation]) -> Result<usize, Violation> {
             Found::GaveUp => undecided += 1,
             Found::Stuck { at, states } => {
                 let at = actions[at].operation;
-                let story = told(&operations, at);
+                let until_us = at.answer.as_ref().map_or(at.call_us, |(us, _)| *us);
+                let story = told(&operations, |operation| operation.call_us, until_us);
                 let what = format!("names {set}: {at} cannot be, in any of {states}\n  {story}");
                 return Err(Violation::new("names", what));
             }
         }
     }
     Ok(undecided)
-}
-
-/// The last operations before an impossible one.
-fn told(operations: &[&NameOperation], at: &NameOperation) -> String {
-    let until_us = at.answer.as_ref().map_or(at.call_us, |(us, _)| *us);
-    let mut story: Vec<&NameOperation> = operations.to_vec();
-    story.retain(|operation| operation.call_us <= until_us);
-    story.sort_by_key(|operation| operation.call_us);
-    let last = &story[story.len().saturating_sub(TOLD)..];
-    last.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ")
 }
 
 #[cfg(test)]
