@@ -33,7 +33,7 @@
 //! writers of one slot waiting. Memory is reclaimed only while some thread steps the [`Cleaner`].
 //!
 //! # How it is built
-//! - `record`, `record_kind`: one layout for memory and for batches of migrations (`batch`): packing is a copy.
+//! - `record`, `record_kind`: one layout for memory and for batches of migrations (`batch`).
 //! - `memory`, `segment`, `runs`, `log`, `cleaner`: a reserved range with segments that heads append to and
 //!   runs of pages for large records, and the cleaner that makes room (invariants L1 to L5, C1 to C6).
 //! - `bucket`, `array`, `slot_table`, `resize`, `index`: a table per slot in the order of the hash, which
