@@ -63,7 +63,7 @@ impl std::fmt::Display for NodeState {
 pub struct NodeStatus {
     /// The node's permanent name.
     pub id: NodeId,
-    /// Its present incarnation; larger after every restart, which loses its data.
+    /// Its present incarnation; larger after every restart.
     pub incarnation: Incarnation,
     /// Where clients reach it.
     pub client_addr: HostPort,

@@ -49,9 +49,14 @@ impl Durability {
         })
     }
 
+    /// The last commit that is synced.
+    pub fn last_synced(&self) -> CommitNumber {
+        CommitNumber(self.synced.load(Ordering::Acquire))
+    }
+
     /// Everything up to this commit is synced.
     pub fn note_synced(&self, commit: CommitNumber, at_seconds: u64) {
-        self.synced.store(commit.0, Ordering::Relaxed);
+        self.synced.store(commit.0, Ordering::Release);
         self.synced_at_seconds.store(at_seconds, Ordering::Relaxed);
     }
 }

@@ -109,12 +109,6 @@ pub enum StartError {
         .0.display()
     )]
     LogLeftOut(PathBuf),
-    /// A durable log is for a node alone.
-    #[error(
-        "the node belongs to a cluster of {0} nodes, and a durable log is so far for a node that is alone in its \
-         cluster: start it with --durability none"
-    )]
-    NotAlone(usize),
     /// Its processors are not usable.
     #[error(transparent)]
     Cpus(#[from] CpusError),
@@ -129,8 +123,9 @@ pub enum StartError {
 impl StartError {
     /// Whether other settings would help: nothing is wrong with the machine, or with what is kept on it.
     pub const fn is_of_settings(&self) -> bool {
-        use StartError::{Advertise, CoordinatorJoins, Cpus, Exposed, JoinsItself, Memory, NoAddress};
-        use StartError::{LogLeftOut, NotAlone};
+        use StartError::{
+            Advertise, CoordinatorJoins, Cpus, Exposed, JoinsItself, LogLeftOut, Memory, NoAddress,
+        };
         matches!(
             self,
             Advertise { .. }
@@ -141,7 +136,6 @@ impl StartError {
                 | LogLeftOut(_)
                 | Memory(_)
                 | NoAddress(_)
-                | NotAlone(_)
         )
     }
 }
@@ -251,7 +245,7 @@ impl Ground {
         let sockets = Sockets::listen(config)?;
         let info = sockets.node_info(config, &identity)?;
         let store = Arc::new(Store::new(memory)?);
-        let log = durable_log(config, &data_dir, last_map.as_ref(), &store)?;
+        let log = durable_log(config, &data_dir, &store)?;
         let door = Door::new(&info.bus_addr, secret, data_dir.secret_path(), descriptors.door);
         let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
         parts.shared.config.set_servable_clients(descriptors.servable_clients);
@@ -361,20 +355,11 @@ impl Around {
 }
 
 /// Reads the durable log into the store, if the settings ask for one.
-fn durable_log(
-    config: &Config,
-    data_dir: &DataDir,
-    last_map: Option<&LastMap>,
-    store: &Store,
-) -> Result<Option<Resumed>, StartError> {
+fn durable_log(config: &Config, data_dir: &DataDir, store: &Store) -> Result<Option<Resumed>, StartError> {
     let path = data_dir.log_path();
     let Some(commits) = store.commits() else {
         return if durable_log::is_at(&path) { Err(StartError::LogLeftOut(path)) } else { Ok(None) };
     };
-    let members = last_map.map_or(1, |last| last.map.nodes().len());
-    if members > 1 {
-        return Err(StartError::NotAlone(members));
-    }
     let began = std::time::Instant::now();
     let resumed = durable_log::recover(&path, store, config.durability.salvages)?;
     commits.resume(resumed.last);

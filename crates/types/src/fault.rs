@@ -180,6 +180,9 @@ faults! {
         NewTableWakesNobody, "new-table-wakes-nobody", SCRIPTED;
         /// A range is taken although what an earlier owner left in it is still here (breaks C4 and M5).
         PreparesOverLeavings, "prepares-over-leavings", SCRIPTED;
+        /// A target reports that all has arrived before its durable log has it, and the source forgets its copy
+        /// (breaks C10).
+        FinishedBeforeSynced, "finished-before-synced", SCRIPTED;
         /// SCAN goes on behind a range whose keys have not all arrived, and leaves out those that come later
         /// (breaks its guarantee).
         ScanPassesWhatHasNotArrived, "scan-passes-what-has-not-arrived", Some(150);

@@ -33,9 +33,7 @@ impl<M: MetaStore> Coordinator<M> {
         cluster: Option<ClusterId>,
     ) {
         let (node, incarnation, start) = (info.id, info.incarnation, process.start);
-        let is_known = self.data.map.node(node).is_some();
-        let closed = self.closed.clone().filter(|_| !is_known).map(Obstacle::Refused);
-        match closed.or_else(|| self.judge(now).join_obstacle(&info, process, cluster)) {
+        match self.judge(now).join_obstacle(&info, process, cluster) {
             None => self.admit(now, info, process),
             Some(Obstacle::Refused(why)) => {
                 self.out.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });

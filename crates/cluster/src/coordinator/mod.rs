@@ -36,7 +36,7 @@
 //! - The source restarted: what had not arrived is lost; the target answers "absent" for it.
 //! - The target restarted, and the source may have frozen the range: the range's whole content is lost. The
 //!   frozen copy is too, since newer writes may have been acknowledged for any of it. The target owns the
-//!   range, empty.
+//!   range, with what its durable log has of it.
 //!
 //! A node that is only silent loses nothing: its migrations stall until it is back, or back in a new
 //! incarnation. If the target restarts, is silent or fails before the source knows that the migration runs,
@@ -95,8 +95,6 @@ pub struct Coordinator<M> {
     /// Set while the store may differ from `data`: when to write `data` again.
     commit_retry_at: Option<MonotonicUs>,
     out: Outbox,
-    /// Why no node that is not a member yet is let in; none: it may be.
-    closed: Option<String>,
 }
 
 impl<M: MetaStore> Coordinator<M> {
@@ -140,13 +138,7 @@ impl<M: MetaStore> Coordinator<M> {
             waits: Waits::default(),
             commit_retry_at: None,
             out: Outbox::default(),
-            closed: None,
         })
-    }
-
-    /// From now on no node becomes a member that is none yet, for this reason.
-    pub fn close(&mut self, why: impl Into<String>) {
-        self.closed = Some(why.into());
     }
 
     /// Handles an input.

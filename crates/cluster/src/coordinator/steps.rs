@@ -84,7 +84,8 @@ impl Steps<'_> {
         }
         let why = if is_target_back {
             format!(
-                "the target {} restarted: it owns {}, empty, and what the range held is lost (about {})",
+                "the target {} restarted: it owns {} with what its durable log has of it, if it has one, and the rest is \
+                 lost (of about {})",
                 shown(self.data, *target),
                 record.range,
                 counted(record.counters.records, "record")

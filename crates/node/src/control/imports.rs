@@ -276,7 +276,9 @@ impl NodeControl {
                 let error = "no connection to it could be opened, after several attempts".to_owned();
                 return self.refuse(id, PrepareRefusal::SourceUnreachable { error });
             }
-            MoverReport::Finished(_) => target.finish(Ok(())),
+            MoverReport::Finished(_) => {
+                self.arrivals.add(id, target.record.range, self.parts.store.commits())
+            }
             MoverReport::Failed(why) if stage < TargetStage::Ready => {
                 return self.refuse(id, PrepareRefusal::Other { why });
             }
@@ -305,6 +307,14 @@ impl NodeControl {
         };
         let progress = import.progress();
         target.progressed(progress);
+    }
+
+    /// Reports that all has arrived of what is synced by now (C10).
+    pub(super) fn report_synced(&mut self) {
+        let synced = self.parts.shared.durability.last_synced();
+        for id in self.arrivals.take_synced(synced) {
+            self.agent.migrations.targets.get_mut(&id).into_iter().for_each(|target| target.finish(Ok(())));
+        }
     }
 
     /// The mover keeps nothing for it any more: nothing is replayed.

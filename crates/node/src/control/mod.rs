@@ -26,13 +26,15 @@
 //!   duplicated (M10): what was unused when they were sent may be in use since.
 //! - C8 (M11): what is copied ahead of the freeze is served as an import, or not at all: it may hold what was
 //!   deleted or overwritten since. A node may come to own the range without a report that the migration ran.
-//!
 //! - C9 (M20): a way back begins with this node's share of the migration that it continues, in the table of
 //!   the map in which it runs. No barrier is needed: neither end's share changes meanwhile.
+//! - C10: a target reports that all has arrived only when its durable log, if it has one, is synced up to
+//!   there: the source then forgets its copy.
 //!
 //! Realises: Fulva, III (initiation and end of a migration).
 //! Ownership: the control thread.
 
+mod arrivals;
 mod exports;
 mod imports;
 mod jobs;
@@ -47,6 +49,7 @@ use crate::outcome::{ControlReply, ControlRequest};
 use crate::queue::MoverIndex;
 use crate::range_table::RangeTable;
 use crate::shared::NodeParts;
+use arrivals::Arrivals;
 use imports::Import;
 use jobs::Jobs;
 use requests::Requests;
@@ -55,7 +58,7 @@ use sidle_cluster::{
     SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, ExportView, ImportView, MigrationSpec, Tuning};
-use sidle_types::{MigrationId, MonotonicUs, NodeId, ProtocolVersion, Speaks, fault};
+use sidle_types::{MigrationId, MonotonicUs, NodeId, PositionRange, ProtocolVersion, Speaks, fault};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Barriers, Then};
@@ -126,6 +129,7 @@ pub struct NodeControl {
     map: Option<Arc<TabletMap>>,
     barriers: Barriers,
     jobs: Jobs,
+    arrivals: Arrivals,
     requests: Requests,
     events: VecDeque<ControlEvent>,
 }
@@ -150,6 +154,7 @@ impl NodeControl {
             map: None,
             barriers: Barriers::default(),
             jobs: Jobs::default(),
+            arrivals: Arrivals::default(),
             requests: Requests::default(),
             events: VecDeque::new(),
         }
@@ -195,6 +200,7 @@ impl NodeControl {
         if let Some(cleared) = self.jobs.run(now, &self.parts.store) {
             self.cleared_unserved(cleared);
         }
+        self.report_synced();
         self.prepare_waiting();
         self.track_waiting();
         self.follow_agent();
@@ -220,7 +226,8 @@ impl NodeControl {
     /// When [`ControlInput::Timer`] is due, unless another input comes first. `now`: the present.
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
         let barrier = (self.barriers.len() > 0).then(|| now.plus_us(BARRIER_POLL_US));
-        [self.agent.poll_timeout(), barrier, self.jobs.deadline()].into_iter().flatten().min()
+        let own = [barrier, self.jobs.deadline(), self.arrivals.deadline(now)];
+        own.into_iter().chain([self.agent.poll_timeout()]).flatten().min()
     }
 
     /// The node.
@@ -298,10 +305,14 @@ impl NodeControl {
                 AgentEvent::StartExport(id) => self.start_export(id),
                 AgentEvent::StartImport(id) => self.start_import(id),
                 AgentEvent::Publish(map) => {
-                    let epoch = map.epoch();
-                    self.map = Some(map);
+                    let mut then = vec![Then::NotifyAgent(map.epoch())];
+                    let is_first = self.map.replace(map).is_none();
                     self.meet_missed_commits();
-                    self.publish(vec![Then::NotifyAgent(epoch)]);
+                    if is_first && !self.parts.store.is_empty() {
+                        // The durable log has what this node owned when it ended, copies included.
+                        then.push(Then::Discard(PositionRange::ALL));
+                    }
+                    self.publish(then);
                 }
                 AgentEvent::Over(id, End::GivenAway(range)) => self.release(id, range),
                 AgentEvent::Over(id, End::Complete) => self.finish_import(id),

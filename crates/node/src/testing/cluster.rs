@@ -4,6 +4,7 @@
 //! decides what is held back, cut, or not given a turn.
 
 use super::TestClient;
+use super::log::TestLog;
 use super::network::{Delivery, LATENCY_US, Network, Purpose, Sent, Side};
 use super::node::TestNode;
 use super::solo::node_info;
@@ -34,6 +35,8 @@ pub struct ClusterSetup {
     pub tuning: Tuning,
     /// What the program spoke that founded it.
     pub founder_speaks: Speaks,
+    /// Whether nodes have a durable log.
+    pub is_durable: bool,
 }
 
 impl Default for ClusterSetup {
@@ -44,6 +47,7 @@ impl Default for ClusterSetup {
             memory_bytes: vec![64 << 20; 3],
             tuning: Tuning::default(),
             founder_speaks: Speaks::THIS_BUILD,
+            is_durable: false,
         }
     }
 }
@@ -90,7 +94,8 @@ impl TestCluster {
         };
         let now = cluster.now();
         for (info, &memory_bytes) in infos.into_iter().zip(&setup.memory_bytes) {
-            cluster.nodes.push(TestNode::new(info, setup.workers, memory_bytes, setup.tuning, now));
+            let log = setup.is_durable.then(TestLog::default);
+            cluster.nodes.push(TestNode::new(info, setup.workers, memory_bytes, setup.tuning, now, log));
         }
         for node in &mut cluster.nodes {
             node.control.handle(now.mono, crate::control::ControlInput::Connected);
@@ -275,8 +280,14 @@ impl TestCluster {
         &mut movers[usize::from(index.0)]
     }
 
-    /// A node's process ends and another begins: it has lost its data, its connections and all knowledge but
-    /// its identity.
+    /// A node's machine fails, and its process begins anew: its durable log has what was synced.
+    pub fn lose_power(&mut self, node: usize) {
+        self.nodes[node].log.as_mut().expect("it has a durable log").lose_power();
+        self.restart(node);
+    }
+
+    /// A node's process ends and another begins: it has lost its connections, and all knowledge but its
+    /// identity and its durable log, if it has one.
     pub fn restart(&mut self, node: usize) {
         self.network.cut_off(node);
         let mut info = self.nodes[node].info.clone();
@@ -284,7 +295,8 @@ impl TestCluster {
         self.coordinator.handle(at, CoordinatorInput::Disconnected { node: info.id });
         info.incarnation = Incarnation(info.incarnation.0 + 1);
         let (workers, now) = (self.nodes[node].workers.len() as u16, self.now());
-        self.nodes[node] = TestNode::new(info, workers, RESTARTED_MEMORY_BYTES, self.tuning, now);
+        let log = self.nodes[node].log.take();
+        self.nodes[node] = TestNode::new(info, workers, RESTARTED_MEMORY_BYTES, self.tuning, now, log);
         self.nodes[node].control.handle(now.mono, crate::control::ControlInput::Connected);
     }
 

@@ -3,6 +3,7 @@
 mod client;
 mod cluster;
 mod hooks;
+mod log;
 mod network;
 mod node;
 mod solo;
@@ -10,6 +11,7 @@ mod solo;
 pub use client::{FORWARDED_BYTES, TestClient, Waits};
 pub use cluster::{ClientKey, ClusterSetup, TestCluster};
 pub use hooks::Hooks;
+pub use log::TestLog;
 pub use network::{LATENCY_US, Network};
 pub use node::TestNode;
 pub use solo::{SoloNode, node_info, parts};

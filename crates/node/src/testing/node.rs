@@ -1,7 +1,8 @@
 //! One whole node without threads: workers, movers, control, connections.
 
+use super::log::TestLog;
 use super::network::{Network, Purpose, Side};
-use super::solo::parts;
+use super::solo::parts_with;
 use super::{TestClient, Waits};
 use crate::control::{ControlEvent, ControlInput, NodeControl};
 use crate::forward::ForwardEvent;
@@ -12,6 +13,7 @@ use crate::shared::NodeParts;
 use crate::worker::Worker;
 use sidle_cluster::{NodeInfo, StartNumber};
 use sidle_migration::{Load, Tuning};
+use sidle_store::StoreConfig;
 use sidle_types::NodeId;
 use std::collections::BTreeMap;
 
@@ -39,6 +41,8 @@ pub struct TestNode {
     pub held_workers: Vec<usize>,
     /// The control's notes.
     pub notes: Vec<String>,
+    /// Its durable log, if it has one.
+    pub log: Option<TestLog>,
 }
 
 impl TestNode {
@@ -52,8 +56,18 @@ impl TestNode {
         self.movers.iter_mut().for_each(|mover| mover.load(now.mono, load));
     }
 
-    pub(super) fn new(info: NodeInfo, workers: u16, memory_bytes: u64, tuning: Tuning, now: Now) -> TestNode {
-        let parts = parts(&info, workers, memory_bytes);
+    /// A node in a new incarnation, with what its durable log has.
+    pub(super) fn new(
+        info: NodeInfo,
+        workers: u16,
+        memory_bytes: u64,
+        tuning: Tuning,
+        now: Now,
+        log: Option<TestLog>,
+    ) -> TestNode {
+        let memory = StoreConfig { is_durable: log.is_some(), ..StoreConfig::with_memory(memory_bytes) };
+        let parts = parts_with(&info, workers, memory);
+        log.iter().for_each(|log| log.recover(&parts.store));
         let (worker_ports, mover_ports) = connect(workers, MOVERS);
         let seed = u64::from(info.client_addr.port());
         TestNode {
@@ -84,6 +98,7 @@ impl TestNode {
             forwarded: BTreeMap::new(),
             held_workers: Vec::new(),
             notes: Vec::new(),
+            log,
         }
     }
 
@@ -93,6 +108,7 @@ impl TestNode {
         progress |= self.step_forwarding(me, now, ids, network);
         progress |= self.step_movers(me, now, ids, network);
         progress |= self.step_control(now, network);
+        progress |= self.log.as_mut().is_some_and(|log| log.step(&self.parts));
         progress
     }
 

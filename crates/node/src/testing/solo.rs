@@ -24,6 +24,11 @@ pub fn node_info(number: u8) -> NodeInfo {
 
 /// The parts shared by a test node's workers, movers and control.
 pub fn parts(info: &NodeInfo, workers: u16, memory_bytes: u64) -> NodeParts {
+    parts_with(info, workers, StoreConfig::with_memory(memory_bytes))
+}
+
+/// The same, of a store set up like this.
+pub(super) fn parts_with(info: &NodeInfo, workers: u16, memory: StoreConfig) -> NodeParts {
     let process = ProcessFacts {
         node: info.id,
         run_id: info.id,
@@ -36,7 +41,7 @@ pub fn parts(info: &NodeInfo, workers: u16, memory_bytes: u64) -> NodeParts {
     };
     let first = Arc::new(RangeTable::before_joining(info.clone()));
     NodeParts {
-        store: Arc::new(Store::new(StoreConfig::with_memory(memory_bytes)).expect("a good configuration")),
+        store: Arc::new(Store::new(memory).expect("a good configuration")),
         shared: Arc::new(NodeShared::new(Config::default(), usize::from(workers), process)),
         published: Arc::new(CurrentTable::new(workers, first)),
     }

@@ -8,6 +8,7 @@ mod copies;
 mod counts;
 mod deadlines;
 mod digest;
+mod durable;
 mod faults;
 mod flush;
 mod forward;

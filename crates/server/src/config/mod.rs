@@ -373,14 +373,6 @@ impl Config {
                 format!("port {port} + {BUS_PORT_OFFSET} is no port: set bus_port (--bus-port)"),
             );
         }
-        if self.durability.mode != DurabilityMode::None && !self.node.join.is_empty() {
-            return wrong(
-                "durability",
-                "a node with a durable log is the only one of its cluster: start it without --join, or with \
-                 --durability none"
-                    .to_owned(),
-            );
-        }
         if self.durability.file.0 < MIN_LOG_FILE_BYTES {
             return wrong("file", format!("give at least {}", Size(MIN_LOG_FILE_BYTES)));
         }

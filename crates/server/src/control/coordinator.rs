@@ -59,11 +59,6 @@ impl CoordinatorSeat {
 }
 
 impl<M: MetaStore> CoordinatorSeat<M> {
-    /// From now on no other node is let in, for this reason.
-    pub(super) fn close(&mut self, why: &str) {
-        self.coordinator.close(why);
-    }
-
     /// Founds a cluster, or continues the one in the store.
     pub(super) fn open(
         now: MonotonicUs,
@@ -162,7 +157,7 @@ fn log(event: &CoordinatorEvent) {
             tracing::info!("node {node} joined the cluster, incarnation {incarnation}");
         }
         CoordinatorEvent::NodeJoined { node, incarnation, restarted: true } => {
-            tracing::info!("node {node} is back with nothing in memory, incarnation {incarnation}");
+            tracing::info!("node {node} is back, incarnation {incarnation}");
         }
         CoordinatorEvent::JoinRefused { node, why } => tracing::warn!("node {node} was not let in: {why}"),
         CoordinatorEvent::NodeForgotten { node } => tracing::info!("node {node} is no member any more"),

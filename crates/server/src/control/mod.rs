@@ -155,13 +155,7 @@ impl ControlThread {
         let (seat, from_seat) = match setup.founds {
             true => {
                 let (info, door) = (&setup.info, setup.door.clone());
-                let mut seat = CoordinatorSeat::in_data_dir(now, &setup.data_dir, info, start, door)?;
-                if setup.parts.store.commits().is_some() {
-                    seat.close(
-                        "the cluster's node has a durable log, and is so far the only one: start a cluster of several \
-                         nodes with --durability none",
-                    );
-                }
+                let seat = CoordinatorSeat::in_data_dir(now, &setup.data_dir, info, start, door)?;
                 let (seat, from_seat) = CoordinatorThread::start(seat, setup.clock)?;
                 (Some(seat), from_seat)
             }

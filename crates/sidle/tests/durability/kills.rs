@@ -1,8 +1,9 @@
 //! kill -9 under load: everything that was acknowledged is there, and nothing is half there.
 
-use super::support::{Client, Node, NodeOptions, bulk};
+use super::support::{Client, Node, NodeOptions, TestCluster, bulk};
 use super::{durable, files, info, number, text};
 use sidle_resp::Value;
+use sidle_types::Slot;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -93,10 +94,14 @@ fn check(client: &mut Client, writer: usize, acknowledged: u64) {
     assert_eq!(number(client, &["EXISTS", &key("here"), &key("there")]), 1, "it has one name");
 }
 
-/// The rest of a round that was begun: then all is as after a whole number of rounds.
-fn begin_anew(client: &mut Client) {
-    assert_eq!(client.request(&["FLUSHALL"]), Value::Simple("OK".into()));
+/// Only what the first round needs is there.
+fn begin_anew(nodes: &[Node], node_of: impl Fn(usize) -> usize) {
+    let mut clients: Vec<Client> = nodes.iter().map(Node::client).collect();
+    for client in &mut clients {
+        assert_eq!(client.request(&["FLUSHALL"]), Value::Simple("OK".into()));
+    }
     for writer in 0..WRITERS {
+        let client = &mut clients[node_of(writer)];
         let value = "v".repeat(100 + 300_000 * (writer % 2));
         assert_eq!(
             client.request(&["SET", &format!("{{{writer}}}there"), &value]),
@@ -106,25 +111,29 @@ fn begin_anew(client: &mut Client) {
 }
 
 fn survives_kills(options: &NodeOptions) {
-    let mut node = Node::start(options);
+    survive_kills(&mut [Node::start(options)], |_| 0);
+}
+
+/// All nodes are killed under load, again and again. `node_of`: where a writer's keys are.
+fn survive_kills(nodes: &mut [Node], node_of: impl Fn(usize) -> usize) {
     for _ in 0..ROUNDS {
-        begin_anew(&mut node.client());
+        begin_anew(nodes, &node_of);
         let progress = Mutex::new([Progress::default(); WRITERS]);
-        let address = node.address();
+        let addresses: Vec<String> = nodes.iter().map(Node::address).collect();
         std::thread::scope(|scope| {
             for writer in 0..WRITERS {
-                let (address, progress) = (&address, &progress);
+                let (address, progress) = (&addresses[node_of(writer)], &progress);
                 scope.spawn(move || write(address, writer, progress));
             }
             std::thread::sleep(Duration::from_millis(1500));
-            node.kill();
+            nodes.iter_mut().for_each(Node::kill);
         });
-        node.restart();
+        // The coordinator's first.
+        nodes.iter_mut().for_each(Node::restart);
         let progress = *progress.lock().expect("no writer panicked");
-        let mut client = node.client();
         for (writer, Progress { acknowledged }) in progress.into_iter().enumerate() {
             assert!(acknowledged > 0, "writer {writer} did nothing");
-            check(&mut client, writer, acknowledged);
+            check(&mut nodes[node_of(writer)].client(), writer, acknowledged);
         }
     }
 }
@@ -150,6 +159,18 @@ fn what_was_acknowledged_survives_kills_while_files_go() {
     .expect("it is written");
     let path = config.path().to_str().expect("a plain name").to_owned();
     survives_kills(&NodeOptions::default().flag("--config", &path));
+}
+
+/// Two nodes, each with half of the slots, which have moved twice.
+#[test]
+fn what_was_acknowledged_survives_kills_of_a_whole_cluster() {
+    let mut cluster = TestCluster::start_with(2, &durable("everysec"));
+    for (slots, target) in [("0-16383", 1), ("8192-16383", 0)] {
+        let id = cluster.start_migration(slots, target);
+        assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+    }
+    let is_of_the_lower_half = |writer: usize| Slot::of_key(writer.to_string().as_bytes()).number() < 8192;
+    survive_kills(&mut cluster.nodes, |writer| usize::from(is_of_the_lower_half(writer)));
 }
 
 #[test]

@@ -1,0 +1,134 @@
+//! Nodes with durable logs restart inside their cluster.
+
+use crate::common::*;
+use sidle_node::testing::ClusterSetup;
+use sidle_resp::Value;
+use sidle_types::PositionRange;
+
+const EVERYTHING: &str = "SLOTS 0-16383";
+/// Below it are bar and hello, in slots 5061 and 866; above it is foo, in slot 12182.
+const LOWER_HALF: &str = "SLOTS 0-8191";
+
+fn durable() -> ClusterSetup {
+    ClusterSetup { is_durable: true, ..ClusterSetup::default() }
+}
+
+fn scene() -> Scene {
+    Scene::of(durable())
+}
+
+/// Restarts a node, and connects to it again.
+fn restart(scene: &mut Scene, node: usize) {
+    scene.cluster.restart(node);
+    scene.cluster.run_for(3_000_000);
+    scene.to[node] = scene.cluster.connect(node, 0);
+}
+
+#[test]
+fn a_node_that_restarts_has_its_tablets_with_what_they_held() {
+    let mut scene = scene();
+    scene.fill(keys("key", 100));
+    let id = scene.start(LOWER_HALF, 1);
+    scene.finish(id);
+    for words in ["SET bar new", "DEL hello", "HSET {bar}hash f v", "RPUSH {foo}list a b", "SET {foo}x 1"] {
+        let node = usize::from(!words.contains("foo"));
+        scene.ask(node, words);
+    }
+    let sizes = [scene.ask(0, "DBSIZE"), scene.ask(1, "DBSIZE")];
+    for node in [1, 0, 1] {
+        restart(&mut scene, node);
+    }
+    assert_eq!([scene.ask(0, "DBSIZE"), scene.ask(1, "DBSIZE")], sizes);
+    assert_eq!(scene.ask(1, "GET bar"), bulk("new"));
+    assert_eq!(scene.ask(1, "GET hello"), Value::Null);
+    assert_eq!(scene.ask(1, "HGET {bar}hash f"), bulk("v"));
+    assert_eq!(scene.ask(0, "LLEN {foo}list"), int(2));
+    assert_eq!(scene.ask(0, "GET {foo}x"), bulk("1"));
+    assert_eq!(scene.ask(0, "GET bar"), moved("bar", 1));
+    for key in keys("key", 100) {
+        let node = usize::from(position(&key).slot().number() <= 8191);
+        assert_eq!(scene.ask(node, &format!("GET {key}")), bulk(&format!("old-{key}")));
+    }
+}
+
+/// What was deleted or overwritten meanwhile does not come back with the range, and nothing that arrived is
+/// outdated by what an earlier stay left in the log.
+#[test]
+fn a_range_that_was_away_is_recovered_as_it_came_back() {
+    for_every_protocol(|scene| {
+        let mut scene = Scene { protocol: scene.protocol, ..self::scene() };
+        scene.fill(keys("key", 40));
+        // Versions of the first stay are far above those that other nodes give.
+        for round in 0..50 {
+            scene.ask(0, &format!("SET key1 {round}"));
+        }
+        let away = scene.start(EVERYTHING, 1);
+        scene.finish(away);
+        restart(&mut scene, 1);
+        scene.ask(1, "DEL key0");
+        scene.ask(1, "SET key1 away");
+        scene.ask(1, "SET key2 away");
+        let back = scene.start(EVERYTHING, 0);
+        scene.finish(back);
+        for node in [0, 1] {
+            restart(&mut scene, node);
+        }
+        assert_eq!(scene.ask(0, "DBSIZE"), int(39));
+        assert_eq!(scene.ask(0, "GET key0"), Value::Null);
+        assert_eq!(scene.ask(0, "GET key1"), bulk("away"));
+        assert_eq!(scene.ask(0, "GET key2"), bulk("away"));
+        assert_eq!(scene.ask(0, "GET key3"), bulk("old-key3"));
+        assert_eq!(scene.cluster.nodes[1].parts.store.len(), 0, "nothing is left of the range");
+    });
+}
+
+/// Copies, and records of a range that goes on to another owner, are in the log of a node that ends.
+#[test]
+fn a_restarted_node_keeps_nothing_that_it_does_not_own() {
+    for_every_protocol(|scene| {
+        let mut scene = Scene { protocol: scene.protocol, ..self::scene() };
+        scene.fill(keys("key", 100));
+        let id = scene.start_and_hold(LOWER_HALF, 1);
+        for node in [1, 0] {
+            scene.cluster.restart(node);
+        }
+        scene.cluster.network.release();
+        scene.cluster.run_for(10_000_000);
+        scene.to = (0..2).map(|node| scene.cluster.connect(node, 0)).collect();
+        assert_eq!(scene.state(id), "failed");
+        for node in &scene.cluster.nodes {
+            let map = node.workers[0].ranges().map().clone();
+            let owned: u64 = map
+                .tablets()
+                .iter()
+                .filter(|tablet| tablet.owner == node.info.id)
+                .map(|tablet| node.parts.store.len_in(tablet.range))
+                .sum();
+            assert_eq!(node.parts.store.len(), owned);
+            assert_eq!(node.parts.store.tombstones_in(PositionRange::ALL), 0);
+        }
+        // foo's half was never to move.
+        let upper = keys("key", 100).into_iter().filter(|key| position(key).slot().number() > 8191);
+        for key in upper {
+            assert_eq!(scene.ask(0, &format!("GET {key}")), bulk(&format!("old-{key}")));
+        }
+    });
+}
+
+/// A story of a named fault: the target's disk is slow.
+pub(crate) fn move_to_a_node_whose_log_is_not_synced() {
+    let mut scene = scene();
+    scene.fill(keys("key", 20));
+    scene.cluster.nodes[1].log.as_mut().expect("it has one").holds_syncs = true;
+    let id = scene.start(EVERYTHING, 1);
+    scene.cluster.run_for(5_000_000);
+    assert_eq!(scene.state(id), "running", "C10: the source forgets its copy");
+    assert_eq!(scene.ask(1, "GET key7"), bulk("old-key7"), "it is served meanwhile");
+    scene.cluster.nodes[1].log.as_mut().expect("it has one").holds_syncs = false;
+    scene.finish(id);
+    assert_eq!(scene.state(id), "done");
+    scene.cluster.lose_power(1);
+    scene.cluster.run_for(3_000_000);
+    scene.to[1] = scene.cluster.connect(1, 0);
+    assert_eq!(scene.ask(1, "DBSIZE"), int(20));
+}
