@@ -29,7 +29,7 @@ Examples:
 
 Sizes are bytes, or a number with a unit: kb, mb and gb are powers of 1024, k, m and g of 1000.
 
-SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. What it holds is in memory only, and lost.
+SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. Without a durable log (--durability disk) what it holds is lost.
 
 Exit status: 0 stopped; 1 could not be started: nothing has changed; 2 wrong \
 command line or settings.";
@@ -209,6 +209,7 @@ fn merged(arguments: ServerArguments) -> Result<Config, ConfigError> {
     set(&mut config.network.advertise, arguments.advertise);
     set(&mut config.memory.max_memory, arguments.max_memory);
     set(&mut config.memory.preallocate, arguments.preallocate.then_some(true));
+    let needs_a_log = [("fsync", arguments.fsync.is_some()), ("salvage", arguments.salvage)];
     set(&mut config.durability.mode, arguments.durability);
     set(&mut config.durability.fsync, arguments.fsync);
     set(&mut config.durability.salvages, arguments.salvage.then_some(true));
@@ -227,6 +228,12 @@ fn merged(arguments: ServerArguments) -> Result<Config, ConfigError> {
     set(&mut config.limits.idle_timeout, arguments.idle_timeout);
     set(&mut config.limits.password_timeout, arguments.password_timeout);
     set(&mut config.log.level, arguments.log_level);
+    if config.durability.mode == DurabilityMode::None
+        && let Some((setting, _)) = needs_a_log.into_iter().find(|(_, is_given)| *is_given)
+    {
+        let why = "there is no durable log: give --durability disk (`[durability] mode`) too".to_owned();
+        return Err(ConfigError::Invalid { setting, why });
+    }
     config.validate_over(file.as_deref())?;
     Ok(config)
 }

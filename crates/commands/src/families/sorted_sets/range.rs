@@ -77,6 +77,8 @@ impl<'a> Range<'a> {
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
             ));
         }
+        // As in Redis, an offset without a count is no error there, and means nothing.
+        let limit = limit.filter(|_| by != By::Rank);
         if with_scores && by == By::Text {
             return Err(ReplyError::text(
                 "ERR syntax error, WITHSCORES not supported in combination with BYLEX",

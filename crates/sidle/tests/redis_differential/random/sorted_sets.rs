@@ -101,6 +101,7 @@ pub(crate) const FORMS: &[Form] = &[
     ("ZRANGE", &[KEY, BOUNDS, BOUNDS, Pool::Word(&["BYSCORE"])], Some(RANGE_OPTIONS)),
     ("ZRANGE", &[EVEN_KEY, TEXT_BOUNDS, TEXT_BOUNDS, Pool::Word(&["BYLEX"])], Some(RANGE_OPTIONS)),
     ("ZRANGE", &[KEY, BOUNDS, BOUNDS, Pool::Word(&["BYSCORE"]), LIMIT, RANKS, RANKS], Some(WITH_SCORES)),
+    ("ZRANGE", &[KEY, RANKS, RANKS, LIMIT, RANKS, Pool::Word(&["-1", "1"])], Some(WITH_SCORES)),
     ("ZRANGESTORE", &[KEY, KEY, RANKS, RANKS], Some(Pool::Word(&["REV"]))),
     ("ZRANGESTORE", &[KEY, KEY, BOUNDS, BOUNDS, Pool::Word(&["BYSCORE"])], Some(RANGE_OPTIONS)),
     ("ZREVRANGE", &[KEY, RANKS, RANKS], Some(WITH_SCORES)),
