@@ -152,7 +152,7 @@ proptest! {
         }
         // It is closed, goes on in a new file, and is whole again.
         if let Some((&number, bytes)) = left.last_key_value() {
-            let (at, end) = LogFile::open(bytes, number, Some(LOG)).expect("it was read").closing();
+            let (at, end) = LogFile::open(bytes, number, Some(LOG)).expect("it was read").blocks_and_closing(|_| ()).1;
             let bytes = left.get_mut(&number).expect("it is there");
             bytes.truncate(at);
             bytes.extend_from_slice(&end);

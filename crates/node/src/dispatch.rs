@@ -159,7 +159,7 @@ impl Dispatcher {
         let before = Before { start: out.len(), replies: session.replies };
         session.begin_command();
         let request = Request { found, keys, args };
-        if session.is_restricted()
+        if (session.is_restricted() || self.executor.shared.loading.is_on())
             && let Some(outcome) = self.run_restricted(now, session, request, before, out)
         {
             return outcome;
@@ -167,7 +167,7 @@ impl Dispatcher {
         self.run_permitted(now, session, request, before, out)
     }
 
-    /// Runs a command on a connection where some are refused or queued; `None` if this one is neither.
+    /// Runs a command where some are refused or queued; `None` if this one is neither.
     #[cold]
     fn run_restricted(
         &mut self,
@@ -178,7 +178,8 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Option<Outcome> {
         let Request { found, args, .. } = request;
-        if let Some((error, closing)) = restriction(session, found) {
+        let is_loading = self.executor.shared.loading.is_on();
+        if let Some((error, closing)) = restriction(session, found, is_loading) {
             let error = refusal(session, found, error);
             let outcome = self.refuse(session, found, error, before.start, out);
             return Some(closing.map_or(outcome, Outcome::Close));

@@ -65,6 +65,8 @@ pub(crate) enum ControlCall {
     Link(WantedLink),
     /// SHUTDOWN.
     Shutdown,
+    /// The durable log is read, or cannot be.
+    Loaded(Result<(), StartError>),
 }
 
 impl ControlCall {
@@ -136,6 +138,8 @@ pub(crate) struct ControlThread {
     /// The address announced by a coordinator that had received nothing from this node.
     called_from: watch::Sender<Option<HostPort>>,
     /// Whether this process has been a member.
+    has_joined: bool,
+    /// Whether it has been logged that the node is ready.
     is_ready: bool,
     /// Why the cluster did not let this node in, as last logged.
     refused: Option<String>,
@@ -193,6 +197,7 @@ impl ControlThread {
             last_forwarded_to: 0,
             sampler: Sampler::default(),
             called_from: watch::Sender::new(None),
+            has_joined: false,
             is_ready: false,
             refused: None,
             ticks: 0,
@@ -230,6 +235,10 @@ impl ControlThread {
                 call = self.setup.calls.recv() => match call {
                     Some(ControlCall::Request(request, answer)) => self.request(request, answer),
                     Some(ControlCall::Link(wanted)) => self.open_link(wanted),
+                    Some(ControlCall::Loaded(loaded)) => {
+                        loaded?;
+                        self.note_ready();
+                    }
                     Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
                 },
                 Some((migration, report)) = self.setup.reports.recv() => {
@@ -449,7 +458,14 @@ impl ControlThread {
             self.save_identity();
         }
         self.refused = None;
-        if !std::mem::replace(&mut self.is_ready, true) {
+        self.has_joined = true;
+        self.note_ready();
+    }
+
+    /// Logs once that the node serves clients: it has joined, and has its data.
+    fn note_ready(&mut self) {
+        let is_ready = self.has_joined && !self.setup.parts.shared.loading.is_on();
+        if is_ready && !std::mem::replace(&mut self.is_ready, true) {
             tracing::info!("the node is ready");
         }
     }

@@ -50,6 +50,11 @@ impl Folder {
         Ok(numbers)
     }
 
+    /// How many bytes a file has.
+    pub(crate) fn bytes_of(&self, number: u64) -> io::Result<u64> {
+        Ok(std::fs::metadata(self.path_of(number))?.len())
+    }
+
     /// All bytes of a file.
     pub(crate) fn read(&self, number: u64) -> io::Result<Vec<u8>> {
         std::fs::read(self.path_of(number))

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `folder` | the files: listing, writing, syncing, removing |
+//! | `loader` | the thread that reads it at the start |
 //! | `recover` | from the files to the store's content |
 //! | `log_writer` | the thread that makes commits |
 //! | `requests` | how others ask it for one |
@@ -11,11 +12,13 @@
 
 mod cleaning;
 mod folder;
+mod loader;
 mod log_writer;
 mod recover;
 mod requests;
 
 pub(crate) use folder::is_at;
-pub(crate) use log_writer::{LogWriterSetup, LogWriterThread};
-pub(crate) use recover::{RecoverError, Resumed, recover};
+pub(crate) use loader::{DurableLogThreads, LoaderSetup};
+pub(crate) use log_writer::LogWriterSetup;
+pub(crate) use recover::RecoverError;
 pub(crate) use requests::LogRequests;

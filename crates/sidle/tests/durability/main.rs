@@ -7,6 +7,7 @@ mod support;
 
 mod damage;
 mod kills;
+mod loading;
 
 use sidle_resp::Value;
 use std::path::PathBuf;
