@@ -644,12 +644,21 @@ impl Dispatcher {
             self.write_error(session, NOT_SERVED, out);
             return Ok(Outcome::Done);
         }
+        if begun.is_none() && self.executor.store.commits().is_some() {
+            // All replies wait for its end. It begins when those before it are sent, so that it waits for no
+            // client.
+            session.route.flush = Some(Flush::default());
+            return Err(self.parking.park_for_a_turn());
+        }
         let mut flush = begun.unwrap_or_default();
         let Executor { ranges, store, head, step, .. } = &mut self.executor;
         if let Some(ticket) = flush.step(ranges, (store, head), *step, &mut self.parking) {
             session.route.flush = Some(flush);
             return Err(ticket);
         }
+        drop(flush);
+        // Its records are in this commit at last.
+        self.executor.shows_all();
         ReplyWriter::new(out, session.version).ok();
         Ok(Outcome::Done)
     }
@@ -699,6 +708,7 @@ impl Dispatcher {
     #[inline]
     fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
         session.route.flush = None;
+        session.route.synced_by = None;
         session.route.settled.clear();
         session.route.waited_out = false;
         session.route.behind = None;

@@ -262,7 +262,6 @@ impl Ground {
         if log.is_some() {
             let durability = &parts.shared.durability;
             durability.is_on.store(true, Relaxed);
-            durability.syncs_always.store(config.durability.fsync == Fsync::Always, Relaxed);
             parts.shared.loading.begin(clock.wall(clock.mono()).0 / 1000);
         }
         Ok(Ground { identity, data_dir, last_map, founds, sockets, info, door, parts, log })
@@ -290,10 +289,6 @@ impl Around {
         requests: &Arc<LogRequests>,
         calls: &mpsc::UnboundedSender<ControlCall>,
     ) -> io::Result<DurableLogThreads> {
-        let syncs = match config.durability.fsync {
-            Fsync::Always => Syncs::Always,
-            Fsync::EverySec => Syncs::Every(1_000_000),
-        };
         let workers = self.workers.clone();
         let writer = LogWriterSetup {
             store: Arc::clone(&self.parts.store),
@@ -301,7 +296,8 @@ impl Around {
             wake: Box::new(move || workers.iter().for_each(|worker| worker.wake_if_held())),
             requests: Arc::clone(requests),
             settings: LogSettings {
-                syncs,
+                // As CONFIG SET may change it.
+                syncs: Syncs::Always,
                 file_bytes: config.durability.file.0,
                 least_bytes: config.durability.clean_above.0,
                 share_percent: config.durability.clean_percent,
@@ -313,7 +309,8 @@ impl Around {
             // Without a control thread the process is ending.
             let _ = calls.send(ControlCall::Loaded(loaded.map_err(StartError::from)));
         });
-        DurableLogThreads::start(LoaderSetup { path, salvages: config.durability.salvages, writer, report })
+        let (salvages, threads) = (config.durability.salvages, config.worker_count());
+        DurableLogThreads::start(LoaderSetup { path, salvages, threads, writer, report })
     }
 
     /// The movers, with their ends of the queues.

@@ -226,7 +226,7 @@ fn persistence(call: &Call<'_>, lines: &mut Channels) {
         lines.add("sidle_log_last_sync_time", durability.synced_at_seconds.load(Relaxed));
         if let Some(commits) = call.store.commits() {
             lines.add("sidle_log_commits_safe", commits.safe().0);
-            lines.add("sidle_log_commits_synced", durability.synced.load(Relaxed));
+            lines.add("sidle_log_commits_synced", durability.synced().0);
             lines.add("sidle_log_buffered_bytes", commits.buffered_bytes());
         }
         lines.add("sidle_log_recovered_values", durability.recovered_values.load(Relaxed));

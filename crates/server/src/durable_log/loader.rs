@@ -6,7 +6,7 @@ use crate::cleaner::CleanerThread;
 use crate::thread;
 use sidle_types::words::counted;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -19,14 +19,16 @@ pub(crate) struct LoaderSetup {
     pub(crate) path: PathBuf,
     /// Whether damaged files are read as far as they can be.
     pub(crate) salvages: bool,
+    /// How many threads replay.
+    pub(crate) threads: usize,
     /// For the log writer.
     pub(crate) writer: LogWriterSetup,
     /// Called at the end of it, unless the node ends before.
     pub(crate) report: Box<dyn FnOnce(Result<(), RecoverError>) + Send>,
 }
 
-/// The threads that work for the durable log: first the reader, then the writer and the memory's cleaner. When
-/// it is dropped, reading ends where it is, or everything that was written is synced.
+/// The threads that work for the durable log: first the reader, then the writer and the memory's cleaner.
+/// When it is dropped, reading ends where it is, or everything that was written is synced.
 pub(crate) struct DurableLogThreads {
     stop: Arc<AtomicBool>,
     loader: Option<JoinHandle<()>>,
@@ -40,9 +42,9 @@ impl DurableLogThreads {
         let stopped = Arc::clone(&stop);
         let (sender, started) = channel();
         let loader = thread::start("log-loader".to_owned(), move || {
-            let LoaderSetup { path, salvages, writer, report } = setup;
+            let LoaderSetup { path, salvages, threads, writer, report } = setup;
             let shared = Arc::clone(&writer.shared);
-            match load(path, salvages, writer, &stopped) {
+            match load(&path, (salvages, threads), writer, &stopped) {
                 Ok(Some(threads)) => {
                     // Whoever drops the receiver waits for this thread before.
                     let _ = sender.send(threads);
@@ -71,14 +73,14 @@ impl Drop for DurableLogThreads {
 
 /// Reads the log, and starts who writes it; nothing if the node ends meanwhile.
 fn load(
-    path: PathBuf,
-    salvages: bool,
+    path: &Path,
+    (salvages, threads): (bool, usize),
     writer: LogWriterSetup,
     stop: &AtomicBool,
 ) -> Result<Option<(LogWriterThread, CleanerThread)>, RecoverError> {
     let began = Instant::now();
     let (store, shared) = (Arc::clone(&writer.store), Arc::clone(&writer.shared));
-    let reader = Reader { path: &path, store: &store, salvages, stop, loading: &shared.loading };
+    let reader = Reader { path, store: &store, salvages, threads, stop, loading: &shared.loading };
     let resumed = match reader.recover() {
         Ok(resumed) => resumed,
         Err(RecoverError::Stopped) => return Ok(None),

@@ -6,12 +6,16 @@ use sidle_log_files::{
     Block, Damage, FileEnd, FileError, LogFile, LogId, SurveyedFile, is_torn_beginning, survey,
 };
 use sidle_node::Loading;
-use sidle_store::{Recovered, Recovery, RecoveryError, Store};
+use sidle_store::{Recovered, Recovery, RecoveryError, RecoveryPart, Store};
 use sidle_types::CommitNumber;
 use sidle_types::words::counted;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 /// Why the durable log cannot be read. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -82,10 +86,28 @@ pub(super) struct Reader<'r> {
     pub(super) path: &'r Path,
     pub(super) store: &'r Store,
     pub(super) salvages: bool,
+    /// How many threads replay.
+    pub(super) threads: usize,
     /// Set when the node ends: what is read is given up.
     pub(super) stop: &'r AtomicBool,
     pub(super) loading: &'r Loading,
 }
+
+/// How much one thread replays before it asks for more, at least.
+const PIECE_BYTES: usize = 256 << 10;
+/// How many pieces are ready for each thread.
+const PIECES_AHEAD: usize = 4;
+
+/// Adjacent blocks of a file, for one thread to replay.
+struct Piece {
+    file: u64,
+    bytes: Arc<Vec<u8>>,
+    /// Where their records are, the newest first.
+    blocks: Vec<Range<usize>>,
+}
+
+/// Why records could not be replayed, and of which file they were.
+type Wrong = Mutex<Option<(u64, RecoveryError)>>;
 
 /// What was found in a file.
 struct ReadFile {
@@ -99,25 +121,110 @@ impl Reader<'_> {
     /// Reads the log; a new one, if there is none. Only a whole log is changed: its torn end is cut off.
     pub(super) fn recover(&self) -> Result<Resumed, RecoverError> {
         let mut folder = Folder::open(self.path).map_err(|error| self.refused(error))?;
-        let mut numbers = folder.numbers().map_err(|error| self.refused(error))?;
+        let numbers = folder.numbers().map_err(|error| self.refused(error))?;
         let lengths = numbers.iter().map(|&number| folder.bytes_of(number));
         self.loading.note_total(lengths.sum::<io::Result<u64>>().map_err(|error| self.refused(error))?);
         let mut recovery = Recovery::begin(self.store);
-        let mut torn = None;
-        let mut files = Vec::new();
-        // Newest first: no memory is written twice.
-        while let Some(number) = numbers.pop() {
-            match self.read_file(&folder, number, &mut recovery)? {
-                Some(file) => files.push(file),
-                None if files.is_empty() && torn.is_none() => torn = Some(number),
-                None => return Err(self.damaged(Damage::File { file: number, error: FileError::NoHead })),
-            }
-        }
-        files.reverse();
+        let (files, torn) = self.read_files(&folder, &numbers, &mut recovery)?;
         let Judged { log, last, recovered } = self.judge(&files, recovery)?;
         self.end_files(&mut folder, &files, torn).map_err(|error| self.refused(error))?;
         let files = files.iter().map(|file| (file.surveyed.number, file.bytes)).collect();
         Ok(Resumed { folder, log, files, last, recovered })
+    }
+
+    /// Replays all files; and the number of one that was only being begun. One thread reads and checks them,
+    /// the newest first, and several replay what it found, so that little memory is written twice.
+    fn read_files(
+        &self,
+        folder: &Folder,
+        numbers: &[u64],
+        recovery: &mut Recovery<'_>,
+    ) -> Result<(Vec<ReadFile>, Option<u64>), RecoverError> {
+        let parts: Vec<RecoveryPart<'_>> = (0..self.threads.max(1)).map(|_| recovery.part()).collect();
+        let (pieces, queue) = sync_channel(PIECES_AHEAD * parts.len());
+        let (queue, wrong) = (Mutex::new(queue), Wrong::default());
+        let (queue, wrong) = (&queue, &wrong);
+        // It owns the pieces' sender, at whose end the threads end.
+        let (files, parts) = thread::scope(move |scope| {
+            let start = |part| {
+                let builder = thread::Builder::new().name("log-replay".to_owned());
+                builder.spawn_scoped(scope, move || self.replay_pieces(part, queue, wrong))
+            };
+            let started = parts.into_iter().map(start).collect::<io::Result<Vec<_>>>();
+            let started = started.map_err(RecoverError::Threads)?;
+            let files = self.check_files(folder, numbers, pieces, wrong);
+            // A panic goes on in this thread, whose end is the node's.
+            let parts = started.into_iter().map(|thread| thread.join().expect("it replays"));
+            Ok::<_, RecoverError>((files, parts.collect::<Vec<_>>()))
+        })?;
+        if self.is_stopped() {
+            return Err(RecoverError::Stopped);
+        }
+        if let Some((file, why)) = wrong.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(self.not_replayed(sidle_log_files::file_name(file), why));
+        }
+        parts.into_iter().for_each(|part| recovery.add(part));
+        files
+    }
+
+    /// Replays pieces until there are no more. After an error, or the node's end, the rest is let go.
+    fn replay_pieces<'s>(
+        &self,
+        mut part: RecoveryPart<'s>,
+        queue: &Mutex<Receiver<Piece>>,
+        wrong: &Wrong,
+    ) -> RecoveryPart<'s> {
+        let wrong = || wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(piece) = next else { return part };
+            if self.is_stopped() || wrong().is_some() {
+                continue;
+            }
+            for place in piece.blocks {
+                if let Err(error) = part.replay(&piece.bytes[place.clone()]) {
+                    wrong().get_or_insert((piece.file, error));
+                }
+                self.loading.note_loaded(place.len() as u64);
+            }
+        }
+    }
+
+    /// Reads and checks the files, and hands out what they have.
+    fn check_files(
+        &self,
+        folder: &Folder,
+        numbers: &[u64],
+        pieces: SyncSender<Piece>,
+        wrong: &Wrong,
+    ) -> Result<(Vec<ReadFile>, Option<u64>), RecoverError> {
+        let (mut files, mut torn) = (Vec::new(), None);
+        for &number in numbers.iter().rev() {
+            if self.is_stopped() || wrong.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+                break;
+            }
+            match self.check_file(folder, number, &pieces)? {
+                Some(file) => files.push(file),
+                None if Some(&number) == numbers.last() => torn = Some(number),
+                None => return Err(self.damaged(Damage::File { file: number, error: FileError::NoHead })),
+            }
+        }
+        files.reverse();
+        Ok((files, torn))
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn not_replayed(&self, file: String, why: RecoveryError) -> RecoverError {
+        let path = self.path.to_owned();
+        match why {
+            RecoveryError::OutOfMemory(_) => {
+                RecoverError::TooMuch { path, memory: crate::config::Size(self.store.memory().limit) }
+            }
+            why => RecoverError::Replay { path, file, why },
+        }
     }
 
     fn refused(&self, error: io::Error) -> RecoverError {
@@ -128,42 +235,42 @@ impl Reader<'_> {
         RecoverError::Damaged { path: self.path.to_owned(), damage }
     }
 
-    /// Replays a file; nothing if it was only being begun.
-    fn read_file(
+    /// Reads and checks a file, and hands out what it has; nothing if it was only being begun.
+    fn check_file(
         &self,
         folder: &Folder,
         number: u64,
-        recovery: &mut Recovery<'_>,
+        pieces: &SyncSender<Piece>,
     ) -> Result<Option<ReadFile>, RecoverError> {
-        let bytes = folder.read(number).map_err(|error| self.refused(error))?;
+        let mut bytes = folder.read(number).map_err(|error| self.refused(error))?;
         let file = match LogFile::open(&bytes, number, None) {
             Ok(file) => file,
             Err(_) if is_torn_beginning(bytes.len() as u64) => return Ok(None),
             Err(error) => return Err(self.damaged(Damage::File { file: number, error })),
         };
-        let mut replay = Replaying { reader: self, recovery, last: None, wrong: None };
-        let (mut end, closing) = file.blocks_and_closing(|block| replay.take(&block));
-        let mut length = bytes.len();
+        let (log, first) = (file.log(), file.first());
+        let mut found = Found::default();
+        let (mut end, closing) = file.blocks_and_closing(|block| found.note(&block));
         if let FileEnd::Damaged { at, synced } = end {
             if !self.salvages {
-                let last = replay.last.unwrap_or(CommitNumber(file.first().0.saturating_sub(1))).0;
+                let last = found.last.unwrap_or(CommitNumber(first.0.saturating_sub(1))).0;
                 return Err(self.damaged(Damage::Bytes { file: number, at, last, synced: synced.0 }));
             }
-            let bytes = file.salvaged();
+            bytes = file.salvaged();
             folder.replace(number, &bytes).map_err(|error| self.refused(error))?;
             let name = sidle_log_files::file_name(number);
             tracing::warn!("{name} is damaged at byte {at}: what can be read of it takes its place");
             let salvaged = LogFile::open(&bytes, number, None).expect("it has the head of the other");
-            // Again, since a block's place among the others decides nothing.
-            end = salvaged.blocks(|block| replay.take(&block));
-            length = bytes.len();
+            found = Found::default();
+            end = salvaged.blocks(|block| found.note(&block));
         }
-        let last = replay.end(number)?;
-        let surveyed = SurveyedFile { number, log: file.log(), first: file.first(), last, end };
-        Ok(Some(match end {
-            FileEnd::Closed => ReadFile { surveyed, bytes: length as u64, closing: None },
+        let surveyed = SurveyedFile { number, log, first, last: found.last, end };
+        let file = match end {
+            FileEnd::Closed => ReadFile { surveyed, bytes: bytes.len() as u64, closing: None },
             _ => ReadFile { surveyed, bytes: (closing.0 + closing.1.len()) as u64, closing: Some(closing) },
-        }))
+        };
+        found.hand_out(number, bytes, pieces);
+        Ok(Some(file))
     }
 
     /// Whether the log is whole; then the store is as it says.
@@ -176,27 +283,24 @@ impl Reader<'_> {
             );
         }
         let count = &|kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
-        let recovered = recovery.finish(count).map_err(|why| RecoverError::Replay {
-            path: self.path.to_owned(),
-            file: counted(files.len(), "file"),
-            why,
-        })?;
+        let all = || counted(files.len(), "file");
+        let recovered = recovery.finish(count).map_err(|why| self.not_replayed(all(), why))?;
         let log = match survey.log {
             Some(log) => log,
             None => LogId(random_bytes().map_err(|error| self.refused(error))?),
         };
-        if self.stop.load(Ordering::Relaxed) {
+        if self.is_stopped() {
             return Err(RecoverError::Stopped);
         }
         Ok(Judged { log, last: survey.last, recovered })
     }
 
-    /// Cuts the torn end off, so that the log can go on behind these files.
+    /// Cuts torn ends off, so that the log can go on behind these files.
     fn end_files(&self, folder: &mut Folder, files: &[ReadFile], torn: Option<u64>) -> io::Result<()> {
-        if let Some((number, (at, bytes))) =
-            files.last().and_then(|file| Some((file.surveyed.number, file.closing.as_ref()?)))
-        {
-            folder.close(number, *at as u64, bytes)?;
+        for file in files {
+            if let Some((at, bytes)) = &file.closing {
+                folder.close(file.surveyed.number, *at as u64, bytes)?;
+            }
         }
         // Now that the file before it is closed.
         torn.map_or(Ok(()), |number| folder.remove(number))
@@ -210,35 +314,37 @@ struct Judged {
     recovered: Recovered,
 }
 
-/// A file that is replayed.
-struct Replaying<'r, 's> {
-    reader: &'r Reader<'r>,
-    recovery: &'r mut Recovery<'s>,
+/// The blocks of a file.
+#[derive(Default)]
+struct Found {
+    /// Where their records are.
+    blocks: Vec<Range<usize>>,
     /// The last commit.
     last: Option<CommitNumber>,
-    wrong: Option<RecoveryError>,
 }
 
-impl Replaying<'_, '_> {
-    fn take(&mut self, block: &Block<'_>) {
+impl Found {
+    fn note(&mut self, block: &Block<'_>) {
         self.last = self.last.max(Some(block.commit));
-        if self.wrong.is_none() && !self.reader.stop.load(Ordering::Relaxed) {
-            self.wrong = self.recovery.replay(block.records).err();
-            self.reader.loading.note_loaded(block.records.len() as u64);
-        }
+        self.blocks.push(block.place());
     }
 
-    /// The last commit of the file with this number.
-    fn end(self, number: u64) -> Result<Option<CommitNumber>, RecoverError> {
-        let path = self.reader.path.to_owned();
-        match self.wrong {
-            _ if self.reader.stop.load(Ordering::Relaxed) => Err(RecoverError::Stopped),
-            None => Ok(self.last),
-            Some(RecoveryError::OutOfMemory(_)) => {
-                let memory = crate::config::Size(self.reader.store.memory().limit);
-                Err(RecoverError::TooMuch { path, memory })
-            }
-            Some(why) => Err(RecoverError::Replay { path, file: sidle_log_files::file_name(number), why }),
+    /// Hands out pieces of so many bytes or more, the newest first.
+    fn hand_out(self, file: u64, bytes: Vec<u8>, pieces: &SyncSender<Piece>) {
+        let bytes = Arc::new(bytes);
+        let mut left = self.blocks;
+        while !left.is_empty() {
+            let mut piece_bytes = 0;
+            let is_needed = |place: &&Range<usize>| {
+                let is_needed = piece_bytes < PIECE_BYTES;
+                piece_bytes += place.len();
+                is_needed
+            };
+            let count = left.iter().rev().take_while(is_needed).count();
+            let mut blocks = left.split_off(left.len() - count);
+            blocks.reverse();
+            // The threads end after this one has.
+            let _ = pieces.send(Piece { file, bytes: Arc::clone(&bytes), blocks });
         }
     }
 }

@@ -5,11 +5,12 @@ use super::support::{Client, Node, bulk};
 use super::{number, text};
 use sidle_resp::Value;
 
-const KEYS: usize = 400_000;
+pub(crate) const KEYS: usize = 400_000;
 /// How often a start is tried until it is met while it reads: a busy machine may come too late.
 const TRIES: usize = 20;
 
-fn fill(client: &mut Client) {
+/// Writes so many keys.
+pub(crate) fn fill(client: &mut Client) {
     let value = "v".repeat(40);
     for first in (0..KEYS).step_by(1000) {
         let keys: Vec<String> = (first..first + 1000).map(|number| format!("{{{first}}}{number}")).collect();
