@@ -189,7 +189,8 @@ proptest! {
         }
         // It is closed, goes on in a new file, and is whole again.
         if let Some((&number, bytes)) = left.last_key_value() {
-            let (at, end) = LogFile::open(bytes, number, Some(LOG)).expect("it was read").blocks_and_closing(|_| ()).1;
+            let file = LogFile::open(bytes, number, Some(LOG)).expect("it was read");
+            let (at, end) = file.blocks_and_closing(|_| ()).1;
             let bytes = left.get_mut(&number).expect("it is there");
             bytes.truncate(at);
             bytes.extend_from_slice(&end);
@@ -210,7 +211,11 @@ proptest! {
     #[test]
     fn what_a_failed_sync_lost_is_in_the_next_file(
         steps in prop::collection::vec(
-            (1usize..40, 0u64..300_000, prop::option::weighted(0.3, prop::collection::vec(any::<bool>(), 0..3))),
+            (
+                1usize..40,
+                0u64..300_000,
+                prop::option::weighted(0.3, prop::collection::vec(any::<bool>(), 0..3)),
+            ),
             1..40,
         ),
         is_always in any::<bool>(),
@@ -226,7 +231,8 @@ proptest! {
         }
         let (found, judged) = read(&mut log.disk.fail(draw(seed)));
         prop_assert!(judged.is_ok(), "{:?}", judged);
-        for (commit, records) in log.commits.iter().filter(|(commit, _)| *commit <= log.writer.last_synced()) {
+        let synced = log.writer.last_synced();
+        for (commit, records) in log.commits.iter().filter(|(commit, _)| *commit <= synced) {
             let is_in = |bytes: &[u8]| bytes.windows(records.len()).any(|some| some == records);
             prop_assert!(found.iter().any(|(_, bytes)| is_in(bytes)), "{} is lost", commit.0);
         }
