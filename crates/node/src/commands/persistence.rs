@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const ADMIN: CommandFlags =
     CommandFlags::ADMIN.with(CommandFlags::NOSCRIPT).with(CommandFlags::NO_ASYNC_LOADING);
-const EVERYWHERE: &[&str] = &["request_policy:all_shards"];
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("waitaof", 4, CommandFlags::NOSCRIPT.with(CommandFlags::CONNECTION), wait_for_sync)
@@ -20,22 +19,30 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             "Waits until everything written before is synced; returns 1 and 0, since there are no replicas.",
         )
         .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
-    CommandSpec::new("save", 1, ADMIN.with(CommandFlags::NO_MULTI), save)
-        .docs("server", "1.0.0", "O(1)", "Syncs the durable log, and waits for that.")
-        .tips(EVERYWHERE),
-    CommandSpec::new("bgsave", -1, ADMIN, save_aside)
-        .docs("server", "1.0.0", "O(1)", "Syncs the durable log.")
-        .tips(EVERYWHERE),
-    CommandSpec::new("bgrewriteaof", 1, ADMIN, rewrite)
-        .docs("server", "1.0.0", "O(1)", "Does nothing: the durable log is cleaned all the time.")
-        .tips(EVERYWHERE),
+    CommandSpec::new("save", 1, ADMIN.with(CommandFlags::NO_MULTI), save).docs(
+        "server",
+        "1.0.0",
+        "O(1)",
+        "Syncs the durable log, and waits for that.",
+    ),
+    CommandSpec::new("bgsave", -1, ADMIN, save_aside).docs(
+        "server",
+        "1.0.0",
+        "O(1)",
+        "Syncs the durable log.",
+    ),
+    CommandSpec::new("bgrewriteaof", 1, ADMIN, rewrite).docs(
+        "server",
+        "1.0.0",
+        "O(1)",
+        "Does nothing: the durable log is cleaned all the time.",
+    ),
     CommandSpec::new(
         "lastsave",
         1,
         CommandFlags::LOADING
             .with(CommandFlags::STALE)
             .with(CommandFlags::FAST)
-            .with(CommandFlags::ADMIN)
             .with(CommandFlags::DANGEROUS),
         last_save,
     )
