@@ -13,13 +13,16 @@
 //! Nothing here does I/O: the caller writes, syncs and reads, and reports what became of it.
 //!
 //! Invariants:
-//! - G1: a file follows another only when all of that one is synced; and its head is synced before anything
+//! - G1: a file follows another only when all of that one is synced, up to the first commit that it may have
+//!   itself; and its head is synced before anything
 //!   else is written to it.
 //! - G2: a block names a commit up to which everything was synced before it was written. So a block that does
 //!   not check is damage if a later one shows it as synced; otherwise it is the torn end of what no sync
 //!   covered, and so is everything behind it.
 //! - G3: nothing is written behind a torn end: a log that is read again goes on in a new file.
 //! - G4: a file goes only when the commits that have what is needed of it are synced.
+//! - G5: a file that could not be synced is never synced again, nor written. What was written behind the last
+//!   synced commit is in the next file too, before anything is built on it.
 
 mod block;
 mod reader;

@@ -110,11 +110,11 @@ impl<'f> LogFile<'f> {
         self.walk(f).0
     }
 
-    /// What closes the file behind its last block that checks, and where that belongs.
-    pub fn closing(&self) -> (usize, Vec<u8>) {
-        let (_, Behind { at, previous, last }) = self.walk(|_| ());
-        let end = BlockHead { is_end: true, records: 0, commit: last, synced: last, previous, padding: 0 };
-        (at, end.to_bytes(&self.head, &[]).0.to_vec())
+    /// The same; and what closes the file behind its last block that checks, and where that belongs.
+    pub fn blocks_and_closing(&self, f: impl FnMut(Block<'f>)) -> (FileEnd, (usize, Vec<u8>)) {
+        let (end, Behind { at, previous, last }) = self.walk(f);
+        let head = BlockHead { is_end: true, records: 0, commit: last, synced: last, previous, padding: 0 };
+        (end, (at, head.to_bytes(&self.head, &[]).0.to_vec()))
     }
 
     fn walk(&self, mut f: impl FnMut(Block<'f>)) -> (FileEnd, Behind) {

@@ -49,7 +49,7 @@ pub enum Damage {
         /// The last that was synced.
         synced: u64,
     },
-    /// A file that is not the last ends early.
+    /// A file that is not the last ends before the next one begins.
     #[error("{} ends early: it was closed before the next one was begun", file_name(*.0))]
     CutShort(u64),
 }
@@ -83,8 +83,12 @@ pub fn survey(files: &[SurveyedFile]) -> Result<Survey, Damage> {
                 let last = survey.last.0;
                 return Err(Damage::Bytes { file: file.number, at, last, synced: synced.0 });
             }
-            // G1
-            _ if index + 1 < files.len() => return Err(Damage::CutShort(file.number)),
+            // G1, G5
+            _ if index + 1 < files.len() => {
+                if survey.last.0 + 1 < files[index + 1].first.0 {
+                    return Err(Damage::CutShort(file.number));
+                }
+            }
             FileEnd::Open => {}
             FileEnd::Torn { at } => survey.torn_at = Some(at),
         }

@@ -51,6 +51,14 @@ struct File {
     bytes: u64,
     /// It may go once this commit is synced (G4).
     goes_after: Option<CommitNumber>,
+    /// It could not be synced: what it has behind this commit is in the next file (G5).
+    given_up_behind: Option<CommitNumber>,
+}
+
+impl File {
+    fn new(number: u64, bytes: u64) -> File {
+        File { number, bytes, goes_after: None, given_up_behind: None }
+    }
 }
 
 /// The writer of a log. One commit at a time: [`open`](Self::open) and what that needs;
@@ -72,6 +80,8 @@ pub struct LogWriter {
     synced_at: MonotonicUs,
     /// The next block is the first of a new file.
     is_to_rotate: bool,
+    /// The open file takes the place of one that was given up, and nothing of it is synced.
+    is_in_place: bool,
 }
 
 impl LogWriter {
@@ -85,7 +95,7 @@ impl LogWriter {
         now: MonotonicUs,
     ) -> LogWriter {
         let files: VecDeque<File> =
-            files.into_iter().map(|(number, bytes)| File { number, bytes, goes_after: None }).collect();
+            files.into_iter().map(|(number, bytes)| File::new(number, bytes)).collect();
         let next = files.back().map_or(1, |file| file.number + 1);
         LogWriter {
             settings,
@@ -99,7 +109,22 @@ impl LogWriter {
             synced_at: now,
             // G3
             is_to_rotate: true,
+            is_in_place: false,
         }
+    }
+
+    /// When files are synced from now on.
+    ///
+    /// # Panics
+    /// While a commit is written.
+    pub fn set_syncs(&mut self, syncs: Syncs) {
+        assert!(self.begun.is_none(), "between two commits");
+        self.settings.syncs = syncs;
+    }
+
+    /// When files are synced.
+    pub fn syncs(&self) -> Syncs {
+        self.settings.syncs
     }
 
     /// The head of a new file, if one is to be begun before the next commit: it is to be written and synced,
@@ -115,7 +140,7 @@ impl LogWriter {
         let number = self.files.back().map_or(self.head.number, |file| file.number + 1);
         let first = CommitNumber(self.written.0 + 1);
         self.head = FileHead { log: self.log, number, first };
-        self.files.push_back(File { number, bytes: FILE_HEAD_BYTES as u64, goes_after: None });
+        self.files.push_back(File::new(number, FILE_HEAD_BYTES as u64));
         self.previous = 0;
         self.is_to_rotate = false;
         Some(Write { file: number, at: 0, head: self.head.to_bytes().to_vec(), records: &[], padding: 0 })
@@ -176,6 +201,28 @@ impl LogWriter {
     pub fn synced(&mut self, commit: CommitNumber, now: MonotonicUs) {
         self.synced = self.synced.max(commit);
         self.synced_at = now;
+        self.is_in_place = false;
+    }
+
+    /// The file that was written last could not be synced. It stays as it is, and what was written behind the
+    /// last synced commit is to be written again, as one commit, to a file that is to be [opened](Self::open)
+    /// (G5). A file that has nothing of its own is begun again.
+    pub fn give_up_file(&mut self) {
+        let is_empty = !self.is_to_rotate && (self.is_in_place || self.written < self.head.first);
+        if is_empty {
+            self.files.pop_back();
+        } else if let Some(file) = self.files.back_mut() {
+            file.given_up_behind.get_or_insert(self.synced);
+        }
+        self.begun = None;
+        self.written = self.synced;
+        self.is_to_rotate = true;
+        self.is_in_place = true;
+    }
+
+    /// The commit behind which a file that could not be synced is not to be read, if it is one.
+    pub fn given_up_behind(&self, file: u64) -> Option<CommitNumber> {
+        self.files.iter().find(|other| other.number == file)?.given_up_behind
     }
 
     /// The last safe commit.

@@ -29,6 +29,9 @@ struct Disk {
 
 impl Disk {
     fn write(&mut self, write: &Write<'_>) {
+        if write.at == 0 {
+            self.files.remove(&write.file);
+        }
         let file = self.files.entry(write.file).or_default();
         assert_eq!(file.written.len() as u64, write.at, "nothing is written twice");
         file.written.extend_from_slice(&write.head);
@@ -123,6 +126,40 @@ impl Log {
     }
 }
 
+impl Log {
+    /// A sync fails, and the system drops what it could not write: all that was not synced is written again.
+    /// `fails`: how often that fails too, and where.
+    fn fail_sync(&mut self, fails: &[bool]) {
+        for fails_early in fails.iter().map(Some).chain([None]) {
+            let file = self.writer.file().expect("a file is open");
+            if let Some(file) = self.disk.files.get_mut(&file) {
+                file.written = file.synced.clone();
+            }
+            self.writer.give_up_file();
+            let head = self.writer.open().expect("the last one was given up");
+            self.disk.write(&head);
+            if fails_early == Some(&true) {
+                continue;
+            }
+            self.disk.sync(head.file);
+            let synced = self.writer.last_synced();
+            let again = self.commits.iter().filter(|(commit, _)| *commit > synced);
+            let records: Vec<u8> = again.flat_map(|(_, records)| records.clone()).collect();
+            let last = self.commits.last().map_or(CommitNumber(0), |(commit, _)| *commit);
+            if last == synced {
+                return;
+            }
+            let write = self.writer.begin(last, &records);
+            self.disk.write(&write);
+            self.writer.written();
+            if fails_early.is_none() {
+                self.disk.sync(head.file);
+                self.writer.synced(last, self.now);
+            }
+        }
+    }
+}
+
 fn draw(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed | 1;
     move || {
@@ -152,7 +189,8 @@ proptest! {
         }
         // It is closed, goes on in a new file, and is whole again.
         if let Some((&number, bytes)) = left.last_key_value() {
-            let (at, end) = LogFile::open(bytes, number, Some(LOG)).expect("it was read").closing();
+            let file = LogFile::open(bytes, number, Some(LOG)).expect("it was read");
+            let (at, end) = file.blocks_and_closing(|_| ()).1;
             let bytes = left.get_mut(&number).expect("it is there");
             bytes.truncate(at);
             bytes.extend_from_slice(&end);
@@ -168,6 +206,36 @@ proptest! {
         let (found, judged) = read(&mut left);
         prop_assert_eq!(judged.map(|survey| survey.last), Ok(again.commits.last().expect("one").0));
         prop_assert_eq!(found, again.commits);
+    }
+
+    #[test]
+    fn what_a_failed_sync_lost_is_in_the_next_file(
+        steps in prop::collection::vec(
+            (
+                1usize..40,
+                0u64..300_000,
+                prop::option::weighted(0.3, prop::collection::vec(any::<bool>(), 0..3)),
+            ),
+            1..40,
+        ),
+        is_always in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let mut log = Log::new(if is_always { Syncs::Always } else { Syncs::Every(1_000_000) });
+        for (doubles, us, fails) in &steps {
+            log.commit(*doubles, 0, *us);
+            if let Some(fails) = fails {
+                log.fail_sync(fails);
+                prop_assert_eq!(log.writer.last_synced(), log.commits.last().expect("one").0);
+            }
+        }
+        let (found, judged) = read(&mut log.disk.fail(draw(seed)));
+        prop_assert!(judged.is_ok(), "{:?}", judged);
+        let synced = log.writer.last_synced();
+        for (commit, records) in log.commits.iter().filter(|(commit, _)| *commit <= synced) {
+            let is_in = |bytes: &[u8]| bytes.windows(records.len()).any(|some| some == records);
+            prop_assert!(found.iter().any(|(_, bytes)| is_in(bytes)), "{} is lost", commit.0);
+        }
     }
 
     #[test]

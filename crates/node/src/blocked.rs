@@ -27,6 +27,8 @@ struct Parked {
     ticket: Ticket,
     until: Option<MonotonicUs>,
     positions: Vec<Position>,
+    /// It waits for no key.
+    is_keyless: bool,
 }
 
 /// The parked commands that wait for keys.
@@ -57,8 +59,9 @@ impl Blocked {
         }
         let Wait { places, until, .. } = &**session.route.wait.as_ref()?;
         let ticket = lot.park_for_a_new_table();
-        self.parked
-            .insert(places.id(), Parked { ticket, until: *until, positions: places.positions().collect() });
+        let positions: Vec<Position> = places.positions().collect();
+        let is_keyless = positions.is_empty();
+        self.parked.insert(places.id(), Parked { ticket, until: *until, positions, is_keyless });
         self.ends.extend(until.map(|until| (until, places.id())));
         Some(ticket)
     }
@@ -82,7 +85,8 @@ impl Blocked {
         let id = executor.shared.waiters.stand_behind(own, request.keys, executor.index)?;
         session.route.behind = Some(Box::new(Behind { id, until, reply: reply.to_vec() }));
         let ticket = lot.park_for_a_new_table();
-        self.parked.insert(id, Parked { ticket, until: Some(until), positions: Vec::new() });
+        self.parked
+            .insert(id, Parked { ticket, until: Some(until), positions: Vec::new(), is_keyless: false });
         self.ends.insert((until, id));
         Some(ticket)
     }
@@ -130,6 +134,12 @@ impl Blocked {
                 lot.wake(parked.ticket);
             }
         }
+    }
+
+    /// Wakes commands that wait for no key: they look again.
+    pub(crate) fn wake_keyless(&self, lot: &mut ParkingLot) {
+        let keyless = self.parked.values().filter(|parked| parked.is_keyless);
+        keyless.for_each(|parked| lot.wake(parked.ticket));
     }
 
     /// When the next one's time is over.

@@ -9,7 +9,7 @@ use sidle_commands::glob;
 use sidle_commands::parse_i64;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ const fn mutable(name: &'static str, default: &'static str) -> Parameter {
 /// In alphabetical order.
 const PARAMETERS: &[Parameter] = &[
     settled("aclfile", ""),
-    held("appendfsync", "everysec"),
+    mutable("appendfsync", "everysec"),
     held("appendonly", "no"),
     held("bind", "127.0.0.1"),
     held("client-query-buffer-limit", "1073741824"),
@@ -128,6 +128,7 @@ struct Numbers {
     zset_value_bytes: AtomicU64,
     packed_bytes: AtomicU64,
     chunk_bytes: AtomicU64,
+    syncs_always: AtomicBool,
 }
 
 /// The bound of a reply when neither connections nor all clients have a limit, and the node's data has less.
@@ -244,6 +245,11 @@ impl Config {
         self.numbers.derive(&self.values(), bytes);
     }
 
+    /// Whether the durable log is synced before a write is acknowledged.
+    pub fn syncs_always(&self) -> bool {
+        self.numbers.syncs_always.load(Ordering::Acquire)
+    }
+
     /// Seconds of silence before a connection is closed; `None`: never.
     pub fn idle_seconds(&self) -> Option<u64> {
         Some(self.numbers.idle_seconds.load(Relaxed)).filter(|&seconds| seconds > 0)
@@ -322,6 +328,7 @@ impl Config {
                  start it with --bind 127.0.0.1"
                     .to_owned(),
             ),
+            "appendfsync" => sync_objection(value),
             "timeout" | "list-compress-depth" => integer_objection(value, 0, 0x7FFF_FFFF),
             "list-max-listpack-size" | "list-max-ziplist-size" => {
                 integer_objection(value, -0x8000_0000, 0x7FFF_FFFF)
@@ -372,6 +379,7 @@ impl Config {
                 name == "maxmemory-clients" && !value.ends_with('%') || other_name(name).is_some();
             let shown = match is_memory {
                 true => memory_or_percent(&value, 0).map_or(value, |bytes| bytes.to_string()),
+                false if name == "appendfsync" => value.to_ascii_lowercase(),
                 false => value,
             };
             if let Some(other) = other_name(name) {
@@ -399,6 +407,7 @@ impl Numbers {
         self.zset_value_bytes.store(number("zset-max-listpack-value"), Relaxed);
         self.intset_entries.store(number("set-max-intset-entries"), Relaxed);
         self.hash_value_bytes.store(number("hash-max-listpack-value"), Relaxed);
+        self.syncs_always.store(values["appendfsync"] == "always", Ordering::Release);
         let memory_bytes = number("maxmemory");
         let client_bytes = memory_or_percent(&values["maxmemory-clients"], memory_bytes).unwrap_or(0);
         self.client_bytes.store(client_bytes, Relaxed);
@@ -411,6 +420,15 @@ impl Numbers {
         let query_bytes = number("client-query-buffer-limit").min(u64::from(u32::MAX));
         self.query_buffer_bytes.store(query_bytes.min(clients), Relaxed);
         self.held_bytes.store(or_unbounded(memory_bytes).min(clients), Relaxed);
+    }
+}
+
+/// Why the durable log is not synced so.
+fn sync_objection(value: &[u8]) -> Option<String> {
+    match value.to_ascii_lowercase().as_slice() {
+        b"always" | b"everysec" => None,
+        b"no" => Some("a durable log is synced each second at least: give everysec or always".to_owned()),
+        _ => Some("argument(s) must be one of the following: everysec, always, no".to_owned()),
     }
 }
 

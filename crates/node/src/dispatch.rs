@@ -159,7 +159,7 @@ impl Dispatcher {
         let before = Before { start: out.len(), replies: session.replies };
         session.begin_command();
         let request = Request { found, keys, args };
-        if session.is_restricted()
+        if (session.is_restricted() || self.executor.shared.loading.is_on())
             && let Some(outcome) = self.run_restricted(now, session, request, before, out)
         {
             return outcome;
@@ -167,7 +167,7 @@ impl Dispatcher {
         self.run_permitted(now, session, request, before, out)
     }
 
-    /// Runs a command on a connection where some are refused or queued; `None` if this one is neither.
+    /// Runs a command where some are refused or queued; `None` if this one is neither.
     #[cold]
     fn run_restricted(
         &mut self,
@@ -178,7 +178,8 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Option<Outcome> {
         let Request { found, args, .. } = request;
-        if let Some((error, closing)) = restriction(session, found) {
+        let is_loading = self.executor.shared.loading.is_on();
+        if let Some((error, closing)) = restriction(session, found, is_loading) {
             let error = refusal(session, found, error);
             let outcome = self.refuse(session, found, error, before.start, out);
             return Some(closing.map_or(outcome, Outcome::Close));
@@ -643,12 +644,21 @@ impl Dispatcher {
             self.write_error(session, NOT_SERVED, out);
             return Ok(Outcome::Done);
         }
+        if begun.is_none() && self.executor.store.commits().is_some() {
+            // All replies wait for its end. It begins when those before it are sent, so that it waits for no
+            // client.
+            session.route.flush = Some(Flush::default());
+            return Err(self.parking.park_for_a_turn());
+        }
         let mut flush = begun.unwrap_or_default();
         let Executor { ranges, store, head, step, .. } = &mut self.executor;
         if let Some(ticket) = flush.step(ranges, (store, head), *step, &mut self.parking) {
             session.route.flush = Some(flush);
             return Err(ticket);
         }
+        drop(flush);
+        // Its records are in this commit at last.
+        self.executor.shows_all();
         ReplyWriter::new(out, session.version).ok();
         Ok(Outcome::Done)
     }
@@ -698,6 +708,7 @@ impl Dispatcher {
     #[inline]
     fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
         session.route.flush = None;
+        session.route.synced_by = None;
         session.route.settled.clear();
         session.route.waited_out = false;
         session.route.behind = None;

@@ -9,14 +9,14 @@ use std::sync::{Mutex, PoisonError};
 pub struct Durability {
     /// Whether there is a durable log.
     pub is_on: AtomicBool,
-    /// Whether each commit is synced.
-    pub syncs_always: AtomicBool,
     /// The bytes of the log's files.
     pub file_bytes: AtomicU64,
     /// How many files there are.
     pub files: AtomicU64,
     /// The last commit that is synced.
-    pub synced: AtomicU64,
+    synced: AtomicU64,
+    /// Somebody waits for the sync of this commit.
+    wanted: AtomicU64,
     /// When the last sync ended, in seconds since the Unix epoch.
     pub synced_at_seconds: AtomicU64,
     /// What was recovered at the start: values.
@@ -49,14 +49,29 @@ impl Durability {
         })
     }
 
+    /// Everything up to this commit is synced.
+    pub fn note_synced(&self, commit: CommitNumber, at_seconds: u64) {
+        self.synced_at_seconds.store(at_seconds, Ordering::Relaxed);
+        self.synced.fetch_max(commit.0, Ordering::Release);
+    }
+
     /// The last commit that is synced.
-    pub fn last_synced(&self) -> CommitNumber {
+    pub fn synced(&self) -> CommitNumber {
         CommitNumber(self.synced.load(Ordering::Acquire))
     }
 
-    /// Everything up to this commit is synced.
-    pub fn note_synced(&self, commit: CommitNumber, at_seconds: u64) {
-        self.synced.store(commit.0, Ordering::Release);
-        self.synced_at_seconds.store(at_seconds, Ordering::Relaxed);
+    /// Whether everything up to this commit is synced.
+    pub(crate) fn is_synced(&self, commit: CommitNumber) -> bool {
+        self.synced() >= commit
+    }
+
+    /// The log is to be synced up to this commit.
+    pub(crate) fn want_synced(&self, commit: CommitNumber) {
+        self.wanted.fetch_max(commit.0, Ordering::Release);
+    }
+
+    /// Whether anybody waits for a sync.
+    pub fn is_sync_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire) > self.synced().0
     }
 }

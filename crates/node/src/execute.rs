@@ -149,6 +149,11 @@ impl Executor {
         (result, is_cut)
     }
 
+    /// The reply shows everything that was written so far.
+    pub(crate) fn shows_all(&mut self) {
+        self.shown = self.store.commits().map_or(self.shown, |commits| commits.open());
+    }
+
     /// Runs a command again that found no memory, had no effect and wrote nothing, as soon as anything helps.
     #[cold]
     fn call_with_help(

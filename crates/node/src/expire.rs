@@ -87,7 +87,7 @@ impl Executor {
     /// Visits about `budget` values with a deadline, from where the last call ended, and removes expired
     /// ones. Ends at the last position; the next call begins at the first.
     pub(crate) fn expire(&mut self, now: WallMs, budget: usize) -> ExpirySweep {
-        if !self.shared.expires_actively.load(Relaxed) {
+        if !self.shared.expires_actively.load(Relaxed) || self.shared.loading.is_on() {
             return ExpirySweep::default();
         }
         let mut by_role = ByRole { ranges: &self.ranges, step: self.step, stats: &self.stats };

@@ -15,16 +15,20 @@ use crate::position_set::PositionSet;
 use crate::queue::{Ticket, ToMover};
 use crate::range_table::{RangeEntry, RangeTable, Role};
 use sidle_migration::ExportView;
-use sidle_store::{Leave, LogHead, Store};
+use sidle_store::{Leave, LogHead, Store, WholeDiscard};
 use sidle_types::{MigrationId, Position, PositionRange, fault};
+use std::sync::Arc;
 
 /// How many records are cleared in one turn: well under a millisecond of work.
 const FLUSH_SLICE_RECORDS: usize = 2048;
 
 /// The progress of a flush. What it has cleared stays alone from then on, whatever the range becomes: a
 /// flushed import is soon the node's own.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Flush {
+    /// Begun with the first slice. A kill leaves all keys, or none: the durable log has the whole flush, or
+    /// nothing of it.
+    discard: Option<WholeDiscard>,
     /// What has been flushed.
     done: PositionSet,
     /// The parts that movers were asked to flush, and the ticket.
@@ -42,7 +46,7 @@ impl Flush {
     pub(crate) fn step(
         &mut self,
         ranges: &RangeTable,
-        (store, head): (&Store, &mut LogHead),
+        (store, head): (&Arc<Store>, &mut LogHead),
         step: u64,
         parking: &mut ParkingLot,
     ) -> Option<Ticket> {
@@ -85,7 +89,12 @@ impl Flush {
     }
 
     /// Clears a slice of what this node owns whole, or keeps, and has not cleared; whether there was any.
-    fn clear_slice(&mut self, ranges: &RangeTable, (store, head): (&Store, &mut LogHead), step: u64) -> bool {
+    fn clear_slice(
+        &mut self,
+        ranges: &RangeTable,
+        (store, head): (&Arc<Store>, &mut LogHead),
+        step: u64,
+    ) -> bool {
         let is_here = |entry: &&RangeEntry| match &entry.role {
             Role::Owned => true,
             Role::Exporting(view) => view.is_by_cuts(),
@@ -99,7 +108,10 @@ impl Flush {
         // One slice a turn, even if it reached the range's end early.
         let next = match &entry.role {
             Role::Exporting(view) => clear_kept(store, head, view, step, gap),
-            _ => store.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS),
+            _ => {
+                let discard = self.discard.get_or_insert_with(|| WholeDiscard::begin(store));
+                discard.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS)
+            }
         };
         let last = next.and_then(|next| next.previous()).unwrap_or(gap.last());
         let cleared = PositionRange::new(gap.first(), last).expect("a slice makes progress");

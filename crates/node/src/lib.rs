@@ -23,6 +23,7 @@ mod flush;
 mod forward;
 mod half;
 mod keyspace;
+mod loading;
 mod mover;
 mod now;
 mod observe;
@@ -59,8 +60,10 @@ pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registra
 pub use config::{Changing, Config, ConfigError, LEAST_CLIENT_BYTES};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
 pub use current_table::{CurrentTable, Sleep};
+pub use durability::Durability;
 pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};
 pub use forward::{ForwardEvent, ForwardLink, PATIENCE_US, REACH_US, UNKNOWN};
+pub use loading::{Loading, Progress as LoadingProgress};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, MoverStep, PendingReplay, Table};
 pub use now::Now;
 pub use outcome::{Closing, ControlReply, ControlRequest, Outcome};

@@ -38,15 +38,23 @@ const NO_PLACE: ReplyError = ReplyError::text("ERR max number of clients reached
 const OPERATORS: CommandFlags =
     CommandFlags::ADMIN.with(CommandFlags::NO_AUTH).with(CommandFlags::FOR_OPERATORS);
 
-/// Why a command may not run on a restricted connection, and why that ends the connection, if it does.
+/// Why a command may not run on a restricted connection, or while the node reads its log, and why that ends
+/// the connection, if it does.
 #[cold]
-pub(crate) fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Closing>)> {
+pub(crate) fn restriction(
+    session: &Session,
+    found: Found,
+    is_loading: bool,
+) -> Option<(ReplyError, Option<Closing>)> {
     let flags = found.spec.flags;
     if session.is_guest && !flags.touches(OPERATORS) {
         return Some((NO_PLACE, Some(Closing::NoPlace)));
     }
     if !session.authenticated && !flags.contains(CommandFlags::NO_AUTH) {
         return Some((ReplyError::NoAuth, None));
+    }
+    if is_loading && !flags.contains(CommandFlags::LOADING) {
+        return Some((LOADING, None));
     }
     let is_queued = session.transaction.is_some() && flags.contains(CommandFlags::NO_MULTI);
     is_queued.then_some((NOT_IN_MULTI, None))
@@ -63,6 +71,8 @@ pub(crate) fn refusal(session: &mut Session, found: Found, error: ReplyError) ->
     aborted(&error)
 }
 
+/// Redis's reply while it reads its files.
+pub(crate) const LOADING: ReplyError = ReplyError::text("LOADING Redis is loading the dataset in memory");
 /// Redis's reply to a command that cannot be queued.
 const NOT_IN_MULTI: ReplyError = ReplyError::text("ERR Command not allowed inside a transaction");
 pub(crate) const TOO_LONG: ReplyError = ReplyError::text(

@@ -5,7 +5,7 @@ use crate::queue::Ticket;
 use crate::routing::Asked;
 use crate::subscription::Subscription;
 use crate::wait::{Behind, Wait};
-use sidle_types::MapEpoch;
+use sidle_types::{CommitNumber, MapEpoch};
 
 /// The fault `half-exec-visible`: the first command alone, then, in a later turn, the transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub(crate) struct RouteState {
     pub(crate) wait: Option<Box<Wait>>,
     /// What a command that ran replies, once those that it gave a turn are served.
     pub(crate) behind: Option<Box<Behind>>,
+    /// The commit that a command waits to be synced.
+    pub(crate) synced_by: Option<CommitNumber>,
     /// The progress of a FLUSHALL in steps.
     pub(crate) flush: Option<Flush>,
     /// How far the fault `half-exec-visible` has come with an EXEC.

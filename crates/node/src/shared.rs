@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::current_table::CurrentTable;
 use crate::durability::Durability;
 use crate::forward::{Holds, Suspects};
+use crate::loading::Loading;
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::peers::Peers;
 use crate::stats::WorkerStats;
@@ -62,6 +63,8 @@ pub struct NodeShared {
     pub(crate) expires_actively: AtomicBool,
     /// The durable log.
     pub durability: Durability,
+    /// How far it is read at the start.
+    pub loading: Loading,
 }
 
 impl NodeShared {
@@ -88,6 +91,7 @@ impl NodeShared {
             peers: Arc::default(),
             expires_actively: AtomicBool::new(true),
             durability: Durability::default(),
+            loading: Loading::default(),
         }
     }
 

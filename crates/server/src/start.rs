@@ -15,7 +15,7 @@ use crate::cpus::{self, CpusError};
 use crate::data_dir::{self, DataDir, DataDirError, Identity, random_bytes, random_node_id};
 use crate::descriptors::{Plan, TooFewDescriptors};
 use crate::door::Door;
-use crate::durable_log::{self, LogRequests, LogWriterSetup, LogWriterThread, RecoverError, Resumed};
+use crate::durable_log::{self, DurableLogThreads, LoaderSetup, LogRequests, LogWriterSetup, RecoverError};
 use crate::exposure::{self, Exposed};
 use crate::join;
 use crate::last_map::LastMap;
@@ -189,10 +189,9 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     })?;
     let mut threads =
         Threads { workers: around.workers.clone(), movers: around.movers.clone(), handles: Vec::new() };
-    let cleaner = CleanerThread::start(Arc::clone(&parts.store))?;
-    let log_writer = match (log, &around.log) {
-        (Some(log), Some(requests)) => Some(around.start_log_writer(config, log, requests)?),
-        _ => None,
+    let (log_threads, cleaner) = match (log, &around.log) {
+        (Some(path), Some(requests)) => (Some(around.start_to_read(config, path, requests, &calls)?), None),
+        _ => (None, Some(CleanerThread::start(Arc::clone(&parts.store))?)),
     };
     let movers = around.mover_setups(mover_ports, inbox_queues, &reports);
     let beside_worker = threads.start_movers(movers, config.node.has_movers_on_workers())?;
@@ -206,8 +205,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     control.run()?;
     drop(threads);
     // After everyone who writes.
-    drop(log_writer);
-    drop(cleaner);
+    drop((log_threads, cleaner));
     tracing::info!("stopped");
     Ok(())
 }
@@ -223,8 +221,8 @@ struct Ground {
     info: NodeInfo,
     door: Door,
     parts: NodeParts,
-    /// The durable log, if there is to be one.
-    log: Option<Resumed>,
+    /// Where the durable log is, if there is to be one.
+    log: Option<PathBuf>,
 }
 
 impl Ground {
@@ -245,7 +243,7 @@ impl Ground {
         let sockets = Sockets::listen(config)?;
         let info = sockets.node_info(config, &identity)?;
         let store = Arc::new(Store::new(memory)?);
-        let log = durable_log(config, &data_dir, &store)?;
+        let log = durable_log(&data_dir, &store)?;
         let door = Door::new(&info.bus_addr, secret, data_dir.secret_path(), descriptors.door);
         let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
         parts.shared.config.set_servable_clients(descriptors.servable_clients);
@@ -255,11 +253,10 @@ impl Ground {
             show_last_map(&parts, &info, last);
         }
         log_facts(config, &identity, &info, &parts);
-        if let Some(log) = &log {
+        if log.is_some() {
             let durability = &parts.shared.durability;
             durability.is_on.store(true, Relaxed);
-            durability.syncs_always.store(config.durability.fsync == Fsync::Always, Relaxed);
-            durability.recovered_values.store(log.recovered.values, Relaxed);
+            parts.shared.loading.begin(clock.wall(clock.mono()).0 / 1000);
         }
         Ok(Ground { identity, data_dir, last_map, founds, sockets, info, door, parts, log })
     }
@@ -278,31 +275,36 @@ struct Around {
 }
 
 impl Around {
-    fn start_log_writer(
+    /// Has the durable log read, and then written.
+    fn start_to_read(
         &self,
         config: &Config,
-        log: Resumed,
+        path: PathBuf,
         requests: &Arc<LogRequests>,
-    ) -> io::Result<LogWriterThread> {
-        let syncs = match config.durability.fsync {
-            Fsync::Always => Syncs::Always,
-            Fsync::EverySec => Syncs::Every(1_000_000),
-        };
+        calls: &mpsc::UnboundedSender<ControlCall>,
+    ) -> io::Result<DurableLogThreads> {
         let workers = self.workers.clone();
-        let setup = LogWriterSetup {
+        let writer = LogWriterSetup {
             store: Arc::clone(&self.parts.store),
             shared: Arc::clone(&self.parts.shared),
             wake: Box::new(move || workers.iter().for_each(|worker| worker.wake_if_held())),
             requests: Arc::clone(requests),
             settings: LogSettings {
-                syncs,
+                // As CONFIG SET may change it.
+                syncs: Syncs::Always,
                 file_bytes: config.durability.file.0,
                 least_bytes: config.durability.clean_above.0,
                 share_percent: config.durability.clean_percent,
             },
             clock: self.clock,
         };
-        LogWriterThread::start(setup, log)
+        let calls = calls.clone();
+        let report = Box::new(move |loaded: Result<(), RecoverError>| {
+            // Without a control thread the process is ending.
+            let _ = calls.send(ControlCall::Loaded(loaded.map_err(StartError::from)));
+        });
+        let (salvages, threads) = (config.durability.salvages, config.worker_count());
+        DurableLogThreads::start(LoaderSetup { path, salvages, threads, writer, report })
     }
 
     /// The movers, with their ends of the queues.
@@ -354,22 +356,14 @@ impl Around {
     }
 }
 
-/// Reads the durable log into the store, if the settings ask for one.
-fn durable_log(config: &Config, data_dir: &DataDir, store: &Store) -> Result<Option<Resumed>, StartError> {
+/// Where the durable log is, if the settings ask for one.
+fn durable_log(data_dir: &DataDir, store: &Store) -> Result<Option<PathBuf>, StartError> {
     let path = data_dir.log_path();
-    let Some(commits) = store.commits() else {
-        return if durable_log::is_at(&path) { Err(StartError::LogLeftOut(path)) } else { Ok(None) };
-    };
-    let began = std::time::Instant::now();
-    let resumed = durable_log::recover(&path, store, config.durability.salvages)?;
-    commits.resume(resumed.last);
-    let bytes: u64 = resumed.files.iter().map(|(_, bytes)| bytes).sum();
-    if bytes > 0 {
-        let values = counted(resumed.recovered.values as usize, "value");
-        let ms = began.elapsed().as_millis();
-        tracing::info!("recovered {values} from {} MiB of log in {ms} ms", bytes >> 20);
+    match store.commits() {
+        Some(_) => Ok(Some(path)),
+        None if durable_log::is_at(&path) => Err(StartError::LogLeftOut(path)),
+        None => Ok(None),
     }
-    Ok(Some(resumed))
 }
 
 /// Checks that the coordinator's record is in its place, and only there, and that there is a cluster to join.

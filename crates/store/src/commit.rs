@@ -10,10 +10,16 @@
 //! - U2: a change of several records is in one commit, or in none.
 //! - U3: commits are numbered in order, and one has all that was in the buffers when the number moved on.
 //!
+//! - U4: a change in steps, each visible at once, is in one commit too. While it is under way no commit is
+//!   safe, and then none before the one that has it: whoever has seen a part of it waits for that.
+//!
 //! U1 follows from the order of three steps, under the slot's lock: append to the buffer, load the number of
 //! the commit, publish. The log writer raises the number before it takes a buffer. If it has taken the buffer
 //! before the append, then the load comes after that too, by the buffer's lock, and finds the raised number.
 //! Otherwise the record is in this commit, and the number found is this one's or a later one's.
+//!
+//! U4: a step loads the open number after the change was announced, and the log writer looks for announced
+//! changes after it has raised that number. One of the two sees the other.
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use sidle_types::{CommitNumber, SLOT_COUNT, Slot};
@@ -48,6 +54,10 @@ pub struct Commits {
     aside: Arc<Buffer>,
     /// The bytes in the buffers.
     buffered: AtomicU64,
+    /// How many changes in steps are under way.
+    in_steps: AtomicU64,
+    /// No commit before this one is safe: it has the last such change.
+    whole_from: AtomicU64,
 }
 
 impl Commits {
@@ -64,6 +74,8 @@ impl Commits {
             buffers: Mutex::new(vec![Arc::clone(&aside)]),
             aside,
             buffered: AtomicU64::new(0),
+            in_steps: AtomicU64::new(0),
+            whole_from: AtomicU64::new(0),
         }
     }
 
@@ -93,6 +105,33 @@ impl Commits {
     /// The same, of a change without a head.
     pub(crate) fn enter_aside(&self, change: &mut Vec<u8>, slot: Slot) {
         self.enter(&self.aside, change, std::iter::once(slot));
+    }
+
+    /// A change in steps begins (U4).
+    pub(crate) fn begin_steps(&self) {
+        self.in_steps.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// One of its steps changes this slot, which the caller has locked, and whose readers see nothing of the
+    /// step before this returns.
+    pub(crate) fn note_step(&self, slot: Slot) {
+        self.latest[usize::from(slot.number())].store(self.open.load(Ordering::SeqCst), Ordering::Release);
+    }
+
+    /// The change is over, and these are its records.
+    pub(crate) fn end_steps(&self, change: &mut Vec<u8>) {
+        if !change.is_empty() {
+            self.enter(&self.aside, change, std::iter::empty());
+            self.whole_from.fetch_max(self.open.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        let before = self.in_steps.fetch_sub(1, Ordering::SeqCst);
+        assert!(before > 0, "U4: it had begun");
+    }
+
+    /// For the log writer: whether everything that readers can see is in this commit, or earlier ones, once
+    /// those that were taken before are.
+    pub fn is_whole(&self, number: CommitNumber) -> bool {
+        self.in_steps.load(Ordering::SeqCst) == 0 && self.whole_from.load(Ordering::SeqCst) <= number.0
     }
 
     /// The commit that takes what is written now: it, or an earlier one, has everything that can be read.
@@ -128,7 +167,7 @@ impl Commits {
     /// number of their commit.
     pub fn take(&self, records: &mut Vec<u8>) -> CommitNumber {
         // U3: before the first buffer.
-        let number = CommitNumber(self.open.fetch_add(1, Ordering::AcqRel));
+        let number = CommitNumber(self.open.fetch_add(1, Ordering::SeqCst));
         let before = records.len();
         let mut buffers = self.buffers();
         for buffer in buffers.iter() {
@@ -140,9 +179,14 @@ impl Commits {
         number
     }
 
-    /// For the log writer: this commit, and all before, are safe.
-    pub fn set_safe(&self, number: CommitNumber) {
-        self.safe.fetch_max(number.0, Ordering::AcqRel);
+    /// For the log writer: this commit, and all before, are safe; unless they have a part of a change whose
+    /// rest is not (U4). Whether they are.
+    pub fn set_safe(&self, number: CommitNumber) -> bool {
+        let is_whole = self.is_whole(number);
+        if is_whole {
+            self.safe.fetch_max(number.0, Ordering::AcqRel);
+        }
+        is_whole
     }
 }
 

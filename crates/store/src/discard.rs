@@ -8,13 +8,14 @@ use crate::slot_table::Place;
 use crate::store::Store;
 use crate::writer::SlotGuard;
 use sidle_types::{Position, PositionRange, Version};
+use std::sync::Arc;
 
 /// Buckets emptied under one hold of a slot's lock.
 const BUCKETS_PER_LOCK: usize = 16;
 
 /// What is removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+enum What {
     Everything,
     Tombstones,
     /// What has this version, or an earlier one: for a recovery.
@@ -35,21 +36,32 @@ impl Store {
     /// Removes everything from `from` to `last`, values and tombstones, about `budget` entries; returns where
     /// to continue. The cleaner may use their memory at once.
     pub fn discard(&self, from: Position, last: Position, budget: usize) -> Option<Position> {
-        self.take_out(What::Everything, from, last, budget)
+        self.take_out(What::Everything, from, last, budget, &mut |guard, part| {
+            let mut change = Vec::new();
+            cleared(guard, part, &mut change);
+            self.commits().expect("there is a durable log").enter_aside(&mut change, guard.slot());
+        })
     }
 
     /// Removes the tombstones from `from` to `last`, visiting about `budget` entries; returns where to
     /// continue.
     pub fn sweep_tombstones(&self, from: Position, last: Position, budget: usize) -> Option<Position> {
-        self.take_out(What::Tombstones, from, last, budget)
+        self.take_out(What::Tombstones, from, last, budget, &mut |_, _| ())
     }
 
-    pub(crate) fn take_out(
+    /// Removes what has this version, or an earlier one, from a range. The durable log is not told.
+    pub(crate) fn discard_up_to(&self, version: Version, range: PositionRange) {
+        self.take_out(What::UpTo(version), range.first(), range.last(), usize::MAX, &mut |_, _| ());
+    }
+
+    /// `log` is called with a part of a locked slot before all of it is removed, if there is a durable log.
+    fn take_out(
         &self,
         what: What,
         from: Position,
         last: Position,
         budget: usize,
+        log: &mut dyn FnMut(&SlotGuard<'_>, PositionRange),
     ) -> Option<Position> {
         let range = PositionRange::new(from, last)?;
         let mut at = Some(from);
@@ -66,18 +78,55 @@ impl Store {
                 let guard = self.lock_slot(slot);
                 // A table that shrank since may have visited entries in the present bucket.
                 let rest = PositionRange::new(from, last).expect("inside the range");
-                let next = take_out_buckets(&guard, what, rest, from, &mut seen, &mut |part| {
-                    let commits = self.data.log.commits.as_ref().expect("there is a durable log");
-                    let mut change = Vec::new();
-                    cleared(&guard, part, &mut change);
-                    commits.enter_aside(&mut change, slot);
-                });
+                let next =
+                    take_out_buckets(&guard, what, rest, from, &mut seen, &mut |part| log(&guard, part));
                 guard.shrink_table();
                 next
             };
             at = next.filter(|next| range.contains(*next));
         }
         None
+    }
+}
+
+/// A removal in slices that the durable log has as a whole, or not at all (U4): when it is dropped, with all
+/// that it removed. Meanwhile no commit is safe.
+pub struct WholeDiscard {
+    store: Arc<Store>,
+    /// What it has removed.
+    log: Vec<u8>,
+}
+
+impl WholeDiscard {
+    /// Begins.
+    pub fn begin(store: &Arc<Store>) -> WholeDiscard {
+        if let Some(commits) = store.commits() {
+            commits.begin_steps();
+        }
+        WholeDiscard { store: Arc::clone(store), log: Vec::new() }
+    }
+
+    /// As [`Store::discard`].
+    pub fn discard(&mut self, from: Position, last: Position, budget: usize) -> Option<Position> {
+        let WholeDiscard { store, log } = self;
+        store.take_out(What::Everything, from, last, budget, &mut |guard, part| {
+            cleared(guard, part, log);
+            store.commits().expect("there is a durable log").note_step(guard.slot());
+        })
+    }
+}
+
+impl Drop for WholeDiscard {
+    fn drop(&mut self) {
+        if let Some(commits) = self.store.commits() {
+            commits.end_steps(&mut self.log);
+        }
+    }
+}
+
+impl std::fmt::Debug for WholeDiscard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WholeDiscard").field("log_bytes", &self.log.len()).finish_non_exhaustive()
     }
 }
 

@@ -91,6 +91,7 @@ mod rebuild;
 mod record;
 mod record_kind;
 mod recovery;
+mod recovery_part;
 mod replay;
 mod resize;
 mod runs;
@@ -115,6 +116,7 @@ pub use config::{
     StoreConfig, StoreError,
 };
 pub use data::{Entry, Guard};
+pub use discard::WholeDiscard;
 pub use expiry::{Expiring, ExpirySweep};
 pub use interest::Observer;
 pub use large::arrival::{Arrival, Arrived};
@@ -123,7 +125,8 @@ pub use log::LogHead;
 pub use logged::{LoggedError, LoggedRecord, logged_records};
 pub use publish::{Change, SlotGuards};
 pub use record::{Record, RecordError};
-pub use recovery::{CountElements, Recovered, Recovery, RecoveryError};
+pub use recovery::{CountElements, Recovered, Recovery};
+pub use recovery_part::{RecoveryError, RecoveryPart};
 pub use replay::{ReplayError, Replayed};
 pub use scan::{Image, Packed, ScanEnd};
 pub use store::{MemoryUse, Store};

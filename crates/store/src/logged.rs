@@ -18,7 +18,7 @@
 
 use crate::large::chunk::ChunkName;
 use crate::record::{CLEARED_KEY_BYTES, Record, RecordError, RecordKind};
-use sidle_types::{Position, PositionRange, Version};
+use sidle_types::{HashedKey, Position, PositionRange, Version};
 
 /// A record of a durable log.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,13 @@ impl<'r> LoggedRecord<'r> {
     /// Its bytes, with its order.
     pub fn bytes(&self) -> &'r [u8] {
         self.bytes
+    }
+
+    /// The key whose entry it is about, if it is about one.
+    pub(crate) fn entry_key(&self) -> Option<HashedKey<'r>> {
+        let is_entrys =
+            matches!(self.kind, RecordKind::Value(_) | RecordKind::Head(_) | RecordKind::Tombstone);
+        is_entrys.then(|| self.record.hashed_key())
     }
 
     pub(crate) fn order(&self) -> Version {

@@ -5,38 +5,21 @@
 //! Removals are tombstones of the index until the end. Chunks are in no outline before the end: they look
 //! doomed to the cleaner, and it frees no segment (C6).
 //!
+//! Threads take parts of it at the same time, each of other files.
+//!
 //! A record past its deadline is a value like any other: it hides older ones, and is removed later.
 
 use crate::address::Address;
-use crate::config::OutOfMemory;
-use crate::discard::What;
-use crate::large::chunk::{ChunkName, record_bytes};
+use crate::large::chunk::record_bytes;
 use crate::large::registry::Published;
-use crate::log::LogHead;
-use crate::logged::{LoggedError, LoggedRecord, Meaning, logged_records};
-use crate::record::{Draft, Record, Shape};
-use crate::segment::Purpose;
+use crate::recovery_part::{RecoveryError, RecoveryPart, bury};
 use crate::store::Store;
 use sidle_outline::{Chunk, CollectionId, Order, Outline, Place};
 use sidle_types::{PositionRange, ValueKind, Version};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// How many values are visited at a time.
 const VISITED_TOGETHER: usize = 1024;
-
-/// Why a store cannot be recovered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RecoveryError {
-    /// Bytes are no records.
-    #[error(transparent)]
-    Damaged(#[from] LoggedError),
-    /// The data does not fit.
-    #[error(transparent)]
-    OutOfMemory(#[from] OutOfMemory),
-    /// A collection lacks chunks, or they are of no such collection.
-    #[error("large collection {0:?} is damaged: its chunks are not those of its key")]
-    Collection(CollectionId),
-}
 
 /// What was recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,18 +32,9 @@ pub struct Recovered {
     pub collections: u64,
 }
 
-/// The latest of a chunk: its version, and, if it is there, where its record is, and its elements' bytes.
-type Latest = (Version, Option<(Address, u32)>);
-
 /// A recovery under way. The store is new, and nobody else's until it is finished.
 pub struct Recovery<'s> {
-    store: &'s Store,
-    head: LogHead,
-    cleared: Vec<(PositionRange, Version)>,
-    /// By collection: the chunks, by sequence and label.
-    chunks: BTreeMap<u64, BTreeMap<(u8, u64), Latest>>,
-    /// By cell: how often it was used before, at most.
-    uses: BTreeMap<u32, u32>,
+    all: RecoveryPart<'s>,
     recovered: Recovered,
 }
 
@@ -75,123 +49,54 @@ impl<'s> Recovery<'s> {
     pub fn begin(store: &'s Store) -> Recovery<'s> {
         assert!(store.is_empty(), "a store is recovered before it is used");
         store.data.collections.doomed.announce();
-        Recovery {
-            store,
-            head: store.data.cleaners_head(),
-            cleared: Vec::new(),
-            chunks: BTreeMap::new(),
-            uses: BTreeMap::new(),
-            recovered: Recovered::default(),
-        }
+        Recovery { all: RecoveryPart::new(store), recovered: Recovered::default() }
     }
 
     /// Takes some records of the log.
     pub fn replay(&mut self, records: &[u8]) -> Result<(), RecoveryError> {
-        logged_records(records).try_for_each(|record| self.take(&record?))
+        self.all.replay(records)
     }
 
-    fn take(&mut self, logged: &LoggedRecord<'_>) -> Result<(), RecoveryError> {
-        self.recovered.records += 1;
-        match logged.meaning() {
-            Meaning::Value(record) => {
-                record.collection().into_iter().for_each(|id| self.note_use(id));
-                self.take_entry(record, logged)?;
-            }
-            Meaning::Removed(record) => self.take_entry(record, logged)?,
-            Meaning::Chunk(name, record) => self.take_chunk(name, record)?,
-            Meaning::NoChunk(name, version) => {
-                self.note_use(name.id);
-                if self.is_latest(name, version, true) {
-                    self.replace_chunk(name, (version, None));
-                }
-            }
-            Meaning::Cleared(range, version) => self.cleared.push((range, version)),
-        }
-        Ok(())
+    /// Another part of this recovery, for another thread.
+    pub fn part(&self) -> RecoveryPart<'s> {
+        RecoveryPart::new(self.all.store)
     }
 
-    /// Takes a value, a head or a tombstone.
-    fn take_entry(&mut self, record: Record<'_>, logged: &LoggedRecord<'_>) -> Result<(), OutOfMemory> {
-        let key = record.hashed_key();
-        let guard = self.store.lock_slot(key.slot());
-        let is_tombstone = record.is_tombstone();
-        // What is here already has its order as its version.
-        let is_outdated = |version| match is_tombstone {
-            true => logged.order() < version,
-            false => logged.order() <= version,
-        };
-        if guard.find(key).is_some_and(|(_, word)| is_outdated(guard.record(word).version())) {
-            return Ok(());
-        }
-        let draft = Draft {
-            key: record.key(),
-            value: &[record.value()],
-            version: logged.order(),
-            expires_at: record.expires_at(),
-            kind: logged.kind(),
-        };
-        guard.write(&mut self.head, key, &draft)
-    }
-
-    fn note_use(&mut self, id: CollectionId) {
-        let uses = self.uses.entry(id.0 as u32).or_default();
-        *uses = (*uses).max((id.0 >> 32) as u32);
-    }
-
-    fn is_latest(&self, name: ChunkName, version: Version, is_gone: bool) -> bool {
-        let known = self.chunks.get(&name.id.0).and_then(|chunks| chunks.get(&place_of(name)));
-        known.is_none_or(|(known, _)| if is_gone { version >= *known } else { version > *known })
-    }
-
-    fn take_chunk(&mut self, name: ChunkName, record: Record<'_>) -> Result<(), OutOfMemory> {
-        self.note_use(name.id);
-        if self.is_latest(name, record.version(), false) {
-            let address = self.head.append_copy(record.in_log(), Purpose::Value)?;
-            self.replace_chunk(name, (record.version(), Some((address, record.value().len() as u32))));
-        }
-        Ok(())
-    }
-
-    fn replace_chunk(&mut self, name: ChunkName, latest: Latest) {
-        let chunks = self.chunks.entry(name.id.0).or_default();
-        if let Some((_, Some((address, bytes)))) = chunks.insert(place_of(name), latest) {
-            bury(self.store, address, bytes);
-        }
+    /// What a part has taken counts.
+    pub fn add(&mut self, part: RecoveryPart<'s>) {
+        self.all.add(part);
     }
 
     /// Everything has been taken: the store is as its log says.
     pub fn finish(mut self, count: CountElements<'_>) -> Result<Recovered, RecoveryError> {
-        for (range, version) in std::mem::take(&mut self.cleared) {
-            self.store.take_out(What::UpTo(version), range.first(), range.last(), usize::MAX);
+        for (range, version) in std::mem::take(&mut self.all.cleared) {
+            self.all.store.discard_up_to(version, range);
             self.raise(range, version);
         }
-        self.store.take_out(
-            What::Tombstones,
-            PositionRange::ALL.first(),
-            PositionRange::ALL.last(),
-            usize::MAX,
-        );
+        let all = PositionRange::ALL;
+        self.all.store.sweep_tombstones(all.first(), all.last(), usize::MAX);
         self.enter_collections(count)?;
         // What is left belongs to collections that lost their keys.
-        for (address, bytes) in self.chunks.values().flatten().filter_map(|(_, (_, place))| *place) {
-            bury(self.store, address, bytes);
+        for (address, bytes) in self.all.chunks.values().flatten().filter_map(|(_, (_, place))| *place) {
+            bury(self.all.store, address, bytes);
         }
-        self.store.data.collections.doomed.withdraw();
-        self.recovered.values = self.store.len();
+        self.all.store.data.collections.doomed.withdraw();
+        self.recovered.records = self.all.records;
+        self.recovered.values = self.all.store.len();
         Ok(self.recovered)
     }
 
     fn raise(&self, range: PositionRange, version: Version) {
-        self.store.raise_version_floor(range, version);
+        self.all.store.raise_version_floor(range, version);
     }
 
     /// Gives each head its outline.
     fn enter_collections(&mut self, count: CountElements<'_>) -> Result<(), RecoveryError> {
-        let data = &self.store.data;
+        let data = &self.all.store.data;
         let mut heads = Vec::new();
         let mut from = Some(PositionRange::ALL.first());
         while let Some(at) = from {
-            from = self.store.visit(at, PositionRange::ALL.last(), VISITED_TOGETHER, &mut |record| {
+            from = self.all.store.visit(at, PositionRange::ALL.last(), VISITED_TOGETHER, &mut |record| {
                 if let Some(id) = record.collection() {
                     heads.push((
                         id,
@@ -202,20 +107,21 @@ impl<'s> Recovery<'s> {
             });
         }
         let taken: BTreeSet<u32> = heads.iter().map(|(id, ..)| id.0 as u32).collect();
-        let newest = |id: &CollectionId| self.uses.get(&(id.0 as u32)) == Some(&((id.0 >> 32) as u32));
+        let newest = |id: &CollectionId| self.all.uses.get(&(id.0 as u32)) == Some(&((id.0 >> 32) as u32));
         let wrong = heads.iter().map(|(id, ..)| id).find(|id| !newest(id));
         if let Some(id) = wrong
             && taken.len() == heads.len()
         {
             return Err(RecoveryError::Collection(*id));
         }
-        if !data.collections.restore(&self.uses, &taken, &data.log.segments) || taken.len() != heads.len() {
+        if !data.collections.restore(&self.all.uses, &taken, &data.log.segments) || taken.len() != heads.len()
+        {
             return Err(RecoveryError::Collection(heads[0].0));
         }
         self.recovered.collections = heads.len() as u64;
         for (id, slot, head) in heads {
-            let chunks = self.chunks.remove(&id.0).unwrap_or_default();
-            let guard = self.store.lock_slot(slot);
+            let chunks = self.all.chunks.remove(&id.0).unwrap_or_default();
+            let guard = self.all.store.lock_slot(slot);
             let record = data.log.record(head, guard.pinned());
             let mut version = record.version();
             let mut outline = Outline::new(record.head_encoding());
@@ -244,16 +150,6 @@ impl<'s> Recovery<'s> {
         }
         Ok(())
     }
-}
-
-/// The place of a chunk among its collection's.
-fn place_of(name: ChunkName) -> (u8, u64) {
-    (name.order as u8, name.label)
-}
-
-fn bury(store: &Store, address: Address, bytes: u32) {
-    let _pinned = store.pin();
-    store.data.log.bury_chunk(address, Shape::chunk(bytes as usize).total_bytes());
 }
 
 impl std::fmt::Debug for Recovery<'_> {

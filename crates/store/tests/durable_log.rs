@@ -3,7 +3,7 @@
 use sidle_outline::{Chunk, Large, Order, Outline};
 use sidle_store::{
     Change, Entry, Leave, LogHead, RecordBatch, Recovery, RecoveryError, SlotGuards, Store, StoreConfig,
-    logged_records,
+    WholeDiscard, logged_records,
 };
 use sidle_types::{CommitNumber, HashedKey, PositionRange, ValueKind, WallMs};
 
@@ -240,4 +240,82 @@ fn damaged_records_and_collections_without_chunks_are_refused() {
     let mut recovery = Recovery::begin(&fresh);
     recovery.replay(&only_head).expect("a record");
     assert!(matches!(recovery.finish(&|_, _, _, _| Some(1)), Err(RecoveryError::Collection(_))));
+}
+
+/// Threads take parts of a recovery, in any order, and again; the latest of each key, chunk and range counts.
+#[test]
+fn parts_of_a_recovery_add_up_whichever_thread_has_what() {
+    let (store, mut head) = store();
+    let mut commits = Vec::new();
+    for round in 0..40u64 {
+        for key in 0..50 {
+            put(&store, &mut head, &format!("key {key}"), &format!("{round} of {key}"));
+        }
+        patch(&store, &mut head, "large", |outline| {
+            outline.put(Order::Main, Chunk::new(round, 1, format!("{round}").as_bytes()));
+        });
+        if round == 20 {
+            assert_eq!(
+                store.discard(PositionRange::ALL.first(), PositionRange::ALL.last(), usize::MAX),
+                None
+            );
+        }
+        commits.push(commit(&store));
+    }
+    let (fresh, _) = self::store();
+    let mut recovery = Recovery::begin(&fresh);
+    let mut parts: Vec<_> = (0..3).map(|_| recovery.part()).collect();
+    std::thread::scope(|scope| {
+        for (number, part) in parts.iter_mut().enumerate() {
+            let commits = &commits;
+            scope.spawn(move || {
+                for (at, records) in commits.iter().enumerate() {
+                    // The middle thread has all of them.
+                    if number == 1 || at % 3 == number {
+                        part.replay(records).expect("it was written");
+                    }
+                }
+            });
+        }
+    });
+    parts.into_iter().for_each(|part| recovery.add(part));
+    recovery.finish(&|_, _, _, _| Some(1)).expect("it was written");
+    assert_eq!(fresh.check_accounting(), Ok(()));
+    assert_eq!(fresh.len(), store.len());
+    assert_eq!(labels(&fresh, "large"), labels(&store, "large"));
+    for key in 0..50 {
+        assert_eq!(get(&fresh, &format!("key {key}")), get(&store, &format!("key {key}")));
+    }
+}
+
+/// What commits have while a removal in slices is under way says nothing of it, and none is safe.
+#[test]
+fn a_removal_in_slices_is_in_one_commit_whatever_comes_between() {
+    let (store, mut head) = store();
+    let store = std::sync::Arc::new(store);
+    let all = PositionRange::ALL;
+    (0..500).for_each(|key| put(&store, &mut head, &format!("key {key}"), "value"));
+    let commits = store.commits().expect("it is durable");
+    let first = commit(&store);
+    assert!(commits.set_safe(CommitNumber(commits.open().0 - 1)), "nothing is under way");
+    let (safe, mut between, mut steps) = (commits.safe(), Vec::new(), 0);
+    let mut removal = WholeDiscard::begin(&store);
+    let mut from = Some(all.first());
+    while let Some(at) = from {
+        from = removal.discard(at, all.last(), 100);
+        steps += 1;
+        put(&store, &mut head, "between", "kept");
+        let number = commits.take(&mut between);
+        assert!(!commits.set_safe(number) && commits.safe() == safe, "whoever saw a part waits");
+        assert_eq!(recovered(&[&first, &between]).len(), 501, "all are there");
+    }
+    assert!(steps > 3, "{steps} steps");
+    drop(removal);
+    assert!(!commits.set_safe(commits.safe()), "the last commit has nothing of it");
+    let mut last = Vec::new();
+    let number = commits.take(&mut last);
+    assert!(commits.set_safe(number));
+    let again = recovered(&[&first, &between, &last]);
+    assert_eq!(again.len(), store.len());
+    assert!(again.len() <= 1, "none is there, but what was written behind its slice");
 }

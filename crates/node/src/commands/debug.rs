@@ -3,6 +3,7 @@
 use super::walk::for_each_live;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::content_digest::ContentDigest;
+use crate::refusals::LOADING;
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::{Content, Value, encoding_of, parse_i64, reply_help};
 use sidle_outline::Large;
@@ -30,6 +31,10 @@ const NOT_ALLOWED: ReplyError = ReplyError::text(
 fn debug(call: &mut Call<'_>) -> CommandResult {
     if call.shared.config.value("enable-debug-command") != "yes" {
         return Err(NOT_ALLOWED);
+    }
+    // What it looks at is half there.
+    if call.shared.loading.is_on() {
+        return Err(LOADING);
     }
     let (name, arguments) = (call.args[1].to_ascii_lowercase(), &call.args[2..]);
     match (name.as_slice(), arguments) {

@@ -53,8 +53,6 @@ const FACTS: &[(&str, &str, &str)] = &[
     // Clients choose their routing by it.
     ("Server", "redis_mode", "cluster"),
     ("Cluster", "cluster_enabled", "1"),
-    // ioredis and others wait until it is 0; nothing is ever loaded from a disk.
-    ("Persistence", "loading", "0"),
     ("Persistence", "async_loading", "0"),
     // Backup tools check whether a dump runs: never.
     ("Persistence", "rdb_bgsave_in_progress", "0"),
@@ -208,7 +206,16 @@ fn stats(call: &Call<'_>, lines: &mut Channels) {
 fn facts(_: &Call<'_>, _: &mut Channels) {}
 
 fn persistence(call: &Call<'_>, lines: &mut Channels) {
-    let durability = &call.shared.durability;
+    let (durability, loading) = (&call.shared.durability, call.shared.loading.progress());
+    // ioredis and others wait until it is 0.
+    lines.add("loading", u8::from(loading.is_some()));
+    if let Some(progress) = loading {
+        lines.add("loading_start_time", progress.since_seconds);
+        lines.add("loading_total_bytes", progress.total_bytes);
+        lines.add("loading_loaded_bytes", progress.loaded_bytes);
+        lines.add("loading_loaded_perc", format_args!("{:.2}", progress.percent()));
+        lines.add("loading_eta_seconds", progress.left_seconds(call.now.0 / 1000));
+    }
     let is_on = durability.is_on.load(Relaxed);
     lines.add("aof_enabled", u8::from(is_on));
     if is_on {
@@ -219,7 +226,7 @@ fn persistence(call: &Call<'_>, lines: &mut Channels) {
         lines.add("sidle_log_last_sync_time", durability.synced_at_seconds.load(Relaxed));
         if let Some(commits) = call.store.commits() {
             lines.add("sidle_log_commits_safe", commits.safe().0);
-            lines.add("sidle_log_commits_synced", durability.synced.load(Relaxed));
+            lines.add("sidle_log_commits_synced", durability.synced().0);
             lines.add("sidle_log_buffered_bytes", commits.buffered_bytes());
         }
         lines.add("sidle_log_recovered_values", durability.recovered_values.load(Relaxed));

@@ -15,6 +15,7 @@ mod heat;
 mod info;
 mod introspect;
 mod observe;
+mod persistence;
 mod server;
 mod sidle;
 mod slot_stats;
@@ -32,6 +33,7 @@ const GROUPS: &[&[CommandSpec]] = &[
     config::COMMANDS,
     info::COMMANDS,
     server::COMMANDS,
+    persistence::COMMANDS,
     debug::COMMANDS,
     function::COMMANDS,
     transaction::COMMANDS,

@@ -28,7 +28,7 @@ const ANSWERS_ANYONE: CommandFlags = CommandFlags::NO_AUTH.with(CommandFlags::FA
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("sidle.map", 1, READS, map).docs(
+    CommandSpec::new("sidle.map", 1, READS.with(CommandFlags::LOADING), map).docs(
         "sidle",
         "0.1.0",
         "O(N) where N is the number of tablets",
@@ -64,7 +64,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "O(N) where N is the number of nodes",
         "Raises the version that the cluster's nodes speak with each other, once all of them speak it.",
     ),
-    CommandSpec::new("sidle.status", 1, ADMIN, status).docs(
+    CommandSpec::new("sidle.status", 1, ADMIN.with(CommandFlags::LOADING), status).docs(
         "sidle",
         "0.1.0",
         "O(N) where N is the number of nodes, tablets and migrations",

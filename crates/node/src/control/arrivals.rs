@@ -15,13 +15,18 @@ const SYNC_POLL_US: u64 = 5_000;
 pub(super) struct Arrivals(BTreeMap<MigrationId, CommitNumber>);
 
 impl Arrivals {
-    /// Everything of this range has arrived.
-    pub(super) fn add(&mut self, id: MigrationId, range: PositionRange, commits: Option<&Commits>) {
+    /// Everything of this range has arrived; the last commit that changes it.
+    pub(super) fn add(
+        &mut self,
+        id: MigrationId,
+        range: PositionRange,
+        commits: Option<&Commits>,
+    ) -> CommitNumber {
         let commits = commits.filter(|_| !fault!(FinishedBeforeSynced));
         let last = commits.map_or(CommitNumber::default(), |commits| {
             slots_of(range).map(|slot| commits.latest_of(slot)).max().unwrap_or_default()
         });
-        self.0.entry(id).or_insert(last);
+        *self.0.entry(id).or_insert(last)
     }
 
     /// The imports whose records are all synced: now that everything up to this commit is.

@@ -277,7 +277,8 @@ impl NodeControl {
                 return self.refuse(id, PrepareRefusal::SourceUnreachable { error });
             }
             MoverReport::Finished(_) => {
-                self.arrivals.add(id, target.record.range, self.parts.store.commits())
+                let last = self.arrivals.add(id, target.record.range, self.parts.store.commits());
+                self.parts.shared.durability.want_synced(last);
             }
             MoverReport::Failed(why) if stage < TargetStage::Ready => {
                 return self.refuse(id, PrepareRefusal::Other { why });
@@ -311,7 +312,7 @@ impl NodeControl {
 
     /// Reports that all has arrived of what is synced by now (C10).
     pub(super) fn report_synced(&mut self) {
-        let synced = self.parts.shared.durability.last_synced();
+        let synced = self.parts.shared.durability.synced();
         for id in self.arrivals.take_synced(synced) {
             self.agent.migrations.targets.get_mut(&id).into_iter().for_each(|target| target.finish(Ok(())));
         }

@@ -65,6 +65,8 @@ pub(crate) enum ControlCall {
     Link(WantedLink),
     /// SHUTDOWN.
     Shutdown,
+    /// The durable log is read, or cannot be.
+    Loaded(Result<(), StartError>),
 }
 
 impl ControlCall {
@@ -125,6 +127,8 @@ pub(crate) struct ControlThread {
     coordinator_at: watch::Sender<Option<HostPort>>,
     /// Possible addresses of the coordinator; kept with the identity, the best first.
     found_at: watch::Sender<Vec<String>>,
+    /// Notified when the node may look for the coordinator.
+    takes_part: Arc<Notify>,
     keeper: MapKeeper,
     /// The map last given to the keeper, and the coordinator's node.
     kept: (MapEpoch, Option<NodeId>),
@@ -136,6 +140,8 @@ pub(crate) struct ControlThread {
     /// The address announced by a coordinator that had received nothing from this node.
     called_from: watch::Sender<Option<HostPort>>,
     /// Whether this process has been a member.
+    has_joined: bool,
+    /// Whether it has been logged that the node is ready.
     is_ready: bool,
     /// Why the cluster did not let this node in, as last logged.
     refused: Option<String>,
@@ -180,6 +186,7 @@ impl ControlThread {
             coordinator: None,
             coordinator_at: watch::Sender::new(None),
             found_at: watch::Sender::new(setup.identity.found_at.clone()),
+            takes_part: Arc::default(),
             keeper: MapKeeper::start(Arc::clone(&setup.data_dir))?,
             kept: (MapEpoch::default(), None),
             replies: BTreeMap::new(),
@@ -187,6 +194,7 @@ impl ControlThread {
             last_forwarded_to: 0,
             sampler: Sampler::default(),
             called_from: watch::Sender::new(None),
+            has_joined: false,
             is_ready: false,
             refused: None,
             ticks: 0,
@@ -209,8 +217,8 @@ impl ControlThread {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut bus = self.start_conversations()?;
         let table_taken = Arc::clone(&self.setup.table_taken);
-        if self.seat.is_some() {
-            self.input(ControlInput::Connected);
+        if !self.setup.parts.shared.loading.is_on() {
+            self.take_part();
         }
         if self.seat.is_none() {
             tracing::info!("clients can connect, and are served once this node is a member of its cluster");
@@ -224,6 +232,11 @@ impl ControlThread {
                 call = self.setup.calls.recv() => match call {
                     Some(ControlCall::Request(request, answer)) => self.request(request, answer),
                     Some(ControlCall::Link(wanted)) => self.open_link(wanted),
+                    Some(ControlCall::Loaded(loaded)) => {
+                        loaded?;
+                        self.take_part();
+                        self.note_ready();
+                    }
                     Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
                 },
                 Some((migration, report)) = self.setup.reports.recv() => {
@@ -264,9 +277,21 @@ impl ControlThread {
             };
             let called = self.called_from.subscribe();
             let following = search::follow_coordinator(search, called, events, outboxes);
-            start_task("the search for the coordinator", following);
+            let takes_part = Arc::clone(&self.takes_part);
+            start_task("the search for the coordinator", async move {
+                takes_part.notified().await;
+                following.await;
+            });
         }
         Ok(queue)
+    }
+
+    /// The node's data is there: it joins its cluster. Before, it would serve and give away what it has of it.
+    fn take_part(&mut self) {
+        match self.seat {
+            Some(_) => self.input(ControlInput::Connected),
+            None => self.takes_part.notify_one(),
+        }
     }
 
     fn bus_event(&mut self, event: BusEvent, room: Room) {
@@ -443,7 +468,14 @@ impl ControlThread {
             self.save_identity();
         }
         self.refused = None;
-        if !std::mem::replace(&mut self.is_ready, true) {
+        self.has_joined = true;
+        self.note_ready();
+    }
+
+    /// Logs once that the node serves clients: it has joined, and has its data.
+    fn note_ready(&mut self) {
+        let is_ready = self.has_joined && !self.setup.parts.shared.loading.is_on();
+        if is_ready && !std::mem::replace(&mut self.is_ready, true) {
             tracing::info!("the node is ready");
         }
     }

@@ -4,6 +4,7 @@ use super::folder::Folder;
 use crate::thread;
 use sidle_log_files::{FileEnd, LogFile, LogWriter};
 use sidle_store::{Store, logged_records};
+use sidle_types::CommitNumber;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -68,7 +69,7 @@ impl Cleaning {
                 let file = *file;
                 match read.try_recv() {
                     Err(TryRecvError::Empty) => {}
-                    Ok(Ok(bytes)) => self.read(file, bytes),
+                    Ok(Ok(bytes)) => self.read(file, bytes, writer.given_up_behind(file)),
                     Ok(Err(error)) => self.spoil(file, &error.to_string()),
                     Err(TryRecvError::Disconnected) => self.spoil(file, "its reader is gone"),
                 }
@@ -98,13 +99,18 @@ impl Cleaning {
         }
     }
 
-    fn read(&mut self, file: u64, bytes: Vec<u8>) {
-        let mut left = Vec::new();
-        let end = match LogFile::open(&bytes, file, None) {
-            Ok(open) => open.blocks(|block| left.push(block.place())),
+    /// `behind`: the commit behind which the next file has everything again.
+    fn read(&mut self, file: u64, bytes: Vec<u8>, behind: Option<CommitNumber>) {
+        let open = match LogFile::open(&bytes, file, None) {
+            Ok(open) => open,
             Err(error) => return self.spoil(file, &error.to_string()),
         };
-        if end != FileEnd::Closed {
+        let (mut left, mut last) = (Vec::new(), CommitNumber(open.first().0.saturating_sub(1)));
+        let end = open.blocks(|block| {
+            left.push(block.place());
+            last = block.commit;
+        });
+        if end != FileEnd::Closed && behind.is_none_or(|behind| last < behind) {
             return self.spoil(file, "not all of it can be read");
         }
         left.reverse();

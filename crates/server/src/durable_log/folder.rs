@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Padding is written out of this.
 const ZEROS: [u8; 4096] = [0; 4096];
@@ -15,12 +16,27 @@ pub(crate) fn is_at(path: &Path) -> bool {
     names.into_iter().any(|name| name.to_str().and_then(number_of_file).is_some())
 }
 
+/// The system's call that syncs a file's data; of tests, one that fails.
+pub(super) type SyncCall = Arc<dyn Fn(&File) -> io::Result<()> + Send + Sync>;
+
+/// A file that is synced on another thread.
+pub(super) struct ToSync {
+    file: File,
+    call: SyncCall,
+}
+
+impl ToSync {
+    pub(super) fn sync(&self) -> io::Result<()> {
+        (self.call)(&self.file)
+    }
+}
+
 /// The folder of the log's files.
-#[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
     /// The file that is written, with its number.
     open: Option<(u64, File)>,
+    sync: SyncCall,
 }
 
 impl Folder {
@@ -32,7 +48,12 @@ impl Folder {
                 File::open(above)?.sync_all()?;
             }
         }
-        Ok(Folder { path: path.to_owned(), open: None })
+        Ok(Folder { path: path.to_owned(), open: None, sync: Arc::new(File::sync_data) })
+    }
+
+    #[cfg(test)]
+    pub(super) fn sync_with(&mut self, call: SyncCall) {
+        self.sync = call;
     }
 
     /// The path of a file.
@@ -50,6 +71,11 @@ impl Folder {
         Ok(numbers)
     }
 
+    /// How many bytes a file has.
+    pub(crate) fn bytes_of(&self, number: u64) -> io::Result<u64> {
+        Ok(std::fs::metadata(self.path_of(number))?.len())
+    }
+
     /// All bytes of a file.
     pub(crate) fn read(&self, number: u64) -> io::Result<Vec<u8>> {
         std::fs::read(self.path_of(number))
@@ -61,6 +87,10 @@ impl Folder {
             Some((number, file)) if *number == write.file => file,
             _ => {
                 let path = self.path_of(write.file);
+                if write.at == 0 {
+                    // One that could not be synced is never written again.
+                    self.remove(write.file)?;
+                }
                 let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
                 &self.open.insert((write.file, file)).1
             }
@@ -77,14 +107,15 @@ impl Folder {
     /// Syncs the file that was written last.
     pub(crate) fn sync(&self) -> io::Result<()> {
         match &self.open {
-            Some((_, file)) => file.sync_data(),
+            Some((_, file)) => (self.sync)(file),
             None => Ok(()),
         }
     }
 
     /// Another handle of the file that was written last, to sync it on another thread.
-    pub(crate) fn handle(&self) -> io::Result<Option<File>> {
-        self.open.as_ref().map(|(_, file)| file.try_clone()).transpose()
+    pub(super) fn handle(&self) -> io::Result<Option<ToSync>> {
+        let handle = |file: &File| Ok(ToSync { file: file.try_clone()?, call: Arc::clone(&self.sync) });
+        self.open.as_ref().map(|(_, file)| handle(file)).transpose()
     }
 
     /// Syncs which files there are.
@@ -113,6 +144,11 @@ impl Folder {
         self.sync_names()
     }
 
+    /// Lets go of the file that was written last: it is opened anew if it is written again.
+    pub(super) fn forget_open(&mut self) {
+        self.open = None;
+    }
+
     /// Removes a file.
     pub(crate) fn remove(&mut self, number: u64) -> io::Result<()> {
         if self.open.as_ref().is_some_and(|(open, _)| *open == number) {
@@ -122,5 +158,11 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         }
+    }
+}
+
+impl std::fmt::Debug for Folder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Folder").field("path", &self.path).field("open", &self.open).finish_non_exhaustive()
     }
 }

@@ -7,24 +7,24 @@
 //! Now and then the oldest file goes: what the store still has of it is written again with the next commits.
 //!
 //! A write that fails is repeated until it succeeds; meanwhile nothing is acknowledged, and commands that
-//! write are refused. A sync that fails may have lost what was written: the process ends, since only a start
-//! tells what is there.
+//! write are refused. A file that cannot be synced may have lost what was written: it is never synced again,
+//! and what is not known to be synced is written to a new file (G5), until that succeeds.
 
 use super::cleaning::Cleaning;
 use super::folder::Folder;
+use super::kept::Kept;
 use super::recover::Resumed;
 use super::requests::LogRequests;
+use super::syncing::Syncing;
 use crate::clock::Clock;
 use crate::thread;
 use sidle_log_files::{LogWriter, Settings, Syncs, Write};
 use sidle_node::NodeShared;
 use sidle_store::{Commits, Store};
 use sidle_types::CommitNumber;
-use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -32,8 +32,10 @@ use std::time::Duration;
 const IDLE_REST: Duration = Duration::from_millis(100);
 /// How long it rests before a failed write is repeated.
 const RETRY_REST: Duration = Duration::from_millis(100);
-/// The process's status when a sync has failed.
-const SYNC_FAILED: i32 = 74;
+/// How often it is synced, where not always.
+pub(crate) const SYNC_EVERY_US: u64 = 1_000_000;
+/// The process's status when it ends while the log cannot be written.
+const NOT_WRITTEN: i32 = 74;
 
 /// What the thread needs.
 pub(crate) struct LogWriterSetup {
@@ -62,8 +64,9 @@ impl LogWriterThread {
         let thread = thread::start("log-writer".to_owned(), move || {
             let Resumed { folder, log, files, last, .. } = resumed;
             let writer = LogWriter::new(setup.settings, log, files, last, setup.clock.mono());
-            let (cleaning, records) = (Cleaning::default(), Vec::new());
-            Writing { setup, writer, folder, syncs, cleaning, records, taken: last, stop: stopped }.run();
+            let (cleaning, kept, cleaned) = (Cleaning::default(), Kept::default(), None);
+            Writing { setup, writer, folder, syncs, cleaning, kept, cleaned, taken: last, stop: stopped }
+                .run();
         })?;
         requests.go_to(thread.thread().clone());
         Ok(LogWriterThread { stop, thread: Some(thread) })
@@ -81,55 +84,15 @@ impl Drop for LogWriterThread {
     }
 }
 
-/// Syncs on a thread of its own, so that writes go on meanwhile.
-struct Syncing {
-    requests: Sender<(CommitNumber, File)>,
-    results: Receiver<(CommitNumber, io::Result<()>)>,
-    is_under_way: bool,
-}
-
-impl Syncing {
-    fn start() -> io::Result<Syncing> {
-        let (requests, queue) = channel::<(CommitNumber, File)>();
-        let (sender, results) = channel();
-        thread::start("log-sync".to_owned(), move || {
-            for (commit, file) in queue {
-                if sender.send((commit, file.sync_data())).is_err() {
-                    return;
-                }
-            }
-        })?;
-        Ok(Syncing { requests, results, is_under_way: false })
-    }
-
-    fn begin(&mut self, commit: CommitNumber, file: File) {
-        self.is_under_way = self.requests.send((commit, file)).is_ok();
-    }
-
-    fn take_result(&mut self) -> Option<(CommitNumber, io::Result<()>)> {
-        let result = self.results.try_recv().ok()?;
-        self.is_under_way = false;
-        Some(result)
-    }
-}
-
-/// A sync failed: nobody knows what is on the disk.
-fn give_up(error: &io::Error) -> ! {
-    tracing::error!(
-        "the durable log cannot be synced: {error}. The node ends, since what was written last may be lost; what \
-         was synced is read at the next start"
-    );
-    thread::speak_last();
-    std::process::exit(SYNC_FAILED);
-}
-
 struct Writing {
     setup: LogWriterSetup,
     writer: LogWriter,
     folder: Folder,
     syncs: Syncing,
     cleaning: Cleaning,
-    records: Vec<u8>,
+    kept: Kept,
+    /// A file of which nothing is left to judge.
+    cleaned: Option<u64>,
     /// The last commit that was taken.
     taken: CommitNumber,
     stop: Arc<AtomicBool>,
@@ -145,10 +108,11 @@ impl Writing {
             let wrote = self.commit(commits);
             self.sync(is_last);
             // Without records a commit is as safe as the one before.
-            commits.set_safe(self.taken);
-            (self.setup.wake)();
+            if commits.set_safe(self.taken) {
+                (self.setup.wake)();
+            }
             if let Some(end) = self.writer.close() {
-                self.write_and_sync(&end);
+                self.end_file(&end);
             }
             self.remove_files();
             if wrote {
@@ -156,7 +120,7 @@ impl Writing {
             }
             if is_last {
                 if let Some(end) = self.writer.finish() {
-                    self.write_and_sync(&end);
+                    self.end_file(&end);
                 }
                 return;
             }
@@ -168,43 +132,65 @@ impl Writing {
 
     /// Writes what was written to the store since the last commit; whether there was anything.
     fn commit(&mut self, commits: &Commits) -> bool {
-        let mut records = std::mem::take(&mut self.records);
-        records.clear();
+        let (records, start) = self.kept.next();
         // Before the commit is taken: see `Store::is_current`.
-        let cleaned = self.cleaning.step(&self.setup.store, &self.writer, &self.folder, &mut records);
-        self.taken = commits.take(&mut records);
-        let is_any = !records.is_empty();
-        if is_any {
+        let cleaned = match self.cleaned {
+            Some(_) => None,
+            None => self.cleaning.step(&self.setup.store, &self.writer, &self.folder, records),
+        };
+        self.taken = commits.take(records);
+        let bytes = records.len() - start;
+        // Behind that: whoever was told of another setting writes to this commit, or a later one.
+        self.writer.set_syncs(self.syncs_as_set());
+        if bytes > 0 {
             if let Some(head) = self.writer.open() {
-                self.write_and_sync(&head);
-                self.insist(|folder| folder.sync_names());
+                self.begin_file(&head);
             }
-            let write = self.writer.begin(self.taken, &records);
-            self.insist(|folder| folder.write(&write));
-            self.writer.written();
+            self.kept.end(self.taken);
+            self.write_commit(start);
         }
-        if let Some(file) = cleaned {
+        self.cleaned = self.cleaned.or(cleaned);
+        // What was removed by half is needed until the log has the whole removal (U4).
+        if let Some(file) = self.cleaned.take_if(|_| commits.is_whole(self.taken)) {
             self.writer.cleaned(file, self.writer.last_written());
         }
-        self.cleaning.note_commit(records.len());
-        self.records = records;
-        is_any || cleaned.is_some()
+        self.cleaning.note_commit(bytes);
+        bytes > 0 || cleaned.is_some()
+    }
+
+    /// Begins a file before its first commit is kept.
+    fn begin_file(&mut self, head: &Write<'_>) {
+        self.insist(|folder| folder.write(head));
+        if let Err(error) = self.folder.sync().and_then(|()| self.folder.sync_names()) {
+            self.renew(&error);
+        }
+    }
+
+    /// Writes the last commit, whose records begin here among those that are kept.
+    fn write_commit(&mut self, start: usize) {
+        let kept = std::mem::take(&mut self.kept);
+        let write = self.writer.begin(self.taken, kept.from(start));
+        self.insist(|folder| folder.write(&write));
+        self.writer.written();
+        self.kept = kept;
     }
 
     /// Syncs if it is time. `is_last`: nothing follows.
     fn sync(&mut self, is_last: bool) {
-        while let Some((commit, result)) = self.syncs.take_result() {
+        if let Some((commit, result)) = self.syncs.ended() {
             self.synced(commit, result);
         }
         let now = self.setup.clock.mono();
-        let Some(commit) = self.writer.is_sync_due(now).or(is_last.then(|| self.writer.last_written()))
-        else {
-            return;
-        };
-        let waits = self.setup.settings.syncs == Syncs::Always || self.writer.is_full() || is_last;
+        let is_wanted = is_last || self.setup.shared.durability.is_sync_wanted();
+        let due = self.writer.is_sync_due(now);
+        let Some(commit) = due.or(is_wanted.then(|| self.writer.last_written())) else { return };
+        if commit == self.writer.last_synced() {
+            return self.note_synced(commit);
+        }
+        let waits = self.writer.syncs() == Syncs::Always || self.writer.is_full() || is_last;
         if waits {
-            self.synced(commit, self.folder.sync());
-        } else if !self.syncs.is_under_way {
+            self.sync_now();
+        } else if !self.syncs.is_under_way() {
             match self.folder.handle() {
                 Ok(Some(file)) => self.syncs.begin(commit, file),
                 Ok(None) => {}
@@ -213,36 +199,104 @@ impl Writing {
         }
     }
 
+    /// Syncs everything that was written.
+    fn sync_now(&mut self) {
+        if let Some((commit, result)) = self.syncs.wait() {
+            self.synced(commit, result);
+        }
+        if self.writer.last_synced() < self.writer.last_written() {
+            let result = self.folder.sync();
+            self.synced(self.writer.last_written(), result);
+        }
+    }
+
     fn synced(&mut self, commit: CommitNumber, result: io::Result<()>) {
-        result.unwrap_or_else(|error| give_up(&error));
+        match result {
+            Ok(()) => self.note_synced(commit),
+            Err(error) => self.renew(&error),
+        }
+    }
+
+    fn note_synced(&mut self, commit: CommitNumber) {
         let now = self.setup.clock.mono();
         self.writer.synced(commit, now);
+        self.kept.synced(commit);
         let seconds = self.setup.clock.wall(now).0 / 1000;
-        self.setup.shared.durability.note_synced(commit, seconds);
+        // Without records a commit is as synced as the one before.
+        let is_all = self.writer.last_synced() == self.writer.last_written();
+        self.setup.shared.durability.note_synced(if is_all { self.taken } else { commit }, seconds);
     }
 
-    fn write_and_sync(&mut self, write: &Write<'_>) {
-        self.insist(|folder| folder.write(write));
-        self.folder.sync().unwrap_or_else(|error| give_up(&error));
-    }
-
-    /// Does it until it succeeds; a node that ends does it once more, and gives up.
-    fn insist(&mut self, mut act: impl FnMut(&mut Folder) -> io::Result<()>) {
-        let durability = &self.setup.shared.durability;
-        while let Err(error) = act(&mut self.folder) {
-            if !durability.fails() {
-                tracing::error!(
-                    "the durable log cannot be written: {error}. Writes are refused until it can be"
-                );
-            }
-            durability.set_failure(Some(&error.to_string()));
-            if self.stop.load(Ordering::Acquire) {
-                tracing::error!("the node ends, and its last commit is not in the durable log: {error}");
-                thread::speak_last();
-                std::process::exit(SYNC_FAILED);
-            }
-            std::thread::sleep(RETRY_REST);
+    /// A file could not be synced. What is not known to be synced is written to a new one; what cannot be is
+    /// tried again, with another file each time.
+    fn renew(&mut self, error: &io::Error) {
+        tracing::error!(
+            "the durable log cannot be synced: {error}. What was written since the last sync is written again, to a \
+             new file"
+        );
+        while let Err(error) = self.write_anew() {
+            self.refuse_writes(&error);
         }
+        self.accept_writes();
+    }
+
+    fn write_anew(&mut self) -> io::Result<()> {
+        self.writer.give_up_file();
+        self.folder.forget_open();
+        let head = self.writer.open().expect("the last file was given up");
+        self.folder.write(&head)?;
+        self.folder.sync()?;
+        self.folder.sync_names()?;
+        let Some((commit, records)) = self.kept.all() else { return Ok(()) };
+        let write = self.writer.begin(commit, records);
+        self.folder.write(&write)?;
+        self.writer.written();
+        self.folder.sync()?;
+        self.note_synced(commit);
+        Ok(())
+    }
+
+    fn syncs_as_set(&self) -> Syncs {
+        match self.setup.shared.config.syncs_always() {
+            true => Syncs::Always,
+            false => Syncs::Every(SYNC_EVERY_US),
+        }
+    }
+
+    /// Writes the end of a file that is synced.
+    fn end_file(&mut self, end: &Write<'_>) {
+        self.insist(|folder| folder.write(end));
+        if let Err(error) = self.folder.sync() {
+            self.renew(&error);
+        }
+    }
+
+    /// Does it until it succeeds.
+    fn insist(&mut self, mut act: impl FnMut(&mut Folder) -> io::Result<()>) {
+        while let Err(error) = act(&mut self.folder) {
+            self.refuse_writes(&error);
+        }
+        self.accept_writes();
+    }
+
+    /// The log cannot be written: commands that write are refused until it is tried again. A node that ends
+    /// gives up.
+    fn refuse_writes(&self, error: &io::Error) {
+        let durability = &self.setup.shared.durability;
+        if !durability.fails() {
+            tracing::error!("the durable log cannot be written: {error}. Writes are refused until it can be");
+        }
+        durability.set_failure(Some(&error.to_string()));
+        if self.stop.load(Ordering::Acquire) {
+            tracing::error!("the node ends, and its last commit is not in the durable log: {error}");
+            thread::speak_last();
+            std::process::exit(NOT_WRITTEN);
+        }
+        std::thread::sleep(RETRY_REST);
+    }
+
+    fn accept_writes(&self) {
+        let durability = &self.setup.shared.durability;
         if durability.fails() {
             tracing::info!("the durable log is written again");
             durability.set_failure(None);
@@ -265,3 +319,6 @@ impl Writing {
         durability.files.store(self.writer.file_count() as u64, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

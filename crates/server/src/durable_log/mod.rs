@@ -4,18 +4,25 @@
 //! | file | what |
 //! |---|---|
 //! | `folder` | the files: listing, writing, syncing, removing |
+//! | `loader` | the thread that reads it at the start |
 //! | `recover` | from the files to the store's content |
 //! | `log_writer` | the thread that makes commits |
+//! | `kept` | what a failed sync has written again |
+//! | `syncing` | syncs beside writes |
 //! | `requests` | how others ask it for one |
 //! | `cleaning` | what is still needed of the oldest file |
 
 mod cleaning;
 mod folder;
+mod kept;
+mod loader;
 mod log_writer;
 mod recover;
 mod requests;
+mod syncing;
 
 pub(crate) use folder::is_at;
-pub(crate) use log_writer::{LogWriterSetup, LogWriterThread};
-pub(crate) use recover::{RecoverError, Resumed, recover};
+pub(crate) use loader::{DurableLogThreads, LoaderSetup};
+pub(crate) use log_writer::LogWriterSetup;
+pub(crate) use recover::RecoverError;
 pub(crate) use requests::LogRequests;

@@ -2,12 +2,20 @@
 
 use super::folder::Folder;
 use crate::data_dir::random_bytes;
-use sidle_log_files::{Block, Damage, FileEnd, LogFile, LogId, SurveyedFile, is_torn_beginning, survey};
-use sidle_store::{Recovered, Recovery, RecoveryError, Store};
+use sidle_log_files::{
+    Block, Damage, FileEnd, FileError, LogFile, LogId, SurveyedFile, is_torn_beginning, survey,
+};
+use sidle_node::Loading;
+use sidle_store::{Recovered, Recovery, RecoveryError, RecoveryPart, Store};
 use sidle_types::CommitNumber;
 use sidle_types::words::counted;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 /// Why the durable log cannot be read. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +61,12 @@ pub enum RecoverError {
         /// The limit.
         memory: crate::config::Size,
     },
+    /// The system refused a thread for it.
+    #[error("the operating system refused a thread: {0}")]
+    Threads(io::Error),
+    /// The node ends.
+    #[error("the node ended while it read its durable log")]
+    Stopped,
 }
 
 /// A log that goes on.
@@ -67,47 +81,152 @@ pub(crate) struct Resumed {
     pub(crate) recovered: Recovered,
 }
 
-/// Reads the log in a folder into the empty store; a new log, if there is none.
-pub(crate) fn recover(path: &Path, store: &Store, salvages: bool) -> Result<Resumed, RecoverError> {
-    let refused = |error| RecoverError::Refused { path: path.to_owned(), error };
-    let folder = Folder::open(path).map_err(refused)?;
-    let mut reading = Reading { path, folder, store, salvages, surveyed: Vec::new(), files: Vec::new() };
-    let mut recovery = Recovery::begin(store);
-    let numbers = reading.folder.numbers().map_err(refused)?;
-    let mut torn = None;
-    // Newest first: no memory is written twice.
-    for (place, &number) in numbers.iter().rev().enumerate() {
-        let bytes = reading.folder.read(number).map_err(refused)?;
-        let log = reading.surveyed.last().map(|file: &SurveyedFile| file.log);
-        match LogFile::open(&bytes, number, log) {
-            Ok(file) => {
-                if let Some(end) = reading.read(&mut recovery, &file, number, bytes.len())?
-                    && place == usize::from(torn.is_some())
-                {
-                    reading.folder.close(number, end.0, &end.1).map_err(refused)?;
-                }
+/// Reads the log in a folder into an empty store.
+pub(super) struct Reader<'r> {
+    pub(super) path: &'r Path,
+    pub(super) store: &'r Store,
+    pub(super) salvages: bool,
+    /// How many threads replay.
+    pub(super) threads: usize,
+    /// Set when the node ends: what is read is given up.
+    pub(super) stop: &'r AtomicBool,
+    pub(super) loading: &'r Loading,
+}
+
+/// How much one thread replays before it asks for more, at least.
+const PIECE_BYTES: usize = 256 << 10;
+/// How many pieces are ready for each thread.
+const PIECES_AHEAD: usize = 4;
+
+/// Adjacent blocks of a file, for one thread to replay.
+struct Piece {
+    file: u64,
+    bytes: Arc<Vec<u8>>,
+    /// Where their records are, the newest first.
+    blocks: Vec<Range<usize>>,
+}
+
+/// Why records could not be replayed, and of which file they were.
+type Wrong = Mutex<Option<(u64, RecoveryError)>>;
+
+/// What was found in a file.
+struct ReadFile {
+    surveyed: SurveyedFile,
+    bytes: u64,
+    /// What closes it, and where that belongs, if it is not closed.
+    closing: Option<(usize, Vec<u8>)>,
+}
+
+impl Reader<'_> {
+    /// Reads the log; a new one, if there is none. Only a whole log is changed: its torn end is cut off.
+    pub(super) fn recover(&self) -> Result<Resumed, RecoverError> {
+        let mut folder = Folder::open(self.path).map_err(|error| self.refused(error))?;
+        let numbers = folder.numbers().map_err(|error| self.refused(error))?;
+        let lengths = numbers.iter().map(|&number| folder.bytes_of(number));
+        self.loading.note_total(lengths.sum::<io::Result<u64>>().map_err(|error| self.refused(error))?);
+        let mut recovery = Recovery::begin(self.store);
+        let (files, torn) = self.read_files(&folder, &numbers, &mut recovery)?;
+        let Judged { log, last, recovered } = self.judge(&files, recovery)?;
+        self.end_files(&mut folder, &files, torn).map_err(|error| self.refused(error))?;
+        let files = files.iter().map(|file| (file.surveyed.number, file.bytes)).collect();
+        Ok(Resumed { folder, log, files, last, recovered })
+    }
+
+    /// Replays all files; and the number of one that was only being begun. One thread reads and checks them,
+    /// the newest first, and several replay what it found, so that little memory is written twice.
+    fn read_files(
+        &self,
+        folder: &Folder,
+        numbers: &[u64],
+        recovery: &mut Recovery<'_>,
+    ) -> Result<(Vec<ReadFile>, Option<u64>), RecoverError> {
+        let parts: Vec<RecoveryPart<'_>> = (0..self.threads.max(1)).map(|_| recovery.part()).collect();
+        let (pieces, queue) = sync_channel(PIECES_AHEAD * parts.len());
+        let (queue, wrong) = (Mutex::new(queue), Wrong::default());
+        let (queue, wrong) = (&queue, &wrong);
+        // It owns the pieces' sender, at whose end the threads end.
+        let (files, parts) = thread::scope(move |scope| {
+            let start = |part| {
+                let builder = thread::Builder::new().name("log-replay".to_owned());
+                builder.spawn_scoped(scope, move || self.replay_pieces(part, queue, wrong))
+            };
+            let started = parts.into_iter().map(start).collect::<io::Result<Vec<_>>>();
+            let started = started.map_err(RecoverError::Threads)?;
+            let files = self.check_files(folder, numbers, pieces, wrong);
+            // A panic goes on in this thread, whose end is the node's.
+            let parts = started.into_iter().map(|thread| thread.join().expect("it replays"));
+            Ok::<_, RecoverError>((files, parts.collect::<Vec<_>>()))
+        })?;
+        if self.is_stopped() {
+            return Err(RecoverError::Stopped);
+        }
+        if let Some((file, why)) = wrong.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(self.not_replayed(sidle_log_files::file_name(file), why));
+        }
+        parts.into_iter().for_each(|part| recovery.add(part));
+        files
+    }
+
+    /// Replays pieces until there are no more. After an error, or the node's end, the rest is let go.
+    fn replay_pieces<'s>(
+        &self,
+        mut part: RecoveryPart<'s>,
+        queue: &Mutex<Receiver<Piece>>,
+        wrong: &Wrong,
+    ) -> RecoveryPart<'s> {
+        let wrong = || wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(piece) = next else { return part };
+            if self.is_stopped() || wrong().is_some() {
+                continue;
             }
-            Err(_) if place == 0 && is_torn_beginning(bytes.len() as u64) => torn = Some(number),
-            Err(error) => return Err(reading.damaged(Damage::File { file: number, error })),
+            for place in piece.blocks {
+                if let Err(error) = part.replay(&piece.bytes[place.clone()]) {
+                    wrong().get_or_insert((piece.file, error));
+                }
+                self.loading.note_loaded(place.len() as u64);
+            }
         }
     }
-    if let Some(number) = torn {
-        reading.folder.remove(number).map_err(refused)?;
+
+    /// Reads and checks the files, and hands out what they have.
+    fn check_files(
+        &self,
+        folder: &Folder,
+        numbers: &[u64],
+        pieces: SyncSender<Piece>,
+        wrong: &Wrong,
+    ) -> Result<(Vec<ReadFile>, Option<u64>), RecoverError> {
+        let (mut files, mut torn) = (Vec::new(), None);
+        for &number in numbers.iter().rev() {
+            if self.is_stopped() || wrong.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+                break;
+            }
+            match self.check_file(folder, number, &pieces)? {
+                Some(file) => files.push(file),
+                None if Some(&number) == numbers.last() => torn = Some(number),
+                None => return Err(self.damaged(Damage::File { file: number, error: FileError::NoHead })),
+            }
+        }
+        files.reverse();
+        Ok((files, torn))
     }
-    reading.finish(recovery)
-}
 
-struct Reading<'r> {
-    path: &'r Path,
-    folder: Folder,
-    store: &'r Store,
-    salvages: bool,
-    /// Newest first.
-    surveyed: Vec<SurveyedFile>,
-    files: Vec<(u64, u64)>,
-}
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 
-impl Reading<'_> {
+    fn not_replayed(&self, file: String, why: RecoveryError) -> RecoverError {
+        let path = self.path.to_owned();
+        match why {
+            RecoveryError::OutOfMemory(_) => {
+                RecoverError::TooMuch { path, memory: crate::config::Size(self.store.memory().limit) }
+            }
+            why => RecoverError::Replay { path, file, why },
+        }
+    }
+
     fn refused(&self, error: io::Error) -> RecoverError {
         RecoverError::Refused { path: self.path.to_owned(), error }
     }
@@ -116,77 +235,116 @@ impl Reading<'_> {
         RecoverError::Damaged { path: self.path.to_owned(), damage }
     }
 
-    /// Replays a file; what closes it, if it is not closed.
-    fn read(
-        &mut self,
-        recovery: &mut Recovery<'_>,
-        file: &LogFile<'_>,
+    /// Reads and checks a file, and hands out what it has; nothing if it was only being begun.
+    fn check_file(
+        &self,
+        folder: &Folder,
         number: u64,
-        mut length: usize,
-    ) -> Result<Option<(u64, Vec<u8>)>, RecoverError> {
-        let (mut last, mut wrong) = (None, None);
-        let mut replay = |block: Block<'_>| {
-            last = last.max(Some(block.commit));
-            if wrong.is_none() {
-                wrong = recovery.replay(block.records).err();
-            }
+        pieces: &SyncSender<Piece>,
+    ) -> Result<Option<ReadFile>, RecoverError> {
+        let mut bytes = folder.read(number).map_err(|error| self.refused(error))?;
+        let file = match LogFile::open(&bytes, number, None) {
+            Ok(file) => file,
+            Err(_) if is_torn_beginning(bytes.len() as u64) => return Ok(None),
+            Err(error) => return Err(self.damaged(Damage::File { file: number, error })),
         };
-        let mut end = file.blocks(&mut replay);
+        let (log, first) = (file.log(), file.first());
+        let mut found = Found::default();
+        let (mut end, closing) = file.blocks_and_closing(|block| found.note(&block));
         if let FileEnd::Damaged { at, synced } = end {
             if !self.salvages {
-                let last = last.unwrap_or(CommitNumber(file.first().0.saturating_sub(1))).0;
+                let last = found.last.unwrap_or(CommitNumber(first.0.saturating_sub(1))).0;
                 return Err(self.damaged(Damage::Bytes { file: number, at, last, synced: synced.0 }));
             }
-            let bytes = file.salvaged();
-            self.folder.replace(number, &bytes).map_err(|error| self.refused(error))?;
+            bytes = file.salvaged();
+            folder.replace(number, &bytes).map_err(|error| self.refused(error))?;
             let name = sidle_log_files::file_name(number);
             tracing::warn!("{name} is damaged at byte {at}: what can be read of it takes its place");
             let salvaged = LogFile::open(&bytes, number, None).expect("it has the head of the other");
-            // Again, since a block's place among the others decides nothing.
-            end = salvaged.blocks(&mut replay);
-            length = bytes.len();
+            found = Found::default();
+            end = salvaged.blocks(|block| found.note(&block));
         }
-        match wrong {
-            Some(RecoveryError::OutOfMemory(_)) => {
-                let memory = crate::config::Size(self.store.memory().limit);
-                return Err(RecoverError::TooMuch { path: self.path.to_owned(), memory });
-            }
-            Some(why) => {
-                let file = sidle_log_files::file_name(number);
-                return Err(RecoverError::Replay { path: self.path.to_owned(), file, why });
-            }
-            None => {}
-        }
-        let closing = file.closing();
-        let is_closed = end == FileEnd::Closed;
-        let bytes = if is_closed { length } else { closing.0 + closing.1.len() };
-        self.surveyed.push(SurveyedFile { number, log: file.log(), first: file.first(), last, end });
-        self.files.push((number, bytes as u64));
-        Ok((!is_closed).then_some((closing.0 as u64, closing.1)))
+        let surveyed = SurveyedFile { number, log, first, last: found.last, end };
+        let file = match end {
+            FileEnd::Closed => ReadFile { surveyed, bytes: bytes.len() as u64, closing: None },
+            _ => ReadFile { surveyed, bytes: (closing.0 + closing.1.len()) as u64, closing: Some(closing) },
+        };
+        found.hand_out(number, bytes, pieces);
+        Ok(Some(file))
     }
 
-    fn finish(mut self, recovery: Recovery<'_>) -> Result<Resumed, RecoverError> {
-        self.surveyed.reverse();
-        self.files.reverse();
-        let survey = survey(&self.surveyed).map_err(|damage| self.damaged(damage))?;
+    /// Whether the log is whole; then the store is as it says.
+    fn judge(&self, files: &[ReadFile], recovery: Recovery<'_>) -> Result<Judged, RecoverError> {
+        let surveyed: Vec<SurveyedFile> = files.iter().map(|file| file.surveyed).collect();
+        let survey = survey(&surveyed).map_err(|damage| self.damaged(damage))?;
         if let Some(at) = survey.torn_at {
             tracing::info!(
                 "the durable log ended in a commit that was not whole, at byte {at}: it was not acknowledged as synced"
             );
         }
         let count = &|kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
-        let recovered = recovery.finish(count).map_err(|why| RecoverError::Replay {
-            path: self.path.to_owned(),
-            file: counted(self.files.len(), "file"),
-            why,
-        })?;
+        let all = || counted(files.len(), "file");
+        let recovered = recovery.finish(count).map_err(|why| self.not_replayed(all(), why))?;
         let log = match survey.log {
             Some(log) => log,
-            None => LogId(
-                random_bytes()
-                    .map_err(|error| RecoverError::Refused { path: self.path.to_owned(), error })?,
-            ),
+            None => LogId(random_bytes().map_err(|error| self.refused(error))?),
         };
-        Ok(Resumed { folder: self.folder, log, files: self.files, last: survey.last, recovered })
+        if self.is_stopped() {
+            return Err(RecoverError::Stopped);
+        }
+        Ok(Judged { log, last: survey.last, recovered })
+    }
+
+    /// Cuts torn ends off, so that the log can go on behind these files.
+    fn end_files(&self, folder: &mut Folder, files: &[ReadFile], torn: Option<u64>) -> io::Result<()> {
+        for file in files {
+            if let Some((at, bytes)) = &file.closing {
+                folder.close(file.surveyed.number, *at as u64, bytes)?;
+            }
+        }
+        // Now that the file before it is closed.
+        torn.map_or(Ok(()), |number| folder.remove(number))
+    }
+}
+
+/// What a whole log says.
+struct Judged {
+    log: LogId,
+    last: CommitNumber,
+    recovered: Recovered,
+}
+
+/// The blocks of a file.
+#[derive(Default)]
+struct Found {
+    /// Where their records are.
+    blocks: Vec<Range<usize>>,
+    /// The last commit.
+    last: Option<CommitNumber>,
+}
+
+impl Found {
+    fn note(&mut self, block: &Block<'_>) {
+        self.last = self.last.max(Some(block.commit));
+        self.blocks.push(block.place());
+    }
+
+    /// Hands out pieces of so many bytes or more, the newest first.
+    fn hand_out(self, file: u64, bytes: Vec<u8>, pieces: &SyncSender<Piece>) {
+        let bytes = Arc::new(bytes);
+        let mut left = self.blocks;
+        while !left.is_empty() {
+            let mut piece_bytes = 0;
+            let is_needed = |place: &&Range<usize>| {
+                let is_needed = piece_bytes < PIECE_BYTES;
+                piece_bytes += place.len();
+                is_needed
+            };
+            let count = left.iter().rev().take_while(is_needed).count();
+            let mut blocks = left.split_off(left.len() - count);
+            blocks.reverse();
+            // The threads end after this one has.
+            let _ = pieces.send(Piece { file, bytes: Arc::clone(&bytes), blocks });
+        }
     }
 }

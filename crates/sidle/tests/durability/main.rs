@@ -7,6 +7,8 @@ mod support;
 
 mod damage;
 mod kills;
+mod loading;
+mod saving;
 
 use sidle_resp::Value;
 use std::path::PathBuf;

@@ -15,6 +15,7 @@ const OTHER_DESCRIPTIONS: &[(&str, &str, &str)] = &[
     ("getex", "key specifications", "its note on the key, a text, is not repeated"),
     ("sort", "key specifications", "patterns that name keys are refused, and notes are not repeated"),
     ("sort_ro", "key specifications", "patterns that name keys are refused"),
+    ("lastsave", "categories", "@admin goes with the flag admin, which it has not"),
     ("debug", "doc_flags", "it is refused, not a command of the system"),
 ];
 
@@ -47,6 +48,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "sidle.status",
     "sidle.upgrade",
     "sidle|help",
+    "waitaof",
 ];
 
 /// Lines of INFO that are left out: the section, the reason, the names.

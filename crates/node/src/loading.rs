@@ -1,0 +1,106 @@
+//! What the node's clients learn while it reads its durable log.
+//!
+//! The reader has the store to itself until it has ended: commands without [`CommandFlags::LOADING`] are
+//! refused, and nothing expires.
+//!
+//! [`CommandFlags::LOADING`]: crate::table::CommandFlags::LOADING
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How far the log is read. The default is a node with nothing to read.
+#[derive(Debug, Default)]
+pub struct Loading {
+    is_on: AtomicBool,
+    /// Since when, in seconds since the Unix epoch.
+    since_seconds: AtomicU64,
+    total_bytes: AtomicU64,
+    loaded_bytes: AtomicU64,
+}
+
+/// How far the log is read, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Since when it is read, in seconds since the Unix epoch.
+    pub since_seconds: u64,
+    /// The bytes of its files.
+    pub total_bytes: u64,
+    /// How many of them have been read.
+    pub loaded_bytes: u64,
+}
+
+impl Loading {
+    /// From now on the log is read. Call it before any command is run.
+    pub fn begin(&self, since_seconds: u64) {
+        self.since_seconds.store(since_seconds, Ordering::Relaxed);
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    /// So many bytes are to be read.
+    pub fn note_total(&self, bytes: u64) {
+        self.total_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// So many more bytes have been read.
+    pub fn note_loaded(&self, bytes: u64) {
+        self.loaded_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// All is read: whoever finds this sees the store as it was recovered.
+    pub fn end(&self) {
+        self.is_on.store(false, Ordering::Release);
+    }
+
+    /// Whether the log is being read.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
+    /// How far it is read; `None` when nothing is.
+    pub fn progress(&self) -> Option<Progress> {
+        self.is_on().then(|| Progress {
+            since_seconds: self.since_seconds.load(Ordering::Relaxed),
+            total_bytes: self.total_bytes.load(Ordering::Relaxed),
+            loaded_bytes: self.loaded_bytes.load(Ordering::Relaxed),
+        })
+    }
+}
+
+impl Progress {
+    /// What is read, in percent.
+    pub fn percent(&self) -> f64 {
+        self.loaded_bytes.min(self.total_bytes) as f64 * 100.0 / self.total_bytes.max(1) as f64
+    }
+
+    /// How many seconds are left at the speed so far; as Redis shows it, 1 when nothing is known.
+    pub fn left_seconds(&self, now_seconds: u64) -> u64 {
+        let spent = now_seconds.saturating_sub(self.since_seconds);
+        let left = self.total_bytes.saturating_sub(self.loaded_bytes);
+        match self.loaded_bytes {
+            0 => 1,
+            loaded => (u128::from(spent) * u128::from(left) / u128::from(loaded)) as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_shown_while_something_is_read() {
+        let loading = Loading::default();
+        assert_eq!(loading.progress(), None);
+        loading.begin(100);
+        loading.note_total(1000);
+        assert_eq!(loading.progress().map(|progress| progress.left_seconds(110)), Some(1));
+        loading.note_loaded(250);
+        let progress = loading.progress().unwrap();
+        assert_eq!((progress.percent(), progress.left_seconds(110)), (25.0, 30));
+        loading.note_loaded(2000);
+        let progress = loading.progress().unwrap();
+        assert_eq!((progress.percent(), progress.left_seconds(110)), (100.0, 0));
+        loading.end();
+        assert_eq!(loading.progress(), None);
+    }
+}
