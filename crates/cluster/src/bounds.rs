@@ -272,6 +272,9 @@ impl Bounded for Progress {
             ("bytes_moved", self.bytes_moved),
             ("changes", self.changes),
             ("changes_left", self.changes_left),
+            ("collections.arrived", self.collections.arrived),
+            ("collections.ahead", self.collections.ahead),
+            ("collections.patch_bytes", self.collections.patch_bytes),
         ])?;
         text("stalled", self.stalled.as_deref().unwrap_or_default(), MAX_REASON_BYTES)?;
         entries("next", &self.next, MAX_PARTITIONS)
@@ -382,6 +385,9 @@ impl Bounded for MigrationCounters {
             ("records_moved", self.records_moved),
             ("bytes_moved", self.bytes_moved),
             ("elapsed_us", self.elapsed_us),
+            ("collections.arrived", self.collections.arrived),
+            ("collections.ahead", self.collections.ahead),
+            ("collections.patch_bytes", self.collections.patch_bytes),
         ])
     }
 }

@@ -36,7 +36,9 @@ pub use message::{
     ParseNodeNameError, PrepareRefusal, Progress, Reply, Request, Settled, Survey, ToCoordinator, ToNode,
 };
 pub use metadata::{CommitFailure, KnownStart, MemoryMetaStore, MetaError, MetaStore, Metadata, Place};
-pub use migration_record::{MigrationCounters, MigrationRecord, MigrationState, RequestKey, Turn};
+pub use migration_record::{
+    LargeCollections, MigrationCounters, MigrationRecord, MigrationState, RequestKey, Turn,
+};
 pub use node_info::{ClusterId, Incarnation, NodeInfo, ParseClusterIdError, StartNumber};
 pub use protocol::{ProtocolOutline, ReadProtocol};
 pub use refusal::Refusal;

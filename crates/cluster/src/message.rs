@@ -7,8 +7,8 @@
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
 use crate::{
-    ClusterId, Health, HostPort, Incarnation, MigrationRecord, MigrationState, OutOfBounds, Refusal,
-    StartNumber, StatusReport, TabletMap, Upgraded,
+    ClusterId, Health, HostPort, Incarnation, LargeCollections, MigrationRecord, MigrationState, OutOfBounds,
+    Refusal, StartNumber, StatusReport, TabletMap, Upgraded,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, Speaks};
@@ -250,6 +250,9 @@ pub struct Progress {
     pub changes: u64,
     /// Changes that were left in the source's last report.
     pub changes_left: u64,
+    /// What of it was large collections.
+    #[serde(default, skip_serializing_if = "LargeCollections::are_none")]
+    pub collections: LargeCollections,
     /// Why nothing moves at present.
     pub stalled: Option<String>,
     /// Of a range that is given bit by bit: why all that was left was given at once, if so.

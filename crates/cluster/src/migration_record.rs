@@ -91,6 +91,36 @@ pub struct MigrationCounters {
     /// Of a range that is given bit by bit: why all that was left was given at once, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gave_all: Option<GaveAll>,
+    /// What of it was large collections.
+    #[serde(default, skip_serializing_if = "LargeCollections::are_none")]
+    pub collections: LargeCollections,
+}
+
+/// What a migration has moved of large collections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LargeCollections {
+    /// How many have arrived chunk by chunk.
+    pub arrived: u64,
+    /// How many were copied before the range changed its owner, of a range that freezes whole.
+    pub ahead: u64,
+    /// Bytes that arrived of what changed in them since they were copied.
+    pub patch_bytes: u64,
+}
+
+impl LargeCollections {
+    /// Whether there were none, and it is left out where it is written.
+    pub fn are_none(&self) -> bool {
+        *self == LargeCollections::default()
+    }
+
+    /// What is known after another report, which may be older.
+    pub(crate) fn or_more(self, told: LargeCollections) -> LargeCollections {
+        LargeCollections {
+            arrived: self.arrived.max(told.arrived),
+            ahead: self.ahead.max(told.ahead),
+            patch_bytes: self.patch_bytes.max(told.patch_bytes),
+        }
+    }
 }
 
 /// The request that asked for something: a node's incarnation and a number that it uses once.

@@ -11,8 +11,9 @@ pub struct ProtocolOutline {
     pub frozen_reads: bool,
     /// Whether the range is copied before it changes its owner, while the migration is prepared.
     pub copies_before_freeze: bool,
-    /// Whether something is copied while the migration is prepared, and the source marks its changes.
-    pub copies_in_preparation: bool,
+    /// From which version of the cluster on something is copied while the migration is prepared, and the
+    /// source marks its changes; none: in none.
+    pub copies_in_preparation: Option<ProtocolVersion>,
     /// Whether the source serves what it has not given yet, while the migration runs.
     pub gives_by_cuts: bool,
     /// The first version of the cluster that has it.

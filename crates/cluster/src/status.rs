@@ -1,7 +1,7 @@
 //! The content of `sidle status --json` and `SIDLE.STATUS`.
 
 use crate::bounds;
-use crate::{ClusterId, HostPort, Incarnation, Tablet};
+use crate::{ClusterId, HostPort, Incarnation, LargeCollections, Tablet};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
     GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion,
@@ -140,6 +140,9 @@ pub struct MigrationStatus {
     /// Microseconds that it has run, a copy made before included, while the present coordinator process
     /// watched.
     pub elapsed_us: u64,
+    /// What of it was large collections; left out if there were none.
+    #[serde(default, skip_serializing_if = "LargeCollections::are_none")]
+    pub collections: LargeCollections,
     /// Recent rate; 0 unless it runs or is copied before.
     pub bytes_per_second: u64,
     /// Microseconds to go at the recent rate; `null` if unknown.

@@ -34,6 +34,9 @@ pub struct ProtocolChoices {
     /// Whether the source names positions that clients access often, and these go first: they are copied
     /// before the freeze, or given before others.
     pub hot_first: bool,
+    /// Whether large collections are copied before the freeze, of a range that freezes whole and is served at
+    /// once: then only what changed in them since is missing behind it (M32).
+    pub collections_ahead: bool,
 }
 
 impl ProtocolChoices {
@@ -42,9 +45,32 @@ impl ProtocolChoices {
         self.hot_first && self.copies == Copies::AfterFreeze
     }
 
+    /// Whether large collections are copied before the freeze, and patched behind it.
+    pub fn copies_collections_ahead(&self) -> bool {
+        self.collections_ahead && self.copies == Copies::AfterFreeze && self.serves == Serves::AtActivation
+    }
+
+    /// Whether the source names what is copied before the freeze.
+    pub fn names_ahead(&self) -> bool {
+        self.copies_hot_ahead() || self.copies_collections_ahead()
+    }
+
     /// Whether something is copied while the migration is prepared, and the source marks its changes.
     pub fn copies_in_preparation(&self) -> bool {
-        self.copies_hot_ahead() || matches!(self.copies, Copies::BeforeFreeze(_))
+        self.names_ahead() || matches!(self.copies, Copies::BeforeFreeze(_))
+    }
+
+    /// From which version on of those that a program speaks something is copied while the migration is
+    /// prepared; none: in none.
+    pub fn copies_in_preparation_since(&self) -> Option<ProtocolVersion> {
+        let versions = [ProtocolVersion::PREVIOUS, ProtocolVersion::CURRENT];
+        versions.into_iter().find(|&version| self.in_version(version).copies_in_preparation())
+    }
+
+    /// The same in a cluster of this version, in which there may be no large collections.
+    pub fn in_version(&self, version: ProtocolVersion) -> ProtocolChoices {
+        let collections_ahead = self.collections_ahead && version.has_collections();
+        ProtocolChoices { collections_ahead, ..*self }
     }
 
     /// The first version of those that a program speaks in which both ends can do it.

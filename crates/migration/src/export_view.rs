@@ -105,7 +105,8 @@ impl ExportView {
         let ProtocolChoices { copies, hot_first, .. } = spec.protocol;
         let hot = hot.iter().copied().filter(|&position| hot_first && spec.range.contains(position));
         let known_hot: Box<[Position]> = hot.take(HOT_HINTS_MAX).collect();
-        let watched = spec.protocol.copies_hot_ahead().then(|| Watched::new(known_hot.clone()));
+        // Of large collections versions say what has changed: changes there are not marked (M32).
+        let watched = spec.protocol.names_ahead().then(|| Watched::new(known_hot.clone()));
         let given = |cuts: Cuts| {
             let windows = Windows::new(spec, u64::from(cuts.bytes));
             GivenView::new(&spec.partitions, &windows, cuts.out_of_turn)

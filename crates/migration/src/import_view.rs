@@ -67,6 +67,8 @@ pub struct ImportView {
     range: PositionRange,
     source: NodeId,
     copied_ahead: bool,
+    /// Whether all of it is, so that progress is made before the freeze.
+    progresses_ahead: bool,
     /// Positions given out of turn, of a range that is given bit by bit.
     out_of_turn: Option<PositionsGiven>,
     /// Of a way back: what this node owned of the range when it began.
@@ -137,6 +139,7 @@ impl ImportView {
             range: spec.range,
             source: spec.source,
             copied_ahead: first == ImportPhase::Copying,
+            progresses_ahead: matches!(spec.protocol.copies, Copies::BeforeFreeze(_)),
             out_of_turn: spec.cuts().map(|cuts| PositionsGiven::new(cuts.out_of_turn)),
             began_with,
             digest: spec.cuts().filter(|cuts| cuts.digest).map(|_| GivenDigest::default()),
@@ -441,8 +444,9 @@ impl ImportWriter {
 
     /// Everything before `next` in the partition is readable; `None`: all of it is (M7).
     pub fn advance(&mut self, partition: usize, next: Option<Position>) {
+        let phase = self.view.phase();
         assert!(
-            self.view.phase().takes_records(),
+            phase.takes_records() && (phase != ImportPhase::Copying || self.view.progresses_ahead),
             "M3, M7: progress is made after activation, or ahead of the freeze, and before the end"
         );
         let bounds = self.view.partitions[partition];

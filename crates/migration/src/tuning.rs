@@ -55,6 +55,9 @@ pub const HOT_BATCH: usize = 256;
 /// A target waits at most so long for the hot positions that are copied before the freeze.
 pub const HOT_COPIES_US: u64 = 100_000;
 
+/// How many of a store's collections are looked at in one go for those that are large.
+pub const LOOK_FOR_LARGE: u32 = 4096;
+
 /// How many positions of blind writes may wait for a probe. Further ones are dropped, and make the number of
 /// missing keys too high until the end.
 pub const PROBED_WAITING_MAX: usize = 1 << 16;

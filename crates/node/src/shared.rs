@@ -172,6 +172,8 @@ pub struct MigrationTotals {
     pub hinted: AtomicU64,
     /// Large collections that arrived at the target chunk by chunk.
     pub collections: AtomicU64,
+    /// Large collections that were copied to the target before the freeze.
+    pub collections_ahead: AtomicU64,
     /// Bytes that arrived of what changed in them since they were copied.
     pub patch_bytes: AtomicU64,
     /// How many cuts took how long at the target, by bucket.
@@ -215,6 +217,7 @@ impl MigrationTotals {
             (&self.records_present, before.records_present, now.records_present),
             (&self.hinted, before.hinted, now.hinted),
             (&self.collections, before.collections, now.collections),
+            (&self.collections_ahead, before.collections_ahead, now.collections_ahead),
             (&self.patch_bytes, before.patch_bytes, now.patch_bytes),
         ];
         for (sum, before, now) in sums {

@@ -39,6 +39,7 @@ fn report() -> StatusReport {
             "id": 1, "protocol": "fulva", "policy": "adaptive", "range": range, "range_text": "slot 0",
             "source": a, "target": b, "epoch": 1, "state": "running", "why": null, "activated": true,
             "fraction": 0.5, "records": 1, "bytes": 1, "records_moved": 1, "bytes_moved": 1, "elapsed_us": 1,
+            "collections": { "arrived": 1, "ahead": 1, "patch_bytes": 1 },
             "bytes_per_second": 0, "remaining_us": null, "changes_left": 0, "stalled": null,
             "gave_all": "load", "turn": null,
             "partitions": [{ "range": range, "next": null }]

@@ -6,7 +6,7 @@ use crate::watch::watch;
 use sidle_bench::words::{bytes, clock, count, counted, percent, stored_bytes};
 use sidle_cli::exit::Failure;
 use sidle_cli::table::{Align, Table};
-use sidle_cluster::{MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet};
+use sidle_cluster::{LargeCollections, MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet};
 use sidle_types::{MigrationPolicy, NodeId, Speaks};
 
 /// How many ended migrations are shown by default: the last ones.
@@ -166,6 +166,16 @@ fn migrations(report: &StatusReport, ended_shown: usize) -> String {
         }
         if let Some(why) = &migration.gave_all {
             text += &format!("Migration {} gave all that was left at once: {why}\n", migration.id);
+        }
+        let LargeCollections { arrived, ahead, patch_bytes } = migration.collections;
+        if arrived.max(ahead) > 0 {
+            text += &format!(
+                "Migration {} moved {} chunk by chunk, copied {} ahead, and {} of changes after their copies\n",
+                migration.id,
+                counted(arrived, "large collection"),
+                count(ahead),
+                bytes(patch_bytes as f64),
+            );
         }
         if let Some(turn) = &migration.turn {
             text += &format!("Migration {} {turn}\n", migration.id);

@@ -8,7 +8,9 @@ use crate::clock::{Clock, WALL_OFF_MS};
 use crate::link::{LinksSetup, SPREAD};
 use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
-use crate::workload::{Exchanged, MOST_GROUPS, MOST_MEMBER_KEYS, MOST_NAME_SETS, MOST_SETS, Workload};
+use crate::workload::{
+    Exchanged, LEAST_FIELDS, MOST_GROUPS, MOST_MEMBER_KEYS, MOST_NAME_SETS, MOST_SETS, Workload,
+};
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
 use sidle_testbed::{Quality, Random};
@@ -130,6 +132,7 @@ const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
 fn small_parts(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
     small_pieces(seed, hosts, workload);
     small_chunks(seed, hosts);
+    long_hashes(seed, hosts, workload);
 }
 
 /// In every second seed pieces are small, and values larger than one are written: where no bound makes moves
@@ -159,6 +162,22 @@ fn later_keys(seed: u64, workload: &mut Workload) {
         workload.member_keys = members.between(1, MOST_MEMBER_KEYS);
     }
     workload.name_sets = name_sets(seed);
+}
+
+/// In one seed of four there are few hashes and these have many fields, in small chunks, and are longer than a
+/// piece: they move chunk by chunk while they change.
+fn long_hashes(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
+    let mut random = Random::new(seed ^ 0x10_6ba5_0000_0000);
+    if !random.one_in(4) || hosts.iter().any(|host| host.max_bytes_per_s.is_some()) {
+        return;
+    }
+    workload.hashes = random.between(1, 4);
+    workload.fields = random.between(20, 60);
+    let bytes = random.between(PIECE_BYTES.0, 300).max(workload.large_bytes / MOST_PIECES) as u32;
+    let sizes = (random.between(16, 60), random.between(8, 60));
+    for host in hosts {
+        (host.piece_bytes, host.collection_bytes) = (bytes.min(host.piece_bytes), Some(sizes));
+    }
 }
 
 /// In two of three seeds collections of few elements are kept in chunks.
@@ -349,6 +368,7 @@ fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
         member_keys: 0,
         name_sets: 0,
         hashes: if random.one_in(3) { 0 } else { random.magnitude(1, 60) },
+        fields: LEAST_FIELDS,
         timed_keys: random.magnitude(1, 100),
         noise_keys: random.magnitude(1, 500),
         timed_permille: if random.one_in(4) { 0 } else { random.below(400) },

@@ -10,6 +10,7 @@ use crate::data::{Data, Guard};
 use crate::expiry::{Expiring, Expiry, ExpirySweep};
 use crate::index::{Index, slots_of};
 use crate::interest::Interest;
+use crate::large::pack;
 use crate::large::patch::{self, Holds, PackedPatch};
 use crate::log::{Log, LogHead};
 use crate::logged::LoggedRecord;
@@ -198,6 +199,18 @@ impl Store {
         out: &mut Vec<u8>,
     ) -> Option<PackedPatch> {
         patch::pack_patch(&self.data, position, holds, most, out)
+    }
+
+    /// The positions of large collections in the range whose chunks have more than so many bytes, with
+    /// these bytes. Looks at some of the store's collections, from a number on; returns from which one to
+    /// continue, none at the end. What becomes large meanwhile may be left out.
+    pub fn large_collections(
+        &self,
+        range: PositionRange,
+        more_than_bytes: u64,
+        (from, looks_at): (u32, u32),
+    ) -> (Vec<(Position, u64)>, Option<u32>) {
+        pack::large_collections(&self.data, range, more_than_bytes, (from, looks_at))
     }
 
     /// The length of what stands at a position, packed.

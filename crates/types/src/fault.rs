@@ -150,9 +150,12 @@ faults! {
         HotCopyBeforeTrackingBarrier, "hot-copy-before-tracking-barrier", Some(300);
         /// A patch of a collection leaves out the first change since the version that the target has (breaks
         /// M32).
-        PatchSkipsAVersion, "patch-skips-a-version", SCRIPTED;
+        PatchSkipsAVersion, "patch-skips-a-version", Some(300);
         /// A patch adds what is new in a collection, and what was removed from it stays (breaks M32).
-        PatchKeepsWhatIsGone, "patch-keeps-what-is-gone", SCRIPTED;
+        PatchKeepsWhatIsGone, "patch-keeps-what-is-gone", Some(300);
+        /// A collection that was copied before the freeze is served at once, and what changed in it since comes
+        /// too late (breaks M32).
+        InertOutlineServed, "inert-outline-served", Some(300);
     }
     "sidle-node": {
         /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's

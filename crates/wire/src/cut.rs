@@ -1,7 +1,7 @@
 //! Cuts: numbered transfers of ownership of a set of positions, of a migration by cuts.
 
-use crate::layout::{ChangedRangeLayout, CutPullLayout, CutReplyLayout, ScopeLayout};
-use crate::limits::{CHANGED_RANGES_MAX, HOT_HINTS_MAX};
+use crate::layout::{ChangedRangeLayout, CutPullLayout, CutReplyLayout, HotHintsLayout, ScopeLayout};
+use crate::limits::{CHANGED_RANGES_MAX, HOT_HINTS_MAX, LARGE_HINTS_MAX};
 use crate::scope::Scope;
 use crate::{ChangedRanges, Kind, Piece, Positions, WireError, begin_frame, end_frame};
 use sidle_types::{Position, PositionRange, Version};
@@ -103,22 +103,30 @@ pub struct CutReply<'b> {
 }
 
 /// Source to target: clients access these positions often, and the source still keeps them. May be lost,
-/// doubled or outdated: it only shows what to take first (M26).
+/// doubled or outdated: it only shows what to take first (M26). Before a freeze it names large collections
+/// too, which the target copies.
 #[derive(Clone, Copy, Debug)]
 pub struct HotHints<'b> {
     /// The migration.
     pub scope: Scope,
     /// The positions, those to be taken first at the front.
     pub positions: Positions<'b>,
+    /// The positions of large collections.
+    pub collections: Positions<'b>,
 }
 
 impl HotHints<'_> {
-    /// Appends hints of `positions` (at most [`HOT_HINTS_MAX`]) as a frame.
-    pub fn write(scope: Scope, positions: &[Position], out: &mut Vec<u8>) {
+    /// Appends hints of `positions` (at most [`HOT_HINTS_MAX`]), and of `collections` (at most
+    /// [`LARGE_HINTS_MAX`]), as a frame.
+    pub fn write(scope: Scope, positions: &[Position], collections: &[Position], out: &mut Vec<u8>) {
         assert!(positions.len() <= HOT_HINTS_MAX, "hints of {} positions", positions.len());
+        assert!(collections.len() <= LARGE_HINTS_MAX, "hints of {} collections", collections.len());
         let start = begin_frame(out, scope.version, Kind::HotHints);
-        out.extend_from_slice(ScopeLayout::from(scope).as_bytes());
+        let hot = (positions.len() as u32).into();
+        let fixed = HotHintsLayout { scope: ScopeLayout::from(scope), hot, zero: [0; 4] };
+        out.extend_from_slice(fixed.as_bytes());
         Positions::write(positions, out);
+        Positions::write(collections, out);
         end_frame(out, start).expect("a bounded number of positions is far below the limit");
     }
 }

@@ -1,8 +1,8 @@
 //! Parsing the messages of cuts.
 
 use crate::cut::{Cursors, CutCounts, CutPull, CutReply, Gives, HotHints, PARTITIONS_MAX};
-use crate::layout::{CutPullLayout, CutReplyLayout, ScopeLayout};
-use crate::limits::HOT_HINTS_MAX;
+use crate::layout::{CutPullLayout, CutReplyLayout, HotHintsLayout};
+use crate::limits::{HOT_HINTS_MAX, LARGE_HINTS_MAX};
 use crate::message::Body;
 use crate::{ChangedRanges, Kind, Piece, Positions, WireError};
 use sidle_types::PositionRange;
@@ -35,9 +35,16 @@ impl<'b> Body<'b> {
     }
 
     pub(crate) fn hot_hints(&self) -> Result<HotHints<'b>, WireError> {
-        let (scope, rest) = self.split::<ScopeLayout>()?;
-        let positions = Positions::parse_few(Kind::HotHints.name(), rest, HOT_HINTS_MAX)?;
-        Ok(HotHints { scope: self.scope(*scope), positions })
+        let (fixed, rest) = self.split::<HotHintsLayout>()?;
+        let split = (fixed.hot.get() as usize).checked_mul(size_of::<U64>());
+        let split = split.and_then(|bytes| rest.split_at_checked(bytes));
+        let (hot, large) = split.ok_or_else(|| self.malformed("fewer positions than it names"))?;
+        let name = Kind::HotHints.name();
+        Ok(HotHints {
+            scope: self.scope(fixed.scope),
+            positions: Positions::parse_few(name, hot, HOT_HINTS_MAX)?,
+            collections: Positions::parse_few(name, large, LARGE_HINTS_MAX)?,
+        })
     }
 
     pub(crate) fn cut_reply(&self) -> Result<CutReply<'b>, WireError> {

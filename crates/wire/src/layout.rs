@@ -58,6 +58,8 @@ layouts! {
         scope: ScopeLayout, sequence: U64, highest_version: U64, remaining: U64, records: U64, owed: U64,
         cut: U32, count: U32, asks: u8, zero: [u8; 7],
     }
+    /// Followed by the positions: those of hot keys, and behind them those of large collections.
+    HotHintsLayout { scope: ScopeLayout, hot: U32, zero: [u8; 4] }
     ChangedRangeLayout { first: U64, last: U64 }
     ProbeReplyLayout { scope: ScopeLayout, sequence: U64, found: U64 }
     PingLayout { nonce: U64 }

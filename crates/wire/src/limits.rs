@@ -32,6 +32,9 @@ pub const SAMP_PULL_POSITIONS_MAX: usize = 1024;
 /// How many hot positions one frame may name: hints of them, or those that have not changed since.
 pub const HOT_HINTS_MAX: usize = 512;
 
+/// How many large collections one frame of hints may name.
+pub const LARGE_HINTS_MAX: usize = 512;
+
 /// How many ranges one reply to a pull of changes may name.
 pub const CHANGED_RANGES_MAX: usize = 1024;
 

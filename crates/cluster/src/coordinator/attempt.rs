@@ -187,6 +187,7 @@ impl Attempt {
         known.activated |= told.activated;
         known.records_moved = known.records_moved.max(told.records_moved);
         known.bytes_moved = known.bytes_moved.max(told.bytes_moved);
+        known.collections = known.collections.or_more(told.collections);
         known.stalled = told.stalled;
         known.gave_all = known.gave_all.or(told.gave_all);
         known.settled = known.settled.or(told.settled);
@@ -221,6 +222,7 @@ impl Attempt {
             records_moved: self.progress.records_moved,
             bytes_moved: self.progress.bytes_moved,
             gave_all: self.progress.gave_all.or(record.counters.gave_all),
+            collections: record.counters.collections.or_more(self.progress.collections),
             elapsed_us: self.moves_since.filter(|_| !self.is_joined_late).map_or(0, |since| now.since(since)),
             ..record.counters
         }

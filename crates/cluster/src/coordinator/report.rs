@@ -91,6 +91,7 @@ impl Reporter<'_> {
             bytes: counters.bytes,
             records_moved: counters.records_moved,
             bytes_moved: counters.bytes_moved,
+            collections: counters.collections,
             elapsed_us: counters.elapsed_us,
             bytes_per_second,
             remaining_us,

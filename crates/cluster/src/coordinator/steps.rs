@@ -317,7 +317,8 @@ fn asked(record: &MigrationRecord) -> (&'static str, NodeId) {
 }
 
 fn copies_in_preparation(read_protocol: ReadProtocol, record: &MigrationRecord) -> bool {
-    read_protocol(&record.protocol).is_ok_and(|outline| outline.copies_in_preparation)
+    let since = read_protocol(&record.protocol).ok().and_then(|outline| outline.copies_in_preparation);
+    since.is_some_and(|since| since <= record.version)
 }
 
 /// What to ask source or target next for a preparation, if that is due.

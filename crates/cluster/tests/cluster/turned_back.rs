@@ -17,7 +17,7 @@ fn read_protocol(_: &str) -> Result<ProtocolOutline, String> {
         partitions: 1,
         frozen_reads: false,
         copies_before_freeze: false,
-        copies_in_preparation: false,
+        copies_in_preparation: None,
         gives_by_cuts: true,
         needs: ProtocolVersion::CURRENT,
     })

@@ -8,15 +8,19 @@
 //! target copies them and waits for no others. M28: when it is connected, workers begin to mark their changes
 //! there by a step, and the positions are named behind that step's barrier. So few are marked when the range
 //! is frozen. Over a new connection they are named again.
+//!
+//! With them go large collections, if these are copied ahead too: the largest, as far as they fit into the
+//! frame. Their changes are not marked, since their versions say what has changed (M32).
 
 use super::cuts::Cuts;
 use super::parts::SourceParts;
-use crate::tuning::{HINTED_BYTES_MAX, HINTS_EVERY_US, HINTS_WAITING_MAX};
+use crate::tuning::{HINTED_BYTES_MAX, HINTS_EVERY_US, HINTS_WAITING_MAX, LOOK_FOR_LARGE, RELEASE_PAUSE_US};
 use crate::{BarrierPassed, ExportPhase, SourceEvent};
 use sidle_store::Store;
 use sidle_types::{Fill, MonotonicUs, Position, fault};
 use sidle_wire::HotHints;
-use sidle_wire::limits::HOT_HINTS_MAX;
+use sidle_wire::limits::{HOT_HINTS_MAX, LARGE_HINTS_MAX};
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Hot positions that wait for their frame.
@@ -29,6 +33,8 @@ pub(super) struct Hints {
     look_at: Option<MonotonicUs>,
     /// Of those that are copied before the freeze.
     ahead: Ahead,
+    /// Large collections that are copied before the freeze, and how large they are.
+    collections: Vec<(Position, u64)>,
 }
 
 /// How far the copies before the freeze are prepared.
@@ -39,6 +45,8 @@ enum Ahead {
     NotYet,
     /// The step from which on they are is asked for, or awaited.
     Stepping,
+    /// Large collections are looked for, from this one on.
+    Looking(u32),
     /// They are to be named.
     ToBeNamed,
     /// They are named, and may be copied.
@@ -49,26 +57,48 @@ impl Hints {
     /// Those known before the migration.
     pub(super) fn new(parts: &SourceParts) -> Hints {
         let mut hints = Hints::default();
-        if !parts.spec.protocol.copies_hot_ahead() {
+        if !parts.spec.protocol.names_ahead() {
             hints.offer(parts, parts.writer.view().known_hot().iter().copied());
         }
         hints
     }
 
-    /// The target is connected, or the range is tracked: if both are so, what is hot is copied ahead.
-    pub(super) fn copy_ahead(&mut self, parts: &mut SourceParts, is_connected: bool) {
+    /// The target is connected, or the range is tracked: if both are so, what is hot or large is copied
+    /// ahead.
+    pub(super) fn copy_ahead(&mut self, parts: &mut SourceParts, now: MonotonicUs, is_connected: bool) {
         let is_tracked = parts.phase() == ExportPhase::Tracking;
-        if !parts.spec.protocol.copies_hot_ahead() || !is_tracked || !is_connected {
+        if !parts.spec.protocol.names_ahead() || !is_tracked || !is_connected {
             return;
         }
         match self.ahead {
-            Ahead::NotYet => {
+            Ahead::NotYet if parts.spec.protocol.copies_hot_ahead() => {
                 self.ahead = Ahead::Stepping;
                 parts.events.push_back(SourceEvent::Step);
             }
+            Ahead::NotYet => self.look(parts, now),
             Ahead::Named => self.ahead = Ahead::ToBeNamed,
-            Ahead::Stepping | Ahead::ToBeNamed => {}
+            Ahead::Stepping | Ahead::Looking(_) | Ahead::ToBeNamed => {}
         }
+    }
+
+    /// Looks for large collections, if these are copied ahead.
+    fn look(&mut self, parts: &SourceParts, now: MonotonicUs) {
+        if parts.spec.protocol.copies_collections_ahead() {
+            (self.ahead, self.look_at) = (Ahead::Looking(0), Some(now));
+        } else {
+            self.ahead = Ahead::ToBeNamed;
+        }
+    }
+
+    /// Looks at some collections, from this one on.
+    fn look_on(&mut self, parts: &SourceParts, now: MonotonicUs, store: &Store, from: u32) {
+        let large_bytes = parts.spec.piece_bytes() as u64;
+        let (found, next) = store.large_collections(parts.spec.range, large_bytes, (from, LOOK_FOR_LARGE));
+        self.collections.extend(found);
+        self.collections.sort_unstable_by_key(|&(position, bytes)| (Reverse(bytes), position));
+        self.collections.truncate(LARGE_HINTS_MAX);
+        self.look_at = next.map(|_| now.plus_us(RELEASE_PAUSE_US));
+        self.ahead = next.map_or(Ahead::ToBeNamed, Ahead::Looking);
     }
 
     /// The step asked for counts from this number on.
@@ -78,14 +108,14 @@ impl Hints {
     }
 
     /// Every worker marks its changes at these positions.
-    pub(super) fn stepped(&mut self, _passed: BarrierPassed) {
+    pub(super) fn stepped(&mut self, parts: &SourceParts, now: MonotonicUs, _passed: BarrierPassed) {
         assert_eq!(self.ahead, Ahead::Stepping, "M28: behind the barrier of the step that was asked for");
-        self.ahead = Ahead::ToBeNamed;
+        self.look(parts, now);
     }
 
     /// Whether copies may have been made before the freeze.
     pub(super) fn may_be_copied(&self) -> bool {
-        matches!(self.ahead, Ahead::ToBeNamed | Ahead::Named)
+        matches!(self.ahead, Ahead::Looking(_) | Ahead::ToBeNamed | Ahead::Named)
     }
 
     /// The range is being given: looks for hot positions from now on.
@@ -110,9 +140,12 @@ impl Hints {
         Fill::new("hot positions to be named", self.waiting.len(), HINTS_WAITING_MAX)
     }
 
-    pub(super) fn timeout(&mut self, parts: &SourceParts, now: MonotonicUs) {
+    pub(super) fn timeout(&mut self, parts: &SourceParts, now: MonotonicUs, store: &Store) {
         if self.look_at.is_none_or(|at| at > now) {
             return;
+        }
+        if let Ahead::Looking(from) = self.ahead {
+            return self.look_on(parts, now, store, from);
         }
         self.begin(parts, now);
         if parts.phase() == ExportPhase::Tracking {
@@ -138,7 +171,8 @@ impl Hints {
             self.ahead = Ahead::Named;
             let known = parts.writer.view().known_hot().iter().copied();
             let named: Vec<_> = known.filter(|&position| is_small(parts, store, position)).collect();
-            HotHints::write(parts.scope, &named, out);
+            let collections: Vec<_> = self.collections.iter().map(|&(position, _)| position).collect();
+            HotHints::write(parts.scope, &named, &collections, out);
             return true;
         }
         let Some(cuts) = cuts.filter(|_| parts.phase() == ExportPhase::Tracking) else { return false };
@@ -153,7 +187,7 @@ impl Hints {
             }
         }
         if !named.is_empty() {
-            HotHints::write(parts.scope, &named, out);
+            HotHints::write(parts.scope, &named, &[], out);
         }
         !named.is_empty()
     }

@@ -12,6 +12,7 @@
 //! A range that is copied before its freeze is served to the target once every worker marks its changes
 //! ([`SourceInput::Tracked`]); the marked changes are sent in rounds (changes). If only hot positions are
 //! copied ahead, these are named when they are marked (hints), and `Activate` says which have not changed.
+//! Large collections are named with them, and their pieces sent (serve) while the source serves (M32).
 //!
 //! Invariants: M2 (nothing else is packed before the freeze, and the highest version then is still the
 //! highest at the end), M8 (release only after `Done` is committed and every worker knows), M9 (`message`),
@@ -129,7 +130,7 @@ impl Exporter {
         match input {
             SourceInput::Tracked(_) => {
                 self.parts.writer.track();
-                self.hints.copy_ahead(&mut self.parts, self.greeted[Lane::Priority.index()]);
+                self.hints.copy_ahead(&mut self.parts, now, self.greeted[Lane::Priority.index()]);
             }
             // Workers serve what is not given, and mark their changes there.
             SourceInput::Frozen(passed) if self.cuts.is_some() => {
@@ -140,7 +141,7 @@ impl Exporter {
             SourceInput::Frozen(passed) => {
                 self.activation.freeze(&mut self.parts, store, passed, self.hints.may_be_copied());
             }
-            SourceInput::Stepped(passed) => self.stepped(store, passed),
+            SourceInput::Stepped(passed) => self.stepped(now, store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
             SourceInput::Message(lane, message) => self.message(now, lane, message),
             SourceInput::Load(load) => {
@@ -151,7 +152,7 @@ impl Exporter {
             SourceInput::Timeout => {
                 self.parts.paced_until = self.parts.paced_until.filter(|&until| until > now);
                 self.activation.timeout(now);
-                self.hints.timeout(&self.parts, now);
+                self.hints.timeout(&self.parts, now, store);
                 self.release.slice(&mut self.parts, now, store);
             }
             SourceInput::TakenBack => self.take_back(now),
@@ -180,8 +181,10 @@ impl Exporter {
         }
     }
 
-    fn stepped(&mut self, store: &Store, passed: BarrierPassed) {
-        let Some(cuts) = &mut self.cuts else { return self.hints.stepped(passed) };
+    fn stepped(&mut self, now: MonotonicUs, store: &Store, passed: BarrierPassed) {
+        let Some(cuts) = &mut self.cuts else {
+            return self.hints.stepped(&self.parts, now, passed);
+        };
         cuts.stepped(&mut self.parts, store, passed);
         if let Some(now) = self.taken_back_at {
             return self.take_back(now);
@@ -191,7 +194,7 @@ impl Exporter {
         }
     }
 
-    fn hello(&mut self, lane: Lane, hello: Hello) {
+    fn hello(&mut self, now: MonotonicUs, lane: Lane, hello: Hello) {
         if hello.node != self.parts.spec.target || hello.lane != lane {
             let text = format!("migration {} goes to {}", self.parts.spec.id, self.parts.spec.target);
             return self.parts.refuse(lane, RefusalCode::WrongNode, text);
@@ -200,7 +203,7 @@ impl Exporter {
         self.owes_ack[lane.index()] = true;
         if lane == Lane::Priority {
             self.activation.reconnected();
-            self.hints.copy_ahead(&mut self.parts, true);
+            self.hints.copy_ahead(&mut self.parts, now, true);
         }
     }
 
@@ -236,13 +239,14 @@ impl Exporter {
             return;
         }
         if let Message::Hello(hello) = message {
-            return self.hello(lane, hello);
+            return self.hello(now, lane, hello);
         }
         if !self.greeted[lane.index()] {
             // From an earlier connection (M10): it will be repeated after `Hello`.
             return;
         }
-        if serve::is_in_range(&self.parts.spec, &message).is_some_and(|is_so| !self.accepts(lane, is_so)) {
+        let is_in_range = serve::is_in_range(&self.parts.spec, &message);
+        if is_in_range.is_some_and(|is_in_range| !self.accepts(lane, &message, is_in_range)) {
             return;
         }
         match message {
@@ -250,6 +254,9 @@ impl Exporter {
             Message::Pull(pull) => self.requests.take_pull(now, pull),
             Message::SampPull(pull) => self.requests.take_samp_pull(now, pull),
             Message::PriorityPull(pull) => self.requests.take_priority_pull(now, pull),
+            Message::ChangedPull(pull) if self.parts.spec.protocol.copies_collections_ahead() => {
+                self.requests.take_collection_pull(pull);
+            }
             Message::ChangedPull(pull) => self.changes.take_changed_pull(pull),
             Message::CutPull(pull) => {
                 if let Some(cuts) = &mut self.cuts {
@@ -275,8 +282,8 @@ impl Exporter {
     }
 
     /// Whether a request for something in or out of the range can be answered; refuses it otherwise.
-    fn accepts(&mut self, lane: Lane, is_in_range: bool) -> bool {
-        let refusal = self.not_ready(lane).or_else(|| {
+    fn accepts(&mut self, lane: Lane, message: &Message<'_>, is_in_range: bool) -> bool {
+        let refusal = self.not_ready(lane, message).or_else(|| {
             let MigrationSpec { id, range, .. } = self.parts.spec;
             (!is_in_range).then(|| (RefusalCode::OutOfRange, format!("migration {id} moves {range}")))
         });
@@ -295,13 +302,13 @@ impl Exporter {
         }
     }
 
-    /// Why this lane's pull cannot be answered now, if so (M2, M8, M11). While the range is copied ahead, no
-    /// command waits for a key of it.
-    fn not_ready(&self, lane: Lane) -> Option<(RefusalCode, String)> {
+    /// Why a pull cannot be answered now, if so (M2, M8, M11). While the range is copied ahead, no command
+    /// waits for a key of it.
+    fn not_ready(&self, lane: Lane, message: &Message<'_>) -> Option<(RefusalCode, String)> {
         let id = self.parts.spec.id;
         match self.parts.phase() {
             ExportPhase::Frozen => None,
-            ExportPhase::Tracking if self.cuts.is_some() || lane == self.lane_ahead() => None,
+            ExportPhase::Tracking if self.cuts.is_some() || self.may_come_ahead(lane, message) => None,
             ExportPhase::Pending | ExportPhase::Tracking => {
                 Some((RefusalCode::NotFrozen, format!("the range of migration {id} is not frozen yet")))
             }
@@ -309,9 +316,14 @@ impl Exporter {
         }
     }
 
-    /// The lane of pulls before the freeze: that of samples, if only hot positions are copied.
-    fn lane_ahead(&self) -> Lane {
-        if self.parts.spec.protocol.copies_hot_ahead() { Lane::Priority } else { Lane::Bulk }
+    /// Whether it pulls what is copied before the freeze: everything, or samples and large collections.
+    fn may_come_ahead(&self, lane: Lane, message: &Message<'_>) -> bool {
+        let protocol = &self.parts.spec.protocol;
+        match message {
+            Message::SampPull(_) => lane == Lane::Priority && protocol.copies_hot_ahead(),
+            Message::ChangedPull(_) if protocol.copies_collections_ahead() => lane == Lane::Bulk,
+            _ => lane == Lane::Bulk && self.parts.spec.copies_ahead(),
+        }
     }
 
     /// Appends one frame for this lane to `out`; returns whether there was one. Call it while the lane has
@@ -332,6 +344,7 @@ impl Exporter {
             Lane::Bulk => {
                 requests.answer_pull(parts, now, store, cuts.as_ref(), out)
                     || changes.answer_changed_pull(parts, now, store, out)
+                    || requests.answer_collection_pull(parts, now, store, out)
             }
             Lane::Priority => {
                 cuts.as_mut().is_some_and(|cuts| cuts.answer_cut_pull(parts, store, out))

@@ -35,7 +35,7 @@ pub(super) fn pack_piece(
 }
 
 /// Packs the next piece of a large collection's patch, if the position has one that can travel so.
-fn pack_patch(
+pub(super) fn pack_patch(
     store: &Store,
     piece_bytes: usize,
     position: Position,

@@ -12,8 +12,8 @@ use crate::{ExportPhase, MigrationSpec};
 use sidle_store::{Packed, Store};
 use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{
-    AbsentKeys, Lane, Message, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull,
-    PullReplyStart, SampPull, SampPullReplyStart,
+    AbsentKeys, ChangedPull, Lane, Message, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply,
+    Pull, PullReplyStart, RoundState, SampPull, SampPullReplyStart,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,6 +40,8 @@ pub(super) struct Requests {
     samp_pull: Option<Positions>,
     priority_pulls: VecDeque<Keys>,
     probe: Option<Positions>,
+    /// For a piece of a large collection that is copied ahead.
+    collection: Option<ChangedPull>,
     answered: RecentReplies,
 }
 
@@ -56,7 +58,10 @@ impl Requests {
     pub(super) fn forget(&mut self, lane: Lane) {
         self.answered.forget(lane);
         match lane {
-            Lane::Bulk => self.pulls.clear(),
+            Lane::Bulk => {
+                self.pulls.clear();
+                self.collection = None;
+            }
             Lane::Priority => {
                 self.samp_pull = None;
                 self.probe = None;
@@ -91,6 +96,13 @@ impl Requests {
         if self.probe.as_ref().is_none_or(|waiting| waiting.sequence <= probe.sequence) {
             let positions = probe.positions.iter().collect();
             self.probe = Some(Positions { sequence: probe.sequence, positions });
+        }
+    }
+
+    /// A pull of a piece of a large collection, which names what is in hand.
+    pub(super) fn take_collection_pull(&mut self, pull: ChangedPull) {
+        if self.collection.as_ref().is_none_or(|waiting| waiting.sequence <= pull.sequence) {
+            self.collection = Some(pull);
         }
     }
 
@@ -220,6 +232,36 @@ impl Requests {
         }
     }
 
+    /// Answers with the next piece of the collection's patch (M32); with nothing if none that can be patched
+    /// stands there.
+    pub(super) fn answer_collection_pull(
+        &mut self,
+        parts: &mut SourceParts,
+        now: MonotonicUs,
+        store: &Store,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if self.collection.is_none() || parts.is_paced(now) {
+            return false;
+        }
+        let Some(pull) = self.collection.take() else { return false };
+        let Some(in_hand) = pull.piece else { return false };
+        parts.assert_answerable();
+        let (position, mut batch) = (in_hand.position, Vec::new());
+        let piece = pieces::pack_patch(store, parts.spec.piece_bytes(), position, pull.piece, &mut batch);
+        let ranges = piece.map(|_| PositionRange::only(position));
+        let is_frozen = parts.phase() == ExportPhase::Frozen;
+        let round = RoundState { number: 0, remaining: 0, is_frozen };
+        match pull.write_reply(round, ranges.as_slice(), piece, &batch, out) {
+            Ok(()) => {
+                parts.counters.records_sent_early += pieces::records(piece, batch.len());
+                parts.counters.bytes_sent += batch.len() as u64;
+                true
+            }
+            Err(error) => parts.unsendable(Lane::Bulk, position, error, out),
+        }
+    }
+
     pub(super) fn answer_probe(&mut self, parts: &SourceParts, store: &Store, out: &mut Vec<u8>) -> bool {
         let Some(Positions { sequence, positions }) = self.probe.take() else { return false };
         parts.assert_answerable();
@@ -295,7 +337,8 @@ pub(super) fn is_in_range(spec: &MigrationSpec, message: &Message<'_>) -> Option
         }
         Message::ChangedPull(pull) => {
             let is_in_range = pull.piece.is_none_or(|piece| range.contains(piece.position));
-            Some(spec.copies_ahead() && is_in_range)
+            let names_one = spec.protocol.copies_collections_ahead() && pull.piece.is_some();
+            Some((spec.copies_ahead() || names_one) && is_in_range)
         }
         Message::CutPull(pull) => {
             let is_inside = |(bounds, next): (&PositionRange, Option<Position>)| {

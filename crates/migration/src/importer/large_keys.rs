@@ -1,11 +1,12 @@
 //! Awaited keys whose records arrive in pieces. They are pulled one after the other, alternating with pulls
 //! of other keys. So only commands on a large record wait for all of it.
 
+use super::copies::Copies;
 use super::partial::{Partial, join};
 use super::parts::TargetParts;
 use super::records::{Records, Untaken};
 use sidle_store::Store;
-use sidle_types::Fill;
+use sidle_types::{Fill, Position};
 use sidle_wire::Piece;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,8 +18,10 @@ pub(super) type Key = Arc<[u8]>;
 pub(super) struct LargeKeys {
     /// The pieces of the first one arrive; the others wait for it.
     keys: VecDeque<Key>,
-    /// The piece in hand of the first one.
+    /// The piece in hand of the first one, if it is not one of the [`Copies`].
     partial: Option<Partial>,
+    /// Whether pieces of the first one were pulled.
+    pub(super) is_begun: bool,
     /// Whether the next pull is for other keys, if there are any.
     pub(super) yields: bool,
 }
@@ -29,8 +32,20 @@ impl LargeKeys {
     }
 
     /// The piece in hand of the first one.
-    pub(super) fn in_hand(&self) -> Option<Piece> {
-        self.partial.as_ref().map(Partial::in_hand)
+    pub(super) fn in_hand(&self, copies: &Copies) -> Option<Piece> {
+        let position = Position::of_key(self.first()?);
+        copies.in_hand(position).or_else(|| self.partial.as_ref().map(Partial::in_hand))
+    }
+
+    /// A command waits for this key: it is next, behind the one that arrives.
+    pub(super) fn hurry(&mut self, key: &[u8]) {
+        let place = self.keys.iter().position(|large| **large == *key);
+        let (Some(place), behind) = (place, usize::from(self.is_begun)) else { return };
+        if place > behind
+            && let Some(key) = self.keys.remove(place)
+        {
+            self.keys.insert(behind, key);
+        }
     }
 
     /// How many wait, and whether one arrives. `most`: how many keys can be awaited.
@@ -52,7 +67,7 @@ impl LargeKeys {
     /// The key is answered, or not needed.
     pub(super) fn remove(&mut self, key: &[u8]) {
         if self.first().is_some_and(|first| **first == *key) {
-            self.partial = None;
+            (self.partial, self.is_begun) = (None, false);
         }
         self.keys.retain(|large| **large != *key);
     }
@@ -65,6 +80,9 @@ impl LargeKeys {
         piece: Piece,
         bytes: &[u8],
     ) -> Result<Option<Records<'b>>, Untaken> {
+        if parts.copies.has(piece.position) {
+            return Copies::join(parts, store, piece, bytes);
+        }
         join(&mut self.partial, parts, store, piece, bytes, false)
     }
 }

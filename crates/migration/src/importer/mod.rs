@@ -2,9 +2,8 @@
 //!
 //! Purpose: from activation on this node owns the range and serves it, while the machine fetches the source's
 //! remaining records. It consists of machines: greeting (connections), pull (bulk), samp_pull, priority_pull,
-//! probe (counting), changes (rounds of a copy made before the freeze), hot_copies (hot positions copied
-//! before it), sweep (tombstones). Each borrows
-//! their shared state (parts). What concerns several of them is here, in phases and in replay. Large records
+//! probe (counting), changes (rounds of a copy made before the freeze), ahead (hot positions and large
+//! collections copied before it), sweep (tombstones). Each borrows their shared state (parts). What concerns several of them is here, in phases and in replay. Large records
 //! arrive in pieces (partial).
 //!
 //! Call order. After construction and after every call of [`Importer::handle`]: drain
@@ -25,7 +24,10 @@
 //!
 //! Ownership: one mover thread. Workers see only [`ImportView`](crate::ImportView).
 
+mod ahead;
 mod changes;
+mod collection_copies;
+mod copies;
 mod cuts;
 mod greeting;
 mod held;
@@ -53,10 +55,10 @@ use crate::{
     Breach, Copies, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput,
     Waiter,
 };
+use ahead::Ahead;
 use changes::Changes;
 use cuts::Cuts;
 use greeting::Greeting;
-use hot_copies::HotCopies;
 use parts::TargetParts;
 use priority_pull::PriorityQueue;
 use probe::Probes;
@@ -90,6 +92,8 @@ pub struct ImporterCounters {
     pub pieces: u64,
     /// Large collections that arrived chunk by chunk.
     pub collections: u64,
+    /// Large collections that were copied before the freeze, of a range that freezes whole.
+    pub collections_ahead: u64,
     /// Bytes that arrived of what had changed in them since they were copied.
     pub patch_bytes: u64,
     /// Ranges and positions that had changed at the source and were updated here.
@@ -116,8 +120,8 @@ pub struct Importer {
     changes: Option<Changes>,
     /// Of a range that is given bit by bit.
     cuts: Option<Cuts>,
-    /// Of a range of which only hot positions are copied before the freeze, until then.
-    hot: Option<HotCopies>,
+    /// Of a range of which only hot positions or large collections are copied before the freeze, until then.
+    ahead: Option<Ahead>,
     samples: Samples,
     probes: Probes,
     priority: PriorityQueue,
@@ -146,7 +150,7 @@ impl Importer {
                 Copies::BeforeFreeze(rounds) => Some(Changes::new(rounds)),
             },
             cuts: spec.cuts().map(|cuts| Cuts::new(cuts, &spec)),
-            hot: HotCopies::new(now, &spec),
+            ahead: Ahead::new(now, &spec),
             samples: Samples::new(&spec.protocol),
             probes: Probes::default(),
             priority: PriorityQueue::new(spec.protocol.priority),
@@ -190,7 +194,7 @@ impl Importer {
         let queues = queues.chain(self.priority.queues()).chain([self.pulls.queue()]);
         let queues = queues.chain(self.changes.as_ref().map(Changes::queue));
         let queues = queues.chain(self.cuts.as_ref().and_then(Cuts::queue));
-        queues.chain(self.parts.outbox.queues())
+        queues.chain([self.parts.copies.queue()]).chain(self.parts.outbox.queues())
     }
 
     /// Handles an input. Pass a returned [`Replay`] to [`Importer::replay`] before the next input, after
@@ -211,7 +215,10 @@ impl Importer {
                 Ok(replay) => return replay,
                 Err(why) => self.untaken(now, store, lane, why),
             },
-            TargetInput::Timeout => self.timeout(now, store),
+            TargetInput::Timeout => {
+                self.timeout(now, store);
+                self.meet_copies(store);
+            }
             TargetInput::SampledMiss(position) => self.samples.offer(position, self.parts.writer.view()),
             TargetInput::WrittenUnseen(position) => self.probes.offer(position, self.parts.writer.view()),
             TargetInput::PriorityPull(key, waiter) => {
@@ -247,6 +254,10 @@ impl Importer {
             Message::Activate(activate) => self.activate(store, &activate),
             Message::PullReply(reply) => return self.pulls.pulled(parts, now, store, lane, &reply),
             Message::ChangedPullReply(reply) => {
+                if let Some(ahead) = &mut self.ahead {
+                    ahead.pulled(parts, now, store, lane, &reply)?;
+                    ahead.look(parts, &self.samples);
+                }
                 if let Some(changes) = &mut self.changes {
                     changes.changed(parts, now, store, lane, &reply)?;
                     self.finish_if_all_here();
@@ -269,14 +280,14 @@ impl Importer {
                 if let Some(cuts) = &mut self.cuts {
                     cuts.hinted(parts, &hints)?;
                 }
-                if let Some(hot) = &mut self.hot {
-                    hot.named(parts, &mut self.samples, &hints)?;
+                if let Some(ahead) = &mut self.ahead {
+                    ahead.named(parts, &mut self.samples, &hints)?;
                 }
             }
             Message::SampPullReply(reply) => {
                 self.samples.samp_pulled(parts, store, lane, &reply)?;
-                if let Some(hot) = &mut self.hot {
-                    hot.look(parts, &self.samples);
+                if let Some(ahead) = &mut self.ahead {
+                    ahead.look(parts, &self.samples);
                 }
             }
             Message::ProbeReply(reply) => self.probes.probed(parts, lane, reply)?,
@@ -314,6 +325,7 @@ impl Importer {
         match lane {
             Lane::Bulk => {
                 self.pulls.reconnected();
+                self.ahead.iter_mut().for_each(Ahead::reconnected);
                 if let Some(changes) = &mut self.changes {
                     changes.reconnected();
                 }
@@ -377,8 +389,8 @@ impl Importer {
         if let Some(cuts) = &mut self.cuts {
             cuts.timeout(&mut self.parts, now);
         }
-        if let Some(hot) = &mut self.hot {
-            hot.timeout(&mut self.parts, now);
+        if let Some(ahead) = &mut self.ahead {
+            ahead.timeout(&mut self.parts, now);
         }
         self.samples.timeout(now);
         self.probes.timeout(now);
@@ -407,13 +419,14 @@ impl Importer {
         if lane == Lane::Priority && self.transmit_activated(out) {
             return true;
         }
-        let Importer { parts, pulls, changes, cuts, samples, probes, priority, .. } = self;
+        let Importer { parts, pulls, changes, ahead, cuts, samples, probes, priority, .. } = self;
         match lane {
             Lane::Bulk => {
                 // Nobody serves what is in transit: while memory is short, it is for that.
                 let waits = parts.stall.is_some() && cuts.as_ref().is_some_and(Cuts::is_in_transit);
                 !waits && pulls.transmit(parts, now, out)
                     || changes.as_mut().is_some_and(|changes| changes.transmit(parts, now, out))
+                    || ahead.as_mut().is_some_and(|ahead| ahead.transmit(parts, now, out))
             }
             Lane::Priority => {
                 cuts.as_mut().is_some_and(|cuts| cuts.transmit(parts, now, store, priority, out))
@@ -435,7 +448,7 @@ impl Importer {
             self.pulls.deadline(),
             self.changes.as_ref().and_then(Changes::deadline),
             self.cuts.as_ref().and_then(Cuts::deadline),
-            self.hot.as_ref().and_then(HotCopies::deadline),
+            self.ahead.as_ref().and_then(Ahead::deadline),
             self.cleared.as_ref().map(Cleared::deadline),
             self.samples.deadline(),
             self.probes.deadline(),

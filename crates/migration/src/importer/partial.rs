@@ -28,6 +28,8 @@ pub(super) struct Partial {
     /// How many patches have arrived whole, and how long the last one was.
     patches: u32,
     patch_bytes: u64,
+    /// Whether its patch began before the freeze, and another one has to follow.
+    is_outdated: bool,
 }
 
 /// What has arrived.
@@ -47,6 +49,25 @@ pub(super) fn join<'b>(
     bytes: &[u8],
     catches_up: bool,
 ) -> Result<Option<Records<'b>>, Untaken> {
+    take_piece(partial, parts, store, piece, bytes)?;
+    let few_bytes = parts.spec.piece_bytes() as u64 / CATCH_UP_PART;
+    let is_missing = |joined: &mut Partial| {
+        !joined.piece.is_whole() || joined.is_outdated || catches_up && joined.is_behind(few_bytes)
+    };
+    if partial.as_mut().is_none_or(is_missing) {
+        return Ok(None);
+    }
+    Ok(partial.take().map(Partial::into_records))
+}
+
+/// Takes a piece, and keeps it in hand. After an error nothing is.
+pub(super) fn take_piece(
+    partial: &mut Option<Partial>,
+    parts: &mut TargetParts,
+    store: &Store,
+    piece: Piece,
+    bytes: &[u8],
+) -> Result<(), Untaken> {
     if piece.offset == 0 {
         *partial = Some(Partial::begin(partial.take(), parts, store, piece, bytes)?);
     }
@@ -62,12 +83,7 @@ pub(super) fn join<'b>(
         *partial = None;
         return Err(error);
     }
-    if !joined.piece.is_whole()
-        || catches_up && joined.is_behind(parts.spec.piece_bytes() as u64 / CATCH_UP_PART)
-    {
-        return Ok(None);
-    }
-    Ok(partial.take().map(Partial::into_records))
+    Ok(())
 }
 
 impl Partial {
@@ -79,7 +95,7 @@ impl Partial {
         piece: Piece,
         bytes: &[u8],
     ) -> Result<Partial, Untaken> {
-        let anew = |body| Partial { piece, body, patches: 0, patch_bytes: 0 };
+        let anew = |body| Partial { piece, body, patches: 0, patch_bytes: 0, is_outdated: false };
         let Some(patch) = piece.patch else {
             drop(before);
             return Ok(anew(Body::Records(Assembly::begin(store, piece.total as usize)?)));
@@ -89,11 +105,12 @@ impl Partial {
             return Ok(anew(Body::Collection(Arrival::begin(store, bytes, piece.version)?)));
         }
         match before {
-            Some(Partial { piece: whole, body: Body::Collection(mut arrival), patches, patch_bytes })
-                if whole.is_whole() && whole.position == piece.position && is_of_state(&whole, patch) =>
-            {
+            Some(Partial {
+                piece: whole, body: Body::Collection(mut arrival), patches, patch_bytes, ..
+            }) if whole.is_whole() && whole.position == piece.position && is_of_state(&whole, patch) => {
                 arrival.goes_on_to(piece.version);
-                Ok(Partial { piece, body: Body::Collection(arrival), patches, patch_bytes })
+                let body = Body::Collection(arrival);
+                Ok(Partial { piece, body, patches, patch_bytes, is_outdated: false })
             }
             _ => {
                 let arrival = parts.held.to_patch(store, piece, patch).ok_or(Untaken::NotHeld(piece))?;
@@ -126,14 +143,14 @@ impl Partial {
 
     /// Whether a collection that is whole has probably changed much while it arrived, and a patch of that
     /// would be shorter than the last one. `few_bytes`: so long a patch may travel in a cut.
-    fn is_behind(&mut self, few_bytes: u64) -> bool {
+    pub(super) fn is_behind(&mut self, few_bytes: u64) -> bool {
         let Body::Collection(_) = self.body else { return false };
         let is_shorter = self.patches == 0 || self.piece.offset < self.patch_bytes;
         (self.patches, self.patch_bytes) = (self.patches + 1, self.piece.offset);
         self.patch_bytes > few_bytes && is_shorter && self.patches <= CATCH_UP_ROUNDS
     }
 
-    fn into_records<'b>(self) -> Records<'b> {
+    pub(super) fn into_records<'b>(self) -> Records<'b> {
         match self.body {
             Body::Records(assembly) => Records::Assembled(assembly),
             Body::Collection(arrival) => Records::Arrived(arrival, self.piece),
@@ -143,6 +160,29 @@ impl Partial {
     /// The piece in hand, for the next pull.
     pub(super) fn in_hand(&self) -> Piece {
         self.piece
+    }
+
+    /// The source is frozen: what began before is not all.
+    pub(super) fn outdate(&mut self) {
+        self.is_outdated = true;
+    }
+
+    /// Whether it has been whole, as of some version.
+    pub(super) fn was_whole(&self) -> bool {
+        self.patches > 0 || self.piece.is_whole()
+    }
+
+    /// The key of a collection.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        match &self.body {
+            Body::Records(_) => None,
+            Body::Collection(arrival) => Some(arrival.key().bytes()),
+        }
+    }
+
+    /// Whether it is of this key's collection.
+    pub(super) fn is_of(&self, key: &[u8]) -> bool {
+        self.key() == Some(key)
     }
 
     /// Whether it is of one key, which has an entry here already: the rest is not needed (M5).

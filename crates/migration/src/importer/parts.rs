@@ -2,6 +2,7 @@
 //! limits on pulls, and the sinks for refusals, events and counts.
 
 use super::ImporterCounters;
+use super::copies::Copies;
 use super::greeting::Greeting;
 use super::held::Held;
 use super::records::{Records, Untaken};
@@ -23,6 +24,7 @@ pub(super) struct TargetParts {
     /// Where replay appends: a side log, so that nothing else waits for it.
     pub(super) head: LogHead,
     pub(super) held: Held,
+    pub(super) copies: Copies,
     pub(super) greetings: [Greeting; Lane::ALL.len()],
     pub(super) governor: Governor,
     /// Bulk work waits until then, to spare the workers or to keep a rate.
@@ -50,6 +52,7 @@ impl TargetParts {
             events: Lane::ALL.map(TargetEvent::Connect).into(),
             counters: ImporterCounters::default(),
             held: Held::default(),
+            copies: Copies::default(),
             spec,
             writer,
             head,

@@ -6,6 +6,7 @@
 //! completion every reply is outdated, and ignored.
 
 use super::Importer;
+use super::copies::Copies;
 use super::cuts::{Cuts, Given};
 use super::turn::{Cleared, Then};
 use crate::cuts::Ahead;
@@ -22,10 +23,13 @@ impl Importer {
         }
         self.parts.writer.expect(activate.records);
         store.raise_version_floor(self.parts.spec.range, activate.highest_version);
-        if let Some(hot) = self.hot.take() {
+        if let Some(ahead) = self.ahead.take() {
             // A flush that waits clears whatever was copied.
             let unchanged = self.flushes.is_empty().then_some(activate.unchanged);
-            let outdated = hot.keep(&mut self.parts, store, unchanged);
+            let outdated = ahead.end(&mut self.parts, store, unchanged);
+            if fault!(InertOutlineServed) {
+                Copies::serve_outdated(&mut self.parts, store);
+            }
             // M30: no reply from before the freeze counts.
             self.samples.stop();
             self.samples.offer_hot(outdated);
@@ -33,6 +37,7 @@ impl Importer {
         match self.parts.spec.protocol.serves {
             Serves::AtActivation => {
                 self.parts.writer.activate();
+                self.pull_patches(store);
                 self.parts.events.push_back(TargetEvent::Activated);
             }
             Serves::WhatItWasGiven => return,
@@ -47,6 +52,27 @@ impl Importer {
             self.parts.governor.hurry();
             changes.last_round_begins();
             self.finish_if_all_here();
+        }
+    }
+
+    /// What changed in the collections that were copied ahead is pulled at once.
+    fn pull_patches(&mut self, store: &Store) {
+        if self.priority.is_on() {
+            for key in self.parts.copies.keys() {
+                self.priority.pull_soon(&self.parts, store, &key);
+            }
+        }
+    }
+
+    /// Where partitions have come to collections that were copied ahead, the patches are pulled.
+    pub(super) fn meet_copies(&mut self, store: &Store) {
+        if self.parts.phase() != ImportPhase::Serving || !self.priority.is_on() {
+            return;
+        }
+        for position in self.pulls.cursors() {
+            if self.parts.copies.has(position) {
+                self.priority.pull_patch(&mut self.parts, store, position);
+            }
         }
     }
 
@@ -178,6 +204,7 @@ impl Importer {
         self.samples.stop();
         self.probes.stop();
         self.parts.stall = None;
+        self.parts.copies.clear();
         let waiters = self.priority.stop();
         self.parts.wake(waiters);
         self.parts.events.push_back(TargetEvent::Finished);

@@ -7,12 +7,13 @@
 //! next request for the key pulls it again.
 //!
 //! A record larger than a reply may be arrives in pieces, each by its own pull, and other keys' pulls go in
-//! between (large_keys).
+//! between (large_keys). Of a collection that was copied ahead only a patch arrives (copies).
 //!
 //! Realises: Rocksteady 2.3.3 (asynchronous, batched, de-duplicated; at most 16 keys). Opted-in clients are
 //! asked to retry if the protocol does so; for them a key is wanted without a waiting command. Deviation: all
 //! other clients' commands are parked and answered.
 
+use super::copies::Copies;
 use super::large_keys::{Key, LargeKeys};
 use super::parts::TargetParts;
 use super::records::{Records, Untaken};
@@ -130,7 +131,7 @@ impl PriorityQueue {
     }
 
     /// Adds a command to the key's waiters, or just the key; false if there is no room for the command.
-    fn add(&mut self, key: HashedKey<'_>, waiter: Option<Waiter>) -> bool {
+    fn add(&mut self, copies: &Copies, key: HashedKey<'_>, waiter: Option<Waiter>) -> bool {
         let is_refused = |waiter: Waiter| self.refused.get(&waiter.worker) == Some(&waiter.ticket);
         if waiter.is_some_and(|waiter| self.waiters == PRIORITY_WAITERS_MAX || is_refused(waiter)) {
             return false;
@@ -141,11 +142,16 @@ impl PriorityQueue {
                 let bytes: Key = key.bytes().into();
                 let waiting = Waiting { position: key.position(), waiters: Vec::new() };
                 self.waiting.insert(Arc::clone(&bytes), waiting);
-                self.queue.push_back(Arc::clone(&bytes));
+                if copies.has_key(key.position(), key.bytes()) {
+                    self.large.add(&bytes);
+                } else {
+                    self.queue.push_back(Arc::clone(&bytes));
+                }
                 bytes
             }
         };
         if let Some(waiter) = waiter {
+            self.large.hurry(&bytes);
             self.waiters += 1;
             self.waiting.get_mut(&bytes).expect("it is there").waiters.push(waiter);
             let places = self.places.entry(waiter).or_default();
@@ -215,8 +221,13 @@ impl PriorityQueue {
 
     /// The keys of the next pull, and the waiters for some that arrived meanwhile. Large keys alternate with
     /// the others.
-    fn next_pull(&mut self, store: &Store, view: &ImportView) -> (Option<InFlight>, Vec<Waiter>) {
-        let (large, mut arrived) = self.next_large(store, view);
+    fn next_pull(
+        &mut self,
+        store: &Store,
+        view: &ImportView,
+        copies: &mut Copies,
+    ) -> (Option<InFlight>, Vec<Waiter>) {
+        let (large, mut arrived) = self.next_large(store, view, copies);
         let mut keys = Vec::new();
         if large.is_none() || self.large.yields {
             let (others, others_arrived) = self.next_batch(store, view);
@@ -225,6 +236,7 @@ impl PriorityQueue {
         }
         let is_of_large = keys.is_empty() && large.is_some();
         self.large.yields = is_of_large;
+        self.large.is_begun |= is_of_large;
         keys.extend(large.filter(|_| is_of_large));
         if keys.is_empty() {
             return (None, arrived);
@@ -236,7 +248,12 @@ impl PriorityQueue {
 
     /// The large key to pull a piece of, if none is under way. Those that are not needed are dropped; their
     /// waiters are returned.
-    fn next_large(&mut self, store: &Store, view: &ImportView) -> (Option<Key>, Vec<Waiter>) {
+    fn next_large(
+        &mut self,
+        store: &Store,
+        view: &ImportView,
+        copies: &mut Copies,
+    ) -> (Option<Key>, Vec<Waiter>) {
         let mut arrived = Vec::new();
         if self.in_flight.iter().any(|pull| pull.is_of_large) {
             return (None, arrived);
@@ -247,6 +264,7 @@ impl PriorityQueue {
             }
             arrived.extend(self.take(&key));
             self.large.remove(&key);
+            copies.forget(Position::of_key(&key));
         }
         (None, arrived)
     }
@@ -366,7 +384,7 @@ impl PriorityQueue {
         let key = HashedKey::new(key);
         if is_settled(store, parts.writer.view(), key) {
             parts.events.push_back(TargetEvent::Wake(waiter));
-        } else if !self.add(key, Some(waiter)) {
+        } else if !self.add(&parts.copies, key, Some(waiter)) {
             self.refuse(waiter);
             parts.events.push_back(TargetEvent::Refuse(waiter, WaiterRefusal::TooManyWait));
         }
@@ -377,9 +395,25 @@ impl PriorityQueue {
         let key = HashedKey::new(key);
         let is_full = self.waiting.len() >= KEYS_WANTED_MAX;
         if !is_full && !is_settled(store, parts.writer.view(), key) {
-            let has_room = self.add(key, None);
+            let has_room = self.add(&parts.copies, key, None);
             debug_assert!(has_room, "a key without a command takes no command's place");
         }
+    }
+
+    /// A partition's pull has come to a collection that is copied, and waits for its patch.
+    pub(super) fn pull_patch(&mut self, parts: &mut TargetParts, store: &Store, position: Position) {
+        let Some(key) = parts.copies.key_at(position) else { return };
+        let is_settled = is_settled(store, parts.writer.view(), HashedKey::new(&key));
+        if is_settled && !self.in_flight.iter().any(|pull| pull.is_of_large) {
+            parts.copies.forget(position);
+        } else {
+            self.pull_soon(parts, store, &key);
+        }
+    }
+
+    /// Whether keys are pulled out of turn.
+    pub(super) fn is_on(&self) -> bool {
+        self.choices.in_flight > 0
     }
 
     /// Everything in this range is here, by its partition's pull.
@@ -400,7 +434,8 @@ impl PriorityQueue {
         if !self.in_flight.iter().any(|pull| pull.resend.is_due())
             && self.in_flight.len() < self.most_in_flight(parts.stall.is_some())
         {
-            let (pull, arrived) = self.next_pull(store, parts.writer.view());
+            let TargetParts { writer, copies, .. } = &mut *parts;
+            let (pull, arrived) = self.next_pull(store, writer.view(), copies);
             parts.wake(arrived);
             self.in_flight.extend(pull);
         }
@@ -408,7 +443,7 @@ impl PriorityQueue {
             return false;
         };
         pull.resend.sent(now);
-        let in_hand = self.large.in_hand().filter(|_| pull.is_of_large);
+        let in_hand = self.large.in_hand(&parts.copies).filter(|_| pull.is_of_large);
         PriorityPull::write(parts.scope, pull.sequence, pull.keys.iter().map(|key| &**key), in_hand, out)
             .expect("keys of a bounded length in all, and one more");
         parts.counters.priority_pulls += 1;
@@ -438,6 +473,10 @@ impl PriorityQueue {
             }
             None => Records::parse(reply.batch).map(Some),
         };
+        let complete = match &parsed {
+            Ok(Some(Records::Arrived(_, piece))) => Some(*piece),
+            _ => None,
+        };
         let inserted = match parsed {
             Ok(Some(records)) => parts.insert(store, records, parts.spec.range, reply.batch.len()),
             Ok(None) => {
@@ -454,11 +493,13 @@ impl PriorityQueue {
             Err(untaken) => return Err(untaken),
         };
         parts.proved(lane);
+        complete.filter(|_| !no_memory).into_iter().for_each(|piece| parts.copies.completed(piece));
         let mut keys = self.in_flight.swap_remove(index).keys;
         // A piece answers only the first key.
         let mut unanswered = keys.split_off(reply.answered.max(1));
         for (index, key) in keys.into_iter().enumerate() {
             self.large.remove(&key);
+            parts.copies.forget(Position::of_key(&key));
             let is_absent = reply.absent.contains(index);
             let is_here = settle(store, &mut parts.head, HashedKey::new(&key), is_absent);
             if !is_here && !is_absent && !no_memory {

@@ -7,6 +7,7 @@
 //! replies packed before its barrier (M30).
 
 use super::Replay;
+use super::copies::Copies;
 use super::partial::{Partial, join};
 use super::parts::TargetParts;
 use super::records::{Records, Untaken};
@@ -66,6 +67,8 @@ pub(super) struct Pulls {
     replied_at: MonotonicUs,
     /// Whether what is pulled is owed (M30).
     is_owed: bool,
+    /// Whether it leaves patches of what was copied ahead to priority pulls.
+    waits_for_patches: bool,
 }
 
 impl Pulls {
@@ -84,7 +87,13 @@ impl Pulls {
             turn: 0,
             replied_at: MonotonicUs(0),
             is_owed: false,
+            waits_for_patches: spec.protocol.priority.in_flight > 0,
         }
+    }
+
+    /// From where the partitions go on.
+    pub(super) fn cursors(&self) -> impl Iterator<Item = Position> {
+        self.partitions.iter().filter_map(|partition| partition.cursor)
     }
 
     pub(super) fn timeout(&mut self, now: MonotonicUs) {
@@ -160,13 +169,16 @@ impl Pulls {
     /// The next partition with something to send. `alone`: only while nothing else is in flight or being
     /// replayed, and first one with a piece in hand, whose memory is taken: the others wait for memory.
     /// `paced`: nothing but what was sent before.
-    fn next_to_send(&mut self, alone: bool, paced: bool) -> Option<usize> {
+    fn next_to_send(&mut self, copies: &Copies, alone: bool, paced: bool) -> Option<usize> {
         let count = self.partitions.len();
         let is_busy = |partition: &Partition| partition.in_flight.is_some() || partition.replaying;
         let others = self.partitions.iter().any(is_busy);
         let wants = |partition: &Partition| match &partition.in_flight {
             Some(pull) => pull.resend.is_due(),
-            None => !paced && partition.cursor.is_some() && !(alone && others),
+            None => {
+                let waits = self.waits_for_patches && partition.cursor.is_some_and(|at| copies.has(at));
+                !paced && partition.cursor.is_some() && !(alone && others) && !waits
+            }
         };
         let mut wanting =
             (0..count).map(|step| (self.turn + step) % count).filter(|&i| wants(&self.partitions[i]));
@@ -177,7 +189,7 @@ impl Pulls {
     }
 
     pub(super) fn transmit(&mut self, parts: &mut TargetParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
-        let is_ahead = parts.phase() == ImportPhase::Copying && parts.spec.protocol.copies_hot_ahead();
+        let is_ahead = parts.phase() == ImportPhase::Copying && parts.spec.protocol.names_ahead();
         if !parts.phase().takes_records() || is_ahead {
             return false;
         }
@@ -187,8 +199,11 @@ impl Pulls {
             stall => stall.is_some(),
         };
         let paced = parts.is_paced(now);
-        let Some(index) = self.next_to_send(alone, paced) else { return false };
+        let Some(index) = self.next_to_send(&parts.copies, alone, paced) else { return false };
         let partition = &mut self.partitions[index];
+        if let (None, Some(at), None) = (&partition.in_flight, partition.cursor, &partition.partial) {
+            partition.partial = parts.copies.take(at);
+        }
         let pull = partition.in_flight.get_or_insert_with(|| {
             parts.governor.asked(now, u64::from(partition.pull_bytes));
             InFlight {
@@ -201,9 +216,11 @@ impl Pulls {
         });
         pull.sent_at = now;
         pull.resend.sent(now);
-        let range = PositionRange::new(pull.from, partition.bounds.last()).expect("cursors stay in bounds");
+        let pull_from = pull.from;
+        let range = PositionRange::new(pull_from, partition.bounds.last()).expect("cursors stay in bounds");
         let (sequence, max_bytes) = (partition.sequence, pull.asked_bytes);
         let piece = partition.partial.as_ref().map(Partial::in_hand);
+        let piece = piece.or_else(|| parts.copies.complete(pull_from));
         Pull { scope: parts.scope, partition: index as u8, sequence, range, max_bytes, piece }.write(out);
         parts.counters.pulls += 1;
         true
@@ -238,6 +255,7 @@ impl Pulls {
         }
         let is_of_owed = pull.is_of_owed;
         let joined = match reply.piece {
+            Some(piece) if parts.copies.complete(piece.position).is_some() => Ok(Some(Records::Superseded)),
             Some(piece) => {
                 // What is frozen has no patch.
                 let catches_up = parts.phase() == ImportPhase::Taking;

@@ -87,6 +87,7 @@ impl Importer {
                 self.priority.wake_covered(&mut self.parts, covers);
                 self.parts.resume();
                 self.finish_if_all_here();
+                self.meet_copies(store);
             }
             Err(untaken) => {
                 self.pulls.rewind(&mut self.parts.governor, partition, covers.first());

@@ -19,4 +19,5 @@ pub const FULVA: ProtocolChoices = ProtocolChoices {
     sampling: Some(Sampling { one_in: 8, batch: 256 }),
     priority: PriorityPulls { batch: 16, in_flight: 1 },
     hot_first: false,
+    collections_ahead: true,
 };

@@ -26,4 +26,5 @@ pub const HANDOFF: ProtocolChoices = ProtocolChoices {
     sampling: None,
     priority: PriorityPulls { batch: 16, in_flight: 1 },
     hot_first: true,
+    collections_ahead: false,
 };

@@ -75,7 +75,7 @@ struct ProtocolOption {
 /// The option that is applied before all others, wherever it stands: others may refine its changes.
 const OWNERSHIP: &str = "ownership";
 
-const OPTIONS: [ProtocolOption; 18] = [
+const OPTIONS: [ProtocolOption; 19] = [
     ProtocolOption {
         name: OWNERSHIP,
         takes: "'source', of a protocol that copies after the freeze: it copies before, as source-driven does",
@@ -234,6 +234,23 @@ const OPTIONS: [ProtocolOption; 18] = [
         },
     },
     ProtocolOption {
+        name: "collections",
+        takes: "of a protocol that serves while keys arrive, 'ahead' (large collections are copied before the range \
+                changes its owner, and what changes in them meanwhile follows) or 'in-turn'",
+        set: |choices, value| {
+            let collections_ahead = match value {
+                "ahead" => true,
+                "in-turn" => false,
+                _ => return None,
+            };
+            if choices.copies != Copies::AfterFreeze || choices.serves != Serves::AtActivation {
+                return None;
+            }
+            choices.collections_ahead = collections_ahead;
+            Some(())
+        },
+    },
+    ProtocolOption {
         name: "digest",
         takes: "of a protocol that gives the range bit by bit, 'on' or 'off': whether the target tells clients what it \
                 was given",
@@ -280,6 +297,7 @@ fn kept_by_source(choices: &ProtocolChoices) -> ProtocolChoices {
         source_reads: SOURCE_DRIVEN.source_reads,
         missing: SOURCE_DRIVEN.missing,
         sampling: SOURCE_DRIVEN.sampling,
+        collections_ahead: SOURCE_DRIVEN.collections_ahead,
         ..*choices
     }
 }
@@ -420,6 +438,8 @@ mod tests {
             ("handoff,hot-first=on", HANDOFF),
             ("fulva,hot-first=on", ProtocolChoices { hot_first: true, ..FULVA }),
             ("zephyr,hot-first=off", ZEPHYR),
+            ("zephyr,collections=ahead", ZEPHYR),
+            ("fulva,collections=in-turn", ProtocolChoices { collections_ahead: false, ..FULVA }),
             ("source-driven,hot-first=off", SOURCE_DRIVEN),
             ("rocksteady,pace=full", ProtocolChoices { pace: Pace::Full, ..ROCKSTEADY }),
             ("handoff,digest=on", HANDOFF),
@@ -488,6 +508,9 @@ mod tests {
             ("source-driven,hot-first=on", "a protocol that serves when it is complete"),
             ("fulva,hot-first=on,serves=complete", "a protocol that serves when it is complete"),
             ("zephyr,ownership=source,hot-first=on", "a protocol that serves when it is complete"),
+            ("fulva,collections=on", "collections=on is not possible: collections is of a protocol that"),
+            ("handoff,collections=ahead", "collections=ahead is not possible"),
+            ("stop-and-copy,collections=ahead", "collections=ahead is not possible"),
             ("fulva,uncovered=target", "uncovered=target is not possible: uncovered is of a protocol that"),
             ("handoff,uncovered=both", "uncovered=both is not possible"),
             ("handoff,out-of-turn=0", "out-of-turn=0 is not possible"),

@@ -17,4 +17,5 @@ pub const ROCKSTEADY: ProtocolChoices = ProtocolChoices {
     sampling: None,
     priority: PriorityPulls { batch: 16, in_flight: 1 },
     hot_first: false,
+    collections_ahead: true,
 };

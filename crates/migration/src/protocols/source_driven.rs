@@ -19,4 +19,5 @@ pub const SOURCE_DRIVEN: ProtocolChoices = ProtocolChoices {
     sampling: None,
     priority: PriorityPulls { batch: 16, in_flight: 1 },
     hot_first: false,
+    collections_ahead: false,
 };

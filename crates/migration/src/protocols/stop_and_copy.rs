@@ -15,4 +15,5 @@ pub const STOP_AND_COPY: ProtocolChoices = ProtocolChoices {
     sampling: None,
     priority: PriorityPulls { batch: 16, in_flight: 1 },
     hot_first: false,
+    collections_ahead: false,
 };

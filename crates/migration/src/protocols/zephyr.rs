@@ -17,4 +17,5 @@ pub const ZEPHYR: ProtocolChoices = ProtocolChoices {
     sampling: None,
     priority: PriorityPulls { batch: 1, in_flight: crate::tuning::PRIORITY_PULLS_QUEUED_MAX },
     hot_first: false,
+    collections_ahead: true,
 };

@@ -1,7 +1,7 @@
 //! A migration from end to end, without faults.
 
 use crate::model::Op;
-use crate::protocols::{by_cuts, copies_ahead, for_every_protocol, serves_in_the_middle};
+use crate::protocols::{by_cuts, for_every_protocol, serves_in_the_middle};
 use crate::world::{Outcome, Pair, Setup, key};
 use sidle_migration::{SourceEvent, TargetEvent};
 use sidle_wire::Lane;
@@ -20,7 +20,7 @@ fn everything_moves_and_nothing_is_left_behind() {
         let expected: Vec<SourceEvent> = activated.into_iter().chain([SourceEvent::Ended]).collect();
         assert_eq!(pair.source_events, expected);
         let connects = Lane::ALL.map(TargetEvent::Connect);
-        let caught_up = copies_ahead(&protocol).then_some(TargetEvent::CaughtUp);
+        let caught_up = protocol.copies_in_preparation().then_some(TargetEvent::CaughtUp);
         let activated = (!by_cuts(&protocol)).then_some(TargetEvent::Activated);
         let ends = activated.into_iter().chain([TargetEvent::Finished, TargetEvent::Ended]);
         let expected: Vec<TargetEvent> = connects.into_iter().chain(caught_up).chain(ends).collect();

@@ -3,8 +3,8 @@
 use crate::model::{Bytes, Op};
 use crate::net::{End, Faults};
 use crate::protocols::{by_cuts, copies_ahead, for_every_protocol, for_protocols_that};
-use crate::world::{Outcome, Pair, Setup, WORKERS};
-use sidle_migration::{HANDOFF, ImporterCounters, ProtocolChoices, TargetEvent};
+use crate::world::{Outcome, Pair, Setup, WORKERS, key};
+use sidle_migration::{FULVA, HANDOFF, ImporterCounters, ProtocolChoices, TargetEvent, protocol};
 use sidle_wire::{HEADER_BYTES, Kind, Lane};
 
 const CHUNKS: u64 = 2_000;
@@ -139,7 +139,7 @@ fn bytes_in_transit(pair: &Pair) -> usize {
 #[test]
 fn patches_are_as_long_as_what_changed() {
     for_protocols_that(
-        |protocol| copies_ahead(protocol) || by_cuts(protocol),
+        |protocol| copies_ahead(protocol) || by_cuts(protocol) || protocol.copies_collections_ahead(),
         |protocol| {
             let mut pair = with_a_collection(Setup::of(protocol));
             pair.net.record = Some(Vec::new());
@@ -167,4 +167,179 @@ fn patches_are_as_long_as_what_changed() {
             }
         },
     );
+}
+
+fn is_ahead(protocol: &ProtocolChoices) -> bool {
+    protocol.copies_collections_ahead()
+}
+
+/// The collection is copied, its source serves on, and bulk pulls are slow.
+fn copied_ahead(protocol: ProtocolChoices) -> Pair {
+    let mut pair = with_a_collection(Setup::of(protocol));
+    pair.prepare();
+    pair.run_until_it_may_be_committed();
+    assert_eq!((counters(&pair).collections_ahead, counters(&pair).collections), (1, 0));
+    assert!(pair.target.store.is_empty(), "no key has it");
+    pair
+}
+
+fn at_source(pair: &mut Pair, op: Op) {
+    let outcome = pair.at(End::Source, 0, op);
+    assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
+}
+
+/// What travelled to the target from now on.
+fn bytes_from_now(pair: &mut Pair, then: impl FnOnce(&mut Pair)) -> usize {
+    pair.net.record = Some(Vec::new());
+    then(pair);
+    let frames = pair.net.record.take().unwrap();
+    frames.iter().filter(|(end, ..)| *end == End::Target).map(|(_, _, frame)| frame.len()).sum()
+}
+
+/// The story of the fault of what is copied ahead.
+pub(crate) fn changes_behind_a_copy() {
+    let mut pair = copied_ahead(FULVA);
+    (0..40).for_each(|n| at_source(&mut pair, set(n * 7, 5)));
+    pair.commit();
+    pair.run_until_serving();
+    (0..40).for_each(|n| drop(pair.client(remove(n * 7))));
+    pair.ends_well();
+}
+
+/// A command that needs it right behind the freeze waits for what has changed, and for no more.
+#[test]
+fn what_was_copied_ahead_travels_as_a_patch() {
+    for_protocols_that(is_ahead, |protocol| {
+        let mut pair = copied_ahead(protocol);
+        pair.commit();
+        // The source's workers serve on until they use the new table.
+        (0..20).for_each(|n| drop(pair.at(End::Source, 0, set(n * 9, 5))));
+        pair.run_until_serving();
+        let bytes = bytes_from_now(&mut pair, |pair| {
+            pair.client(remove(2));
+            pair.client(set(40, 7));
+            pair.run_until("answered", |pair| pair.parked() == 0);
+        });
+        // Beside it go bulk pulls of other keys: 200 of 100 bytes.
+        assert!(bytes < 80_000, "{bytes} bytes");
+        pair.ends_well();
+        let counters = counters(&pair);
+        let all = CHUNKS * CHUNK_BYTES as u64;
+        assert!((1..30_000).contains(&counters.patch_bytes), "{counters:?}");
+        assert!(counters.bytes_moved < 2 * all, "{counters:?}");
+        assert_eq!((counters.collections, counters.collections_ahead), (1, 1));
+    });
+}
+
+/// Where no key is pulled before its turn, the partition's pull brings the patch.
+#[test]
+fn a_patch_may_come_in_its_turn() {
+    for text in ["fulva,priority-pulls=0", "rocksteady,priority-pulls=0,missing=wait"] {
+        let mut pair = copied_ahead(protocol(text).unwrap());
+        (0..40).for_each(|n| at_source(&mut pair, set(n * 7, 5)));
+        pair.commit();
+        pair.run_until_serving();
+        pair.client(remove(2));
+        pair.ends_well();
+        pair.check_all_answered();
+        let counters = counters(&pair);
+        assert_eq!((counters.collections, counters.priority_pulls), (1, 0), "{counters:?}");
+        assert!(counters.bytes_moved < 2 * CHUNKS * CHUNK_BYTES as u64, "{counters:?}");
+    }
+}
+
+/// Gone, replaced by a string, replaced by another collection, flushed: while it is copied, and behind that.
+#[test]
+fn a_collection_ends_while_it_is_copied_ahead() {
+    let replacements: [fn(&mut Pair); 4] = [
+        |pair| at_source(pair, Op::Del(name())),
+        |pair| at_source(pair, Op::Set(name(), b"a string".to_vec(), None)),
+        |pair| {
+            at_source(pair, Op::Del(name()));
+            (0..CHUNKS).for_each(|n| at_source(pair, set(2 * n + 1, 3)));
+        },
+        |pair| at_source(pair, Op::Flush),
+    ];
+    for_protocols_that(is_ahead, |protocol| {
+        for (replace, is_copied_first) in replacements.iter().flat_map(|way| [(way, false), (way, true)]) {
+            let mut pair = match is_copied_first {
+                true => copied_ahead(protocol),
+                false => {
+                    let mut pair = with_a_collection(slow(1, protocol));
+                    pair.prepare();
+                    pair.run_until("some is here", |pair| counters(pair).pieces > 3);
+                    pair
+                }
+            };
+            replace(&mut pair);
+            pair.run_until_it_may_be_committed();
+            pair.commit();
+            pair.run_until_serving();
+            pair.client(Op::Get(key(3)));
+            pair.ends_well();
+            pair.check_no_breach();
+            pair.target.store.check_accounting().unwrap();
+        }
+    });
+}
+
+/// Behind the freeze the target's word is the last one, whatever was copied.
+#[test]
+fn what_is_written_at_the_target_wins_over_a_copy() {
+    for_protocols_that(is_ahead, |protocol| {
+        for op in [Op::Set(name(), b"newer".to_vec(), None), Op::Flush] {
+            let mut pair = copied_ahead(protocol);
+            pair.commit();
+            pair.run_until_serving();
+            pair.client(op);
+            pair.ends_well();
+            pair.check_no_breach();
+            pair.target.store.check_accounting().unwrap();
+        }
+    });
+}
+
+/// A target without room for copies ahead goes on without them.
+#[test]
+fn no_memory_for_what_is_copied_ahead() {
+    for_protocols_that(is_ahead, |protocol| {
+        let mut pair = with_a_collection(Setup { target_bytes: 1 << 20, ..Setup::of(protocol) });
+        for n in 2 * CHUNKS..10 * CHUNKS {
+            pair.expect_ok(Op::Chunk(name(), n, Some(chunk(n))));
+        }
+        pair.prepare();
+        pair.run_until_it_may_be_committed();
+        assert_eq!(counters(&pair).collections_ahead, 0);
+        pair.commit();
+        pair.run_until("out of memory", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+        assert!(pair.import.as_ref().unwrap().activated(), "it serves");
+    });
+}
+
+/// Links that are cut over and over, while it is copied and behind the freeze.
+#[test]
+fn cut_links_leave_what_is_in_hand() {
+    for_protocols_that(is_ahead, |protocol| {
+        for seed in 0..5 {
+            let faults = Faults { bytes_per_us: 20, ..Faults::EVERYTHING };
+            let mut pair = with_a_collection(Setup { seed, faults, ..Setup::of(protocol) });
+            pair.begin();
+            for n in 0..4_000 {
+                if is_over(&pair) {
+                    break;
+                }
+                if n % 40 == 7 {
+                    let lane = if pair.rng.permille(500) { Lane::Bulk } else { Lane::Priority };
+                    pair.net.cut(pair.now.0, lane, &mut pair.rng);
+                }
+                let end = if pair.parked() < 3 && pair.rng.permille(20) { End::Target } else { End::Source };
+                let label = pair.rng.below(2 * CHUNKS);
+                pair.at(end, 0, if n % 3 == 0 { remove(label) } else { set(label, n) });
+                pair.pump();
+                pair.step();
+            }
+            pair.ends_well();
+            pair.target.store.check_accounting().unwrap();
+        }
+    });
 }

@@ -41,7 +41,7 @@ fn copied_part(pair: &Pair) -> f64 {
 
 fn hints(pair: &Pair, positions: &[Position]) -> Vec<u8> {
     let mut out = Vec::new();
-    HotHints::write(pair.spec.scope(), positions, &mut out);
+    HotHints::write(pair.spec.scope(), positions, &[], &mut out);
     out
 }
 

@@ -77,12 +77,14 @@ impl Model {
         match op {
             Op::Get(_) => Answer::Value(old),
             Op::Set(key, value, expires_at) => {
+                self.collections.remove(key);
                 self.values.insert(key.clone(), (value.clone(), *expires_at));
                 Answer::Ok
             }
             Op::Del(key) => {
                 self.values.remove(key);
-                Answer::Number(usize::from(old.is_some()))
+                let was_there = old.is_some() || self.collections.remove(key).is_some();
+                Answer::Number(usize::from(was_there))
             }
             Op::Append(key, more) => {
                 let deadline =

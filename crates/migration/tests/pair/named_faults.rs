@@ -1,7 +1,7 @@
 //! Tests of the tests: each known fault, when put back, fails the scenario written for it, and the checkers
 //! of the random runs if these meet its conditions.
 
-use crate::collections::changes_while_a_collection_is_given;
+use crate::collections::{changes_behind_a_copy, changes_while_a_collection_is_given};
 use crate::cuts::{
     flushes_that_overtake_a_cut, in_small_steps, late_copy_of_what_was_taken, replies_that_come_again,
     with_few_out_of_turn, writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
@@ -58,6 +58,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::HotCopyBeforeTrackingBarrier, write_behind_the_copy),
     (Fault::PatchSkipsAVersion, changes_while_a_collection_is_given),
     (Fault::PatchKeepsWhatIsGone, changes_while_a_collection_is_given),
+    (Fault::InertOutlineServed, changes_behind_a_copy),
 ];
 
 /// Faults that random runs do not meet: their partitions fit into one pull each, and their sampled replies
@@ -70,6 +71,7 @@ const NOT_MET_AT_RANDOM: &[Fault] = &[
     Fault::InertCopySentBack,
     Fault::PatchSkipsAVersion,
     Fault::PatchKeepsWhatIsGone,
+    Fault::InertOutlineServed,
 ];
 
 fn is_seen(scenario: impl FnOnce()) -> bool {

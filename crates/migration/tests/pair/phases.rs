@@ -243,7 +243,7 @@ fn cancel_before_the_commit_leaves_no_trace() {
 /// The connections are made before the commit; the source learns of the migration only then.
 #[test]
 fn the_target_greets_again_until_the_source_has_heard_of_the_migration() {
-    let hears_at_the_commit = |protocol: &ProtocolChoices| !copies_ahead(protocol);
+    let hears_at_the_commit = |protocol: &ProtocolChoices| !protocol.copies_in_preparation();
     for_protocols_that(hears_at_the_commit, |protocol| {
         let mut pair = Pair::with_records(Setup::of(protocol), 500, 100);
         pair.prepare();

@@ -200,7 +200,7 @@ impl Pair {
             source: node_id(1),
             target: node_id(2),
             partitions: vec![setup.range],
-            protocol: setup.protocol,
+            protocol: setup.protocol.in_version(setup.version),
             bytes: 0,
             policy: MigrationPolicy::default(),
             tuning: setup.tuning,

@@ -299,6 +299,7 @@ fn migration(call: &Call<'_>, lines: &mut Channels) {
         ("bytes_sent", &totals.bytes_sent),
         ("hinted", &totals.hinted),
         ("collections", &totals.collections),
+        ("collections_ahead", &totals.collections_ahead),
         ("patch_bytes", &totals.patch_bytes),
     ] {
         lines.add(format_args!("migration_{name}"), Gauges::read(sum));

@@ -4,7 +4,7 @@
 use super::table::Then;
 use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
-use sidle_cluster::{PrepareRefusal, Progress, Settled, SourceStage, Target, TargetStage};
+use sidle_cluster::{LargeCollections, PrepareRefusal, Progress, Settled, SourceStage, Target, TargetStage};
 use sidle_migration::{ImportView, ImporterCounters, MigrationSpec};
 use sidle_types::{GaveAll, MigrationId, PositionRange, fault};
 use std::sync::Arc;
@@ -40,6 +40,11 @@ impl Import {
             next: self.view.progress().collect(),
             changes: self.counters.changes,
             changes_left: self.counters.changes_left,
+            collections: LargeCollections {
+                arrived: self.counters.collections,
+                ahead: self.counters.collections_ahead,
+                patch_bytes: self.counters.patch_bytes,
+            },
             stalled: self.stalled.then(|| "the target is out of memory".to_owned()),
             gave_all: self.gave_all,
             settled: self.settled,

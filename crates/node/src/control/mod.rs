@@ -409,7 +409,7 @@ fn spec(record: &MigrationRecord, tuning: Tuning, speaks: Speaks) -> Result<Migr
         source: record.source,
         target: record.target,
         partitions: record.partitions.clone(),
-        protocol,
+        protocol: protocol.in_version(record.version),
         bytes: record.counters.bytes,
         policy: record.policy,
         tuning,

@@ -13,7 +13,7 @@ pub fn read_protocol(text: &str) -> Result<ProtocolOutline, String> {
         partitions: choices.partitions,
         frozen_reads: choices.source_reads == SourceReads::AnswersFrozen,
         copies_before_freeze: matches!(choices.copies, Copies::BeforeFreeze(_)),
-        copies_in_preparation: choices.copies_in_preparation(),
+        copies_in_preparation: choices.copies_in_preparation_since(),
         gives_by_cuts: matches!(choices.copies, Copies::BeforeCuts(_)),
         needs: choices.needs(),
     })

@@ -314,6 +314,7 @@ fn meet(report: &MoverReport, world: &mut World) {
             world.meet("pulls", counters.pulls);
             world.meet("pieces", counters.pieces);
             world.meet("collections chunk by chunk", counters.collections);
+            world.meet("collections copied ahead", counters.collections_ahead);
             world.meet("bytes of patches", counters.patch_bytes);
             let gave_by_cuts = counters.cuts > 0;
             let hot = if gave_by_cuts { "hot positions given first" } else { "hot records copied ahead" };

@@ -11,8 +11,12 @@ use sidle_testbed::Random;
 
 /// How many of a thousand operations are on hashes, of those on registers.
 const HASHES_PERMILLE: u64 = 120;
-/// How many fields a hash has at most.
-const FIELDS: u64 = 5;
+/// The same of hashes with many fields.
+const LONG_PERMILLE: u64 = 450;
+/// The most fields of one request.
+const MOST_AT_ONCE: u64 = 12;
+/// How many fields a hash has, unless it has many.
+pub const LEAST_FIELDS: u64 = 5;
 /// Between the key and the field.
 const MARK: char = '#';
 
@@ -31,8 +35,12 @@ fn split(name: &str) -> (&str, &str) {
 }
 
 /// The names of all fields of the first few hashes.
-pub(super) fn names(hashes: u64) -> impl Iterator<Item = String> {
-    (0..hashes).flat_map(|hash| (0..FIELDS).map(move |field| name(hash, field)))
+pub(super) fn names(hashes: u64, fields: u64) -> impl Iterator<Item = String> {
+    (0..hashes).flat_map(move |hash| (0..fields).map(move |field| name(hash, field)))
+}
+
+fn are_long(workload: &Workload) -> bool {
+    workload.fields > LEAST_FIELDS
 }
 
 /// Every second pair of hashes shares a slot. Even fields hold integers.
@@ -43,22 +51,41 @@ fn name(hash: u64, field: u64) -> String {
 
 /// Whether the next operation is on a hash; nothing is drawn without hashes.
 pub(super) fn is_next(workload: &Workload, random: &mut Random) -> bool {
-    workload.hashes > 0 && random.permille(HASHES_PERMILLE)
+    let permille = if are_long(workload) { LONG_PERMILLE } else { HASHES_PERMILLE };
+    workload.hashes > 0 && random.permille(permille)
 }
 
 /// An operation on a hash: on one of its fields, on several, or on all.
 pub(super) fn draw(workload: &Workload, random: &mut Random, turn: Turn) -> Asked {
     let hash = workload.number(random, workload.hashes);
+    if are_long(workload) {
+        return draw_long(workload, random, turn, hash);
+    }
     let is_write = random.permille(workload.writes_permille);
     match random.below(8) {
         0 | 1 => several(workload, random, turn, hash, is_write),
-        2 if is_write => remove_all(turn, hash),
+        2 if is_write => remove_all(workload, turn, hash),
+        _ => one(workload, random, turn, hash, is_write),
+    }
+}
+
+/// The same of a hash that grows long: many fields are set at once, and some are removed.
+fn draw_long(workload: &Workload, random: &mut Random, turn: Turn, hash: u64) -> Asked {
+    let is_write = random.permille(workload.writes_permille.max(400));
+    match random.below(8) {
+        0..=2 => several(workload, random, turn, hash, is_write),
+        3 if is_write && random.one_in(8) => remove_all(workload, turn, hash),
+        3 | 4 if is_write => {
+            let field = random.below(workload.fields);
+            let record = registers::record(turn.client, Op::Del, name(hash, field), Datum::Null, turn.now_us);
+            asked("HDEL", vec![record], Shape::One)
+        }
         _ => one(workload, random, turn, hash, is_write),
     }
 }
 
 fn one(workload: &Workload, random: &mut Random, turn: Turn, hash: u64, is_write: bool) -> Asked {
-    let field = random.below(FIELDS);
+    let field = random.below(workload.fields);
     let is_number = field.is_multiple_of(2);
     let value = registers::value(workload, random, is_number, turn, 0);
     let (op, arg, command) = match (is_write, random.below(6)) {
@@ -76,8 +103,8 @@ fn one(workload: &Workload, random: &mut Random, turn: Turn, hash: u64, is_write
 
 /// HMGET or HSET of several fields.
 fn several(workload: &Workload, random: &mut Random, turn: Turn, hash: u64, is_write: bool) -> Asked {
-    let first = random.below(FIELDS);
-    let fields = first..random.between(first + 1, FIELDS);
+    let first = random.below(workload.fields);
+    let fields = first..random.between(first + 1, workload.fields.min(first + MOST_AT_ONCE));
     let mut records = Vec::new();
     for (place, field) in fields.enumerate() {
         let (op, arg) = match is_write {
@@ -94,10 +121,10 @@ fn several(workload: &Workload, random: &mut Random, turn: Turn, hash: u64, is_w
 }
 
 /// A DEL of the hash. Whether it was there says nothing about a field.
-fn remove_all(turn: Turn, hash: u64) -> Asked {
+fn remove_all(workload: &Workload, turn: Turn, hash: u64) -> Asked {
     let remove =
         |field| registers::record(turn.client, Op::Flush, name(hash, field), Datum::Null, turn.now_us);
-    let records: Vec<Operation> = (0..FIELDS).map(remove).collect();
+    let records: Vec<Operation> = (0..workload.fields).map(remove).collect();
     let words = vec!["DEL".to_owned(), stored_key(&records[0].key).to_owned()];
     let purpose = Purpose::Registers(records, Shape::Done);
     Asked { words, class: Class::Write, order: Order::Key(1), purpose }
@@ -135,6 +162,6 @@ mod tests {
         assert_eq!(get.key(), Some("h{tag}3"));
         assert_eq!(stored_key(&name(4, 1)), "h4");
         assert_eq!(stored_key("k{tag}3"), "k{tag}3");
-        assert_eq!(names(2).count() as u64, 2 * FIELDS);
+        assert_eq!(names(2, LEAST_FIELDS).count() as u64, 2 * LEAST_FIELDS);
     }
 }

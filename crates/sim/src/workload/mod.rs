@@ -28,7 +28,7 @@ pub use asked::{Asked, Order};
 pub use ended::History;
 pub use exchange::{Exchange, Exchanged};
 pub use groups::{MOST_GROUPS, inside_a_group, keep_whole};
-pub use hashes::stored_key;
+pub use hashes::{LEAST_FIELDS, stored_key};
 pub use list_operation::{End, LISTS, ListOp, ListOperation, Said};
 pub use lists::MOST_SETS;
 pub use members::MOST_MEMBER_KEYS;
@@ -58,6 +58,8 @@ pub struct Workload {
     pub name_sets: u64,
     /// How many hashes there are.
     pub hashes: u64,
+    /// How many fields each has at most.
+    pub fields: u64,
     /// How many keys with a time to live there are.
     pub timed_keys: u64,
     /// How many keys there are that are not judged.
@@ -120,7 +122,7 @@ impl Workload {
         (0..self.keys + 3)
             .map(|number| self.key(number))
             .chain(groups::names(self.groups))
-            .chain(hashes::names(self.hashes))
+            .chain(hashes::names(self.hashes, self.fields))
     }
 
     /// All keys with a time to live.

@@ -6,10 +6,10 @@
 
 use crate::address::Address;
 use crate::config::PACKED_HEAD_BYTES;
-use crate::data::{Entry, Guard};
+use crate::data::{Data, Entry, Guard};
 use crate::record::{CHECKED_FROM, Record, head_of};
 use sidle_outline::{Chunks, Large, Order, Outline};
-use sidle_types::Version;
+use sidle_types::{Position, PositionRange, Version};
 use std::ops::Range;
 
 /// A key's value, as it is packed.
@@ -33,6 +33,24 @@ pub(crate) struct PackedLarge<'g> {
     /// The elements' end, and the record's.
     content_bytes: usize,
     total_bytes: usize,
+}
+
+/// See [`Store::large_collections`](crate::Store::large_collections).
+pub(crate) fn large_collections(
+    data: &Data,
+    range: PositionRange,
+    more_than_bytes: u64,
+    (from, looks_at): (u32, u32),
+) -> (Vec<(Position, u64)>, Option<u32>) {
+    // Pinned before a cell is read, so that the head in it stays.
+    let guard = data.pin();
+    let mut found = Vec::new();
+    let next = data.collections.look_through(from, looks_at, |state| {
+        let head = state.head.filter(|_| state.chunk_bytes > more_than_bytes);
+        let position = head.map(|head| data.log.record(head, guard.pinned()).hashed_key().position());
+        found.extend(position.filter(|&position| range.contains(position)).map(|at| (at, state.chunk_bytes)));
+    });
+    (found, next)
 }
 
 impl<'g> Packing<'g> {

@@ -146,6 +146,21 @@ impl Collections {
         inner.state.as_mut().filter(|state| state.outline.id() == Some(id)).map(f)
     }
 
+    /// Passes what is published in some cells, from this index on, to `f`. Returns from which index to
+    /// continue; none if no cell behind them was ever used.
+    pub(crate) fn look_through(&self, from: u32, cells: u32, mut f: impl FnMut(&Published)) -> Option<u32> {
+        let fresh = self.free().fresh;
+        let end = from.saturating_add(cells).min(fresh);
+        for index in from..end {
+            // Only the index of a number finds its cell.
+            let cell = self.cell(CollectionId(u64::from(index)));
+            if let Some(cell) = cell {
+                cell.read().state.iter().for_each(&mut f);
+            }
+        }
+        (end < fresh).then_some(end)
+    }
+
     /// A number for a new collection.
     pub(crate) fn reserve(&self, segments: &Segments) -> CollectionId {
         let mut free = self.free();

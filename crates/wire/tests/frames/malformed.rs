@@ -89,19 +89,24 @@ fn changed_ranges_are_in_order_and_apart() {
 /// Hints are bounded, and only a source sends them.
 #[test]
 fn hints_have_a_limit_and_a_direction() {
-    let parsed = |positions: usize, more: usize| {
-        let mut body = written(&Owned::HotHints(vec![7; limits::HOT_HINTS_MAX])).split_off(HEADER_BYTES);
-        body.resize(16 + 8 * positions + more, 0);
+    let parsed = |hot: usize, large: usize, more: usize| {
+        let mut body = written(&Owned::HotHints(vec![], vec![])).split_off(HEADER_BYTES);
+        body[16..20].copy_from_slice(&(hot as u32).to_le_bytes());
+        body.resize(24 + 8 * (hot + large) + more, 0);
         Frame { version: VERSION, kind: Kind::HotHints, body: &body }.message().map(|_| ())
     };
-    assert_eq!((parsed(0, 0), parsed(limits::HOT_HINTS_MAX, 0)), (Ok(()), Ok(())));
-    for (positions, more) in [(limits::HOT_HINTS_MAX + 1, 0), (3, 7)] {
-        let refused = parsed(positions, more);
+    let (most, most_large) = (limits::HOT_HINTS_MAX, limits::LARGE_HINTS_MAX);
+    assert_eq!((parsed(0, 0, 0), parsed(most, most_large, 0)), (Ok(()), Ok(())));
+    for (hot, large, more) in [(most + 1, 0, 0), (0, most_large + 1, 0), (3, 0, 7)] {
+        let refused = parsed(hot, large, more);
         assert!(matches!(refused, Err(WireError::Malformed { kind: "HotHints", .. })), "{refused:?}");
     }
+    let mut cut_short = written(&Owned::HotHints(vec![7; 3], vec![])).split_off(HEADER_BYTES);
+    cut_short[16] = 4;
+    assert!(Frame { version: VERSION, kind: Kind::HotHints, body: &cut_short }.message().is_err());
     let read = |filter| {
         let mut reader = FrameReader::filtered(filter);
-        reader.push(&written(&Owned::HotHints(vec![7])));
+        reader.push(&written(&Owned::HotHints(vec![7], vec![8])));
         reader.next_frame().map(|frame| frame.is_some())
     };
     assert_eq!(read(FrameFilter::FROM_SOURCE), Ok(true));

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch, Version};
 use sidle_wire::{
     AbsentKeys, Activate, ChangedPull, CutCounts, CutPull, CutReply, CutState, Forward, Frame, FrameReader,
-    Gives, Hello, HotHints, Lane, Message, PatchPiece, Piece, PriorityPull, PriorityPullReplyStart, Probe,
-    ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode, RoundState, SampPull, SampPullReplyStart, Scope,
-    WireError, limits,
+    Gives, Hello, HotHints, Lane, Message, PatchPiece, Piece, Positions, PriorityPull,
+    PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode, RoundState,
+    SampPull, SampPullReplyStart, Scope, WireError, limits,
 };
 
 pub(crate) const VERSION: ProtocolVersion = ProtocolVersion::CURRENT;
@@ -81,7 +81,7 @@ pub(crate) enum Owned {
         piece: Option<Piece>,
         batch: Vec<u8>,
     },
-    HotHints(Vec<u64>),
+    HotHints(Vec<u64>, Vec<u64>),
     Forward([u8; 20], bool),
     Control(Vec<u8>),
     Ping(u64),
@@ -157,9 +157,9 @@ impl Owned {
                 let state = CutState { sequence: 1, cut, highest_version, remaining, counts, asks };
                 CutReply::write(scope, state, ranges, *piece, batch, out).unwrap();
             }
-            Owned::HotHints(positions) => {
-                let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
-                HotHints::write(scope, &positions, out);
+            Owned::HotHints(positions, collections) => {
+                let named = |positions: &[u64]| positions.iter().copied().map(Position).collect::<Vec<_>>();
+                HotHints::write(scope, &named(positions), &named(collections), out);
             }
             Owned::ProbeReply(sequence, found) => {
                 ProbeReply { scope, sequence: *sequence, found: *found }.write(out);
@@ -239,7 +239,8 @@ impl Owned {
                 batch: reply.batch.to_vec(),
             },
             Message::HotHints(hints) => {
-                Owned::HotHints(hints.positions.iter().map(|position| position.0).collect())
+                let named = |positions: Positions<'_>| positions.iter().map(|position| position.0).collect();
+                Owned::HotHints(named(hints.positions), named(hints.collections))
             }
             Message::ProbeReply(reply) => Owned::ProbeReply(reply.sequence, reply.found),
             Message::SampPullReply(reply) => Owned::SampPullReply(reply.sequence, reply.batch.to_vec()),
@@ -465,7 +466,8 @@ pub(crate) fn message() -> impl Strategy<Value = Owned> {
             .prop_map(|(sequence, max_bytes, piece)| Owned::ChangedPull { sequence, max_bytes, piece }),
         changed_reply(),
         (any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50)).prop_map(|(s, p)| Owned::Probe(s, p)),
-        prop::collection::vec(any::<u64>(), 0..=50).prop_map(Owned::HotHints),
+        (prop::collection::vec(any::<u64>(), 0..=50), prop::collection::vec(any::<u64>(), 0..=50))
+            .prop_map(|(hot, large)| Owned::HotHints(hot, large)),
         (any::<u64>(), any::<u64>()).prop_map(|(sequence, found)| Owned::ProbeReply(sequence, found)),
         (any::<[u8; 20]>(), any::<bool>()).prop_map(|(node, is_resp3)| Owned::Forward(node, is_resp3)),
         bytes(300).prop_map(Owned::Control),
