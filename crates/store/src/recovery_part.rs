@@ -64,23 +64,29 @@ impl<'s> RecoveryPart<'s> {
         let mut records = logged_records(records);
         let mut together = Vec::with_capacity(TOGETHER);
         loop {
-            let some = records.by_ref().take(TOGETHER);
-            for record in some {
+            for record in records.by_ref().take(TOGETHER) {
                 let record = record?;
                 let key = record.entry_key();
-                if let Some(key) = key {
-                    self.store.pin().prefetch_bucket(key.slot(), key.hash());
-                }
+                key.iter().for_each(|key| self.store.prefetch_slot(key.slot()));
                 together.push((record, key));
             }
             if together.is_empty() {
                 return Ok(());
             }
+            self.load_entries(&together);
             self.records += together.len() as u64;
             for (record, key) in together.drain(..) {
                 self.take(&record, key)?;
             }
         }
+    }
+
+    /// Loads what the index has of these keys, all at the same time.
+    fn load_entries(&self, together: &[(LoggedRecord<'_>, Option<HashedKey<'_>>)]) {
+        let guard = self.store.pin();
+        let keys = || together.iter().filter_map(|(_, key)| *key);
+        keys().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
+        keys().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
     }
 
     fn take(&mut self, logged: &LoggedRecord<'_>, key: Option<HashedKey<'_>>) -> Result<(), RecoveryError> {
