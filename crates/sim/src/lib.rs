@@ -12,6 +12,7 @@ pub mod checks;
 pub mod clients;
 pub mod clock;
 pub mod disk;
+pub mod durable;
 pub mod host;
 pub mod ledger;
 pub mod link;

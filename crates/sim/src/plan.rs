@@ -5,6 +5,7 @@ use crate::clients::{
     OtherSetup, SessionSetup, SurveyorSetup, UpgradesSetup,
 };
 use crate::clock::{Clock, WALL_OFF_MS};
+use crate::durable::DurableDraw;
 use crate::link::{LinksSetup, SPREAD};
 use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
@@ -52,12 +53,14 @@ impl Plan {
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
         let mut digests_random = Random::new(seed ^ 0xd16e_5700_0000_0000);
         let mut builds_random = Random::new(seed ^ 0xb01d_0000_0000_0000);
+        let durable = DurableDraw::begin(seed);
         let nodes = match random.below(8) {
+            _ if durable.is_some() => 1,
             0 => random.between(4, 7) as usize,
             1..4 => 3,
             _ => 2,
         };
-        let is_tight = random.one_in(5);
+        let is_tight = random.one_in(5) && durable.is_none();
         let mut hosts: Vec<HostSetup> = (0..nodes).map(|_| host(&mut random, is_tight)).collect();
         let pace = Pace {
             turn_us: random.magnitude(1, 20),
@@ -97,7 +100,7 @@ impl Plan {
         }
         small_parts(seed, &mut hosts, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
-        Plan {
+        let mut plan = Plan {
             hosts,
             pace,
             links,
@@ -110,7 +113,11 @@ impl Plan {
             replacements,
             safety_us,
             is_tight,
+        };
+        if let Some(durable) = durable {
+            durable.finish(&mut plan);
         }
+        plan
     }
 }
 
@@ -192,6 +199,7 @@ fn host(random: &mut Random, is_tight: bool) -> HostSetup {
         // The server looks ten times a second.
         tick_us: random.magnitude(50_000, 2_000_000),
         pressure: Pressure::draw(random),
+        durable: None,
     }
 }
 

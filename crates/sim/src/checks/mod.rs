@@ -3,6 +3,7 @@
 mod accounting;
 mod acknowledged;
 mod deadlines;
+mod durable;
 mod endings;
 mod frozen;
 mod keys;
@@ -20,6 +21,7 @@ mod single_owner;
 mod waits;
 
 pub use deadlines::check_deadlines;
+pub use durable::DurableJudge;
 pub use lists::check_lists;
 pub use losses::{LOSSES, Losses};
 pub use members::check_members;
@@ -135,6 +137,13 @@ impl Checks {
         }
     }
 
+    /// Something was looked at in the middle of an event.
+    pub(crate) fn note(&mut self, seen: Result<(), Violation>) {
+        if let Err(violation) = seen {
+            self.found.get_or_insert(violation);
+        }
+    }
+
     /// A command waits at this machine for items of such a key, and is not woken (P3, B1, B2).
     pub fn waits_wrongly(&mut self, host: HostId, key: &str) {
         let what = format!("a command waits at node {} for a key {key}", host.0);
@@ -160,7 +169,7 @@ impl Checks {
 
     fn fact(&mut self, hosts: &[Host], network: &Network, fact: Fact) -> Result<(), Violation> {
         let host = fact.host();
-        if matches!(fact, Fact::Parked(_) | Fact::Given(_)) {
+        if matches!(fact, Fact::Parked(_) | Fact::Given(_) | Fact::Safe(_)) {
             return Ok(());
         }
         let Some(process) = &hosts[host.0].process else { return Ok(()) };
@@ -180,8 +189,12 @@ impl Checks {
                 accounting::check_one(hosts, host)?;
             }
             Fact::Replayed(_) => self.look_at_imports(host, &process.control.control, store)?,
-            Fact::TableTaken(_) | Fact::Activated(_) | Fact::Given(_) | Fact::Committed | Fact::Parked(_) => {
-            }
+            Fact::TableTaken(_)
+            | Fact::Activated(_)
+            | Fact::Given(_)
+            | Fact::Committed
+            | Fact::Parked(_)
+            | Fact::Safe(_) => {}
         }
         if self.facts.is_multiple_of(FACTS_BETWEEN_WALKS) {
             self.frozen.check(host, store)?;
