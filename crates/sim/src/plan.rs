@@ -45,15 +45,31 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// This seed's plan.
+    /// This seed's plan: one in six is of a node with a durable log.
     pub fn draw(seed: u64) -> Plan {
+        match DurableDraw::is_next(seed) {
+            true => Plan::of_durable_log(seed),
+            false => Plan::of_cluster(seed),
+        }
+    }
+
+    /// This seed's plan of a cluster of several nodes.
+    pub fn of_cluster(seed: u64) -> Plan {
+        Plan::drawn(seed, None)
+    }
+
+    /// This seed's plan of a node with a durable log.
+    pub fn of_durable_log(seed: u64) -> Plan {
+        Plan::drawn(seed, Some(DurableDraw::new(seed)))
+    }
+
+    fn drawn(seed: u64, durable: Option<DurableDraw>) -> Plan {
         let mut random = Random::new(seed ^ 0x51d1_e5ee_d000_0000);
         // Separate streams leave the rest of every seed's plan unchanged.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
         let mut digests_random = Random::new(seed ^ 0xd16e_5700_0000_0000);
         let mut builds_random = Random::new(seed ^ 0xb01d_0000_0000_0000);
-        let durable = DurableDraw::begin(seed);
         let nodes = match random.below(8) {
             _ if durable.is_some() => 1,
             0 => random.between(4, 7) as usize,

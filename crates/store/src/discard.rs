@@ -7,7 +7,7 @@ use crate::record::Draft;
 use crate::slot_table::Place;
 use crate::store::Store;
 use crate::writer::SlotGuard;
-use sidle_types::{Position, PositionRange, Version};
+use sidle_types::{Position, PositionRange, Version, fault};
 
 /// Buckets emptied under one hold of a slot's lock.
 const BUCKETS_PER_LOCK: usize = 16;
@@ -67,6 +67,9 @@ impl Store {
                 // A table that shrank since may have visited entries in the present bucket.
                 let rest = PositionRange::new(from, last).expect("inside the range");
                 let next = take_out_buckets(&guard, what, rest, from, &mut seen, &mut |part| {
+                    if fault!(FlushNotLogged) {
+                        return;
+                    }
                     let commits = self.data.log.commits.as_ref().expect("there is a durable log");
                     let mut change = Vec::new();
                     cleared(&guard, part, &mut change);

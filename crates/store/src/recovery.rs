@@ -18,7 +18,7 @@ use crate::record::{Draft, Record, Shape};
 use crate::segment::Purpose;
 use crate::store::Store;
 use sidle_outline::{Chunk, CollectionId, Order, Outline, Place};
-use sidle_types::{PositionRange, ValueKind, Version};
+use sidle_types::{PositionRange, ValueKind, Version, fault};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many values are visited at a time.
@@ -117,6 +117,7 @@ impl<'s> Recovery<'s> {
         let is_tombstone = record.is_tombstone();
         // What is here already has its order as its version.
         let is_outdated = |version| match is_tombstone {
+            _ if fault!(FirstRecordReadCounts) => true,
             true => logged.order() < version,
             false => logged.order() <= version,
         };

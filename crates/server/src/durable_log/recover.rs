@@ -81,10 +81,13 @@ pub(crate) fn recover(path: &Path, store: &Store, salvages: bool) -> Result<Resu
         let log = reading.surveyed.last().map(|file: &SurveyedFile| file.log);
         match LogFile::open(&bytes, number, log) {
             Ok(file) => {
-                if let Some(end) = reading.read(&mut recovery, &file, number, bytes.len())?
-                    && place == usize::from(torn.is_some())
-                {
-                    reading.folder.close(number, end.0, &end.1).map_err(refused)?;
+                let end = reading.read(&mut recovery, &file, number, bytes.len())?;
+                let is_last = place == usize::from(torn.is_some());
+                match end.filter(|_| is_last) {
+                    Some(end) => reading.folder.close(number, end.0, &end.1).map_err(refused)?,
+                    // G1: what closed it may not be on the disk yet.
+                    None if is_last => reading.folder.sync_closed(number).map_err(refused)?,
+                    None => {}
                 }
             }
             Err(_) if place == 0 && is_torn_beginning(bytes.len() as u64) => torn = Some(number),

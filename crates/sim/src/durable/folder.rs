@@ -97,9 +97,15 @@ impl LogFolder {
         Ok(())
     }
 
-    /// Removes a file.
+    /// Syncs a file that was closed, perhaps just before its process died.
+    pub(crate) fn sync_closed(&self, number: u64) -> io::Result<()> {
+        self.named(number)?.sync()
+    }
+
+    /// Removes a file for good: no later one goes before it.
     pub(crate) fn remove(&mut self, number: u64) -> io::Result<()> {
         self.open.take_if(|(open, _)| *open == number);
-        self.folder.rename(&[(&file_name(number), None)])
+        self.folder.rename(&[(&file_name(number), None)])?;
+        self.sync_names()
     }
 }

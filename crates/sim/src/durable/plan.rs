@@ -19,9 +19,13 @@ pub(crate) struct DurableDraw {
 
 impl DurableDraw {
     /// Whether this seed's cluster is one node with a durable log.
-    pub(crate) fn begin(seed: u64) -> Option<DurableDraw> {
-        let mut random = Random::new(seed ^ 0xd04a_b1e0_0000_0000);
-        random.one_in(6).then_some(DurableDraw { random })
+    pub(crate) fn is_next(seed: u64) -> bool {
+        Random::new(seed ^ 0xd04a_b1e0_0000_0000).one_in(6)
+    }
+
+    /// Such a cluster.
+    pub(crate) fn new(seed: u64) -> DurableDraw {
+        DurableDraw { random: Random::new(seed ^ 0x106_5ee0_0000_0000) }
     }
 
     /// The rest of the plan is fit for it: processes die, and hardly anything else goes wrong.

@@ -65,7 +65,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Replays a file, and closes it, if it is the last and not closed.
+    /// Replays a file, and sees to it that the last one is closed and synced.
     fn read(
         &mut self,
         recovery: &mut Recovery<'_>,
@@ -88,9 +88,12 @@ impl Reading {
         let length = if end == FileEnd::Closed { bytes } else { at + closing.len() };
         self.surveyed.push(SurveyedFile { number, log: file.log(), first: file.first(), last, end });
         self.files.push((number, length as u64));
-        if end != FileEnd::Closed && is_last && !is_damaged {
-            self.folder.close(number, at, &closing).map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        let ended = match end {
+            _ if !is_last || is_damaged => Ok(()),
+            // G1: what follows may be written as soon as this returns.
+            FileEnd::Closed => self.folder.sync_closed(number),
+            _ => self.folder.close(number, at, &closing),
+        };
+        ended.map_err(|error| error.to_string())
     }
 }
