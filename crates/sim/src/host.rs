@@ -1,10 +1,9 @@
 //! A machine: its process, and what survives it.
 
-use crate::checks::Violation;
 use crate::disk::Disk;
-use crate::durable::{LogDisk, recover};
+use crate::durable::{LogDisk, ReadLog, recover};
 use crate::network::{Place, Side};
-use crate::process::{Begins, HostSetup, LogThread, Process};
+use crate::process::{Begins, HostSetup, Process};
 use crate::world::{Fact, HostId, World};
 use sidle_cluster::StartNumber;
 use sidle_store::Store;
@@ -109,12 +108,12 @@ impl Host {
     }
 
     /// Reads its durable log, if it has one, into the store of a new process.
-    fn open_log(&mut self, store: &Arc<Store>, world: &mut World) -> Option<LogThread> {
+    fn open_log(&mut self, store: &Arc<Store>, world: &mut World) -> Option<ReadLog> {
         let (setup, log) = (self.setup.durable.clone()?, self.log.clone()?);
         let resumed = match recover(log.disk(), store) {
             Ok(resumed) => resumed,
             Err(why) => {
-                world.checks.note(Err(Violation::new("durable log", why)));
+                world.checks.note_log(Err(why));
                 world.facts.push(Fact::Safe(self.id));
                 return None;
             }
@@ -125,13 +124,8 @@ impl Host {
         log.judge().resumed(resumed.last, store);
         store.commits().expect("a durable store has commits").resume(resumed.last);
         world.tell(|| format!("the durable log has {} values, up to commit {}", store.len(), resumed.last.0));
-        let now = self.setup.clock.now(world.now_us).mono;
-        let config = self.setup.store_config();
-        let mut thread = LogThread::new((setup, log), resumed, Arc::clone(store), config, now);
-        if std::mem::take(&mut self.clears_log) {
-            thread.clear(now);
-        }
-        Some(thread)
+        let is_to_be_cleared = std::mem::take(&mut self.clears_log);
+        Some(ReadLog { setup, log, resumed, is_to_be_cleared })
     }
 
     /// The process is about to die, and its machine with it or not. Returns whether its durable log keeps all
@@ -143,7 +137,7 @@ impl Host {
         world.meet("deaths with a durable log", 1);
         world.meet("acknowledged commits lost as the mode allows", u64::from(!keeps));
         self.clears_log |= !keeps;
-        world.checks.note(left.map(|_| ()));
+        world.checks.note_log(left.map(|_| ()));
         world.facts.push(Fact::Safe(self.id));
         keeps
     }

@@ -131,7 +131,9 @@ impl Plan {
             is_tight,
         };
         if let Some(durable) = durable {
-            durable.finish(&mut plan);
+            plan.nemesis = durable.finish(&mut plan.hosts, &mut plan.workload, plan.safety_us);
+            plan.replacements.clear();
+            plan.operator.upgrades = UpgradesSetup::default();
         }
         plan
     }

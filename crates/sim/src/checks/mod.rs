@@ -3,7 +3,6 @@
 mod accounting;
 mod acknowledged;
 mod deadlines;
-mod durable;
 mod endings;
 mod frozen;
 mod keys;
@@ -21,7 +20,6 @@ mod single_owner;
 mod waits;
 
 pub use deadlines::check_deadlines;
-pub use durable::DurableJudge;
 pub use lists::check_lists;
 pub use losses::{LOSSES, Losses};
 pub use members::check_members;
@@ -137,10 +135,10 @@ impl Checks {
         }
     }
 
-    /// Something was looked at in the middle of an event.
-    pub(crate) fn note(&mut self, seen: Result<(), Violation>) {
-        if let Err(violation) = seen {
-            self.found.get_or_insert(violation);
+    /// A durable log was judged; the error says what is wrong with it.
+    pub(crate) fn note_log(&mut self, judged: Result<(), String>) {
+        if let Err(what) = judged {
+            self.found.get_or_insert(Violation::new("durable log", what));
         }
     }
 

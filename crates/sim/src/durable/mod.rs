@@ -4,14 +4,16 @@
 //! those of the operating system.
 
 mod folder;
+mod judge;
 mod plan;
 mod recovery;
 
 pub(crate) use folder::LogFolder;
+pub(crate) use judge::Left;
 pub(crate) use plan::DurableDraw;
 pub(crate) use recovery::{Resumed, recover};
 
-use crate::checks::{DurableJudge, Violation};
+use judge::DurableJudge;
 use sidle_log_files::Settings;
 use sidle_store::{Store, StoreConfig};
 use sidle_testbed::{Disk, DiskMood, Random};
@@ -35,11 +37,13 @@ pub struct DurableSetup {
     pub dies_at_start_permille: u64,
 }
 
-/// What a death left of a durable log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// Whether commits were lost that replies had shown, as the mode allows.
-    pub loses_safe: bool,
+/// A log that was read, for the thread that goes on with it.
+pub struct ReadLog {
+    pub(crate) setup: DurableSetup,
+    pub(crate) log: LogDisk,
+    pub(crate) resumed: Resumed,
+    /// Clients know what it has as lost: everything is removed before anybody is served.
+    pub(crate) is_to_be_cleared: bool,
 }
 
 /// The disk of a machine's durable log, with its judge. Copies are handles of one disk.
@@ -78,11 +82,11 @@ impl LogDisk {
         setup: &DurableSetup,
         config: &StoreConfig,
         random: &mut Random,
-    ) -> Result<Left, Violation> {
+    ) -> Result<Left, String> {
         self.disk.crash(machine_dies, random);
         while random.permille(setup.dies_at_start_permille) {
             let store = Store::new(config.clone()).expect("a good configuration");
-            recover(&self.disk, &store).map_err(|why| Violation::new("durable log", why))?;
+            recover(&self.disk, &store)?;
             let dies_again = random.one_in(2);
             self.disk.crash(dies_again, random);
             machine_dies |= dies_again;
@@ -92,16 +96,15 @@ impl LogDisk {
     }
 
     /// The log is read beside its writer, who waits: everything written is there.
-    pub(crate) fn look(&self, config: &StoreConfig) -> Result<(), Violation> {
+    pub(crate) fn look(&self, config: &StoreConfig) -> Result<(), String> {
         let (last, store) = self.read_beside(config)?;
         self.judge().check_all(last, &store)
     }
 
     /// What a start would read now.
-    fn read_beside(&self, config: &StoreConfig) -> Result<(CommitNumber, Store), Violation> {
+    fn read_beside(&self, config: &StoreConfig) -> Result<(CommitNumber, Store), String> {
         let store = Store::new(config.clone()).expect("a good configuration");
-        let resumed =
-            recover(&self.disk.image(), &store).map_err(|why| Violation::new("durable log", why))?;
+        let resumed = recover(&self.disk.image(), &store)?;
         Ok((resumed.last, store))
     }
 }

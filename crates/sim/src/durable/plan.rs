@@ -2,7 +2,8 @@
 
 use super::DurableSetup;
 use crate::nemesis::NemesisSetup;
-use crate::plan::Plan;
+use crate::process::HostSetup;
+use crate::workload::Workload;
 use sidle_log_files::{Settings, Syncs};
 use sidle_testbed::Random;
 use sidle_types::Speaks;
@@ -28,23 +29,26 @@ impl DurableDraw {
         DurableDraw { random: Random::new(seed ^ 0x106_5ee0_0000_0000) }
     }
 
-    /// The rest of the plan is fit for it: processes die, and hardly anything else goes wrong.
-    pub(crate) fn finish(mut self, plan: &mut Plan) {
+    /// Makes the drawn nodes and the drawn load fit for it. Returns the faults: processes die, and hardly
+    /// anything else goes wrong.
+    pub(crate) fn finish(
+        mut self,
+        hosts: &mut [HostSetup],
+        workload: &mut Workload,
+        safety_us: u64,
+    ) -> NemesisSetup {
         let durable = self.setup();
-        for host in &mut plan.hosts {
+        for host in hosts {
             host.durable = Some(durable.clone());
             host.speaks = Speaks::THIS_BUILD;
         }
-        plan.replacements.clear();
-        plan.operator.upgrades = Default::default();
-        let (random, safety_us) = (&mut self.random, plan.safety_us);
-        let workload = &mut plan.workload;
+        let random = &mut self.random;
         for keys in [&mut workload.keys, &mut workload.noise_keys, &mut workload.hashes] {
             *keys = (*keys).min(MOST_KEYS);
         }
         workload.large_bytes = workload.large_bytes.min(LONGEST_BYTES);
         let rest_us = random.magnitude(safety_us / 50, safety_us / 4);
-        plan.nemesis = NemesisSetup {
+        NemesisSetup {
             starts_us: random.below(safety_us / 8),
             rest_us: if random.one_in(12) { 0 } else { rest_us },
             breaks: random.below(2),
@@ -58,7 +62,7 @@ impl DurableDraw {
             follows_permille: random.below(4),
             absences_permille: 0,
             targets_permille: 0,
-        };
+        }
     }
 
     fn setup(&mut self) -> DurableSetup {

@@ -1,7 +1,8 @@
 //! The thread that makes commits: the server's steps, each write and each sync with its time.
 
+use super::HostSetup;
 use super::log_cleaning::LogCleaning;
-use crate::durable::{DurableSetup, LogDisk, LogFolder, Resumed};
+use crate::durable::{DurableSetup, LogDisk, LogFolder, ReadLog, Resumed};
 use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_log_files::{LogWriter, Syncs};
 use sidle_node::Now;
@@ -30,7 +31,7 @@ enum Stage {
 type BesideSync = (SyncUnderWay, CommitNumber, u64);
 
 /// The log writer.
-pub struct LogThread {
+pub(super) struct LogThread {
     setup: DurableSetup,
     log: LogDisk,
     store: Arc<Store>,
@@ -49,21 +50,16 @@ pub struct LogThread {
 }
 
 impl LogThread {
-    /// Goes on behind what was read into the store, with this configuration.
-    pub(crate) fn new(
-        (setup, log): (DurableSetup, LogDisk),
-        resumed: Resumed,
-        store: Arc<Store>,
-        config: StoreConfig,
-        now: MonotonicUs,
-    ) -> LogThread {
+    /// Goes on behind what was read into the store.
+    pub(super) fn begin(read: ReadLog, store: Arc<Store>, host: &HostSetup, now: MonotonicUs) -> LogThread {
+        let ReadLog { setup, log, resumed, is_to_be_cleared } = read;
         let Resumed { folder, log: id, files, last } = resumed;
         let writer = LogWriter::new(setup.settings, id, files, last, now);
-        LogThread {
+        let mut thread = LogThread {
             setup,
             log,
             store,
-            config,
+            config: host.store_config(),
             writer,
             folder,
             cleaning: LogCleaning::default(),
@@ -73,11 +69,15 @@ impl LogThread {
             stage: Stage::Idle,
             until_us: 0,
             beside: None,
+        };
+        if is_to_be_cleared {
+            thread.clear(now);
         }
+        thread
     }
 
     /// Removes everything, with the durable log's knowledge, before anybody else uses the store.
-    pub(crate) fn clear(&mut self, now: MonotonicUs) {
+    fn clear(&mut self, now: MonotonicUs) {
         let store = Arc::clone(&self.store);
         let all = PositionRange::ALL;
         assert_eq!(store.discard(all.first(), all.last(), usize::MAX), None, "no end to it");
@@ -199,7 +199,7 @@ impl LogThread {
         if world.random.permille(self.setup.looks_permille) {
             world.meet("logs read beside their writers", 1);
             let seen = self.log.look(&self.config);
-            world.checks.note(seen);
+            world.checks.note_log(seen);
         }
         if let Some(end) = self.writer.close() {
             world.meet("log files closed", 1);

@@ -14,14 +14,14 @@ mod worker;
 
 use crate::clock::Clock;
 use crate::disk::Disk;
-use crate::durable::DurableSetup;
+use crate::durable::{DurableSetup, ReadLog};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, HostId, Thread, World};
 use cleaner::CleanerThread;
 use connection::Connection;
 use control::Call;
 pub use control::ControlThread;
-pub use log_writer::LogThread;
+use log_writer::LogThread;
 use mover::MoverThread;
 pub(crate) use mover::OUTPUT_BYTES;
 pub use pressure::Pressure;
@@ -93,7 +93,7 @@ pub struct Begins {
     /// Its content: that of its durable log, if it has one.
     pub store: Arc<Store>,
     /// The durable log.
-    pub log: Option<LogThread>,
+    pub log: Option<ReadLog>,
 }
 
 /// The store's configuration for this many workers, except for its size.
@@ -163,6 +163,7 @@ impl Process {
         let now = setup.clock.now(world.now_us);
         let info = node_info(host, incarnation);
         let parts = parts(&info, &setup, store);
+        let log = log.map(|read| LogThread::begin(read, Arc::clone(&parts.store), &setup, now.mono));
         let (worker_ports, mover_ports) = connect(setup.workers, MOVERS);
         let workers = (worker_ports.into_iter().enumerate())
             .map(|(index, ports)| {

@@ -2,13 +2,18 @@
 //! death, and whenever it is read beside the running node. No safe commit is lost, unless the machine died,
 //! and its log is not synced with each commit; no synced commit is lost at all.
 
-use super::Violation;
-use crate::durable::Left;
 use sidle_outline::{Large, Order};
 use sidle_store::Store;
 use sidle_types::{CommitNumber, KeyHash, PositionRange, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What a death left of a durable log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Whether commits were lost that replies had shown, as the mode allows.
+    pub(crate) loses_safe: bool,
+}
 
 /// What a store has: by key, the digest of its value; in the order of the keys' hashes.
 type Content = Arc<Vec<(u64, u64)>>;
@@ -23,15 +28,13 @@ struct Known {
 
 /// The judge of one machine's durable log.
 #[derive(Debug, Default)]
-pub struct DurableJudge {
+pub(crate) struct DurableJudge {
     /// What the store had when each commit was taken, from the last synced one on.
     contents: BTreeMap<CommitNumber, Content>,
     /// Keys by their hashes.
     known: BTreeMap<u64, Known>,
     synced: CommitNumber,
     safe: CommitNumber,
-    /// Commits that a death may leave were compared so often.
-    pub(crate) compared: u64,
 }
 
 impl DurableJudge {
@@ -69,13 +72,13 @@ impl DurableJudge {
         last: CommitNumber,
         store: &Store,
         machine_died: bool,
-    ) -> Result<Left, Violation> {
+    ) -> Result<Left, String> {
         let least = if machine_died { self.synced } else { self.safe };
         // Commits without records are not written.
         let is_written = |commit: CommitNumber| self.contents.range(..=commit).next_back().map(|(at, _)| *at);
         if is_written(last) < is_written(least) {
             let what = format!("commits up to {} are to be there, and it ends with {}", least.0, last.0);
-            return Err(Violation::new("durable log", what));
+            return Err(what);
         }
         let loses_safe = is_written(last) < is_written(self.safe);
         self.compare(last, store)?;
@@ -83,22 +86,21 @@ impl DurableJudge {
     }
 
     /// The log as it was written, up to this commit.
-    pub(crate) fn check_all(&mut self, last: CommitNumber, store: &Store) -> Result<(), Violation> {
+    pub(crate) fn check_all(&mut self, last: CommitNumber, store: &Store) -> Result<(), String> {
         if self.contents.keys().next_back().is_some_and(|newest| *newest > last) {
             let what = format!("it ends with commit {} though later ones are written", last.0);
-            return Err(Violation::new("durable log", what));
+            return Err(what);
         }
         self.compare(last, store)
     }
 
     /// Compares what was read up to a commit to what the node had when it was taken.
-    fn compare(&mut self, last: CommitNumber, store: &Store) -> Result<(), Violation> {
-        self.compared += 1;
+    fn compare(&mut self, last: CommitNumber, store: &Store) -> Result<(), String> {
         let read = self.content_of(store, false);
         let nothing = Content::default();
         let had = self.contents.range(..=last).next_back().map_or(&nothing, |(_, content)| content);
         if **had == read {
-            return store.check_accounting().map_err(|what| Violation::new("recovered accounts", what));
+            return store.check_accounting().map_err(|what| format!("the accounts of what was read: {what}"));
         }
         let (had, read): (BTreeMap<_, _>, BTreeMap<_, _>) =
             (had.iter().copied().collect(), read.into_iter().collect());
@@ -110,7 +112,7 @@ impl DurableJudge {
             (true, false) => "is missing",
             _ => "was removed, and is back",
         };
-        Err(Violation::new("durable log", format!("read up to commit {}, key {name} {how}", last.0)))
+        Err(format!("read up to commit {}, key {name} {how}", last.0))
     }
 
     /// What a store has. `is_live`: it is the running node's, whose versions tell what has changed.
