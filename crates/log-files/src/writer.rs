@@ -1,7 +1,7 @@
 //! What is written next, and where.
 
 use crate::block::{ALIGNMENT, BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FileHead, LogId};
-use sidle_types::{CommitNumber, MonotonicUs};
+use sidle_types::{CommitNumber, MonotonicUs, fault};
 use std::collections::VecDeque;
 
 /// Disks write whole sectors. Where a sync follows, the next block starts in another one, so that nothing
@@ -199,6 +199,7 @@ impl LogWriter {
 
     /// A sync that began after this commit was written has ended.
     pub fn synced(&mut self, commit: CommitNumber, now: MonotonicUs) {
+        let commit = if fault!(SyncCoversWhatCameLater) { self.written } else { commit };
         self.synced = self.synced.max(commit);
         self.synced_at = now;
         self.is_in_place = false;
@@ -310,7 +311,8 @@ impl LogWriter {
     /// The oldest file, if it may be removed now (G4).
     pub fn to_remove(&self) -> Option<u64> {
         let oldest = self.files.front()?;
-        oldest.goes_after.filter(|by| *by <= self.synced).map(|_| oldest.number)
+        let safe = if fault!(FileGoesBeforeSurvivorsSynced) { self.written } else { self.synced };
+        oldest.goes_after.filter(|by| *by <= safe).map(|_| oldest.number)
     }
 
     /// It is removed.

@@ -24,7 +24,7 @@ use sidle_commands::{
 };
 use sidle_resp::ReplyWriter;
 use sidle_store::{Commits, LogHead, SlotGuards, Store};
-use sidle_types::{CommitNumber, HashedKey, Position, SLOT_COUNT, Slot, WallMs};
+use sidle_types::{CommitNumber, HashedKey, Position, SLOT_COUNT, Slot, WallMs, fault};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use typed_arena::Arena;
@@ -131,7 +131,8 @@ impl Executor {
             (result, is_cut) = self.call_with_help(now, session, request, out);
         }
         self.has_run = true;
-        if let Some(commits) = self.store.commits() {
+        let is_gated = found.spec.access.is_write() || !fault!(ReadsPassTheGate);
+        if let Some(commits) = self.store.commits().filter(|_| is_gated) {
             self.shown = self.shown.max(shown_by(commits, request));
         }
         // A flush in steps is one call, and so is a command that waits and runs again.

@@ -150,6 +150,9 @@ impl Worker {
     /// The last safe commit of the durable log; of a node without one, 0.
     #[inline]
     pub fn safe_commit(&self) -> CommitNumber {
+        if fault!(RepliesBeforeSafe) {
+            return CommitNumber(u64::MAX);
+        }
         self.dispatcher.executor.store.commits().map_or(CommitNumber::default(), |commits| commits.safe())
     }
 

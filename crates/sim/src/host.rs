@@ -1,11 +1,14 @@
 //! A machine: its process, and what survives it.
 
 use crate::disk::Disk;
+use crate::durable::{LogDisk, ReadLog, recover};
 use crate::network::{Place, Side};
-use crate::process::{HostSetup, Process};
-use crate::world::{HostId, World};
+use crate::process::{Begins, HostSetup, Process};
+use crate::world::{Fact, HostId, World};
 use sidle_cluster::StartNumber;
+use sidle_store::Store;
 use sidle_types::Speaks;
+use std::sync::Arc;
 
 /// How long the other end of a connection takes to learn that a process has died, if its machine could still
 /// close the connection; and if not, at least and at most.
@@ -29,6 +32,10 @@ pub struct Host {
     pub is_older_copy: bool,
     /// The disk, on the machine that the coordinator runs on.
     pub disk: Option<Disk>,
+    /// That of its durable log, if it has one.
+    pub log: Option<LogDisk>,
+    /// Whether the next process begins with an empty log: clients know what was in it as lost.
+    clears_log: bool,
     /// Until then its threads have no turns.
     pub paused_until_us: u64,
 }
@@ -40,8 +47,11 @@ impl Host {
             let sync_us = world.random.magnitude(SYNC_US.0, SYNC_US.1);
             Disk::new(sync_us, world.random.fork())
         });
+        let log = setup.durable.as_ref().map(|durable| LogDisk::new(durable, world.random.fork()));
         let mut host = Host {
             id,
+            log,
+            clears_log: false,
             setup,
             process: None,
             incarnations: 0,
@@ -81,7 +91,10 @@ impl Host {
         let lives = (self.incarnations, StartNumber(self.starts));
         let speaks = self.setup.speaks;
         world.tell(|| format!("node {} starts, incarnation {}, of {speaks}", self.id.0, lives.0));
-        match Process::start(self.id, self.setup.clone(), lives, self.disk.clone(), world) {
+        let store = Arc::new(Store::new(self.setup.store_config()).expect("a good configuration"));
+        let log = self.open_log(&store, world);
+        let begins = Begins { disk: self.disk.clone(), store, log };
+        match Process::start(self.id, self.setup.clone(), lives, begins, world) {
             Ok(process) => self.process = Some(process),
             Err(error) => {
                 world.tell(|| format!("node {} does not start: {error}", self.id.0));
@@ -92,6 +105,41 @@ impl Host {
             }
         }
         self.process.is_some()
+    }
+
+    /// Reads its durable log, if it has one, into the store of a new process.
+    fn open_log(&mut self, store: &Arc<Store>, world: &mut World) -> Option<ReadLog> {
+        let (setup, log) = (self.setup.durable.clone()?, self.log.clone()?);
+        let resumed = match recover(log.disk(), store) {
+            Ok(resumed) => resumed,
+            Err(why) => {
+                world.checks.note_log(Err(why));
+                world.facts.push(Fact::Safe(self.id));
+                return None;
+            }
+        };
+        // Nobody is served before that is over.
+        log.disk().settle();
+        log.disk().take_stall_us();
+        log.judge().resumed(resumed.last, store);
+        store.commits().expect("a durable store has commits").resume(resumed.last);
+        world.tell(|| format!("the durable log has {} values, up to commit {}", store.len(), resumed.last.0));
+        let is_to_be_cleared = std::mem::take(&mut self.clears_log);
+        Some(ReadLog { setup, log, resumed, is_to_be_cleared })
+    }
+
+    /// The process is about to die, and its machine with it or not. Returns whether its durable log keeps all
+    /// that clients were shown; without one it keeps nothing.
+    pub fn log_survives(&mut self, machine_dies: bool, world: &mut World) -> bool {
+        let (Some(setup), Some(log)) = (&self.setup.durable, &self.log) else { return false };
+        let left = log.crash(machine_dies, setup, &self.setup.store_config(), &mut world.random);
+        let keeps = left.as_ref().is_ok_and(|left| !left.loses_safe);
+        world.meet("deaths with a durable log", 1);
+        world.meet("acknowledged commits lost as the mode allows", u64::from(!keeps));
+        self.clears_log |= !keeps;
+        world.checks.note_log(left.map(|_| ()));
+        world.facts.push(Fact::Safe(self.id));
+        keeps
     }
 
     /// The process dies with its memory. `tells`: whether its machine stays up and closes its connections.

@@ -12,6 +12,7 @@ pub mod checks;
 pub mod clients;
 pub mod clock;
 pub mod disk;
+pub mod durable;
 pub mod host;
 pub mod ledger;
 pub mod link;
@@ -32,7 +33,7 @@ pub use simulation::Simulation;
 pub use story::Story;
 pub use summary::{Failure, Summary};
 
-use sidle_types::Fault;
+use sidle_types::{Fault, World};
 
 /// Runs one seed's simulation, with a fault put back if one is named. A machine's own failed assertion is a
 /// failure like any other.
@@ -47,7 +48,13 @@ pub fn run_and_record(
     story: Story,
 ) -> (Result<Summary, Failure>, Simulation) {
     let _in_effect = fault.map(Fault::put_back);
-    let mut simulation = Simulation::new(seed, Plan::draw(seed), story);
+    // With a fault, each seed is of the world that can show it.
+    let plan = match fault.map(|fault| fault.about().world) {
+        None => Plan::draw(seed),
+        Some(World::Cluster) => Plan::of_cluster(seed),
+        Some(World::DurableLog) => Plan::of_durable_log(seed),
+    };
+    let mut simulation = Simulation::new(seed, plan, story);
     let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| simulation.run()));
     let result = run.unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().cloned();

@@ -5,6 +5,7 @@ use crate::clients::{
     OtherSetup, SessionSetup, SurveyorSetup, UpgradesSetup,
 };
 use crate::clock::{Clock, WALL_OFF_MS};
+use crate::durable::DurableDraw;
 use crate::link::{LinksSetup, SPREAD};
 use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
@@ -46,8 +47,25 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// This seed's plan.
+    /// This seed's plan: one in six is of a node with a durable log.
     pub fn draw(seed: u64) -> Plan {
+        match DurableDraw::is_next(seed) {
+            true => Plan::of_durable_log(seed),
+            false => Plan::of_cluster(seed),
+        }
+    }
+
+    /// This seed's plan of a cluster of several nodes.
+    pub fn of_cluster(seed: u64) -> Plan {
+        Plan::drawn(seed, None)
+    }
+
+    /// This seed's plan of a node with a durable log.
+    pub fn of_durable_log(seed: u64) -> Plan {
+        Plan::drawn(seed, Some(DurableDraw::new(seed)))
+    }
+
+    fn drawn(seed: u64, durable: Option<DurableDraw>) -> Plan {
         let mut random = Random::new(seed ^ 0x51d1_e5ee_d000_0000);
         // Separate streams leave the rest of every seed's plan unchanged.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
@@ -55,11 +73,12 @@ impl Plan {
         let mut digests_random = Random::new(seed ^ 0xd16e_5700_0000_0000);
         let mut builds_random = Random::new(seed ^ 0xb01d_0000_0000_0000);
         let nodes = match random.below(8) {
+            _ if durable.is_some() => 1,
             0 => random.between(4, 7) as usize,
             1..4 => 3,
             _ => 2,
         };
-        let is_tight = random.one_in(5);
+        let is_tight = random.one_in(5) && durable.is_none();
         let mut hosts: Vec<HostSetup> = (0..nodes).map(|_| host(&mut random, is_tight)).collect();
         let pace = Pace {
             turn_us: random.magnitude(1, 20),
@@ -99,7 +118,7 @@ impl Plan {
         }
         small_parts(seed, &mut hosts, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
-        Plan {
+        let mut plan = Plan {
             hosts,
             pace,
             links,
@@ -112,7 +131,13 @@ impl Plan {
             replacements,
             safety_us,
             is_tight,
+        };
+        if let Some(durable) = durable {
+            plan.nemesis = durable.finish(&mut plan.hosts, &mut plan.workload, plan.safety_us);
+            plan.replacements.clear();
+            plan.operator.upgrades = UpgradesSetup::default();
         }
+        plan
     }
 }
 
@@ -211,6 +236,7 @@ fn host(random: &mut Random, is_tight: bool) -> HostSetup {
         // The server looks ten times a second.
         tick_us: random.magnitude(50_000, 2_000_000),
         pressure: Pressure::draw(random),
+        durable: None,
     }
 }
 

@@ -374,6 +374,14 @@ impl Simulation {
     fn death(&mut self, host: HostId, tells: bool) {
         self.world.tell(|| format!("the process of node {} dies", host.0));
         self.summary.deaths += 1;
+        if !self.hosts[host.0].log_survives(!tells, &mut self.world) {
+            self.lose(host);
+        }
+        self.hosts[host.0].end_life(tells, &mut self.world);
+    }
+
+    /// What was only in the memory of a process that dies is lost.
+    fn lose(&mut self, host: HostId) {
         for other in &mut self.others {
             if let Other::Surveyor(surveyor) = other {
                 let at_risk = self.losses.at_risk(&self.hosts, host, surveyor.kept());
@@ -386,7 +394,6 @@ impl Simulation {
         at_risk.into_iter().for_each(|key| self.history.clear(LOSSES, key, Removal::by_death(now_us)));
         let keys = self.workload.all_keys();
         self.losses.death(&self.hosts, host, keys, now_us, &mut self.history.registers);
-        self.hosts[host.0].end_life(tells, &mut self.world);
     }
 
     fn knock(&mut self, id: StreamId) {

@@ -8,6 +8,8 @@ const THREADS: usize = 32;
 /// The first number of a machine's workers and movers among its threads.
 const WORKERS: usize = 2;
 const MOVERS: usize = 16;
+/// That of its log writer.
+const LOG_WRITER: usize = THREADS - 1;
 
 /// The next turn of each actor that has one, in microseconds.
 #[derive(Debug, Default)]
@@ -53,6 +55,7 @@ fn number_of(thread: Thread) -> usize {
         Thread::Cleaner => 1,
         Thread::Worker(index) => WORKERS + index,
         Thread::Mover(index) => MOVERS + index,
+        Thread::LogWriter => return LOG_WRITER,
     };
     assert!(matches!(thread, Thread::Mover(_)) || number < MOVERS, "a machine has at most 14 workers");
     number

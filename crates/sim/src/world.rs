@@ -22,6 +22,8 @@ pub enum Thread {
     Mover(usize),
     /// The cleaner's thread.
     Cleaner,
+    /// The thread that makes the durable log's commits.
+    LogWriter,
 }
 
 /// An entity with turns.
@@ -76,6 +78,8 @@ pub enum Fact {
     Given(HostId),
     /// A command waits: no checker uses it, but a fault may follow.
     Parked(HostId),
+    /// A commit of the durable log is safe: the same.
+    Safe(HostId),
 }
 
 impl Fact {
@@ -88,7 +92,8 @@ impl Fact {
             | Fact::Released(host, _)
             | Fact::Replayed(host)
             | Fact::Given(host)
-            | Fact::Parked(host) => host,
+            | Fact::Parked(host)
+            | Fact::Safe(host) => host,
             // The coordinator's machine is the first.
             Fact::Committed => HostId(0),
         }

@@ -10,7 +10,7 @@ const OF_CLIENTS: [&str; 3] = ["acknowledged", "linearizability", "deadlines"];
 fn first_failure(fault: Option<Fault>, seeds: std::ops::Range<u64>) -> Option<(u64, &'static str)> {
     let _in_effect = fault.map(Fault::put_back);
     seeds.into_iter().find_map(|seed| {
-        let mut simulation = Simulation::new(seed, Plan::draw(seed), Story::silent());
+        let mut simulation = Simulation::new(seed, Plan::of_cluster(seed), Story::silent());
         Some((seed, simulation.run().err()?.violation.check))
     })
 }

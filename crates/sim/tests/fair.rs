@@ -4,7 +4,7 @@ use sidle_sim::{Plan, Simulation, Story};
 
 /// The seed's plan, without faults.
 fn fair(seed: u64) -> Plan {
-    let mut plan = Plan::draw(seed);
+    let mut plan = Plan::of_cluster(seed);
     plan.nemesis.rest_us = 0;
     plan.replacements.clear();
     plan

@@ -10,7 +10,7 @@ const SEEDS: u64 = 40;
 fn a_target_that_dies_before_its_source_knows_costs_nothing() {
     let (mut deaths, mut given_back) = (0, 0);
     for seed in 1..=SEEDS {
-        let mut plan = Plan::draw(seed);
+        let mut plan = Plan::of_cluster(seed);
         let nemesis = &mut plan.nemesis;
         (nemesis.breaks, nemesis.cuts, nemesis.pauses) = (1, 0, 0);
         (nemesis.deaths, nemesis.disks, nemesis.targets_permille) = (0, 0, 700);

@@ -10,7 +10,7 @@ const SEEDS: u64 = 60;
 
 /// Its groups are split. Nothing goes wrong, so that no command ends with an unknown effect.
 fn plan(seed: u64) -> Option<Plan> {
-    let mut plan = Plan::draw(seed);
+    let mut plan = Plan::of_cluster(seed);
     if !plan.replacements.is_empty() || plan.is_tight {
         return None;
     }

@@ -11,7 +11,7 @@ const CLUSTERS: usize = 24;
 #[test]
 fn large_values_move_whole_until_the_version_is_raised() {
     let mut met = BTreeMap::<&str, u64>::new();
-    let plans = (1..).map(|seed| (seed, Plan::draw(seed)));
+    let plans = (1..).map(|seed| (seed, Plan::of_cluster(seed)));
     for (seed, mut plan) in plans.filter(|(_, plan)| !plan.replacements.is_empty()).take(CLUSTERS) {
         plan.hosts.iter_mut().for_each(|host| host.piece_bytes = 500);
         let workload = &mut plan.workload;

@@ -21,8 +21,9 @@
 //! U4: a step loads the open number after the change was announced, and the log writer looks for announced
 //! changes after it has raised that number. One of the two sees the other.
 
+use crate::record::Record;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
-use sidle_types::{CommitNumber, SLOT_COUNT, Slot};
+use sidle_types::{CommitNumber, SLOT_COUNT, Slot, fault};
 use std::sync::Arc;
 
 /// Records that a head has written, and no commit has.
@@ -205,10 +206,29 @@ impl Logging {
         Logging { buffer: commits.join(), change: Vec::new(), is_over: false }
     }
 
+    /// Whether the change enters the buffer with a later one.
+    pub(crate) fn is_late(&self) -> bool {
+        fault!(PublishedBeforeLogged) && first_record(&self.change) == self.change.len()
+    }
+
+    /// Cuts off what enters the buffer with a later change: nothing. `is_whole`: these are the records of a
+    /// change of several (U2).
+    pub(crate) fn split(&mut self, is_whole: bool) -> Vec<u8> {
+        match is_whole && fault!(HalfAnExec) {
+            true => self.change.split_off(first_record(&self.change)),
+            false => Vec::new(),
+        }
+    }
+
     #[inline]
     pub(crate) fn add(&mut self, record: &[u8]) {
         if !self.is_over {
             self.change.extend_from_slice(record);
         }
     }
+}
+
+/// The bytes of the first of these records.
+fn first_record(records: &[u8]) -> usize {
+    Record::check_logged(records).map_or(records.len(), |(record, _)| record.in_log().len())
 }

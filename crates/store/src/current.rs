@@ -10,12 +10,13 @@ use crate::large::chunk::{ChunkName, address_of};
 use crate::logged::{LoggedRecord, Meaning};
 use crate::record::Record;
 use crate::writer::SlotGuard;
-use sidle_types::Version;
+use sidle_types::{Version, fault};
 
 /// See [`Store::is_current`](crate::Store::is_current).
 pub(crate) fn is_current(data: &Data, record: &LoggedRecord<'_>) -> bool {
     match record.meaning() {
         Meaning::Value(value) => is_value(data, value, record.order()),
+        Meaning::Chunk(..) if fault!(ChunksGoWithTheirFile) => false,
         Meaning::Chunk(name, chunk) => is_chunk(data, name, chunk.version()),
         Meaning::Removed(_) | Meaning::NoChunk(..) | Meaning::Cleared(..) => false,
     }

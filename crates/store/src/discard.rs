@@ -7,7 +7,7 @@ use crate::record::Draft;
 use crate::slot_table::Place;
 use crate::store::Store;
 use crate::writer::SlotGuard;
-use sidle_types::{Position, PositionRange, Version};
+use sidle_types::{Position, PositionRange, Version, fault};
 use std::sync::Arc;
 
 /// Buckets emptied under one hold of a slot's lock.
@@ -183,7 +183,9 @@ fn part_within(guard: &SlotGuard<'_>, range: PositionRange) -> Option<PositionRa
 
 /// The durable log's record of a removal of everything in a part of a locked slot.
 fn cleared(guard: &SlotGuard<'_>, part: PositionRange, log: &mut Vec<u8>) {
-    Draft::cleared(&cleared_key(part), guard.given_version()).append_to(log);
+    if !fault!(FlushNotLogged) {
+        Draft::cleared(&cleared_key(part), guard.given_version()).append_to(log);
+    }
 }
 
 /// Notes for the durable log that [`clear_within`] is about to be called.

@@ -622,8 +622,12 @@ impl LogHead {
     #[cold]
     pub(crate) fn log_whole_change(&mut self, slots: impl Iterator<Item = Slot>) {
         if let (Some(logging), Some(commits)) = (&mut self.logging, &self.log.commits) {
-            if !logging.change.is_empty() {
+            if !logging.change.is_empty() && !logging.is_late() {
+                let later = logging.split(self.filled.is_some());
                 commits.enter(&logging.buffer, &mut logging.change, slots);
+                if !later.is_empty() {
+                    logging.change = later;
+                }
             }
             logging.is_over = self.filled.is_some();
         }

@@ -12,7 +12,7 @@ use crate::record::{Draft, Record, Shape};
 use crate::segment::Purpose;
 use crate::store::Store;
 use sidle_outline::CollectionId;
-use sidle_types::{HashedKey, PositionRange, Version};
+use sidle_types::{HashedKey, PositionRange, Version, fault};
 use std::collections::BTreeMap;
 
 /// So many records are loaded together.
@@ -116,6 +116,7 @@ impl<'s> RecoveryPart<'s> {
         let is_tombstone = record.is_tombstone();
         // What is here already has its order as its version.
         let is_outdated = |version| match is_tombstone {
+            _ if fault!(FirstRecordReadCounts) => true,
             true => logged.order() < version,
             false => logged.order() <= version,
         };

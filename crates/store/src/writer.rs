@@ -12,7 +12,7 @@ use crate::record::{Draft, Record};
 use crate::segment::Purpose;
 use crate::slot_table::{Counted, Place, SlotTable};
 use sidle_outline::Chunks;
-use sidle_types::{HashedKey, KeyHash, Slot, ValueKind, Version, WallMs};
+use sidle_types::{HashedKey, KeyHash, Slot, ValueKind, Version, WallMs, fault};
 use std::cell::Cell;
 
 /// What a removal leaves behind.
@@ -180,6 +180,9 @@ impl<'s> SlotGuard<'s> {
 
     /// Notes for the durable log that a key is about to lose its value.
     fn log_removal(&self, head: &mut LogHead, key: HashedKey<'_>, version: Version) {
+        if fault!(RemovalNotLogged) {
+            return;
+        }
         head.note(|log| Draft::tombstone(key.bytes(), version).append_to(log));
         head.log_change(std::iter::once(self.slot));
     }

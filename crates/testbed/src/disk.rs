@@ -1,7 +1,7 @@
 //! A machine's disk: it survives processes, can be slow or full, and fails.
 
 use crate::random::Random;
-use crate::sectors::{FileId, Sectors, Synced};
+use crate::sectors::{FileId, Sectors, SyncId, Synced};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -94,6 +94,14 @@ impl Disk {
         }
     }
 
+    /// The same files on another disk: what a process that started now would read.
+    pub fn image(&self) -> Disk {
+        let state = self.state();
+        let sectors = state.sectors.image();
+        let (usual_us, mood, random) = (state.usual_us, DiskMood::Good, Random::new(0));
+        Disk(Arc::new(Mutex::new(State { sectors, usual_us, mood, stalled_us: 0, boot: 0, random })))
+    }
+
     /// The disk for the current process.
     pub fn mount(&self) -> Folder {
         Folder { disk: self.clone(), boot: self.state().boot }
@@ -113,11 +121,15 @@ impl State {
         }
     }
 
-    fn sync(&mut self, what: Synced) -> io::Result<()> {
-        self.stalled_us += match self.mood {
+    fn sync_us(&self) -> u64 {
+        match self.mood {
             DiskMood::Slow { sync_us } => sync_us,
             _ => self.usual_us,
-        };
+        }
+    }
+
+    fn sync(&mut self, what: Synced) -> io::Result<()> {
+        self.stalled_us += self.sync_us();
         match &mut self.mood {
             DiskMood::ForgetsWrites { syncs: 0 } => {
                 self.sectors.fail_sync(what, &mut self.random);
@@ -221,6 +233,48 @@ impl File {
     /// Makes its content durable.
     pub fn sync(&self) -> io::Result<()> {
         self.folder.state()?.sync(Synced::File(self.id))
+    }
+
+    /// Begins to make its present content durable, while others go on. The writer need not wait for it.
+    pub fn begin_sync(&self) -> io::Result<SyncUnderWay> {
+        let mut state = self.folder.state()?;
+        let id = state.sectors.begin_sync(Synced::File(self.id));
+        Ok(SyncUnderWay { folder: self.folder.clone(), id, takes_us: state.sync_us() })
+    }
+}
+
+/// A sync that was begun. If it never ends, because the process dies, nothing is certain.
+#[derive(Debug)]
+pub struct SyncUnderWay {
+    folder: Folder,
+    id: SyncId,
+    takes_us: u64,
+}
+
+impl SyncUnderWay {
+    /// How long after its beginning it is to be ended.
+    pub fn takes_us(&self) -> u64 {
+        self.takes_us
+    }
+
+    /// It is over, and what was written before it began is durable, unless the disk fails.
+    pub fn end(self) -> io::Result<()> {
+        let mut state = self.folder.state()?;
+        let State { sectors, mood, random, .. } = &mut *state;
+        let fails = match mood {
+            DiskMood::ForgetsWrites { syncs: 0 } => true,
+            DiskMood::ForgetsWrites { syncs } => {
+                *syncs -= 1;
+                false
+            }
+            _ => false,
+        };
+        let fails_after = *mood == DiskMood::FailsAfterWriting && random.one_in(2);
+        sectors.end_sync(self.id, fails, random);
+        match fails || fails_after {
+            true => Err(io::Error::other("the simulated disk failed")),
+            false => Ok(()),
+        }
     }
 }
 
@@ -336,6 +390,46 @@ mod tests {
         file.write(0, b"2").unwrap_err();
         folder.create().unwrap_err();
         assert_eq!(content(&disk.mount(), "a").unwrap(), b"1");
+    }
+
+    #[test]
+    fn a_sync_covers_what_was_written_before_it_began_and_only_once_it_has_ended() {
+        let (mut before, mut behind) = (BTreeSet::new(), BTreeSet::new());
+        for seed in 0..100 {
+            let (disk, folder) = disk();
+            put(&folder, "a", b"1");
+            let file = folder.open("a").unwrap().unwrap();
+            file.write(0, b"2").unwrap();
+            disk.settle();
+            let sync = file.begin_sync().unwrap();
+            assert_eq!(sync.takes_us(), 10);
+            file.write(1, b"3").unwrap();
+            if seed % 2 == 0 {
+                sync.end().unwrap();
+                // Nobody has waited for the second write; the sync has ended all the same.
+                disk.crash(true, &mut Random::new(seed));
+                behind.insert(content(&disk.mount(), "a").unwrap());
+            } else {
+                disk.settle();
+                disk.crash(true, &mut Random::new(seed));
+                before.insert(content(&disk.mount(), "a").unwrap());
+                sync.end().unwrap_err();
+            }
+        }
+        assert_eq!(behind, BTreeSet::from([b"2".to_vec(), b"23".to_vec()]));
+        let any: [&[u8]; 4] = [b"1", b"2", b"13", b"23"];
+        assert_eq!(before, any.into_iter().map(<[u8]>::to_vec).collect());
+    }
+
+    #[test]
+    fn an_image_has_what_a_process_would_read_and_a_life_of_its_own() {
+        let (disk, folder) = disk();
+        put(&folder, "a", b"1");
+        folder.open("a").unwrap().unwrap().write(0, b"2").unwrap();
+        let image = disk.image();
+        put(&image.mount(), "b", b"3");
+        assert_eq!(content(&image.mount(), "a").unwrap(), b"2");
+        assert_eq!(folder.names().unwrap(), ["a"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod random;
 mod sectors;
 mod way;
 
-pub use disk::{Disk, DiskMood, File, Folder};
+pub use disk::{Disk, DiskMood, File, Folder, SyncUnderWay};
 pub use links::{Arrival, Fate, Links, Side};
 pub use queue::TimeQueue;
 pub use random::Random;

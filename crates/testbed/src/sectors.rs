@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// A file, with or without a name.
 pub(crate) type FileId = u64;
 
+/// A sync that takes its time.
+pub(crate) type SyncId = u64;
+
 /// A disk writes this much atomically.
 const SECTOR_BYTES: usize = 512;
 
@@ -48,6 +51,8 @@ enum Step {
     /// All of them, atomically.
     Rename(Vec<Renaming>),
     Sync(Synced),
+    /// A sync under way, of this number: so far nothing is certain.
+    Syncing(Synced, SyncId),
     /// A failed sync. The seed draws what was written.
     LossySync(Synced, u64),
 }
@@ -60,7 +65,7 @@ impl Step {
                 Some(Synced::File(*file))
             }
             Step::Rename(_) => Some(Synced::Names),
-            Step::Sync(_) | Step::LossySync(..) => None,
+            Step::Sync(_) | Step::Syncing(..) | Step::LossySync(..) => None,
         }
     }
 }
@@ -100,7 +105,7 @@ impl Image {
             Step::Rename(names) => {
                 names.iter().for_each(|(name, after, _)| self.rename(name.clone(), *after));
             }
-            Step::Sync(_) | Step::LossySync(..) => {}
+            Step::Sync(_) | Step::Syncing(..) | Step::LossySync(..) => {}
         }
     }
 
@@ -123,7 +128,7 @@ impl Image {
             Step::Rename(names) => {
                 names.into_iter().for_each(|(name, _, before)| self.rename(name, before));
             }
-            Step::Sync(_) | Step::LossySync(..) => {}
+            Step::Sync(_) | Step::Syncing(..) | Step::LossySync(..) => {}
         }
     }
 }
@@ -139,6 +144,7 @@ pub(crate) struct Sectors {
     /// This many steps of the journal are complete; the rest are in flight.
     settled: usize,
     next_file: FileId,
+    next_sync: SyncId,
 }
 
 impl Sectors {
@@ -186,6 +192,25 @@ impl Sectors {
         self.take(Step::Sync(what));
     }
 
+    /// Begins to make data durable: what was written before this call is, once the sync has ended.
+    pub(crate) fn begin_sync(&mut self, what: Synced) -> SyncId {
+        let id = self.next_sync;
+        self.next_sync += 1;
+        self.take(Step::Syncing(what, id));
+        id
+    }
+
+    /// A sync has ended; `is_lossy`: it failed.
+    pub(crate) fn end_sync(&mut self, id: SyncId, is_lossy: bool, random: &mut Random) {
+        let is_it = |step: &Step| matches!(step, Step::Syncing(_, other) if *other == id);
+        let Some(at) = self.journal.iter().position(is_it) else { return };
+        if let Step::Syncing(what, _) = self.journal[at] {
+            self.journal[at] = if is_lossy { Step::LossySync(what, random.draw()) } else { Step::Sync(what) };
+        }
+        // It certainly was begun.
+        self.settled = self.settled.max(at + 1);
+    }
+
     /// Fails to make data durable: a part becomes durable, the rest never will.
     pub(crate) fn fail_sync(&mut self, what: Synced, random: &mut Random) {
         self.take(Step::LossySync(what, random.draw()));
@@ -201,6 +226,12 @@ impl Sectors {
     fn take(&mut self, step: Step) {
         self.seen.apply(&step);
         self.journal.push(step);
+    }
+
+    /// What can be read now, all of it durable.
+    pub(crate) fn image(&self) -> Sectors {
+        let (seen, durable) = (self.seen.clone(), self.seen.clone());
+        Sectors { seen, durable, next_file: self.next_file, ..Sectors::default() }
     }
 
     /// Every step so far is complete.
@@ -224,7 +255,8 @@ impl Sectors {
     /// The machine dies: unsynced data survives or not, and what is left is all that can be read.
     pub(crate) fn lose_power(&mut self, random: &mut Random) {
         self.fold();
-        let left = std::mem::take(&mut self.journal);
+        let mut left = std::mem::take(&mut self.journal);
+        left.retain(|step| !matches!(step, Step::Syncing(..)));
         let quarters = random.below(5);
         scatter(&mut self.durable, left, random, quarters);
         self.settled = 0;

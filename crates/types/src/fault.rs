@@ -21,6 +21,17 @@ pub struct About {
     /// Within how many seeds, from the first on, the simulator detects it; `None` if its coincidence is too
     /// rare for random seeds, so that only its story shows it.
     pub seeds: Option<u64>,
+    /// Where it can be seen.
+    pub world: World,
+}
+
+/// What the simulator simulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum World {
+    /// Nodes between which data moves.
+    Cluster,
+    /// A node with a durable log, which dies and starts again.
+    DurableLog,
 }
 
 /// Within how many seeds most faults are detected. Others need a rarer coincidence.
@@ -31,7 +42,7 @@ const SCRIPTED: Option<u64> = None;
 /// Defines [`Fault`]: by package, each fault's documentation (what is wrong), its name in code and for
 /// people, and within how many seeds it is detected.
 macro_rules! faults {
-    ($($package:literal: {
+    ($($package:literal, $world:ident: {
         $($(#[doc = $what:literal])+ $fault:ident, $name:literal, $seeds:expr;)+
     })+) => {
         /// A mistake that a programmer might make.
@@ -55,6 +66,7 @@ macro_rules! faults {
                         name: $name,
                         what: concat!($($what),+).trim_ascii(),
                         seeds: $seeds,
+                        world: World::$world,
                     },)+)+
                 }
             }
@@ -63,7 +75,7 @@ macro_rules! faults {
 }
 
 faults! {
-    "sidle-migration": {
+    "sidle-migration", Cluster: {
         /// Replay replaces what the target wrote (breaks M5; NetMigrate's code).
         ReplayOverwrites, "replay-overwrites", USUAL;
         /// A removal at the target leaves nothing behind (breaks M6).
@@ -157,7 +169,7 @@ faults! {
         /// too late (breaks M32).
         InertOutlineServed, "inert-outline-served", Some(300);
     }
-    "sidle-node": {
+    "sidle-node", Cluster: {
         /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's
         /// code).
         IncrementsStartAtZero, "increments-start-at-zero", USUAL;
@@ -224,7 +236,7 @@ faults! {
         /// A command goes on waiting for a key that a cut has given away (breaks P3).
         GivenKeyKeepsItsWaiters, "given-key-keeps-its-waiters", USUAL;
     }
-    "sidle-cluster": {
+    "sidle-cluster", Cluster: {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).
         ActBeforeCommit, "act-before-commit", Some(500);
         /// A restarted target gets its range before the source is known to have frozen it (breaks M1 and the
@@ -251,7 +263,7 @@ faults! {
         /// does not speak it reads no message of a migration that begins in it).
         RaisedBeforeAllSpeak, "raised-before-all-speak", Some(150);
     }
-    "sidle-client-core": {
+    "sidle-client-core", Cluster: {
         /// The source's value is returned without waiting for what the target says (breaks M4).
         SourceValueWithoutTargetAnswer, "source-value-without-target-answer", USUAL;
         /// "Not here yet" of one migration is paired with what the source froze for an earlier one (breaks
@@ -259,6 +271,33 @@ faults! {
         SourceValueOfOtherMigration, "source-value-of-other-migration", SCRIPTED;
         /// A write whose connection was lost is sent again, though it may have run.
         LostWriteSentAgain, "lost-write-sent-again", USUAL;
+    }
+    "sidle-log-files", DurableLog: {
+        /// The oldest file goes when what is needed of it was written again, synced or not (breaks G4).
+        FileGoesBeforeSurvivorsSynced, "file-goes-before-survivors-synced", USUAL;
+        /// A sync counts for what was written while it was under way (breaks G2).
+        SyncCoversWhatCameLater, "sync-covers-what-came-later", USUAL;
+    }
+    "sidle-store", DurableLog: {
+        /// A change is published, and its records enter the log's buffer with the head's next change (breaks
+        /// U1).
+        PublishedBeforeLogged, "published-before-logged", USUAL;
+        /// A removal has no record in the log (breaks U1).
+        RemovalNotLogged, "removal-not-logged", USUAL;
+        /// What a flush clears has no record in the log (breaks U1).
+        FlushNotLogged, "flush-not-logged", USUAL;
+        /// The first record of a change of several enters the log's buffer by itself (breaks U2).
+        HalfAnExec, "half-an-exec", USUAL;
+        /// The chunks of a large collection go with their file, though they are still needed (breaks G4).
+        ChunksGoWithTheirFile, "chunks-go-with-their-file", USUAL;
+        /// What recovery has read of a key counts, though it reads a newer record.
+        FirstRecordReadCounts, "first-record-read-counts", USUAL;
+    }
+    "sidle-node", DurableLog: {
+        /// Replies do not wait for the commit that has what they show (breaks C5 of a connection).
+        RepliesBeforeSafe, "replies-before-safe", USUAL;
+        /// Replies of commands that only read do not wait (breaks C5 of a connection).
+        ReadsPassTheGate, "reads-pass-the-gate", USUAL;
     }
 }
 

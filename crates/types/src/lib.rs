@@ -24,7 +24,7 @@ pub mod words;
 
 #[cfg(feature = "faults")]
 pub use fault::PutBack;
-pub use fault::{About, Fault};
+pub use fault::{About, Fault, World};
 pub use fill::Fill;
 pub use gave_all::GaveAll;
 pub use id::{CommitNumber, MapEpoch, MigrationId, NodeId, ParseNodeIdError, TabletEpoch, Version};

@@ -2,7 +2,7 @@
 
 use super::log::TestLog;
 use super::network::{Network, Purpose, Side};
-use super::solo::parts_with;
+use super::solo::parts_of;
 use super::{TestClient, Waits};
 use crate::control::{ControlEvent, ControlInput, NodeControl};
 use crate::forward::ForwardEvent;
@@ -66,7 +66,7 @@ impl TestNode {
         log: Option<TestLog>,
     ) -> TestNode {
         let memory = StoreConfig { is_durable: log.is_some(), ..StoreConfig::with_memory(memory_bytes) };
-        let parts = parts_with(&info, workers, memory);
+        let parts = parts_of(&info, workers, memory);
         log.iter().for_each(|log| log.recover(&parts.store));
         let (worker_ports, mover_ports) = connect(workers, MOVERS);
         let seed = u64::from(info.client_addr.port());

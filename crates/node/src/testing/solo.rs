@@ -24,11 +24,11 @@ pub fn node_info(number: u8) -> NodeInfo {
 
 /// The parts shared by a test node's workers, movers and control.
 pub fn parts(info: &NodeInfo, workers: u16, memory_bytes: u64) -> NodeParts {
-    parts_with(info, workers, StoreConfig::with_memory(memory_bytes))
+    parts_of(info, workers, StoreConfig::with_memory(memory_bytes))
 }
 
 /// The same, of a store set up like this.
-pub(super) fn parts_with(info: &NodeInfo, workers: u16, memory: StoreConfig) -> NodeParts {
+pub(super) fn parts_of(info: &NodeInfo, workers: u16, store: StoreConfig) -> NodeParts {
     let process = ProcessFacts {
         node: info.id,
         run_id: info.id,
@@ -41,7 +41,7 @@ pub(super) fn parts_with(info: &NodeInfo, workers: u16, memory: StoreConfig) -> 
     };
     let first = Arc::new(RangeTable::before_joining(info.clone()));
     NodeParts {
-        store: Arc::new(Store::new(memory).expect("a good configuration")),
+        store: Arc::new(Store::new(store).expect("a good configuration")),
         shared: Arc::new(NodeShared::new(Config::default(), usize::from(workers), process)),
         published: Arc::new(CurrentTable::new(workers, first)),
     }
@@ -65,8 +65,17 @@ impl SoloNode {
 
     /// A node that owns every position, with this much memory.
     pub fn with_memory(bytes: u64) -> SoloNode {
+        SoloNode::with_store(StoreConfig::with_memory(bytes))
+    }
+
+    /// The same, with a durable log that nobody writes.
+    pub fn durable() -> SoloNode {
+        SoloNode::with_store(StoreConfig { is_durable: true, ..StoreConfig::with_memory(64 << 20) })
+    }
+
+    fn with_store(store: StoreConfig) -> SoloNode {
         let info = node_info(1);
-        let parts = parts(&info, 1, bytes);
+        let parts = parts_of(&info, 1, store);
         let (mut ports, _) = connect(1, 1);
         let map = Arc::new(TabletMap::founded_by(info.clone()));
         let _ticket = parts.published.publish(Arc::new(RangeTable::new(info.id, map, &[], &[])));

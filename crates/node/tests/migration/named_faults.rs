@@ -9,7 +9,7 @@ use crate::durable::move_to_a_node_whose_log_is_not_synced;
 use crate::hot::copied_ahead;
 use crate::transactions::{watch_of_a_range_that_goes_and_comes_back, watch_of_a_value_that_ends};
 use sidle_migration::SOURCE_DRIVEN;
-use sidle_node::testing::LATENCY_US;
+use sidle_node::testing::{LATENCY_US, SoloNode};
 use sidle_resp::Value;
 use sidle_types::Fault;
 
@@ -45,6 +45,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::PlaceOutlivesItsCommand, a_client_that_goes_takes_nothing_and_makes_way),
     (Fault::RepliesBeforeServed, who_waited_is_served_before_the_reply),
     (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
+    (Fault::RepliesBeforeSafe, replies_before_their_commit),
+    (Fault::ReadsPassTheGate, read_of_what_no_commit_has),
 ];
 
 fn expire(scene: &mut Scene, node: usize) {
@@ -305,6 +307,22 @@ fn exec_beside_mget() {
     scene.cluster.serve_alone(reader);
     let seen = scene.cluster.client(reader).receive();
     assert_eq!(seen, Some(Value::Array(vec![bulk("new"), bulk("new")])), "X1: half of it");
+}
+
+fn replies_before_their_commit() {
+    let mut node = SoloNode::durable();
+    let mut client = node.connect();
+    assert_eq!(node.ask(&mut client, "SET key value"), ok());
+    assert!(node.worker.take_shown() > node.worker.safe_commit(), "C5: it is in no commit");
+}
+
+fn read_of_what_no_commit_has() {
+    let mut node = SoloNode::durable();
+    let mut client = node.connect();
+    assert_eq!(node.ask(&mut client, "SET key value"), ok());
+    node.worker.take_shown();
+    assert_eq!(node.ask(&mut client, "GET key"), bulk("value"));
+    assert!(node.worker.take_shown() > node.worker.safe_commit(), "C5: it shows what is in no commit");
 }
 
 #[test]

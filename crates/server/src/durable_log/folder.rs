@@ -149,14 +149,19 @@ impl Folder {
         self.open = None;
     }
 
-    /// Removes a file.
+    /// Syncs a file that was closed, perhaps just before its process died.
+    pub(crate) fn sync_closed(&self, number: u64) -> io::Result<()> {
+        File::open(self.path_of(number))?.sync_all()
+    }
+
+    /// Removes a file for good: after the machine's crash, no later one is missing before it is.
     pub(crate) fn remove(&mut self, number: u64) -> io::Result<()> {
         if self.open.as_ref().is_some_and(|(open, _)| *open == number) {
             self.open = None;
         }
         match std::fs::remove_file(self.path_of(number)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => self.sync_names(),
         }
     }
 }

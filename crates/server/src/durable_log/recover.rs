@@ -302,6 +302,10 @@ impl Reader<'_> {
                 folder.close(file.surveyed.number, *at as u64, bytes)?;
             }
         }
+        // G1: what closed the last file may not be on the disk yet.
+        if let Some(last) = files.last() {
+            folder.sync_closed(last.surveyed.number)?;
+        }
         // Now that the file before it is closed.
         torn.map_or(Ok(()), |number| folder.remove(number))
     }

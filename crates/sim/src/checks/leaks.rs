@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn an_open_request_an_unsettled_table_and_a_connection_are_seen() {
-        let Plan { pace, links, hosts, .. } = Plan::draw(1);
+        let Plan { pace, links, hosts, .. } = Plan::of_cluster(1);
         let mut world = World::new(Random::new(1), pace, Network::new(links), Story::silent());
         let mut host = Host::start(HostId(0), hosts[0].clone(), &mut world);
         let process = host.process.as_mut().expect("it was just started");

@@ -135,6 +135,13 @@ impl Checks {
         }
     }
 
+    /// A durable log was judged; the error says what is wrong with it.
+    pub(crate) fn note_log(&mut self, judged: Result<(), String>) {
+        if let Err(what) = judged {
+            self.found.get_or_insert(Violation::new("durable log", what));
+        }
+    }
+
     /// A command waits at this machine for items of such a key, and is not woken (P3, B1, B2).
     pub fn waits_wrongly(&mut self, host: HostId, key: &str) {
         let what = format!("a command waits at node {} for a key {key}", host.0);
@@ -160,7 +167,7 @@ impl Checks {
 
     fn fact(&mut self, hosts: &[Host], network: &Network, fact: Fact) -> Result<(), Violation> {
         let host = fact.host();
-        if matches!(fact, Fact::Parked(_) | Fact::Given(_)) {
+        if matches!(fact, Fact::Parked(_) | Fact::Given(_) | Fact::Safe(_)) {
             return Ok(());
         }
         let Some(process) = &hosts[host.0].process else { return Ok(()) };
@@ -180,8 +187,12 @@ impl Checks {
                 accounting::check_one(hosts, host)?;
             }
             Fact::Replayed(_) => self.look_at_imports(host, &process.control.control, store)?,
-            Fact::TableTaken(_) | Fact::Activated(_) | Fact::Given(_) | Fact::Committed | Fact::Parked(_) => {
-            }
+            Fact::TableTaken(_)
+            | Fact::Activated(_)
+            | Fact::Given(_)
+            | Fact::Committed
+            | Fact::Parked(_)
+            | Fact::Safe(_) => {}
         }
         if self.facts.is_multiple_of(FACTS_BETWEEN_WALKS) {
             self.frozen.check(host, store)?;

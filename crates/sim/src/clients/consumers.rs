@@ -144,11 +144,16 @@ impl Consumers {
                     (true, true) => self.look_where_one_waits(turn),
                     _ => None,
                 };
-                if let Some(asked) = asked {
-                    self.asked += 1;
-                    self.rows[number].asked = Some(asked);
-                    self.ask(number, world);
-                }
+                let Some(asked) = asked else {
+                    // Nobody waits, and somebody may still begin to.
+                    if is_last && self.is_stopped {
+                        self.rows[number].next_us = world.now_us + LOOKS_US;
+                    }
+                    return Ok(());
+                };
+                self.asked += 1;
+                self.rows[number].asked = Some(asked);
+                self.ask(number, world);
                 Ok(())
             }
             None => Ok(()),

@@ -4,7 +4,7 @@ use crate::network::{Side, StreamId};
 use crate::world::World;
 use sidle_node::{ControlReply, ControlRequest, NodeShared, Now, Session, Then, Ticket, Worker};
 use sidle_resp::{Args, Limits, Parsed, RequestParser, RespVersion};
-use sidle_types::MonotonicUs;
+use sidle_types::{CommitNumber, MonotonicUs};
 use std::collections::BTreeMap;
 
 /// What a connection waits for.
@@ -38,6 +38,10 @@ pub(super) struct Connection {
     cutter: RequestParser,
     input: Vec<u8>,
     pub(super) output: Vec<u8>,
+    /// The commit that has what `output` shows.
+    shown: CommitNumber,
+    /// It is to be closed once its output is sent.
+    pub(super) is_closing: bool,
     pub(super) waits: Waits,
     /// On another node's connection: its requests that have stepped aside, and since when.
     asides: BTreeMap<Ticket, MonotonicUs>,
@@ -69,6 +73,8 @@ impl Connection {
             cutter: RequestParser::new(Limits::default()),
             input: Vec::new(),
             output: Vec::new(),
+            shown: CommitNumber::default(),
+            is_closing: false,
             waits: Waits::No,
             asides: BTreeMap::new(),
             has_woken_asides: false,
@@ -80,8 +86,16 @@ impl Connection {
         self.input.extend_from_slice(bytes);
     }
 
+    /// Whether its output waits for a commit.
+    pub(super) fn is_held(&self) -> bool {
+        !self.output.is_empty()
+    }
+
     /// Whether it has anything to run.
     pub(super) fn is_ready(&self) -> bool {
+        if self.is_closing || self.is_held() {
+            return false;
+        }
         self.has_woken_asides || matches!(self.waits, Waits::No) && !self.input.is_empty()
     }
 
@@ -166,9 +180,10 @@ impl Connection {
     }
 }
 
-/// Sends what the connection has to say.
-pub(super) fn flush(id: StreamId, connection: &mut Connection, world: &mut World) {
-    if !connection.output.is_empty() {
+/// Sends what the connection has to say, unless it shows what no safe commit has.
+pub(super) fn flush(id: StreamId, connection: &mut Connection, worker: &mut Worker, world: &mut World) {
+    connection.shown = connection.shown.max(worker.take_shown());
+    if !connection.output.is_empty() && connection.shown <= worker.safe_commit() {
         world.send(id, Side::Acceptor, std::mem::take(&mut connection.output));
     }
 }

@@ -4,6 +4,8 @@ mod cleaner;
 mod connection;
 mod control;
 mod forward;
+mod log_cleaning;
+mod log_writer;
 mod mover;
 mod pressure;
 mod pushes;
@@ -12,12 +14,14 @@ mod worker;
 
 use crate::clock::Clock;
 use crate::disk::Disk;
+use crate::durable::{DurableSetup, ReadLog};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, HostId, Thread, World};
 use cleaner::CleanerThread;
 use connection::Connection;
 use control::Call;
 pub use control::ControlThread;
+use log_writer::LogThread;
 use mover::MoverThread;
 pub(crate) use mover::OUTPUT_BYTES;
 pub use pressure::Pressure;
@@ -67,6 +71,29 @@ pub struct HostSetup {
     pub tick_us: u64,
     /// Its threads' load, which decides how much bulk work is held back.
     pub pressure: Pressure,
+    /// How its durable log is kept, if it has one.
+    pub durable: Option<DurableSetup>,
+}
+
+impl HostSetup {
+    /// The configuration of its node's store.
+    pub fn store_config(&self) -> StoreConfig {
+        StoreConfig {
+            memory_bytes: self.memory_bytes,
+            is_durable: self.durable.is_some(),
+            ..store_config(self.workers)
+        }
+    }
+}
+
+/// What a process begins with.
+pub struct Begins {
+    /// On the coordinator's machine.
+    pub disk: Option<Disk>,
+    /// Its content: that of its durable log, if it has one.
+    pub store: Arc<Store>,
+    /// The durable log.
+    pub log: Option<ReadLog>,
 }
 
 /// The store's configuration for this many workers, except for its size.
@@ -117,24 +144,26 @@ pub struct Process {
     /// Its control thread.
     pub control: ControlThread,
     cleaner: CleanerThread,
+    log: Option<LogThread>,
     mailboxes: BTreeMap<Thread, Mailbox>,
     /// When commands last had to wait for their keys' turns, or for the next piece of a large record.
     excused_at: MonotonicUs,
 }
 
 impl Process {
-    /// A process of the machine's node, of this incarnation and with this number. `disk`: on the
-    /// coordinator's machine. Fails if the disk does not let it start.
+    /// A process of the machine's node, of this incarnation and with this number. Fails if the disk does not
+    /// let it start.
     pub fn start(
         host: HostId,
         setup: HostSetup,
         (incarnation, start): (u64, StartNumber),
-        disk: Option<Disk>,
+        Begins { disk, store, log }: Begins,
         world: &mut World,
     ) -> Result<Process, MetaError> {
         let now = setup.clock.now(world.now_us);
         let info = node_info(host, incarnation);
-        let parts = parts(&info, &setup);
+        let parts = parts(&info, &setup, store);
+        let log = log.map(|read| LogThread::begin(read, Arc::clone(&parts.store), &setup, now.mono));
         let (worker_ports, mover_ports) = connect(setup.workers, MOVERS);
         let workers = (worker_ports.into_iter().enumerate())
             .map(|(index, ports)| {
@@ -149,7 +178,7 @@ impl Process {
         let cleaner = CleanerThread::new(&parts);
         let (mailboxes, excused_at) = (BTreeMap::new(), MonotonicUs(0));
         let mut process =
-            Process { host, setup, parts, workers, movers, control, cleaner, mailboxes, excused_at };
+            Process { host, setup, parts, workers, movers, control, cleaner, log, mailboxes, excused_at };
         for thread in process.threads() {
             process.mailboxes.insert(thread, Mailbox::new());
             world.wake(host, thread);
@@ -161,7 +190,8 @@ impl Process {
     pub fn threads(&self) -> Vec<Thread> {
         let workers = (0..self.workers.len()).map(Thread::Worker);
         let movers = (0..self.movers.len()).map(Thread::Mover);
-        workers.chain(movers).chain([Thread::Control, Thread::Cleaner]).collect()
+        let log = self.log.iter().map(|_| Thread::LogWriter);
+        workers.chain(movers).chain([Thread::Control, Thread::Cleaner]).chain(log).collect()
     }
 
     /// Something has arrived for a thread.
@@ -192,6 +222,10 @@ impl Process {
             Thread::Cleaner => {
                 let rest_us = self.cleaner.turn();
                 world.turn_at(Actor::Thread(self.host, thread), world.now_us + rest_us);
+            }
+            Thread::LogWriter => {
+                let log = self.log.as_mut().expect("its thread has a turn");
+                log.turn(self.host, self.workers.len(), now, world);
             }
         }
     }
@@ -225,6 +259,7 @@ impl Process {
             tick_us: self.setup.tick_us,
             excused_at: self.excused_at,
             version: self.control.control.version(),
+            is_durable: self.log.is_some(),
         };
         (&mut self.workers[index], site, &mut self.control.calls)
     }
@@ -262,7 +297,7 @@ fn node_info(host: HostId, incarnation: u64) -> NodeInfo {
     NodeInfo { incarnation: Incarnation(incarnation), ..first }
 }
 
-fn parts(info: &NodeInfo, setup: &HostSetup) -> NodeParts {
+fn parts(info: &NodeInfo, setup: &HostSetup, store: Arc<Store>) -> NodeParts {
     let facts = ProcessFacts {
         node: info.id,
         run_id: info.id,
@@ -273,14 +308,13 @@ fn parts(info: &NodeInfo, setup: &HostSetup) -> NodeParts {
         executable: "sidle".into(),
         config_file: String::new(),
     };
-    let config = StoreConfig { memory_bytes: setup.memory_bytes, ..store_config(setup.workers) };
     let redis_config = Config::default();
     if let Some((packed, chunk)) = setup.collection_bytes {
         redis_config.set_collection_sizes(packed, chunk);
     }
     let first = Arc::new(RangeTable::before_joining(info.clone()));
     NodeParts {
-        store: Arc::new(Store::new(config).expect("a good configuration")),
+        store,
         shared: Arc::new(NodeShared::new(redis_config, usize::from(setup.workers), facts)),
         published: Arc::new(CurrentTable::new(setup.workers, first)),
     }

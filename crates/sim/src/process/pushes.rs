@@ -41,7 +41,7 @@ impl Pushes {
             let ((_, id), bytes) = entry.remove_entry();
             if let Some(connection) = connections.get_mut(&id) {
                 connection.output.extend_from_slice(&bytes);
-                flush(id, connection, world);
+                flush(id, connection, worker, world);
             }
         }
         let imports = worker.ranges().imports().filter(|view| view.is_by_cuts());
@@ -65,7 +65,7 @@ impl Pushes {
                 let (migration, partitions) = &imports[world.random.index(imports.len())];
                 write_false(*migration, partitions, &mut world.random, &mut connection.output);
             }
-            flush(id, connection, world);
+            flush(id, connection, worker, world);
         }
     }
 

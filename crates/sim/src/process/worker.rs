@@ -23,6 +23,8 @@ pub(super) struct Site<'p> {
     pub(super) excused_at: MonotonicUs,
     /// The cluster's version.
     pub(super) version: ProtocolVersion,
+    /// Whether replies wait for commits of a durable log.
+    pub(super) is_durable: bool,
 }
 
 /// A serving thread with its connections.
@@ -83,7 +85,7 @@ impl WorkerThread {
             world.facts.push(Fact::TableTaken(site.host));
             for (&id, connection) in &mut self.connections {
                 self.worker.write_pushes(&mut connection.session, &mut connection.output);
-                flush(id, connection, world);
+                flush(id, connection, &mut self.worker, world);
             }
         }
         self.pushes.send(&mut self.worker, &mut self.connections, world);
@@ -148,13 +150,12 @@ impl WorkerThread {
                 Came::Served => None,
                 Came::Asks(request) => Some(Call { stream: id, worker: self.worker.index(), request }),
                 Came::Closes => {
-                    flush(id, connection, world);
-                    world.close(id, Side::Acceptor);
-                    self.drop_connection(id);
-                    return (true, None);
+                    connection.is_closing = true;
+                    None
                 }
             };
-            flush(id, connection, world);
+            flush(id, connection, &mut self.worker, world);
+            self.close_what_is_over(id, world);
             return (true, call);
         }
         (false, None)
@@ -189,7 +190,7 @@ impl WorkerThread {
         while let Some((id, reply)) = self.answers.pop_front() {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.answer(&self.worker, &reply);
-                flush(id, connection, world);
+                flush(id, connection, &mut self.worker, world);
             }
         }
         if world.now_us >= self.next_tick_us {
@@ -215,6 +216,9 @@ impl WorkerThread {
     ) -> bool {
         let host = site.host;
         self.sleep.end();
+        if site.is_durable {
+            self.send_what_is_safe(world);
+        }
         self.look_around(site, now, world);
         let (has_served, call) = self.serve_one(host, now, world);
         while let Some(mover) = self.worker.poll_notify() {
@@ -232,6 +236,10 @@ impl WorkerThread {
         self.links.follow(me, host, &mut self.worker, world);
         // Running a command may have taken a new table, too.
         self.look_around(site, now, world);
+        if site.is_durable && self.connections.values().any(Connection::is_held) {
+            world.meet("replies held back", 1);
+            world.wake(host, Thread::LogWriter);
+        }
         // An arrival gets its own turn, and an incomplete request does nothing.
         let has_more = has_served && self.has_work();
         if !has_more && !self.is_sleepless {
@@ -252,6 +260,25 @@ impl WorkerThread {
     /// Whether there is anything to run.
     fn has_work(&self) -> bool {
         self.connections.values().any(Connection::is_ready)
+    }
+
+    /// Sends replies that waited for a commit which is safe now (C5 of the server's connections).
+    fn send_what_is_safe(&mut self, world: &mut World) {
+        let held = self.connections.iter().filter(|(_, connection)| connection.is_held());
+        for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let connection = self.connections.get_mut(&id).expect("it was just there");
+            flush(id, connection, &mut self.worker, world);
+            self.close_what_is_over(id, world);
+        }
+    }
+
+    /// Closes the connection if it is to be closed, and its last reply was sent.
+    fn close_what_is_over(&mut self, id: StreamId, world: &mut World) {
+        if self.connections.get(&id).is_some_and(|connection| connection.is_closing && !connection.is_held())
+        {
+            world.close(id, Side::Acceptor);
+            self.drop_connection(id);
+        }
     }
 
     fn drop_connection(&mut self, id: StreamId) {

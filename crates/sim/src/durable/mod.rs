@@ -1,0 +1,110 @@
+//! A machine's durable log: its files on a simulated disk, what they are to have, and the way back from them.
+//!
+//! The formats, the order of writes, the commits and the recovery are the product's; the files here stand for
+//! those of the operating system.
+
+mod folder;
+mod judge;
+mod plan;
+mod recovery;
+
+pub(crate) use folder::LogFolder;
+pub(crate) use judge::Left;
+pub(crate) use plan::DurableDraw;
+pub(crate) use recovery::{Resumed, recover};
+
+use judge::DurableJudge;
+use sidle_log_files::Settings;
+use sidle_store::{Store, StoreConfig};
+use sidle_testbed::{Disk, DiskMood, Random};
+use sidle_types::CommitNumber;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How a node's durable log is kept.
+#[derive(Clone, Debug)]
+pub struct DurableSetup {
+    /// When it is synced, and when a file is full.
+    pub settings: Settings,
+    /// How long a write takes, at most.
+    pub write_us: u64,
+    /// How long a sync usually takes.
+    pub sync_us: u64,
+    /// How many bytes of the oldest file are judged for one commit.
+    pub judged_bytes: usize,
+    /// After how many of a thousand commits the log is read back beside the running node.
+    pub looks_permille: u64,
+    /// How many of a thousand starts are disturbed by another death.
+    pub dies_at_start_permille: u64,
+}
+
+/// A log that was read, for the thread that goes on with it.
+pub struct ReadLog {
+    pub(crate) setup: DurableSetup,
+    pub(crate) log: LogDisk,
+    pub(crate) resumed: Resumed,
+    /// Clients know what it has as lost: everything is removed before anybody is served.
+    pub(crate) is_to_be_cleared: bool,
+}
+
+/// The disk of a machine's durable log, with its judge. Copies are handles of one disk.
+#[derive(Clone, Debug)]
+pub struct LogDisk {
+    disk: Disk,
+    judge: Arc<Mutex<DurableJudge>>,
+}
+
+impl LogDisk {
+    /// An empty disk.
+    pub fn new(setup: &DurableSetup, random: Random) -> LogDisk {
+        LogDisk { disk: Disk::new(setup.sync_us, random), judge: Arc::default() }
+    }
+
+    /// The disk itself.
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// What the log is to have.
+    pub(crate) fn judge(&self) -> MutexGuard<'_, DurableJudge> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The disk syncs like this from now on.
+    pub fn set_mood(&self, mood: DiskMood) {
+        self.disk.set_mood(mood);
+    }
+
+    /// The process dies at any point of its writes, and its machine with it or not; and perhaps the next one
+    /// while it reads what is left. That is read, and judged.
+    pub(crate) fn crash(
+        &self,
+        mut machine_dies: bool,
+        setup: &DurableSetup,
+        config: &StoreConfig,
+        random: &mut Random,
+    ) -> Result<Left, String> {
+        self.disk.crash(machine_dies, random);
+        while random.permille(setup.dies_at_start_permille) {
+            let store = Store::new(config.clone()).expect("a good configuration");
+            recover(&self.disk, &store)?;
+            let dies_again = random.one_in(2);
+            self.disk.crash(dies_again, random);
+            machine_dies |= dies_again;
+        }
+        let (last, store) = self.read_beside(config)?;
+        self.judge().check_left(last, &store, machine_dies)
+    }
+
+    /// The log is read beside its writer, who waits: everything written is there.
+    pub(crate) fn look(&self, config: &StoreConfig) -> Result<(), String> {
+        let (last, store) = self.read_beside(config)?;
+        self.judge().check_all(last, &store)
+    }
+
+    /// What a start would read now.
+    fn read_beside(&self, config: &StoreConfig) -> Result<(CommitNumber, Store), String> {
+        let store = Store::new(config.clone()).expect("a good configuration");
+        let resumed = recover(&self.disk.image(), &store)?;
+        Ok((resumed.last, store))
+    }
+}

@@ -1,0 +1,89 @@
+//! What a seed draws of a node with a durable log: in one seed of six, by a stream of its own.
+
+use super::DurableSetup;
+use crate::nemesis::NemesisSetup;
+use crate::process::HostSetup;
+use crate::workload::Workload;
+use sidle_log_files::{Settings, Syncs};
+use sidle_testbed::Random;
+use sidle_types::Speaks;
+
+/// The most keys of each kind: everything that the node has is looked at for each commit.
+const MOST_KEYS: u64 = 300;
+/// The longest value.
+const LONGEST_BYTES: u64 = 60_000;
+
+/// The drawing of one seed.
+pub(crate) struct DurableDraw {
+    random: Random,
+}
+
+impl DurableDraw {
+    /// Whether this seed's cluster is one node with a durable log.
+    pub(crate) fn is_next(seed: u64) -> bool {
+        Random::new(seed ^ 0xd04a_b1e0_0000_0000).one_in(6)
+    }
+
+    /// Such a cluster.
+    pub(crate) fn new(seed: u64) -> DurableDraw {
+        DurableDraw { random: Random::new(seed ^ 0x106_5ee0_0000_0000) }
+    }
+
+    /// Makes the drawn nodes and the drawn load fit for it. Returns the faults: processes die, and hardly
+    /// anything else goes wrong.
+    pub(crate) fn finish(
+        mut self,
+        hosts: &mut [HostSetup],
+        workload: &mut Workload,
+        safety_us: u64,
+    ) -> NemesisSetup {
+        let durable = self.setup();
+        for host in hosts {
+            host.durable = Some(durable.clone());
+            host.speaks = Speaks::THIS_BUILD;
+        }
+        let random = &mut self.random;
+        for keys in [&mut workload.keys, &mut workload.noise_keys, &mut workload.hashes] {
+            *keys = (*keys).min(MOST_KEYS);
+        }
+        workload.large_bytes = workload.large_bytes.min(LONGEST_BYTES);
+        let rest_us = random.magnitude(safety_us / 50, safety_us / 4);
+        NemesisSetup {
+            starts_us: random.below(safety_us / 8),
+            rest_us: if random.one_in(12) { 0 } else { rest_us },
+            breaks: random.below(2),
+            cuts: 0,
+            pauses: random.below(2),
+            deaths: random.between(1, 4),
+            disks: random.below(2),
+            lasts_us: random.magnitude(1_000, safety_us / 10),
+            longest_us: safety_us / 4,
+            // Each safe commit is a step.
+            follows_permille: random.below(4),
+            absences_permille: 0,
+            targets_permille: 0,
+        }
+    }
+
+    fn setup(&mut self) -> DurableSetup {
+        let random = &mut self.random;
+        let syncs = match random.one_in(2) {
+            true => Syncs::Always,
+            false => Syncs::Every(random.magnitude(1_000, 1_000_000)),
+        };
+        let settings = Settings {
+            syncs,
+            file_bytes: random.magnitude(1_000, 64_000),
+            least_bytes: random.magnitude(2_000, 128_000),
+            share_percent: random.between(150, 400),
+        };
+        DurableSetup {
+            settings,
+            write_us: random.magnitude(1, 2_000),
+            sync_us: random.magnitude(5, 20_000),
+            judged_bytes: random.magnitude(200, 20_000) as usize,
+            looks_permille: random.between(2, 30),
+            dies_at_start_permille: random.below(300),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Tests of the tests: a scenario finds each known fault of what a durable log has.
+
+use sidle_outline::{Chunk, Order, Outline};
+use sidle_store::{
+    Change, CountElements, Leave, LogHead, Recovery, SlotGuards, Store, StoreConfig, logged_records,
+};
+use sidle_types::{Fault, HashedKey, PositionRange, ValueKind, WallMs};
+
+/// Every fault, with a scenario that holds only without it.
+const STORIES: &[(Fault, fn())] = &[
+    (Fault::PublishedBeforeLogged, a_value_is_in_the_commit_behind_it),
+    (Fault::RemovalNotLogged, a_removal_is_in_the_commit_behind_it),
+    (Fault::FlushNotLogged, a_flush_is_in_the_commit_behind_it),
+    (Fault::HalfAnExec, a_change_of_two_keys_is_in_one_commit),
+    (Fault::ChunksGoWithTheirFile, chunks_are_needed_as_long_as_their_collection_has_them),
+    (Fault::FirstRecordReadCounts, the_oldest_commit_is_read_first),
+];
+
+const COUNT: CountElements<'static> = &|_, _, _, _| Some(1);
+
+fn store() -> (Store, LogHead) {
+    let config = StoreConfig {
+        memory_bytes: 4 << 20,
+        segment_bytes: 64 << 10,
+        is_durable: true,
+        ..StoreConfig::default()
+    };
+    let store = Store::new(config).expect("a valid configuration");
+    let head = store.log_head();
+    (store, head)
+}
+
+fn put(store: &Store, head: &mut LogHead, key: &str, value: &str) {
+    let key = HashedKey::new(key.as_bytes());
+    store.lock_slot(key.slot()).put(head, key, &[value.as_bytes()], None).expect("there is room");
+}
+
+fn commit(store: &Store) -> Vec<u8> {
+    let mut records = Vec::new();
+    store.commits().expect("it is durable").take(&mut records);
+    records
+}
+
+fn recovered(commits: &[&[u8]]) -> Store {
+    let (store, _) = store();
+    let mut recovery = Recovery::begin(&store);
+    commits.iter().for_each(|records| recovery.replay(records).expect("it was written"));
+    recovery.finish(COUNT).expect("it was written");
+    store
+}
+
+fn a_value_is_in_the_commit_behind_it() {
+    let (store, mut head) = store();
+    put(&store, &mut head, "key", "value");
+    assert_eq!(recovered(&[&commit(&store)]).len(), 1, "U1");
+}
+
+fn a_removal_is_in_the_commit_behind_it() {
+    let (store, mut head) = store();
+    put(&store, &mut head, "key", "value");
+    let first = commit(&store);
+    let key = HashedKey::new(b"key");
+    store.lock_slot(key.slot()).remove(&mut head, key, Leave::Nothing).expect("it takes no memory");
+    assert!(recovered(&[&first, &commit(&store)]).is_empty(), "U1");
+}
+
+fn a_flush_is_in_the_commit_behind_it() {
+    let (store, mut head) = store();
+    put(&store, &mut head, "key", "value");
+    let first = commit(&store);
+    assert_eq!(store.discard(PositionRange::ALL.first(), PositionRange::ALL.last(), 100), None);
+    assert!(recovered(&[&first, &commit(&store)]).is_empty(), "U1");
+}
+
+fn a_change_of_two_keys_is_in_one_commit() {
+    let (store, mut head) = store();
+    let keys = [HashedKey::new(b"{s}one"), HashedKey::new(b"{s}two")];
+    let slots = SlotGuards::lock(&store, &[keys[0].slot()]);
+    let changes = keys.map(|key| (key, Change::Put(ValueKind::String, b"value", None)));
+    slots.publish(&mut head, WallMs(0), changes.into_iter()).expect("there is room");
+    drop(slots);
+    assert_eq!(recovered(&[&commit(&store)]).len(), 2, "U2");
+}
+
+fn chunks_are_needed_as_long_as_their_collection_has_them() {
+    let (store, mut head) = store();
+    let key = HashedKey::new(b"large");
+    let mut outline = Outline::new(0);
+    (0..3).for_each(|label| outline.put(Order::Main, Chunk::new(label, 1, &[1; 100])));
+    let slot = store.lock_slot(key.slot());
+    slot.put_large(&mut head, key, ValueKind::Set, outline, None).expect("there is room");
+    drop(slot);
+    let records = commit(&store);
+    let is_needed = |record| store.is_current(&record);
+    let needed =
+        logged_records(&records).map(|record| record.expect("it was written")).filter(|it| is_needed(*it));
+    assert_eq!(needed.count(), 3 + 1, "three chunks and the head");
+}
+
+fn the_oldest_commit_is_read_first() {
+    let (store, mut head) = store();
+    put(&store, &mut head, "key", "old");
+    let first = commit(&store);
+    put(&store, &mut head, "key", "new");
+    let again = recovered(&[&first, &commit(&store)]);
+    let guard = again.pin();
+    let value = guard.get(HashedKey::new(b"key")).value().expect("it is there");
+    assert_eq!(value.value(), b"new");
+}
+
+#[test]
+fn stories_see_their_faults_and_end_well_without() {
+    Fault::check_stories(env!("CARGO_PKG_NAME"), STORIES);
+}
