@@ -57,15 +57,21 @@ impl Plan {
 
     /// This seed's plan of a cluster of several nodes.
     pub fn of_cluster(seed: u64) -> Plan {
-        Plan::drawn(seed, None)
+        Plan::drawn(seed, false)
     }
 
     /// This seed's plan of a node with a durable log.
     pub fn of_durable_log(seed: u64) -> Plan {
-        Plan::drawn(seed, Some(DurableDraw::new(seed)))
+        let mut plan = Plan::drawn(seed, true);
+        let durable = DurableDraw::new(seed);
+        plan.nemesis = durable.finish(&mut plan.hosts, &mut plan.workload, plan.safety_us);
+        plan.replacements.clear();
+        plan.operator.upgrades = UpgradesSetup::default();
+        plan
     }
 
-    fn drawn(seed: u64, durable: Option<DurableDraw>) -> Plan {
+    /// `is_alone`: of a single node.
+    fn drawn(seed: u64, is_alone: bool) -> Plan {
         let mut random = Random::new(seed ^ 0x51d1_e5ee_d000_0000);
         // Separate streams leave the rest of every seed's plan unchanged.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
@@ -73,12 +79,12 @@ impl Plan {
         let mut digests_random = Random::new(seed ^ 0xd16e_5700_0000_0000);
         let mut builds_random = Random::new(seed ^ 0xb01d_0000_0000_0000);
         let nodes = match random.below(8) {
-            _ if durable.is_some() => 1,
+            _ if is_alone => 1,
             0 => random.between(4, 7) as usize,
             1..4 => 3,
             _ => 2,
         };
-        let is_tight = random.one_in(5) && durable.is_none();
+        let is_tight = random.one_in(5) && !is_alone;
         let mut hosts: Vec<HostSetup> = (0..nodes).map(|_| host(&mut random, is_tight)).collect();
         let pace = Pace {
             turn_us: random.magnitude(1, 20),
@@ -118,7 +124,7 @@ impl Plan {
         }
         small_parts(seed, &mut hosts, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
-        let mut plan = Plan {
+        Plan {
             hosts,
             pace,
             links,
@@ -131,13 +137,7 @@ impl Plan {
             replacements,
             safety_us,
             is_tight,
-        };
-        if let Some(durable) = durable {
-            plan.nemesis = durable.finish(&mut plan.hosts, &mut plan.workload, plan.safety_us);
-            plan.replacements.clear();
-            plan.operator.upgrades = UpgradesSetup::default();
         }
-        plan
     }
 }
 
