@@ -74,7 +74,7 @@ impl Reading {
         is_last: bool,
     ) -> Result<(), String> {
         let (mut last, mut wrong) = (None, None);
-        let end = file.blocks(|block| {
+        let (end, (at, closing)) = file.blocks_and_closing(|block| {
             last = last.max(Some(block.commit));
             if wrong.is_none() {
                 wrong = recovery.replay(block.records).err();
@@ -84,7 +84,6 @@ impl Reading {
             return Err(format!("file {number}: {why}"));
         }
         let is_damaged = matches!(end, FileEnd::Damaged { .. });
-        let (at, closing) = file.closing();
         let length = if end == FileEnd::Closed { bytes } else { at + closing.len() };
         self.surveyed.push(SurveyedFile { number, log: file.log(), first: file.first(), last, end });
         self.files.push((number, length as u64));
