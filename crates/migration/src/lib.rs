@@ -28,8 +28,8 @@
 //! - M12 Joined pieces are of one version of the records at their position.
 //! - M32 A copy of a large collection is whole as of a version: what has not changed at the source since is
 //!   here as it is there. A patch brings what changed since that version and nothing else is needed; it is
-//!   applied to that state only. Until the position is frozen or given, nobody reads the copy. One made before
-//!   a freeze is read behind a patch that began after it.
+//!   applied to that state only. Until the position is frozen or given, nobody reads the copy. One made
+//!   before a freeze is read behind a patch that began after it.
 //!
 //! Of a range that is given bit by bit, by cuts:
 //! - M20 While some worker of the source keeps a position, the target does not own it.

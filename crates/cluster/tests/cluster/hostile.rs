@@ -119,6 +119,7 @@ impl Draw {
             next: (0..self.length(MAX_PARTITIONS)).map(|_| Some(Position(self.below(u64::MAX)))).collect(),
             changes: self.number(),
             changes_left: self.number(),
+            collections: Default::default(),
             stalled: self.one_in(3).then(|| self.text()),
             gave_all: self.one_in(3).then_some(sidle_types::GaveAll::Load),
             settled: self.one_in(3).then_some(Settled::OwnsSome),

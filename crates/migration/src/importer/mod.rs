@@ -3,7 +3,8 @@
 //! Purpose: from activation on this node owns the range and serves it, while the machine fetches the source's
 //! remaining records. It consists of machines: greeting (connections), pull (bulk), samp_pull, priority_pull,
 //! probe (counting), changes (rounds of a copy made before the freeze), ahead (hot positions and large
-//! collections copied before it), sweep (tombstones). Each borrows their shared state (parts). What concerns several of them is here, in phases and in replay. Large records
+//! collections copied before it), sweep (tombstones). Each borrows their shared state (parts). What
+//! concerns several of them is here, in phases and in replay. Large records
 //! arrive in pieces (partial).
 //!
 //! Call order. After construction and after every call of [`Importer::handle`]: drain
