@@ -83,9 +83,7 @@ fn write_at_the_source() {
 /// One of the source's workers does not pass the barrier of the freeze, and would still acknowledge.
 fn write_before_the_freeze() {
     let mut scene = Scene::new();
-    scene.cluster.nodes[0].held_workers = vec![1];
-    scene.start(EVERYTHING, 1);
-    scene.cluster.run_for(5_000);
+    scene.start_and_hold_freeze();
     assert!(scene.cluster.nodes[0].workers[1].ranges().is_owned(position("key")));
     let to = scene.to[1];
     scene.cluster.send(to, "SET key early");

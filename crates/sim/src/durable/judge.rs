@@ -29,8 +29,9 @@ struct Known {
 /// The judge of one machine's durable log.
 #[derive(Debug, Default)]
 pub(crate) struct DurableJudge {
-    /// What the store had when each commit was taken, from the last synced one on.
-    contents: BTreeMap<CommitNumber, Content>,
+    /// What the store had when each commit was taken, from the last synced one on. `None`: a flush was under
+    /// way, of which readers see parts and the log has nothing (U4).
+    contents: BTreeMap<CommitNumber, Option<Content>>,
     /// Keys by their hashes.
     known: BTreeMap<u64, Known>,
     synced: CommitNumber,
@@ -41,8 +42,14 @@ impl DurableJudge {
     /// This commit was taken. One without records is not written: what the store has is what the last one
     /// `written` has.
     pub(crate) fn taken(&mut self, commit: CommitNumber, written: Option<CommitNumber>, store: &Store) {
-        let content = Arc::new(self.content_of(store, true));
-        self.contents.insert(written.unwrap_or(commit), content);
+        let is_whole = store.commits().is_some_and(|commits| commits.is_whole(commit));
+        match written {
+            Some(_) if !is_whole => {}
+            _ => {
+                let content = is_whole.then(|| Arc::new(self.content_of(store, true)));
+                self.contents.insert(written.unwrap_or(commit), content);
+            }
+        }
     }
 
     /// Everything up to this commit is synced.
@@ -62,7 +69,7 @@ impl DurableJudge {
         self.known.clear();
         self.contents.clear();
         let content = Arc::new(self.content_of(store, true));
-        self.contents.insert(last, content);
+        self.contents.insert(last, Some(content));
         (self.synced, self.safe) = (last, last);
     }
 
@@ -97,13 +104,14 @@ impl DurableJudge {
     /// Compares what was read up to a commit to what the node had when it was taken.
     fn compare(&mut self, last: CommitNumber, store: &Store) -> Result<(), String> {
         let read = self.content_of(store, false);
-        let nothing = Content::default();
+        let nothing = Some(Content::default());
         let had = self.contents.range(..=last).next_back().map_or(&nothing, |(_, content)| content);
-        if **had == read {
+        let is_as_it_was = |had: &Content| **had == read;
+        if had.as_ref().is_none_or(is_as_it_was) {
             return store.check_accounting().map_err(|what| format!("the accounts of what was read: {what}"));
         }
         let (had, read): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            (had.iter().copied().collect(), read.into_iter().collect());
+            (had.iter().flat_map(|had| had.iter()).copied().collect(), read.into_iter().collect());
         let keys = had.keys().chain(read.keys());
         let differs = keys.copied().find(|key| had.get(key) != read.get(key)).unwrap_or_default();
         let name = self.known.get(&differs).map_or("?".into(), |key| String::from_utf8_lossy(&key.name));

@@ -152,7 +152,10 @@ impl LogThread {
         records.clear();
         // Before the commit is taken: see `Store::is_current`.
         let (store, writer) = (&self.store, &self.writer);
-        self.cleaned = self.cleaning.step(store, writer, &self.folder, self.setup.judged_bytes, &mut records);
+        if self.cleaned.is_none() {
+            let judged = self.setup.judged_bytes;
+            self.cleaned = self.cleaning.step(store, writer, &self.folder, judged, &mut records);
+        }
         self.taken = commits.take(&mut records);
         let is_any = !records.is_empty();
         let written = (!is_any).then(|| self.writer.last_written());
@@ -172,7 +175,7 @@ impl LogThread {
 
     /// Syncs if it is time; whether there is nothing else to do.
     fn sync(&mut self, commits: &Commits, now: MonotonicUs, world: &mut World) -> bool {
-        if let Some(file) = self.cleaned.take() {
+        if let Some(file) = self.cleaned.take_if(|_| commits.is_whole(self.taken)) {
             self.writer.cleaned(file, self.writer.last_written());
         }
         let due = self.writer.is_sync_due(now);
@@ -214,8 +217,9 @@ impl LogThread {
 
     /// Without records a commit is as safe as the one before.
     fn report(&mut self, commits: &Commits) {
-        commits.set_safe(self.taken);
-        self.log.judge().safe(self.taken);
+        if commits.set_safe(self.taken) {
+            self.log.judge().safe(self.taken);
+        }
     }
 
     fn remove_files(&mut self, world: &mut World) {

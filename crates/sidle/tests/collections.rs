@@ -1,0 +1,135 @@
+//! A long sorted set moves between real processes while it is changed: no change is lost, and it travels as
+//! one copy and what changed since.
+//!
+//! With `SIDLE_TEST_MEMBERS` it has so many members: the figures of docs/operations.md are those of a million.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests run processes and read clocks
+
+mod support;
+
+use sidle_resp::Value;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use support::{Client, Node, StopWhenDropped, TestCluster, bulk};
+
+const KEY: &str = "scores";
+const MEMBERS: usize = 100_000;
+/// Changes before the move begins, and behind its end.
+const AROUND: Duration = Duration::from_millis(300);
+
+fn members() -> usize {
+    let said = std::env::var("SIDLE_TEST_MEMBERS").ok();
+    said.map_or(MEMBERS, |members| members.parse().expect("SIDLE_TEST_MEMBERS is a number"))
+}
+
+fn member(number: usize) -> String {
+    format!("member:{number:07}")
+}
+
+/// Every member has the score 0.
+fn fill(cluster: &TestCluster, members: usize) {
+    let mut client = cluster.client(0);
+    for first in (0..members).step_by(500) {
+        let mut add = vec!["ZADD".to_owned(), KEY.to_owned()];
+        (first..(first + 500).min(members)).for_each(|n| add.extend(["0".to_owned(), member(n)]));
+        client.pipeline(&[add]);
+    }
+}
+
+/// What a writer did: how often it incremented each member, and how long it waited for a reply at most.
+struct Written {
+    increments: Vec<u64>,
+    longest: Duration,
+}
+
+/// Increments members all over the set, one after the other, where the key is.
+fn write(nodes: &[Node], members: usize, stop: &AtomicBool) -> Written {
+    let mut clients: Vec<(String, Client)> =
+        nodes.iter().map(|node| (node.address(), node.client())).collect();
+    let (mut at, mut increments, mut longest) = (0, vec![0; members], Duration::ZERO);
+    for turn in 0_usize.. {
+        if stop.load(Relaxed) {
+            break;
+        }
+        // A step that shares no divisor with the number of members meets all of them.
+        let number = turn.wrapping_mul(7_919) % members;
+        increments[number] += 1;
+        let asked_at = Instant::now();
+        loop {
+            match clients[at].1.request(&["ZINCRBY", KEY, "1", &member(number)]) {
+                Value::Error(text) if text.starts_with("MOVED ") => {
+                    let place = clients.iter().position(|(address, _)| text.ends_with(address.as_str()));
+                    at = place.unwrap_or_else(|| panic!("{text}"));
+                }
+                reply => {
+                    assert_eq!(reply, bulk(&increments[number].to_string()), "{}", member(number));
+                    break;
+                }
+            }
+        }
+        longest = longest.max(asked_at.elapsed());
+    }
+    Written { increments, longest }
+}
+
+fn start(cluster: &TestCluster, protocol: &str) -> u64 {
+    let to = cluster.nodes[1].address();
+    let line = ["migrate", "--to", &to, "--slots", "0-16383", "--protocol", protocol, "--detach", "--json"];
+    let output = cluster.nodes[0].run(&line);
+    assert!(output.status.success(), "{output:?}");
+    let begun: serde_json::Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
+    begun["id"].as_u64().expect("the id is a number")
+}
+
+fn moves_while_it_is_changed(protocol: &str, counts_ahead: u64) {
+    let members = members();
+    let cluster = TestCluster::start(2);
+    fill(&cluster, members);
+    let stop = AtomicBool::new(false);
+    let (ended, written) = std::thread::scope(|scope| {
+        let _stop = StopWhenDropped(&stop);
+        let writer = scope.spawn(|| write(&cluster.nodes, members, &stop));
+        std::thread::sleep(AROUND);
+        let id = start(&cluster, protocol);
+        let ended = cluster.wait_for_migration(id);
+        std::thread::sleep(AROUND);
+        stop.store(true, Relaxed);
+        (ended, writer.join().expect("every increment was answered with the score before, and one"))
+    });
+    assert_eq!(ended["state"], "done", "{ended}");
+    let changes: u64 = written.increments.iter().sum();
+    eprintln!(
+        "{protocol}: {members} members, {changes} changes, longest wait {:?}, {ended}",
+        written.longest
+    );
+    let collections = &ended["collections"];
+    assert_eq!((&collections["arrived"], &collections["ahead"]), (&1.into(), &counts_ahead.into()));
+    let (patched, all) = (collections["patch_bytes"].as_u64(), ended["bytes"].as_u64());
+    assert!(patched.zip(all).is_some_and(|(patched, all)| patched < all), "{ended}");
+
+    let mut target = cluster.client(1);
+    assert_eq!(target.request(&["ZCARD", KEY]), Value::Integer(members as i64));
+    for first in (0..members).step_by(500) {
+        let numbers = first..(first + 500).min(members);
+        let scores: Vec<_> =
+            numbers.clone().map(|n| vec!["ZSCORE".to_owned(), KEY.to_owned(), member(n)]).collect();
+        for (number, score) in numbers.zip(target.pipeline(&scores)) {
+            assert_eq!(score, bulk(&written.increments[number].to_string()), "{}", member(number));
+        }
+    }
+}
+
+#[test]
+fn by_fulva() {
+    moves_while_it_is_changed("fulva", 1);
+}
+
+#[test]
+fn by_handoff() {
+    moves_while_it_is_changed("handoff", 0);
+}
+
+#[test]
+fn by_rocksteady() {
+    moves_while_it_is_changed("rocksteady", 1);
+}
