@@ -103,19 +103,14 @@ fn a_missing_file_is_refused_and_a_torn_end_is_not() {
 }
 
 #[test]
-fn a_log_is_not_left_out_by_mistake_and_belongs_to_a_node_alone() {
+fn a_log_is_not_left_out_by_mistake() {
     let node = stopped();
     let why = refused(&node, &[]);
     assert!(why.contains("--durability disk") && why.contains("/durable-log"), "{why}");
-    let why = refused(&node, &["--durability", "disk", "--join", "127.0.0.1:1"]);
-    assert!(why.contains("without --join"), "{why}");
-    drop(node);
-    let alone = Node::start(&durable("everysec"));
-    let joining = NodeOptions::default().flag("--join", &alone.address());
-    let other = Node::start_unready(&joining);
-    super::support::eventually("it is not let in", || {
-        other.log().contains("has a durable log, and is so far the only one").then_some(())
-    });
+    for flags in [&["--fsync", "always"][..], &["--salvage"]] {
+        let why = refused(&node, flags);
+        assert!(why.contains("there is no durable log: give --durability disk"), "{why}");
+    }
 }
 
 /// The limit of a file's size stands for a full disk.
