@@ -1,7 +1,7 @@
 //! A long sorted set moves between real processes while it is changed: no change is lost, and it travels as
 //! one copy and what changed since.
 //!
-//! With `SIDLE_TEST_MEMBERS` it has so many members: the figures of docs/operations.md are those of a million.
+//! With `SIDLE_TEST_MEMBERS` it has so many members.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests run processes and read clocks
 

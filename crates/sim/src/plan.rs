@@ -189,8 +189,8 @@ fn later_keys(seed: u64, workload: &mut Workload) {
     workload.name_sets = name_sets(seed);
 }
 
-/// In one seed of four there are few hashes and these have many fields, in small chunks, and are longer than a
-/// piece: they move chunk by chunk while they change.
+/// In one seed of four there are few hashes and these have many fields, in small chunks, and are longer than
+/// a piece: they move chunk by chunk while they change.
 fn long_hashes(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
     let mut random = Random::new(seed ^ 0x10_6ba5_0000_0000);
     if !random.one_in(4) || hosts.iter().any(|host| host.max_bytes_per_s.is_some()) {

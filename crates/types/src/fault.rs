@@ -165,8 +165,8 @@ faults! {
         PatchSkipsAVersion, "patch-skips-a-version", Some(300);
         /// A patch adds what is new in a collection, and what was removed from it stays (breaks M32).
         PatchKeepsWhatIsGone, "patch-keeps-what-is-gone", Some(300);
-        /// A collection that was copied before the freeze is served at once, and what changed in it since comes
-        /// too late (breaks M32).
+        /// A collection that was copied before the freeze is served at once, and what changed in it since
+        /// comes too late (breaks M32).
         InertOutlineServed, "inert-outline-served", Some(300);
     }
     "sidle-node", Cluster: {
@@ -195,8 +195,8 @@ faults! {
         NewTableWakesNobody, "new-table-wakes-nobody", SCRIPTED;
         /// A range is taken although what an earlier owner left in it is still here (breaks C4 and M5).
         PreparesOverLeavings, "prepares-over-leavings", SCRIPTED;
-        /// A target reports that all has arrived before its durable log has it, and the source forgets its copy
-        /// (breaks C10).
+        /// A target reports that all has arrived before its durable log has it, and the source forgets its
+        /// copy (breaks C10).
         FinishedBeforeSynced, "finished-before-synced", SCRIPTED;
         /// SCAN goes on behind a range whose keys have not all arrived, and leaves out those that come later
         /// (breaks its guarantee).

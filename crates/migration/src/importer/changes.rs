@@ -14,7 +14,8 @@
 //! requests waiting, and the copy without its last round may hold overwritten values. So the copy is
 //! discarded, and the frozen range is pulled and served as by a protocol that copies after the freeze.
 
-use super::partial::{Partial, join};
+use super::joining::join;
+use super::partial::Partial;
 use super::parts::TargetParts;
 use super::records::{Untaken, records_of};
 use crate::resend::Resend;

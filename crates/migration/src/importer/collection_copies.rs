@@ -9,7 +9,7 @@
 //!
 //! Out of memory: nothing is copied ahead, and everything comes in its turn.
 
-use super::copies::Copies;
+use super::joining::take_ahead;
 use super::parts::TargetParts;
 use super::records::Untaken;
 use crate::ImportPhase;
@@ -105,7 +105,7 @@ impl CollectionCopies {
         parts.counters.bytes_moved += reply.batch.len() as u64;
         parts.counters.pieces += u64::from(reply.piece.is_some());
         let taken = match reply.piece {
-            Some(piece) => Copies::take_ahead(parts, store, piece, reply.batch),
+            Some(piece) => take_ahead(parts, store, piece, reply.batch),
             // No collection that can be patched stands there any more.
             None => {
                 parts.copies.forget(position);

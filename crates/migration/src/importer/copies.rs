@@ -8,11 +8,7 @@
 //! waits for that; without priority pulls it brings the patch itself. What came out of turn is not sent again
 //! with its partition: the pull there names what is in hand.
 
-use super::partial::{Partial, join, take_piece};
-use super::parts::TargetParts;
-use super::records::{Records, Untaken};
-use crate::tuning::CATCH_UP_PART;
-use sidle_store::Store;
+use super::partial::Partial;
 use sidle_types::{Fill, Position};
 use sidle_wire::Piece;
 use sidle_wire::limits::LARGE_HINTS_MAX;
@@ -94,49 +90,13 @@ impl Copies {
         Fill::new("large collections that are copied ahead", self.copies.len(), LARGE_HINTS_MAX)
     }
 
-    /// Takes a piece before the freeze; whether the collection is whole now, and another patch would be about
-    /// as long.
-    pub(super) fn take_ahead(
-        parts: &mut TargetParts,
-        store: &Store,
-        piece: Piece,
-        bytes: &[u8],
-    ) -> Result<bool, Untaken> {
-        let mut copy = parts.copies.copies.remove(&piece.position);
-        let was_whole = copy.as_ref().is_some_and(Partial::was_whole);
-        take_piece(&mut copy, parts, store, piece, bytes)?;
-        let Some(mut copy) = copy else { return Ok(false) };
-        let few_bytes = parts.spec.piece_bytes() as u64 / CATCH_UP_PART;
-        let is_copied = copy.in_hand().is_whole() && !copy.is_behind(few_bytes);
-        parts.counters.collections_ahead += u64::from(!was_whole && copy.was_whole());
-        parts.copies.copies.insert(piece.position, copy);
-        Ok(is_copied)
+    /// Keeps the copy.
+    pub(super) fn put(&mut self, position: Position, copy: Partial) {
+        self.copies.insert(position, copy);
     }
 
-    /// Takes a piece of the patch behind the freeze, of a collection that is copied; returns it once nothing
-    /// is missing.
-    pub(super) fn join<'b>(
-        parts: &mut TargetParts,
-        store: &Store,
-        piece: Piece,
-        bytes: &[u8],
-    ) -> Result<Option<Records<'b>>, Untaken> {
-        let mut copy = parts.copies.copies.remove(&piece.position);
-        let records = join(&mut copy, parts, store, piece, bytes, false)?;
-        if let Some(copy) = copy {
-            parts.copies.copies.insert(piece.position, copy);
-        }
-        Ok(records)
-    }
-
-    /// The named fault `inert_outline_served`: what is whole as of before the freeze is taken as it is.
-    pub(super) fn serve_outdated(parts: &mut TargetParts, store: &Store) {
-        for (_, copy) in std::mem::take(&mut parts.copies.copies) {
-            if copy.in_hand().is_whole() {
-                let range = parts.spec.range;
-                // It is no matter whether there was memory: a fault is put back.
-                drop(parts.insert(store, copy.into_records(), range, 0));
-            }
-        }
+    /// Takes all copies.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Partial> {
+        std::mem::take(&mut self.copies).into_values()
     }
 }

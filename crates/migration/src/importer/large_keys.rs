@@ -2,7 +2,8 @@
 //! of other keys. So only commands on a large record wait for all of it.
 
 use super::copies::Copies;
-use super::partial::{Partial, join};
+use super::joining::{join, join_patch};
+use super::partial::Partial;
 use super::parts::TargetParts;
 use super::records::{Records, Untaken};
 use sidle_store::Store;
@@ -81,7 +82,7 @@ impl LargeKeys {
         bytes: &[u8],
     ) -> Result<Option<Records<'b>>, Untaken> {
         if parts.copies.has(piece.position) {
-            return Copies::join(parts, store, piece, bytes);
+            return join_patch(parts, store, piece, bytes);
         }
         join(&mut self.partial, parts, store, piece, bytes, false)
     }

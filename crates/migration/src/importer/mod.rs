@@ -34,6 +34,7 @@ mod greeting;
 mod held;
 mod hints;
 mod hot_copies;
+mod joining;
 mod large_keys;
 mod news;
 mod partial;
@@ -69,7 +70,7 @@ use replay::Stall;
 use samp_pull::Samples;
 use sidle_store::{LogHead, Store};
 use sidle_types::{Fill, MonotonicUs};
-use sidle_wire::{Hello, Lane, Message, Refusal, RefusalCode};
+use sidle_wire::{CutReply, Hello, Lane, Message, Refusal, RefusalCode};
 use std::sync::Arc;
 use sweep::Sweep;
 use turn::Cleared;
@@ -265,17 +266,7 @@ impl Importer {
                 }
             }
             Message::CutReply(reply) => {
-                let Some(cuts) = &mut self.cuts else { return Ok(None) };
-                let given = cuts.replied(parts, now, store, lane, &reply);
-                if let Err(Untaken::OutOfMemory) = given {
-                    // Nothing more is taken before this fits.
-                    self.priority.refuse_waiting(parts);
-                    cuts.make_room(parts, store, &mut self.pulls);
-                }
-                if let Some(given) = given? {
-                    self.given(&given);
-                    self.settle_if_still(now);
-                }
+                self.cut_replied(now, store, lane, &reply)?;
             }
             Message::HotHints(hints) => {
                 if let Some(cuts) = &mut self.cuts {
@@ -307,6 +298,27 @@ impl Importer {
             Message::Control(_) => parts.breach(lane, Breach::WrongDirection("Control")),
         }
         Ok(None)
+    }
+
+    fn cut_replied(
+        &mut self,
+        now: MonotonicUs,
+        store: &Store,
+        lane: Lane,
+        reply: &CutReply<'_>,
+    ) -> Result<(), Untaken> {
+        let (Some(cuts), parts) = (&mut self.cuts, &mut self.parts) else { return Ok(()) };
+        let given = cuts.replied(parts, now, store, lane, reply);
+        if let Err(Untaken::OutOfMemory) = given {
+            // Nothing more is taken before this fits.
+            self.priority.refuse_waiting(parts);
+            cuts.make_room(parts, store, &mut self.pulls);
+        }
+        if let Some(given) = given? {
+            self.given(&given);
+            self.settle_if_still(now);
+        }
+        Ok(())
     }
 
     /// M9: a message of another migration, or of this one under another epoch, is refused and not applied.

@@ -11,13 +11,11 @@
 //! copied, and the patch of what changed meanwhile, are requested as long as they are long and get shorter.
 //! What is left travels in the cut.
 
-use super::held::is_of_state;
-use super::parts::TargetParts;
+use super::held::{Held, is_of_state};
 use super::records::{Records, Untaken};
-use crate::tuning::{CATCH_UP_PART, CATCH_UP_ROUNDS};
-use sidle_store::{Arrival, Assembly, Entry, Store};
-use sidle_types::fault;
-use sidle_wire::{PatchPiece, Piece};
+use crate::tuning::CATCH_UP_ROUNDS;
+use sidle_store::{Arrival, Assembly, Entry, LogHead, Store};
+use sidle_wire::Piece;
 
 /// The part that has arrived of the records at a position.
 #[derive(Debug)]
@@ -39,58 +37,11 @@ enum Body {
     Collection(Arrival),
 }
 
-/// Takes a piece. The first piece of other records replaces what was in hand. Returns the records once
-/// nothing is missing. `catches_up`: of a collection that changes, nothing that takes long to send.
-pub(super) fn join<'b>(
-    partial: &mut Option<Partial>,
-    parts: &mut TargetParts,
-    store: &Store,
-    piece: Piece,
-    bytes: &[u8],
-    catches_up: bool,
-) -> Result<Option<Records<'b>>, Untaken> {
-    take_piece(partial, parts, store, piece, bytes)?;
-    let few_bytes = parts.spec.piece_bytes() as u64 / CATCH_UP_PART;
-    let is_missing = |joined: &mut Partial| {
-        !joined.piece.is_whole() || joined.is_outdated || catches_up && joined.is_behind(few_bytes)
-    };
-    if partial.as_mut().is_none_or(is_missing) {
-        return Ok(None);
-    }
-    Ok(partial.take().map(Partial::into_records))
-}
-
-/// Takes a piece, and keeps it in hand. After an error nothing is.
-pub(super) fn take_piece(
-    partial: &mut Option<Partial>,
-    parts: &mut TargetParts,
-    store: &Store,
-    piece: Piece,
-    bytes: &[u8],
-) -> Result<(), Untaken> {
-    if piece.offset == 0 {
-        *partial = Some(Partial::begin(partial.take(), parts, store, piece, bytes)?);
-    }
-    let follows = |partial: &&mut Partial| {
-        let is_same = partial.piece.is_of_the_same(&piece) || fault!(PiecesOfTwoVersions);
-        is_same && partial.piece.offset == piece.offset
-    };
-    let Some(joined) = partial.as_mut().filter(follows) else {
-        return Err(Untaken::Corrupt("a piece that does not follow what is in hand".to_owned()));
-    };
-    assert!(joined.piece.is_of_the_same(&piece), "M12: pieces of two versions");
-    if let Err(error) = joined.append(parts, store, piece, bytes) {
-        *partial = None;
-        return Err(error);
-    }
-    Ok(())
-}
-
 impl Partial {
     /// Takes the memory for what begins with this piece.
-    fn begin(
+    pub(super) fn begin(
         before: Option<Partial>,
-        parts: &TargetParts,
+        held: &Held,
         store: &Store,
         piece: Piece,
         bytes: &[u8],
@@ -113,15 +64,16 @@ impl Partial {
                 Ok(Partial { piece, body, patches, patch_bytes, is_outdated: false })
             }
             _ => {
-                let arrival = parts.held.to_patch(store, piece, patch).ok_or(Untaken::NotHeld(piece))?;
+                let arrival = held.to_patch(store, piece, patch).ok_or(Untaken::NotHeld(piece))?;
                 Ok(anew(Body::Collection(arrival)))
             }
         }
     }
 
-    fn append(
+    /// Takes the bytes of the next piece.
+    pub(super) fn append(
         &mut self,
-        parts: &mut TargetParts,
+        head: &mut LogHead,
         store: &Store,
         piece: Piece,
         bytes: &[u8],
@@ -132,9 +84,7 @@ impl Partial {
                 if arrival.position() != piece.position {
                     return Err(Untaken::Corrupt("a collection of another position".to_owned()));
                 }
-                arrival.apply(store, &mut parts.head, bytes)?;
-                let is_of_patch = piece.patch.is_some_and(|PatchPiece { since, .. }| since.0 > 0);
-                parts.counters.patch_bytes += if is_of_patch { bytes.len() as u64 } else { 0 };
+                arrival.apply(store, head, bytes)?;
             }
         }
         self.piece = piece.and(bytes.len());
@@ -160,6 +110,11 @@ impl Partial {
     /// The piece in hand, for the next pull.
     pub(super) fn in_hand(&self) -> Piece {
         self.piece
+    }
+
+    /// Whether the source is frozen by now, and it began before.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.is_outdated
     }
 
     /// The source is frozen: what began before is not all.

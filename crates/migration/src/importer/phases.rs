@@ -6,8 +6,8 @@
 //! completion every reply is outdated, and ignored.
 
 use super::Importer;
-use super::copies::Copies;
 use super::cuts::{Cuts, Given};
+use super::joining::serve_outdated;
 use super::turn::{Cleared, Then};
 use crate::cuts::Ahead;
 use crate::{ImportPhase, Serves, TargetEvent, Waiter};
@@ -28,7 +28,7 @@ impl Importer {
             let unchanged = self.flushes.is_empty().then_some(activate.unchanged);
             let outdated = ahead.end(&mut self.parts, store, unchanged);
             if fault!(InertOutlineServed) {
-                Copies::serve_outdated(&mut self.parts, store);
+                serve_outdated(&mut self.parts, store);
             }
             // M30: no reply from before the freeze counts.
             self.samples.stop();

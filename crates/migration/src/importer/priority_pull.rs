@@ -494,6 +494,20 @@ impl PriorityQueue {
         };
         parts.proved(lane);
         complete.filter(|_| !no_memory).into_iter().for_each(|piece| parts.copies.completed(piece));
+        self.answered(index, parts, store, lane, reply, no_memory);
+        Ok(())
+    }
+
+    /// Wakes those who wait for the keys that a reply answers; the other keys are asked for again.
+    fn answered(
+        &mut self,
+        index: usize,
+        parts: &mut TargetParts,
+        store: &Store,
+        lane: Lane,
+        reply: &PriorityPullReply<'_>,
+        no_memory: bool,
+    ) {
         let mut keys = self.in_flight.swap_remove(index).keys;
         // A piece answers only the first key.
         let mut unanswered = keys.split_off(reply.answered.max(1));
@@ -519,7 +533,6 @@ impl PriorityQueue {
             parts.events.extend(waiters.into_iter().map(event));
         }
         unanswered.into_iter().rev().for_each(|key| self.queue.push_front(key));
-        Ok(())
     }
 }
 

@@ -8,7 +8,8 @@
 
 use super::Replay;
 use super::copies::Copies;
-use super::partial::{Partial, join};
+use super::joining::join;
+use super::partial::Partial;
 use super::parts::TargetParts;
 use super::records::{Records, Untaken};
 use crate::cuts::Ahead;
@@ -176,8 +177,9 @@ impl Pulls {
         let wants = |partition: &Partition| match &partition.in_flight {
             Some(pull) => pull.resend.is_due(),
             None => {
-                let waits = self.waits_for_patches && partition.cursor.is_some_and(|at| copies.has(at));
-                !paced && partition.cursor.is_some() && !(alone && others) && !waits
+                let waits = |at| self.waits_for_patches && copies.has(at);
+                let is_held = paced || alone && others;
+                !is_held && partition.cursor.is_some_and(|at| !waits(at))
             }
         };
         let mut wanting =

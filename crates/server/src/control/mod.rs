@@ -286,7 +286,8 @@ impl ControlThread {
         Ok(queue)
     }
 
-    /// The node's data is there: it joins its cluster. Before, it would serve and give away what it has of it.
+    /// The node's data is there: it joins its cluster. Before, it would serve, and give away, what it has of
+    /// it.
     fn take_part(&mut self) {
         match self.seat {
             Some(_) => self.input(ControlInput::Connected),

@@ -24,8 +24,9 @@
 mod owning;
 
 use super::hints::Hints;
+use super::joining::join;
 use super::news::News;
-use super::partial::{Partial, join};
+use super::partial::Partial;
 use super::parts::TargetParts;
 use super::priority_pull::PriorityQueue;
 use super::pull::Pulls;
