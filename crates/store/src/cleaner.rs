@@ -127,7 +127,8 @@ impl<'s> Cleaner<'s> {
         self.cleaning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn collect_arrays(self) {
+    /// Frees the index's arrays without readers.
+    pub(crate) fn collect_arrays(self) {
         self.data.index.collect(&self.data.log.epochs, &self.data.log.segments);
     }
 

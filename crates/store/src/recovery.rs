@@ -151,6 +151,14 @@ impl<'s> Recovery<'s> {
         }
         self.all.close_graves();
         store.sweep_tombstones(read.first(), read.last(), usize::MAX);
+        if self.all.reading != Reading::Everything {
+            // Tables grew for tombstones too.
+            let slots = || store.data.index.occupied_in(read);
+            slots().for_each(|slot| {
+                store.rebuild(slot);
+            });
+            store.cleaner().collect_arrays();
+        }
     }
 
     /// The cleaner may free segments with chunks again. It forgets which it has walked through: chunks that

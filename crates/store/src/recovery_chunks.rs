@@ -118,11 +118,11 @@ fn take_one(
         None => None,
         Some(record) => {
             let bytes = record.in_log();
-            let written = match head.append_copy(bytes, Purpose::Value) {
-                Err(OutOfMemory) if store.make_room(bytes.len()) => head.append_copy(bytes, Purpose::Value),
-                written => written,
-            };
-            Some((written?, record.value().len() as u32))
+            let address = head.append_copy(bytes, Purpose::Recovered).or_else(|OutOfMemory| {
+                store.make_room(bytes.len());
+                head.append_copy(bytes, Purpose::Recovered)
+            })?;
+            Some((address, record.value().len() as u32))
         }
     };
     if let Some(outdated) = known.insert(chunk.place, (chunk.version, place)) {

@@ -9,6 +9,7 @@ use crate::log::LogHead;
 use crate::logged::{LoggedError, LoggedRecord, Meaning, logged_records};
 use crate::record::{Draft, Record};
 use crate::recovery_chunks::{FoundChunk, FoundChunks};
+use crate::segment::Purpose;
 use crate::store::Store;
 use sidle_outline::CollectionId;
 use sidle_types::{HashedKey, PositionRange, Version, fault};
@@ -167,7 +168,8 @@ impl<'s> RecoveryPart<'s> {
         logged: &LoggedRecord<'_>,
     ) -> Result<(), OutOfMemory> {
         match self.write_entry(record, key, logged) {
-            Err(OutOfMemory) if self.store.make_room(record.in_log().len()) => {
+            Err(OutOfMemory) => {
+                self.store.make_room(record.in_log().len());
                 self.write_entry(record, key, logged)
             }
             done => done,
@@ -199,7 +201,9 @@ impl<'s> RecoveryPart<'s> {
             kind: logged.kind(),
         };
         let head = if is_tombstone { &mut self.graves } else { &mut self.head };
-        guard.write(head, key, &draft)
+        let address = head.append(&draft, Purpose::Recovered)?;
+        guard.publish(key, &draft, address);
+        Ok(())
     }
 
     fn note_use(&mut self, id: CollectionId) {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const MEMORY_BYTES: u64 = 4 << 20;
-const STRETCHES: [u16; 3] = [8, 64, 512];
+const STRETCHES: [u16; 3] = [4, 32, 256];
 
 fn store() -> Arc<Store> {
     let config = StoreConfig {

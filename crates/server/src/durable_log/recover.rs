@@ -97,7 +97,7 @@ pub(super) struct Reader<'r> {
 /// How much one thread replays before it asks for more, at least.
 const PIECE_BYTES: usize = 256 << 10;
 /// In so many stretches the log is read, one try after the other, if it needs more memory than there is.
-const STRETCHES: [u16; 3] = [8, 64, 512];
+const STRETCHES: [u16; 3] = [4, 32, 256];
 /// How many pieces are ready for each thread.
 const PIECES_AHEAD: usize = 4;
 
