@@ -70,8 +70,8 @@ impl<'s> Recovery<'s> {
         recovery
     }
 
-    /// Forgets what was taken, and begins anew: the entries in so many stretches, one after the other, and then
-    /// the chunks. All parts were added or dropped. Returns how many readings there are, at most.
+    /// Forgets what was taken, and begins anew: the entries in so many stretches, one after the other, and
+    /// then the chunks. All parts were added or dropped. Returns how many readings there are, at most.
     ///
     /// # Panics
     /// When there are no stretches, or more than slots.

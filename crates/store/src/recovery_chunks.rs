@@ -1,5 +1,5 @@
-//! The chunks that a recovery has found, until their collections get outlines. All threads share them: a chunk
-//! that one has taken, another does not take in an older version.
+//! The chunks that a recovery has found, until their collections get outlines. All threads share them: a
+//! chunk that one has taken, another does not take in an older version.
 
 use crate::address::Address;
 use crate::config::OutOfMemory;

@@ -108,12 +108,12 @@ impl<'s> RecoveryPart<'s> {
             if together.is_empty() {
                 break;
             }
-            if !matches!(self.reading, Reading::Entries(_)) {
-                self.records += together.len() as u64;
-            }
             let entries = self.reading.entries();
             let is_read = |key: &HashedKey<'_>| entries.is_some_and(|range| range.contains(key.position()));
             together.retain(|(_, key)| key.as_ref().is_none_or(is_read));
+            // Chunks are counted when they are taken.
+            let takes_chunks = !matches!(self.reading, Reading::Entries(_));
+            self.records += together.iter().filter(|(_, key)| key.is_some() || takes_chunks).count() as u64;
             self.load_entries(&together);
             for (record, key) in together.drain(..) {
                 self.take(&record, key, &mut chunks)?;

@@ -52,8 +52,8 @@ pub enum RecoverError {
     },
     /// There is not the memory to read it, also in the most stretches.
     #[error(
-        "the durable log in {} needs more than {memory} of memory to be read. Nothing was changed. Set more with \
-         --max-memory (`[memory] max_memory`) for the start",
+        "the durable log in {} needs more than {memory} of memory to be read. Nothing was changed. Set more \
+         with --max-memory (`[memory] max_memory`) for the start",
         path.display()
     )]
     TooMuch {

@@ -2,24 +2,19 @@
 
 use super::support::{Client, Node};
 use super::{durable, files, number};
-use std::io::Write;
 
 const ROUNDS: usize = 1_000;
 const KEYS: usize = 1_000;
 
-/// Sets and removes as many keys again and again; a few stay.
+/// Sets keys and removes them, again and again; a few stay.
 fn set_and_remove(client: &mut Client) {
+    let line = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
     for round in 0..ROUNDS {
-        let keys: Vec<String> = (0..KEYS).map(|at| format!("{{{}}}session:{round}:{at}", at % 50)).collect();
-        let mut sent = Vec::new();
-        for key in &keys {
-            write!(sent, "*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n$1\r\nx\r\n", key.len()).expect("into memory");
-        }
-        for key in &keys[usize::from(round % 100 == 0)..] {
-            write!(sent, "*2\r\n$3\r\nDEL\r\n${}\r\n{key}\r\n", key.len()).expect("into memory");
-        }
-        client.send_bytes(&sent);
-        (0..2 * KEYS - usize::from(round % 100 == 0)).for_each(|_| drop(client.read()));
+        let keys: Vec<String> = (0..KEYS).map(|at| format!("session:{round}:{at}")).collect();
+        let stay = usize::from(round.is_multiple_of(100));
+        let mut requests: Vec<_> = keys.iter().map(|key| line(&["SET", key, "x"])).collect();
+        requests.extend(keys[stay..].iter().map(|key| line(&["DEL", key])));
+        client.pipeline(&requests);
     }
 }
 
