@@ -127,7 +127,8 @@ impl<'s> Cleaner<'s> {
         self.cleaning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn collect_arrays(self) {
+    /// Frees the index's arrays without readers.
+    pub(crate) fn collect_arrays(self) {
         self.data.index.collect(&self.data.log.epochs, &self.data.log.segments);
     }
 
@@ -189,6 +190,16 @@ impl<'s> Cleaner<'s> {
         }
     }
 
+    /// Puts back what is being cleaned, and what was chosen: to be walked through from the start.
+    pub(crate) fn begin_anew(self) {
+        let mut cleaning = self.lock();
+        if let Some(victim) = cleaning.current.take() {
+            let _pinned = self.data.pin();
+            self.data.log.stay_or_retire(victim.number);
+        }
+        cleaning.put_back(self.data);
+    }
+
     /// Closes the cleaner's own head, so that every record lies in a closed segment.
     #[cfg(feature = "testing")]
     pub(crate) fn close_own_head(self) {
@@ -232,6 +243,7 @@ impl<'s> Cleaner<'s> {
             cleaning.current = Some(Victim { number, at: SEGMENT_START });
         }
         match self.clean_current(cleaning, budget_bytes as u64) {
+            Ok(()) if cleaning.waits_for_chunks(self.data) => waiting(),
             Ok(()) => CleanOutcome::Progress,
             Err(OutOfMemory) => waiting(),
         }
@@ -410,6 +422,12 @@ impl<'s> Cleaner<'s> {
 }
 
 impl Cleaning {
+    /// Whether all of the current victim is walked through, and it waits for its chunks to be counted (C6).
+    fn waits_for_chunks(&self, data: &Data) -> bool {
+        let victim = self.current.as_ref();
+        victim.is_some_and(|victim| victim.at >= data.log.segments.at(victim.number).used_bytes())
+    }
+
     /// Whether helping is useless: no segment was worth cleaning, and since then none has been opened or has
     /// lost enough of its records. One helper in some checks again: marks of absence, and short ends, are not
     /// counted.

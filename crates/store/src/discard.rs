@@ -54,6 +54,12 @@ impl Store {
         self.take_out(What::UpTo(version), range.first(), range.last(), usize::MAX, &mut |_, _| ());
     }
 
+    /// Removes everything. The durable log is not told.
+    pub(crate) fn forget_everything(&self) {
+        let all = PositionRange::ALL;
+        self.take_out(What::Everything, all.first(), all.last(), usize::MAX, &mut |_, _| ());
+    }
+
     /// `log` is called with a part of a locked slot before all of it is removed, if there is a durable log.
     fn take_out(
         &self,

@@ -91,6 +91,7 @@ mod rebuild;
 mod record;
 mod record_kind;
 mod recovery;
+mod recovery_chunks;
 mod recovery_part;
 mod replay;
 mod resize;

@@ -326,15 +326,16 @@ impl Log {
 
     /// Takes a run for so many bytes, with addresses to grow to `room`, like [`allocate`](Self::allocate);
     /// returns its offset.
-    fn allocate_run(&self, bytes: u64, room: u64) -> Result<u64, OutOfMemory> {
-        let run = self.take_run(bytes, room)?;
+    fn allocate_run(&self, bytes: u64, room: u64, purpose: Purpose) -> Result<u64, OutOfMemory> {
+        let run = self.take_run(bytes, room, purpose)?;
         self.back_run(run, 0, bytes);
         Ok(run)
     }
 
     /// The same, without the pages, which count as taken.
-    fn take_run(&self, bytes: u64, room: u64) -> Result<u64, OutOfMemory> {
-        let allocate = || self.segments.allocate_run(bytes, room, |number| self.chill_segment(number));
+    fn take_run(&self, bytes: u64, room: u64, purpose: Purpose) -> Result<u64, OutOfMemory> {
+        let allocate =
+            || self.segments.allocate_run(bytes, room, purpose, |number| self.chill_segment(number));
         let run = allocate().or_else(|| {
             self.collect();
             allocate()
@@ -358,7 +359,7 @@ impl Log {
 impl Log {
     /// Takes a run and writes a value's parts to it. It has addresses for the value to double.
     pub(crate) fn write_outside(&self, bytes: usize, parts: &[&[u8]]) -> Result<u64, OutOfMemory> {
-        let run = self.allocate_run(bytes as u64, 2 * bytes as u64)?;
+        let run = self.allocate_run(bytes as u64, 2 * bytes as u64, Purpose::Value)?;
         self.write_parts(run, parts);
         Ok(run)
     }
@@ -389,7 +390,7 @@ impl Log {
 
     /// Takes a run for bytes that arrive in pieces.
     pub(crate) fn begin_run(&self, bytes: usize) -> Result<u64, OutOfMemory> {
-        let run = self.take_run(bytes as u64, bytes as u64)?;
+        let run = self.take_run(bytes as u64, bytes as u64, Purpose::Value)?;
         #[cfg(feature = "testing")]
         self.begun().push(run);
         Ok(run)
@@ -701,7 +702,7 @@ impl LogHead {
         let mut room = self.end - self.offset;
         for bytes in sizes {
             if bytes > self.log.segments.largest_ordinary() {
-                self.prepared.push(self.log.allocate_run(bytes, bytes)?);
+                self.prepared.push(self.log.allocate_run(bytes, bytes, Purpose::Value)?);
             } else if bytes <= room {
                 room -= bytes;
             } else {
@@ -729,7 +730,7 @@ impl LogHead {
         let allocated = match self.prepared.pop() {
             Some(piece) => Ok(piece),
             None if is_ordinary => self.log.allocate(purpose),
-            None => self.log.allocate_run(bytes, bytes),
+            None => self.log.allocate_run(bytes, bytes, purpose),
         };
         let start = allocated.inspect_err(|_| {
             self.note_refused(bytes as usize);

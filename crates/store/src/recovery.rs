@@ -2,8 +2,15 @@
 //!
 //! The records may come in any sequence, and again: the highest order of a key, and of a chunk, counts. It is
 //! the version that a recovered value has. Newest first is best, since then no memory is written twice.
-//! Removals are tombstones of the index until the end. Chunks are in no outline before the end: they look
-//! doomed to the cleaner, and it frees no segment (C6).
+//!
+//! **One reading** of the log takes everything. It may need more memory than the data: removals are
+//! tombstones of the index until the end, and chunks of collections that lost their key are known only then.
+//! Chunks are in no outline before the end: they look doomed to the cleaner, and it frees no segment (C6).
+//!
+//! **In stretches** the log is read several times. Each reading takes the entries of a stretch of positions,
+//! and then sweeps what is removed there. The last one takes the chunks of the collections that have a key.
+//! So there is at no time more than the data, and what one stretch has of tombstones and of values that a
+//! flush covers. Overwritten values are left to the cleaner, which frees segments until there are chunks.
 //!
 //! Threads take parts of it at the same time, each of other files.
 //!
@@ -12,11 +19,15 @@
 use crate::address::Address;
 use crate::large::chunk::record_bytes;
 use crate::large::registry::Published;
-use crate::recovery_part::{RecoveryError, RecoveryPart, bury};
+use crate::log::LogHead;
+use crate::recovery_chunks::FoundChunks;
+use crate::recovery_part::{Reading, RecoveryError, RecoveryPart};
 use crate::store::Store;
+use crate::writer::SlotGuard;
 use sidle_outline::{Chunk, CollectionId, Order, Outline, Place};
-use sidle_types::{PositionRange, ValueKind, Version};
+use sidle_types::{Position, PositionRange, SLOT_COUNT, Slot, ValueKind};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How many values are visited at a time.
 const VISITED_TOGETHER: usize = 1024;
@@ -35,6 +46,10 @@ pub struct Recovered {
 /// A recovery under way. The store is new, and nobody else's until it is finished.
 pub struct Recovery<'s> {
     all: RecoveryPart<'s>,
+    /// The readings to come; the last is next.
+    left: Vec<Reading>,
+    /// Half filled, for the parts of the next reading.
+    heads: Vec<LogHead>,
     recovered: Recovered,
 }
 
@@ -42,14 +57,38 @@ pub struct Recovery<'s> {
 pub type CountElements<'f> = &'f dyn Fn(ValueKind, Order, u64, &[u8]) -> Option<u32>;
 
 impl<'s> Recovery<'s> {
-    /// Begins with an empty store.
+    /// Begins with an empty store: in one reading.
     ///
     /// # Panics
     /// When it has a value.
     pub fn begin(store: &'s Store) -> Recovery<'s> {
         assert!(store.is_empty(), "a store is recovered before it is used");
-        store.data.collections.doomed.announce();
-        Recovery { all: RecoveryPart::new(store), recovered: Recovered::default() }
+        let all = RecoveryPart::new(store, Reading::Everything, &Arc::new(FoundChunks::new()), None);
+        let (left, heads, recovered) = (Vec::new(), Vec::new(), Recovered::default());
+        let recovery = Recovery { all, left, heads, recovered };
+        recovery.begin_reading();
+        recovery
+    }
+
+    /// Forgets what was taken, and begins anew: the entries in so many stretches, one after the other, and
+    /// then the chunks. All parts were added or dropped. Returns how many readings there are, at most.
+    ///
+    /// # Panics
+    /// When there are no stretches, or more than slots.
+    pub fn begin_again(&mut self, stretches: u16) -> usize {
+        let store = self.all.store;
+        self.heads.clear();
+        self.end_chunks();
+        let all = RecoveryPart::new(store, Reading::Chunks, &Arc::new(FoundChunks::new()), None);
+        let old = std::mem::replace(&mut self.all, all);
+        old.chunks.bury(store);
+        drop(old);
+        store.forget_everything();
+        self.left = std::iter::once(Reading::Chunks)
+            .chain(stretches_of(stretches).into_iter().rev().map(Reading::Entries))
+            .collect();
+        self.all.reading = self.left.pop().expect("there are stretches");
+        self.left.len() + 1
     }
 
     /// Takes some records of the log.
@@ -57,55 +96,116 @@ impl<'s> Recovery<'s> {
         self.all.replay(records)
     }
 
-    /// Another part of this recovery, for another thread.
-    pub fn part(&self) -> RecoveryPart<'s> {
-        RecoveryPart::new(self.all.store)
+    /// Another part of this reading, for another thread.
+    pub fn part(&mut self) -> RecoveryPart<'s> {
+        RecoveryPart::new(self.all.store, self.all.reading, &self.all.chunks, self.heads.pop())
     }
 
     /// What a part has taken counts.
     pub fn add(&mut self, part: RecoveryPart<'s>) {
-        self.all.add(part);
+        let head = self.all.add(part);
+        self.heads.push(head);
+    }
+
+    /// A reading has taken all of the log. Whether it is to be read again, for the rest.
+    pub fn reads_on(&mut self) -> bool {
+        self.end_reading();
+        let Some(next) = self.left.pop() else { return false };
+        if next == Reading::Chunks {
+            let heads = self.heads_of_collections();
+            if heads.is_empty() {
+                return false;
+            }
+            heads.iter().for_each(|(id, ..)| self.all.chunks.expect(*id));
+            // From here on nothing is cleaned.
+            self.all.store.make_room(self.all.store.memory().limit as usize);
+        }
+        self.all.reading = next;
+        self.begin_reading();
+        true
+    }
+
+    /// Whether more than one thread may take a part of this reading. Where chunks come in disorder, outdated
+    /// ones take memory until the end.
+    pub fn is_for_threads(&self) -> bool {
+        self.all.reading != Reading::Chunks
+    }
+
+    fn begin_reading(&self) {
+        if self.takes_chunks() {
+            self.all.store.data.collections.doomed.announce();
+        }
+    }
+
+    fn takes_chunks(&self) -> bool {
+        !matches!(self.all.reading, Reading::Entries(_))
+    }
+
+    /// Removes what this reading has of removals.
+    fn end_reading(&mut self) {
+        let Some(read) = self.all.reading.entries() else { return };
+        let store = self.all.store;
+        for (range, version) in std::mem::take(&mut self.all.cleared) {
+            store.discard_up_to(version, range);
+            store.raise_version_floor(range, version);
+        }
+        self.all.close_graves();
+        store.sweep_tombstones(read.first(), read.last(), usize::MAX);
+        if self.all.reading != Reading::Everything {
+            // Tables grew for tombstones too.
+            let slots = || store.data.index.occupied_in(read);
+            slots().for_each(|slot| {
+                store.rebuild(slot);
+            });
+            store.cleaner().collect_arrays();
+        }
+    }
+
+    /// The cleaner may free segments with chunks again. It forgets which it has walked through: chunks that
+    /// were in no outline then may be in one now.
+    fn end_chunks(&self) {
+        if self.takes_chunks() {
+            self.all.store.cleaner().begin_anew();
+            self.all.store.data.collections.doomed.withdraw();
+        }
     }
 
     /// Everything has been taken: the store is as its log says.
+    ///
+    /// # Panics
+    /// When the log is to be [read again](Self::reads_on).
     pub fn finish(mut self, count: CountElements<'_>) -> Result<Recovered, RecoveryError> {
-        for (range, version) in std::mem::take(&mut self.all.cleared) {
-            self.all.store.discard_up_to(version, range);
-            self.raise(range, version);
-        }
-        let all = PositionRange::ALL;
-        self.all.store.sweep_tombstones(all.first(), all.last(), usize::MAX);
+        assert!(self.left.is_empty(), "what was read is not all");
+        self.end_reading();
         self.enter_collections(count)?;
         // What is left belongs to collections that lost their keys.
-        for (address, bytes) in self.all.chunks.values().flatten().filter_map(|(_, (_, place))| *place) {
-            bury(self.all.store, address, bytes);
-        }
-        self.all.store.data.collections.doomed.withdraw();
+        self.all.chunks.bury(self.all.store);
+        self.end_chunks();
         self.recovered.records = self.all.records;
         self.recovered.values = self.all.store.len();
         Ok(self.recovered)
     }
 
-    fn raise(&self, range: PositionRange, version: Version) {
-        self.all.store.raise_version_floor(range, version);
+    /// The large collections that have a key: their numbers, their keys' slots, and where their heads are.
+    fn heads_of_collections(&self) -> Vec<(CollectionId, Slot, Address)> {
+        let (store, log) = (self.all.store, &self.all.store.data.log);
+        let mut heads = Vec::new();
+        let mut from = Some(PositionRange::ALL.first());
+        while let Some(at) = from {
+            from = store.visit(at, PositionRange::ALL.last(), VISITED_TOGETHER, &mut |record| {
+                if let Some(id) = record.collection() {
+                    let address = Address::from_offset(log.offset_of(record));
+                    heads.push((id, record.hashed_key().slot(), address));
+                }
+            });
+        }
+        heads
     }
 
     /// Gives each head its outline.
     fn enter_collections(&mut self, count: CountElements<'_>) -> Result<(), RecoveryError> {
         let data = &self.all.store.data;
-        let mut heads = Vec::new();
-        let mut from = Some(PositionRange::ALL.first());
-        while let Some(at) = from {
-            from = self.all.store.visit(at, PositionRange::ALL.last(), VISITED_TOGETHER, &mut |record| {
-                if let Some(id) = record.collection() {
-                    heads.push((
-                        id,
-                        record.hashed_key().slot(),
-                        Address::from_offset(data.log.offset_of(record)),
-                    ));
-                }
-            });
-        }
+        let heads = self.heads_of_collections();
         let taken: BTreeSet<u32> = heads.iter().map(|(id, ..)| id.0 as u32).collect();
         let newest = |id: &CollectionId| self.all.uses.get(&(id.0 as u32)) == Some(&((id.0 >> 32) as u32));
         let wrong = heads.iter().map(|(id, ..)| id).find(|id| !newest(id));
@@ -120,8 +220,9 @@ impl<'s> Recovery<'s> {
         }
         self.recovered.collections = heads.len() as u64;
         for (id, slot, head) in heads {
-            let chunks = self.all.chunks.remove(&id.0).unwrap_or_default();
-            let guard = self.all.store.lock_slot(slot);
+            let chunks = self.all.chunks.remove(id);
+            // Without help for the cleaner: the head stays where it is.
+            let guard = SlotGuard::lock(data, slot);
             let record = data.log.record(head, guard.pinned());
             let mut version = record.version();
             let mut outline = Outline::new(record.head_encoding());
@@ -150,6 +251,18 @@ impl<'s> Recovery<'s> {
         }
         Ok(())
     }
+}
+
+/// All positions, in so many stretches of whole slots.
+fn stretches_of(count: u16) -> Vec<PositionRange> {
+    assert!((1..=SLOT_COUNT).contains(&count), "a stretch has a slot, at least");
+    let start = |at: u16| u32::from(at) * u32::from(SLOT_COUNT) / u32::from(count);
+    let slot = |number: u32| Slot::new(number as u16).expect("below the number of slots");
+    let stretch = |at: u16| {
+        let (first, last) = (slot(start(at)), slot(start(at + 1) - 1));
+        PositionRange::new(Position::first_of(first), Position::last_of(last)).expect("a slot, at least")
+    };
+    (0..count).map(stretch).collect()
 }
 
 impl std::fmt::Debug for Recovery<'_> {

@@ -1,19 +1,20 @@
 //! What one thread takes of a recovery: records, in any sequence.
 //!
 //! Values, heads and tombstones enter the index at once, under their slot's lock, whichever thread has them.
-//! What can be judged only when all is taken is kept: chunks, and what was cleared.
+//! Tombstones have segments of their own, which are free as a whole when the reading is over. What can be
+//! judged only then is kept: chunks, and what was cleared.
 
-use crate::address::Address;
 use crate::config::OutOfMemory;
-use crate::large::chunk::ChunkName;
 use crate::log::LogHead;
 use crate::logged::{LoggedError, LoggedRecord, Meaning, logged_records};
-use crate::record::{Draft, Record, Shape};
+use crate::record::{Draft, Record};
+use crate::recovery_chunks::{FoundChunk, FoundChunks};
 use crate::segment::Purpose;
 use crate::store::Store;
 use sidle_outline::CollectionId;
 use sidle_types::{HashedKey, PositionRange, Version, fault};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// So many records are loaded together.
 const TOGETHER: usize = 32;
@@ -32,37 +33,71 @@ pub enum RecoveryError {
     Collection(CollectionId),
 }
 
-/// The latest of a chunk: its version, and, if it is there, where its record is, and its elements' bytes.
-type Latest = (Version, Option<(Address, u32)>);
+/// What a reading of the log takes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// All of it.
+    Everything,
+    /// What is about keys at these positions.
+    Entries(PositionRange),
+    /// The chunks of the collections that have a key.
+    Chunks,
+}
+
+impl Reading {
+    /// The positions whose keys it is about.
+    pub(crate) fn entries(self) -> Option<PositionRange> {
+        match self {
+            Reading::Everything => Some(PositionRange::ALL),
+            Reading::Entries(range) => Some(range),
+            Reading::Chunks => None,
+        }
+    }
+}
 
 /// What a thread has taken. Its recovery [adds](crate::Recovery::add) it up.
 pub struct RecoveryPart<'s> {
     pub(crate) store: &'s Store,
-    head: LogHead,
+    pub(crate) reading: Reading,
+    pub(crate) head: LogHead,
+    /// For tombstones.
+    graves: LogHead,
     pub(crate) cleared: Vec<(PositionRange, Version)>,
-    /// By collection: the chunks, by sequence and label.
-    pub(crate) chunks: BTreeMap<u64, BTreeMap<(u8, u64), Latest>>,
+    pub(crate) chunks: Arc<FoundChunks>,
     /// By cell: how often it was used before, at most.
     pub(crate) uses: BTreeMap<u32, u32>,
     pub(crate) records: u64,
 }
 
 impl<'s> RecoveryPart<'s> {
-    pub(crate) fn new(store: &'s Store) -> RecoveryPart<'s> {
+    pub(crate) fn new(
+        store: &'s Store,
+        reading: Reading,
+        chunks: &Arc<FoundChunks>,
+        head: Option<LogHead>,
+    ) -> RecoveryPart<'s> {
         RecoveryPart {
             store,
-            head: store.data.cleaners_head(),
+            reading,
+            head: head.unwrap_or_else(|| store.data.cleaners_head()),
+            graves: store.data.cleaners_head(),
             cleared: Vec::new(),
-            chunks: BTreeMap::new(),
+            chunks: Arc::clone(chunks),
             uses: BTreeMap::new(),
             records: 0,
         }
     }
 
-    /// Takes some records of the log.
+    /// The segment of the latest tombstones is closed: it is free once they are swept.
+    pub(crate) fn close_graves(&mut self) {
+        self.graves = self.store.data.cleaners_head();
+    }
+
+    /// Takes some records of the log: best a whole commit.
     pub fn replay(&mut self, records: &[u8]) -> Result<(), RecoveryError> {
         let mut records = logged_records(records);
         let mut together = Vec::with_capacity(TOGETHER);
+        let mut chunks = Vec::new();
         loop {
             for record in records.by_ref().take(TOGETHER) {
                 let record = record?;
@@ -71,14 +106,21 @@ impl<'s> RecoveryPart<'s> {
                 together.push((record, key));
             }
             if together.is_empty() {
-                return Ok(());
+                break;
             }
+            let entries = self.reading.entries();
+            let is_read = |key: &HashedKey<'_>| entries.is_some_and(|range| range.contains(key.position()));
+            together.retain(|(_, key)| key.as_ref().is_none_or(is_read));
+            // Chunks are counted when they are taken.
+            let takes_chunks = !matches!(self.reading, Reading::Entries(_));
+            self.records += together.iter().filter(|(_, key)| key.is_some() || takes_chunks).count() as u64;
             self.load_entries(&together);
-            self.records += together.len() as u64;
             for (record, key) in together.drain(..) {
-                self.take(&record, key)?;
+                self.take(&record, key, &mut chunks)?;
             }
         }
+        self.take_chunks(chunks)?;
+        Ok(())
     }
 
     /// Loads what the index has of these keys, all at the same time.
@@ -89,24 +131,52 @@ impl<'s> RecoveryPart<'s> {
         keys().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
     }
 
-    fn take(&mut self, logged: &LoggedRecord<'_>, key: Option<HashedKey<'_>>) -> Result<(), RecoveryError> {
+    fn take<'r>(
+        &mut self,
+        logged: &LoggedRecord<'r>,
+        key: Option<HashedKey<'_>>,
+        chunks: &mut Vec<FoundChunk<'r>>,
+    ) -> Result<(), OutOfMemory> {
         match logged.meaning() {
             Meaning::Value(record) | Meaning::Removed(record) => {
                 record.collection().into_iter().for_each(|id| self.note_use(id));
                 self.take_entry(record, key.unwrap_or_else(|| record.hashed_key()), logged)?;
             }
-            Meaning::Chunk(name, record) => self.take_chunk(name, record)?,
+            Meaning::Chunk(name, record) => {
+                self.note_use(name.id);
+                chunks.push(FoundChunk::new(name, record.version(), Some(record)));
+            }
             Meaning::NoChunk(name, version) => {
                 self.note_use(name.id);
-                self.take_latest(name.id.0, place_of(name), (version, None));
+                chunks.push(FoundChunk::new(name, version, None));
             }
-            Meaning::Cleared(range, version) => self.cleared.push((range, version)),
+            Meaning::Cleared(range, version) => {
+                let read = self.reading.entries().and_then(|read| {
+                    PositionRange::new(range.first().max(read.first()), range.last().min(read.last()))
+                });
+                self.cleared.extend(read.map(|range| (range, version)));
+            }
         }
         Ok(())
     }
 
-    /// Takes a value, a head or a tombstone.
+    /// Takes a value, a head or a tombstone. Makes room for it once, if there is none.
     fn take_entry(
+        &mut self,
+        record: Record<'_>,
+        key: HashedKey<'_>,
+        logged: &LoggedRecord<'_>,
+    ) -> Result<(), OutOfMemory> {
+        match self.write_entry(record, key, logged) {
+            Err(OutOfMemory) => {
+                self.store.make_room(record.in_log().len());
+                self.write_entry(record, key, logged)
+            }
+            done => done,
+        }
+    }
+
+    fn write_entry(
         &mut self,
         record: Record<'_>,
         key: HashedKey<'_>,
@@ -130,7 +200,10 @@ impl<'s> RecoveryPart<'s> {
             expires_at: record.expires_at(),
             kind: logged.kind(),
         };
-        guard.write(&mut self.head, key, &draft)
+        let head = if is_tombstone { &mut self.graves } else { &mut self.head };
+        let address = head.append(&draft, Purpose::Recovered)?;
+        guard.publish(key, &draft, address);
+        Ok(())
     }
 
     fn note_use(&mut self, id: CollectionId) {
@@ -142,56 +215,24 @@ impl<'s> RecoveryPart<'s> {
         *uses = (*uses).max(count);
     }
 
-    fn take_chunk(&mut self, name: ChunkName, record: Record<'_>) -> Result<(), OutOfMemory> {
-        self.note_use(name.id);
-        let place = place_of(name);
-        if self.is_latest(name.id.0, place, (record.version(), false)) {
-            let address = self.head.append_copy(record.in_log(), Purpose::Value)?;
-            let latest = (record.version(), Some((address, record.value().len() as u32)));
-            self.take_latest(name.id.0, place, latest);
-        }
-        Ok(())
-    }
-
-    fn is_latest(&self, id: u64, place: (u8, u64), (version, is_gone): (Version, bool)) -> bool {
-        let known = self.chunks.get(&id).and_then(|chunks| chunks.get(&place));
-        known.is_none_or(|(known, _)| if is_gone { version >= *known } else { version > *known })
-    }
-
-    /// Takes what is known of a chunk, if it is the latest; the record of what is not is given back.
-    fn take_latest(&mut self, id: u64, place: (u8, u64), latest: Latest) {
-        let dead = match self.is_latest(id, place, (latest.0, latest.1.is_none())) {
-            true => self.chunks.entry(id).or_default().insert(place, latest).and_then(|(_, dead)| dead),
-            false => latest.1,
-        };
-        if let Some((address, bytes)) = dead {
-            bury(self.store, address, bytes);
+    /// Takes the chunks of some records.
+    fn take_chunks(&mut self, chunks: Vec<FoundChunk<'_>>) -> Result<(), OutOfMemory> {
+        match self.reading {
+            Reading::Entries(_) => Ok(()),
+            Reading::Everything => self.chunks.take(self.store, &mut self.head, chunks, true),
+            Reading::Chunks => self.chunks.take(self.store, &mut self.head, chunks, false),
         }
     }
 
-    /// Takes what another part has taken.
-    pub(crate) fn add(&mut self, other: RecoveryPart<'s>) {
+    /// Takes what another part has taken; returns its head.
+    pub(crate) fn add(&mut self, other: RecoveryPart<'s>) -> LogHead {
         self.cleared.extend(other.cleared);
         self.records += other.records;
         for (cell, count) in other.uses {
             self.note_uses(cell, count);
         }
-        for (id, chunks) in other.chunks {
-            for (place, latest) in chunks {
-                self.take_latest(id, place, latest);
-            }
-        }
+        other.head
     }
-}
-
-/// The place of a chunk among its collection's.
-fn place_of(name: ChunkName) -> (u8, u64) {
-    (name.order as u8, name.label)
-}
-
-pub(crate) fn bury(store: &Store, address: Address, bytes: u32) {
-    let _pinned = store.pin();
-    store.data.log.bury_chunk(address, Shape::chunk(bytes as usize).total_bytes());
 }
 
 impl std::fmt::Debug for RecoveryPart<'_> {

@@ -32,6 +32,8 @@ pub(crate) const MOST_LIVE_PERCENT: u64 = 97;
 pub(crate) enum Purpose {
     /// A record that is written or replayed.
     Value,
+    /// A record that the store had before it was started again. The index may be larger than it was.
+    Recovered,
     /// A record that the cleaner moves.
     Survivor,
 }
@@ -325,7 +327,12 @@ impl Segments {
     /// Bytes still available for the purpose.
     #[inline]
     pub(crate) fn available(&self, purpose: Purpose) -> u64 {
-        let reserve = if purpose == Purpose::Value { self.reserve } else { 0 };
+        let reserve = match purpose {
+            Purpose::Value => self.reserve,
+            // The cleaner can go on.
+            Purpose::Recovered => self.segment_bytes,
+            Purpose::Survivor => 0,
+        };
         self.limit.saturating_sub(self.taken_bytes() + self.index_bytes() + reserve)
     }
 
@@ -402,10 +409,16 @@ impl Segments {
 
     /// Takes a run for so many bytes, with addresses to grow to `room` if possible; returns its offset.
     /// `chill` returns a free segment's pages.
-    pub(crate) fn allocate_run(&self, bytes: u64, room: u64, chill: impl FnMut(u64)) -> Option<u64> {
+    pub(crate) fn allocate_run(
+        &self,
+        bytes: u64,
+        room: u64,
+        purpose: Purpose,
+        chill: impl FnMut(u64),
+    ) -> Option<u64> {
         let mut free = self.free();
         let bytes = self.run_bytes(bytes);
-        if self.available(Purpose::Value) < bytes {
+        if self.available(purpose) < bytes {
             return None;
         }
         let first = free.runs.allocate(bytes / self.page_bytes, self.run_bytes(room) / self.page_bytes)?;
@@ -590,13 +603,13 @@ mod tests {
     #[test]
     fn a_run_takes_whole_pages_and_gives_them_back() {
         let segments = segments();
-        let run = segments.allocate_run(17 * KIB, 0, |_| ()).unwrap();
+        let run = segments.allocate_run(17 * KIB, 0, Purpose::Value, |_| ()).unwrap();
         assert!(segments.is_large(run) && !segments.is_large(run - 1));
         assert_eq!(segments.taken_bytes(), segments.run_bytes(17 * KIB));
         segments.give_back(run);
         assert_eq!(segments.taken_bytes(), 0);
-        assert!(segments.allocate_run(61 * 64 * KIB + 1, 0, |_| ()).is_none());
-        assert!(segments.allocate_run(61 * 64 * KIB, 0, |_| ()).is_some());
+        assert!(segments.allocate_run(61 * 64 * KIB + 1, 0, Purpose::Value, |_| ()).is_none());
+        assert!(segments.allocate_run(61 * 64 * KIB, 0, Purpose::Value, |_| ()).is_some());
     }
 
     #[test]
@@ -605,7 +618,7 @@ mod tests {
         let taken: Vec<u64> = (0..50).map(|_| allocate(&segments, Purpose::Value).unwrap()).collect();
         taken.into_iter().for_each(|number| segments.give_back(number * 64 * KIB));
         let mut chilled = 0;
-        segments.allocate_run(40 * 64 * KIB, 0, |_| chilled += 1).unwrap();
+        segments.allocate_run(40 * 64 * KIB, 0, Purpose::Value, |_| chilled += 1).unwrap();
         assert_eq!(chilled, 50 + 40 - 64);
         // None of the remaining ones has to make way for their successors.
         segments.allocate(Purpose::Value, |_| chilled += 1).unwrap();

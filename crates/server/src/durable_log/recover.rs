@@ -50,9 +50,10 @@ pub enum RecoverError {
         /// What is wrong.
         why: RecoveryError,
     },
-    /// The data does not fit.
+    /// There is not the memory to read it, also in the most stretches.
     #[error(
-        "the durable log in {} holds more than {memory} of memory: set more with --max-memory (`[memory] max_memory`)",
+        "the durable log in {} needs more than {memory} of memory to be read. Nothing was changed. Set more \
+         with --max-memory (`[memory] max_memory`) for the start",
         path.display()
     )]
     TooMuch {
@@ -95,6 +96,8 @@ pub(super) struct Reader<'r> {
 
 /// How much one thread replays before it asks for more, at least.
 const PIECE_BYTES: usize = 256 << 10;
+/// In so many stretches the log is read, one try after the other, if it needs more memory than there is.
+const STRETCHES: [u16; 3] = [4, 32, 256];
 /// How many pieces are ready for each thread.
 const PIECES_AHEAD: usize = 4;
 
@@ -123,13 +126,46 @@ impl Reader<'_> {
         let mut folder = Folder::open(self.path).map_err(|error| self.refused(error))?;
         let numbers = folder.numbers().map_err(|error| self.refused(error))?;
         let lengths = numbers.iter().map(|&number| folder.bytes_of(number));
-        self.loading.note_total(lengths.sum::<io::Result<u64>>().map_err(|error| self.refused(error))?);
+        let bytes = lengths.sum::<io::Result<u64>>().map_err(|error| self.refused(error))?;
+        self.note_readings(1, bytes);
         let mut recovery = Recovery::begin(self.store);
-        let (files, torn) = self.read_files(&folder, &numbers, &mut recovery)?;
+        let mut stretches = STRETCHES.iter();
+        let (files, torn) = loop {
+            match (self.read_log(&folder, &numbers, &mut recovery), stretches.next()) {
+                (Err(RecoverError::TooMuch { .. }), Some(&stretches)) => {
+                    tracing::info!(
+                        "memory is scarce: the durable log is read again, in {stretches} stretches"
+                    );
+                    self.note_readings(recovery.begin_again(stretches), bytes);
+                }
+                (read, _) => break read?,
+            }
+        };
         let Judged { log, last, recovered } = self.judge(&files, recovery)?;
         self.end_files(&mut folder, &files, torn).map_err(|error| self.refused(error))?;
         let files = files.iter().map(|file| (file.surveyed.number, file.bytes)).collect();
         Ok(Resumed { folder, log, files, last, recovered })
+    }
+
+    /// The log is to be read so many times.
+    fn note_readings(&self, count: usize, bytes: u64) {
+        let loaded = self.loading.progress().map_or(0, |progress| progress.loaded_bytes);
+        self.loading.note_total(loaded + count as u64 * bytes);
+    }
+
+    /// Reads the log as often as its recovery asks for.
+    fn read_log(
+        &self,
+        folder: &Folder,
+        numbers: &[u64],
+        recovery: &mut Recovery<'_>,
+    ) -> Result<(Vec<ReadFile>, Option<u64>), RecoverError> {
+        loop {
+            let read = self.read_files(folder, numbers, recovery)?;
+            if !recovery.reads_on() {
+                return Ok(read);
+            }
+        }
     }
 
     /// Replays all files; and the number of one that was only being begun. One thread reads and checks them,
@@ -140,7 +176,8 @@ impl Reader<'_> {
         numbers: &[u64],
         recovery: &mut Recovery<'_>,
     ) -> Result<(Vec<ReadFile>, Option<u64>), RecoverError> {
-        let parts: Vec<RecoveryPart<'_>> = (0..self.threads.max(1)).map(|_| recovery.part()).collect();
+        let threads = if recovery.is_for_threads() { self.threads.max(1) } else { 1 };
+        let parts: Vec<RecoveryPart<'_>> = (0..threads).map(|_| recovery.part()).collect();
         let (pieces, queue) = sync_channel(PIECES_AHEAD * parts.len());
         let (queue, wrong) = (Mutex::new(queue), Wrong::default());
         let (queue, wrong) = (&queue, &wrong);

@@ -7,6 +7,7 @@ mod support;
 
 mod damage;
 mod kills;
+mod little_memory;
 mod loading;
 mod saving;
 

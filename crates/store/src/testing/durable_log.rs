@@ -57,7 +57,19 @@ impl DurableLog {
             1 => files.reverse(),
             _ => files.rotate_left(seed % self.files.len().max(1)),
         }
-        files.into_iter().for_each(|file| recovery.replay(file).expect("it was written, and fits"));
+        let read = |recovery: &mut Recovery<'_>, files: &[&Vec<u8>]| {
+            files.iter().for_each(|file| recovery.replay(file).expect("it was written, and fits"));
+        };
+        if seed.is_multiple_of(2) {
+            read(&mut recovery, &files[..files.len() / 2]);
+            recovery.begin_again(1 + (seed / 2 % 5) as u16);
+        }
+        loop {
+            read(&mut recovery, &files);
+            if !recovery.reads_on() {
+                break;
+            }
+        }
         recovery.finish(&|_, _, label, _| Some(elements_of(label))).expect("it was written");
         assert_eq!(store.check_accounting(), Ok(()));
         store
