@@ -8,6 +8,7 @@
 //! | `block` | a block, and the head of a file |
 //! | `writer` | what is written next, and where |
 //! | `reader` | the blocks of a file, and whether what ends them is a tear or damage |
+//! | `file_set` | which files there are to be |
 //! | `survey` | the same of all files of a log |
 //!
 //! Nothing here does I/O: the caller writes, syncs and reads, and reports what became of it.
@@ -23,13 +24,17 @@
 //! - G4: a file goes only when the commits that have what is needed of it are synced.
 //! - G5: a file that could not be synced is never synced again, nor written. What was written behind the last
 //!   synced commit is in the next file too, before anything is built on it.
+//! - G6: the record of the files names a file only once its head is synced, and before it has a commit. It
+//!   names none that may be removed, or begun again.
 
 mod block;
+mod file_set;
 mod reader;
 mod survey;
 mod writer;
 
 pub use block::{FILE_HEAD_BYTES, LogId, file_name, number_of_file};
+pub use file_set::{FILE_SET_NAME, FileSet};
 pub use reader::{Block, FileEnd, FileError, LogFile, is_torn_beginning};
 pub use survey::{Damage, Survey, SurveyedFile, survey};
 pub use writer::{LogWriter, Settings, Syncs, Write};

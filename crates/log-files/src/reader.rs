@@ -95,6 +95,11 @@ impl<'f> LogFile<'f> {
         Ok(LogFile { head, bytes })
     }
 
+    /// The file with this number of this log, whatever its head says: only blocks of this file check.
+    pub fn without_head(bytes: &'f [u8], number: u64, log: LogId) -> LogFile<'f> {
+        LogFile { head: FileHead { log, number, first: CommitNumber(1) }, bytes }
+    }
+
     /// The log.
     pub fn log(&self) -> LogId {
         self.head.log

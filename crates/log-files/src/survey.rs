@@ -31,8 +31,11 @@ pub enum Damage {
         error: FileError,
     },
     /// A file is not there.
-    #[error("{} is missing: there are files before and behind it", file_name(*.0))]
+    #[error("{} is missing", file_name(*.0))]
     Missing(u64),
+    /// The record of the files does not check.
+    #[error("`files`, the record of which files there are, is damaged")]
+    FileSet,
     /// Synced bytes do not check.
     #[error(
         "{} is damaged at byte {at}: commits up to {synced} were safe on the disk, and those behind commit {last} \

@@ -1,6 +1,7 @@
 //! What is written next, and where.
 
 use crate::block::{ALIGNMENT, BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FileHead, LogId};
+use crate::file_set::FileSet;
 use sidle_types::{CommitNumber, MonotonicUs, fault};
 use std::collections::VecDeque;
 
@@ -275,6 +276,13 @@ impl LogWriter {
         file.bytes += bytes.len() as u64;
         self.is_to_rotate = true;
         Write { file: file.number, at, head: bytes.to_vec(), records: &[], padding: 0 }
+    }
+
+    /// The files that the log has.
+    pub fn file_set(&self) -> FileSet {
+        let first = self.files.front().map_or(self.head.number, |file| file.number);
+        let last = self.files.back().map_or(first - 1, |file| file.number);
+        FileSet { log: self.log, first, last }
     }
 
     /// The bytes of all files.

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use sidle_log_files::{
-    Damage, LogFile, LogId, LogWriter, Settings, Survey, SurveyedFile, Syncs, Write, is_torn_beginning,
-    survey,
+    Damage, FileSet, LogFile, LogId, LogWriter, Settings, Survey, SurveyedFile, Syncs, Write,
+    is_torn_beginning, survey,
 };
 use sidle_types::{CommitNumber, MonotonicUs};
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ struct Kept {
 #[derive(Debug, Default)]
 struct Disk {
     files: BTreeMap<u64, Kept>,
+    /// What is recorded of them.
+    recorded: Option<FileSet>,
 }
 
 impl Disk {
@@ -42,6 +44,20 @@ impl Disk {
     fn sync(&mut self, file: u64) {
         let file = self.files.get_mut(&file).expect("it was written");
         file.synced = file.written.clone();
+    }
+
+    /// What is recorded is on the disk, with a head that is synced; and all but a file that is being begun is
+    /// recorded (G6).
+    fn check_record(&self) {
+        let set = self.recorded.expect("a file was begun");
+        let synced = |number: &u64| self.files.get(number).is_some_and(|file| !file.synced.is_empty());
+        assert!(
+            (set.first..=set.last).all(|number| synced(&number)),
+            "{set:?} names a file that may be gone"
+        );
+        assert!(self.files.keys().all(|&number| number <= set.last + 1), "{set:?} misses a file");
+        let numbers: Vec<u64> = self.files.keys().copied().collect();
+        assert_eq!(set.missing(&numbers), None);
     }
 
     /// The power fails: of what was not synced, each sector is there or not.
@@ -106,8 +122,7 @@ impl Log {
         let commit = CommitNumber(last + 1 + skipped);
         let records: Vec<u8> = (0..doubles * 8).map(|at| (at as u64 * 31 + commit.0) as u8).collect();
         if let Some(head) = self.writer.open() {
-            self.disk.write(&head);
-            self.disk.sync(head.file);
+            self.begin_file(&head);
         }
         let write = self.writer.begin(commit, &records);
         self.disk.write(&write);
@@ -127,6 +142,19 @@ impl Log {
 }
 
 impl Log {
+    /// Begins a file. Whenever the power fails meanwhile, none is missing (G6).
+    fn begin_file(&mut self, head: &Write<'_>) {
+        let set = self.writer.file_set();
+        self.disk.recorded = Some(set.before(head.file));
+        self.disk.files.remove(&head.file);
+        self.disk.check_record();
+        self.disk.write(head);
+        self.disk.check_record();
+        self.disk.sync(head.file);
+        self.disk.recorded = Some(set);
+        self.disk.check_record();
+    }
+
     /// A sync fails, and the system drops what it could not write: all that was not synced is written again.
     /// `fails`: how often that fails too, and where.
     fn fail_sync(&mut self, fails: &[bool]) {
@@ -137,11 +165,17 @@ impl Log {
             }
             self.writer.give_up_file();
             let head = self.writer.open().expect("the last one was given up");
+            let set = self.writer.file_set();
+            self.disk.recorded = Some(set.before(head.file));
+            self.disk.files.remove(&head.file);
+            self.disk.check_record();
             self.disk.write(&head);
             if fails_early == Some(&true) {
                 continue;
             }
             self.disk.sync(head.file);
+            self.disk.recorded = Some(set);
+            self.disk.check_record();
             let synced = self.writer.last_synced();
             let again = self.commits.iter().filter(|(commit, _)| *commit > synced);
             let records: Vec<u8> = again.flat_map(|(_, records)| records.clone()).collect();
@@ -201,6 +235,8 @@ proptest! {
         let settings =
             Settings { syncs: Syncs::Always, file_bytes: 20_000, least_bytes: 0, share_percent: 0 };
         again.writer = LogWriter::new(settings, LOG, lengths, survey.last, MonotonicUs(0));
+        let kept = |bytes: &Vec<u8>| Kept { written: bytes.clone(), synced: bytes.clone() };
+        again.disk.files = left.iter().map(|(number, bytes)| (*number, kept(bytes))).collect();
         again.commit(10, survey.last.0 - last.0, 1);
         left.extend(again.disk.files.into_iter().map(|(number, file)| (number, file.synced)));
         let (found, judged) = read(&mut left);

@@ -40,13 +40,15 @@ impl Durability {
         self.fails.load(Ordering::Acquire)
     }
 
+    /// Why the log cannot be written, if it cannot.
+    pub fn failure(&self) -> Option<String> {
+        self.fails().then(|| self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
     /// The error for a command that writes, while the log cannot be written: error code first.
     #[inline]
     pub(crate) fn refuses_writes(&self) -> Option<String> {
-        self.fails().then(|| {
-            let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            format!("MISCONF Errors writing to the durable log: {failure}")
-        })
+        self.failure().map(|failure| format!("MISCONF Errors writing to the durable log: {failure}"))
     }
 
     /// Everything up to this commit is synced.

@@ -115,7 +115,10 @@ impl Executor {
         if !clearance.unseen.is_empty() {
             self.head.note_new_entries();
         }
-        if found.spec.access.is_write()
+        let is_write = found.spec.access.is_write() || found.spec.flags.contains(CommandFlags::WRITE);
+        // A flush that has begun is a write that waits.
+        if is_write
+            && session.route.flush.is_none()
             && let Some(why) = self.shared.durability.refuses_writes()
         {
             return (Err(ReplyError::owned(why)), false);

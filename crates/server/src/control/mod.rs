@@ -401,6 +401,9 @@ impl ControlThread {
             self.kept = (MapEpoch::default(), None);
             self.remember_map();
         }
+        let log = || self.setup.parts.shared.durability.failure();
+        let trouble =
+            trouble.or_else(|| log().map(|why| format!("the durable log cannot be written: {why}")));
         if trouble == self.trouble {
             return;
         }

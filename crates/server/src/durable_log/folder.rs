@@ -1,19 +1,24 @@
 //! The files of the durable log.
 
-use sidle_log_files::{Write, file_name, number_of_file};
-use std::fs::{File, OpenOptions};
+use sidle_log_files::{Damage, FILE_SET_NAME, FileSet, Write, file_name, number_of_file};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Padding is written out of this.
 const ZEROS: [u8; 4096] = [0; 4096];
+/// What clients stored is for the node's user only.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
 
 /// Whether a folder has files of a durable log.
 pub(crate) fn is_at(path: &Path) -> bool {
     let names = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.into_iter().any(|name| name.to_str().and_then(number_of_file).is_some())
+    names
+        .into_iter()
+        .any(|name| name.to_str().is_some_and(|name| name == FILE_SET_NAME || number_of_file(name).is_some()))
 }
 
 /// The system's call that syncs a file's data; of tests, one that fails.
@@ -36,6 +41,8 @@ pub(crate) struct Folder {
     path: PathBuf,
     /// The file that is written, with its number.
     open: Option<(u64, File)>,
+    /// Which files there are to be, as last recorded.
+    recorded: Option<FileSet>,
     sync: SyncCall,
 }
 
@@ -43,12 +50,12 @@ impl Folder {
     /// Opens the folder, which is made if it is not there.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         if !path.exists() {
-            std::fs::create_dir(path)?;
+            DirBuilder::new().mode(FOLDER_MODE).create(path)?;
             if let Some(above) = path.parent() {
                 File::open(above)?.sync_all()?;
             }
         }
-        Ok(Folder { path: path.to_owned(), open: None, sync: Arc::new(File::sync_data) })
+        Ok(Folder { path: path.to_owned(), open: None, recorded: None, sync: Arc::new(File::sync_data) })
     }
 
     #[cfg(test)]
@@ -91,7 +98,8 @@ impl Folder {
                     // One that could not be synced is never written again.
                     self.remove(write.file)?;
                 }
-                let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+                let file =
+                    OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
                 &self.open.insert((write.file, file)).1
             }
         };
@@ -136,12 +144,58 @@ impl Folder {
     pub(crate) fn replace(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
         let path = self.path_of(number);
         let (aside, kept) = (path.with_extension("new"), path.with_extension("damaged"));
-        let mut file = File::create(&aside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&path, kept)?;
-        std::fs::rename(aside, path)?;
+        write_aside(&aside, bytes)?;
+        match std::fs::rename(&path, kept) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => std::fs::rename(aside, path)?,
+        }
         self.sync_names()
+    }
+
+    /// Which files there are to be, if that is recorded: logs of older versions have no record.
+    pub(super) fn read_record(&mut self) -> io::Result<Result<Option<FileSet>, Damage>> {
+        match std::fs::read(self.path.join(FILE_SET_NAME)) {
+            Ok(bytes) => Ok(FileSet::read(&bytes).map(|set| {
+                self.recorded = Some(set);
+                self.recorded
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Records which files there are to be, whole or not at all (G6).
+    pub(super) fn record(&mut self, set: FileSet) -> io::Result<()> {
+        if self.recorded == Some(set) {
+            return Ok(());
+        }
+        let path = self.path.join(FILE_SET_NAME);
+        let aside = path.with_extension("new");
+        // Until it is synced it may be either.
+        self.recorded = None;
+        write_aside(&aside, &set.to_bytes())?;
+        std::fs::rename(aside, path)?;
+        self.sync_names()?;
+        self.recorded = Some(set);
+        Ok(())
+    }
+
+    /// Whether the files of this set are where the next start looks for them, the one that is written among
+    /// them.
+    pub(super) fn check(&self, set: FileSet) -> io::Result<()> {
+        let mut paths: Vec<PathBuf> = (set.first..=set.last).map(|number| self.path_of(number)).collect();
+        paths.extend(self.recorded.map(|_| self.path.join(FILE_SET_NAME)));
+        for path in &paths {
+            let gone = |error: io::Error| io::Error::new(error.kind(), gone(path, &error.to_string()));
+            std::fs::metadata(path).map_err(gone)?;
+        }
+        let Some((number, open)) = &self.open else { return Ok(()) };
+        let (path, open) = (self.path_of(*number), open.metadata()?);
+        let found = std::fs::metadata(&path)?;
+        match (found.dev(), found.ino()) == (open.dev(), open.ino()) {
+            true => Ok(()),
+            false => Err(io::Error::other(gone(&path, "another file lies in its place"))),
+        }
     }
 
     /// Lets go of the file that was written last: it is opened anew if it is written again.
@@ -164,6 +218,18 @@ impl Folder {
             _ => self.sync_names(),
         }
     }
+}
+
+/// What an operator is told of a file that is not in its place.
+fn gone(path: &Path, why: &str) -> String {
+    format!("{} was moved or removed while the node runs ({why}): put it back", path.display())
+}
+
+/// Writes and syncs a file that takes another one's place.
+fn write_aside(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 impl std::fmt::Debug for Folder {

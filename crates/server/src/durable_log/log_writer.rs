@@ -21,7 +21,7 @@ use crate::thread;
 use sidle_log_files::{LogWriter, Settings, Syncs, Write};
 use sidle_node::NodeShared;
 use sidle_store::{Commits, Store};
-use sidle_types::CommitNumber;
+use sidle_types::{CommitNumber, MonotonicUs};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +34,8 @@ const IDLE_REST: Duration = Duration::from_millis(100);
 const RETRY_REST: Duration = Duration::from_millis(100);
 /// How often it is synced, where not always.
 pub(crate) const SYNC_EVERY_US: u64 = 1_000_000;
+/// How often it looks whether its files are still there.
+const LOOK_EVERY_US: u64 = 3_000_000;
 /// The process's status when it ends while the log cannot be written.
 const NOT_WRITTEN: i32 = 74;
 
@@ -65,8 +67,9 @@ impl LogWriterThread {
             let Resumed { folder, log, files, last, .. } = resumed;
             let writer = LogWriter::new(setup.settings, log, files, last, setup.clock.mono());
             let (cleaning, kept, cleaned) = (Cleaning::default(), Kept::default(), None);
-            Writing { setup, writer, folder, syncs, cleaning, kept, cleaned, taken: last, stop: stopped }
-                .run();
+            let (taken, looked_at) = (last, setup.clock.mono());
+            let stop = stopped;
+            Writing { setup, writer, folder, syncs, cleaning, kept, cleaned, taken, looked_at, stop }.run();
         })?;
         requests.go_to(thread.thread().clone());
         Ok(LogWriterThread { stop, thread: Some(thread) })
@@ -95,6 +98,8 @@ struct Writing {
     cleaned: Option<u64>,
     /// The last commit that was taken.
     taken: CommitNumber,
+    /// When it last looked after its files.
+    looked_at: MonotonicUs,
     stop: Arc<AtomicBool>,
 }
 
@@ -115,6 +120,7 @@ impl Writing {
                 self.end_file(&end);
             }
             self.remove_files();
+            self.look_after_files();
             if wrote {
                 self.show();
             }
@@ -160,10 +166,15 @@ impl Writing {
 
     /// Begins a file before its first commit is kept.
     fn begin_file(&mut self, head: &Write<'_>) {
+        let set = self.writer.file_set();
+        self.insist(|folder| folder.record(set.before(head.file)));
         self.insist(|folder| folder.write(head));
         if let Err(error) = self.folder.sync().and_then(|()| self.folder.sync_names()) {
             self.renew(&error);
         }
+        // G6: its head is synced, and it has no commit.
+        let set = self.writer.file_set();
+        self.insist(|folder| folder.record(set));
     }
 
     /// Writes the last commit, whose records begin here among those that are kept.
@@ -244,9 +255,13 @@ impl Writing {
         self.writer.give_up_file();
         self.folder.forget_open();
         let head = self.writer.open().expect("the last file was given up");
+        let set = self.writer.file_set();
+        // G6: the one that was begun before may have had the same number.
+        self.folder.record(set.before(head.file))?;
         self.folder.write(&head)?;
         self.folder.sync()?;
         self.folder.sync_names()?;
+        self.folder.record(set)?;
         let Some((commit, records)) = self.kept.all() else { return Ok(()) };
         let write = self.writer.begin(commit, records);
         self.folder.write(&write)?;
@@ -303,9 +318,20 @@ impl Writing {
         }
     }
 
+    /// Now and then: ensures that the next start finds what is written.
+    fn look_after_files(&mut self) {
+        let now = self.setup.clock.mono();
+        if now.since(self.looked_at) >= LOOK_EVERY_US {
+            let set = self.writer.file_set();
+            self.insist(|folder| folder.check(set));
+            self.looked_at = now;
+        }
+    }
+
     fn remove_files(&mut self) {
         while let Some(file) = self.writer.to_remove() {
-            if let Err(error) = self.folder.remove(file) {
+            let set = self.writer.file_set().behind(file);
+            if let Err(error) = self.folder.record(set).and_then(|()| self.folder.remove(file)) {
                 tracing::warn!("file {file} of the durable log cannot be removed, and is kept: {error}");
                 return;
             }

@@ -3,7 +3,8 @@
 use super::folder::Folder;
 use crate::data_dir::random_bytes;
 use sidle_log_files::{
-    Block, Damage, FileEnd, FileError, LogFile, LogId, SurveyedFile, is_torn_beginning, survey,
+    Block, Damage, FileEnd, FileError, FileSet, LogFile, LogId, SurveyedFile, file_name, is_torn_beginning,
+    survey,
 };
 use sidle_node::Loading;
 use sidle_store::{Recovered, Recovery, RecoveryError, RecoveryPart, Store};
@@ -124,14 +125,15 @@ impl Reader<'_> {
     /// Reads the log; a new one, if there is none. Only a whole log is changed: its torn end is cut off.
     pub(super) fn recover(&self) -> Result<Resumed, RecoverError> {
         let mut folder = Folder::open(self.path).map_err(|error| self.refused(error))?;
-        let numbers = folder.numbers().map_err(|error| self.refused(error))?;
+        let FilesThere { numbers, leftover, recorded } = self.files_there(&mut folder)?;
         let lengths = numbers.iter().map(|&number| folder.bytes_of(number));
         let bytes = lengths.sum::<io::Result<u64>>().map_err(|error| self.refused(error))?;
         self.note_readings(1, bytes);
         let mut recovery = Recovery::begin(self.store);
+        let files_there = (numbers.as_slice(), recorded);
         let mut stretches = STRETCHES.iter();
         let (files, torn) = loop {
-            match (self.read_log(&folder, &numbers, &mut recovery), stretches.next()) {
+            match (self.read_log(&folder, files_there, &mut recovery), stretches.next()) {
                 (Err(RecoverError::TooMuch { .. }), Some(&stretches)) => {
                     tracing::info!(
                         "memory is scarce: the durable log is read again, in {stretches} stretches"
@@ -143,6 +145,16 @@ impl Reader<'_> {
         };
         let Judged { log, last, recovered } = self.judge(&files, recovery)?;
         self.end_files(&mut folder, &files, torn).map_err(|error| self.refused(error))?;
+        let mut ended = || {
+            leftover.iter().try_for_each(|&number| folder.remove(number))?;
+            match (files.first(), files.last()) {
+                (Some(first), Some(last)) => {
+                    folder.record(FileSet { log, first: first.surveyed.number, last: last.surveyed.number })
+                }
+                _ => Ok(()),
+            }
+        };
+        ended().map_err(|error| self.refused(error))?;
         let files = files.iter().map(|file| (file.surveyed.number, file.bytes)).collect();
         Ok(Resumed { folder, log, files, last, recovered })
     }
@@ -157,15 +169,46 @@ impl Reader<'_> {
     fn read_log(
         &self,
         folder: &Folder,
-        numbers: &[u64],
+        files: (&[u64], Option<FileSet>),
         recovery: &mut Recovery<'_>,
     ) -> Result<(Vec<ReadFile>, Option<u64>), RecoverError> {
         loop {
-            let read = self.read_files(folder, numbers, recovery)?;
+            let read = self.read_files(folder, files, recovery)?;
             if !recovery.reads_on() {
                 return Ok(read);
             }
         }
+    }
+
+    /// Which files are to be read. With `--salvage`, those that are missing are replaced by empty ones.
+    fn files_there(&self, folder: &mut Folder) -> Result<FilesThere, RecoverError> {
+        let refused = |error| self.refused(error);
+        let mut numbers = folder.numbers().map_err(refused)?;
+        let recorded = match folder.read_record().map_err(refused)? {
+            Ok(recorded) => recorded,
+            Err(damage) if !self.salvages => return Err(self.damaged(damage)),
+            Err(damage) => {
+                tracing::warn!("{damage}: it is written anew, by the files that are there");
+                None
+            }
+        };
+        let Some(set) = recorded else {
+            return Ok(FilesThere { numbers, leftover: Vec::new(), recorded });
+        };
+        // A death came between the record of a removal and the removal.
+        let leftover = numbers.iter().copied().filter(|number| *number < set.first).collect();
+        numbers.retain(|number| *number >= set.first);
+        while let Some(number) = set.missing(&numbers) {
+            if !self.salvages {
+                return Err(self.damaged(Damage::Missing(number)));
+            }
+            let empty = LogFile::without_head(&[], number, set.log).salvaged();
+            folder.replace(number, &empty).map_err(refused)?;
+            tracing::warn!("{} is missing: an empty one takes its place", file_name(number));
+            numbers.push(number);
+        }
+        numbers.sort_unstable();
+        Ok(FilesThere { numbers, leftover, recorded })
     }
 
     /// Replays all files; and the number of one that was only being begun. One thread reads and checks them,
@@ -173,7 +216,7 @@ impl Reader<'_> {
     fn read_files(
         &self,
         folder: &Folder,
-        numbers: &[u64],
+        numbers: (&[u64], Option<FileSet>),
         recovery: &mut Recovery<'_>,
     ) -> Result<(Vec<ReadFile>, Option<u64>), RecoverError> {
         let threads = if recovery.is_for_threads() { self.threads.max(1) } else { 1 };
@@ -231,7 +274,7 @@ impl Reader<'_> {
     fn check_files(
         &self,
         folder: &Folder,
-        numbers: &[u64],
+        (numbers, recorded): (&[u64], Option<FileSet>),
         pieces: SyncSender<Piece>,
         wrong: &Wrong,
     ) -> Result<(Vec<ReadFile>, Option<u64>), RecoverError> {
@@ -240,7 +283,7 @@ impl Reader<'_> {
             if self.is_stopped() || wrong.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
                 break;
             }
-            match self.check_file(folder, number, &pieces)? {
+            match self.check_file(folder, number, recorded, &pieces)? {
                 Some(file) => files.push(file),
                 None if Some(&number) == numbers.last() => torn = Some(number),
                 None => return Err(self.damaged(Damage::File { file: number, error: FileError::NoHead })),
@@ -277,12 +320,29 @@ impl Reader<'_> {
         &self,
         folder: &Folder,
         number: u64,
+        recorded: Option<FileSet>,
         pieces: &SyncSender<Piece>,
     ) -> Result<Option<ReadFile>, RecoverError> {
         let mut bytes = folder.read(number).map_err(|error| self.refused(error))?;
-        let file = match LogFile::open(&bytes, number, None) {
+        let file = match LogFile::open(&bytes, number, recorded.map(|set| set.log)) {
             Ok(file) => file,
-            Err(_) if is_torn_beginning(bytes.len() as u64) => return Ok(None),
+            // G6: the head of a file that is recorded was synced.
+            Err(_)
+                if is_torn_beginning(bytes.len() as u64) && recorded.is_none_or(|set| number > set.last) =>
+            {
+                return Ok(None);
+            }
+            Err(error) if self.salvages && !matches!(error, FileError::Format(_)) && recorded.is_some() => {
+                let log = recorded.map_or(LogId([0; 16]), |set| set.log);
+                let salvaged = LogFile::without_head(&bytes, number, log).salvaged();
+                folder.replace(number, &salvaged).map_err(|error| self.refused(error))?;
+                tracing::warn!(
+                    "{}: {error}. The blocks of it that check take its place, and it is kept as .damaged",
+                    file_name(number)
+                );
+                bytes = salvaged;
+                LogFile::open(&bytes, number, None).expect("it has a head")
+            }
             Err(error) => return Err(self.damaged(Damage::File { file: number, error })),
         };
         let (log, first) = (file.log(), file.first());
@@ -312,11 +372,21 @@ impl Reader<'_> {
 
     /// Whether the log is whole; then the store is as it says.
     fn judge(&self, files: &[ReadFile], recovery: Recovery<'_>) -> Result<Judged, RecoverError> {
-        let surveyed: Vec<SurveyedFile> = files.iter().map(|file| file.surveyed).collect();
-        let survey = survey(&surveyed).map_err(|damage| self.damaged(damage))?;
+        let mut surveyed: Vec<SurveyedFile> = files.iter().map(|file| file.surveyed).collect();
+        let survey = loop {
+            match survey(&surveyed) {
+                Ok(survey) => break survey,
+                Err(Damage::CutShort(number)) if self.salvages => {
+                    tracing::warn!("{}: it is read as far as it goes", Damage::CutShort(number));
+                    let cut = surveyed.iter_mut().filter(|file| file.number == number);
+                    cut.for_each(|file| file.end = FileEnd::Closed);
+                }
+                Err(damage) => return Err(self.damaged(damage)),
+            }
+        };
         if let Some(at) = survey.torn_at {
             tracing::info!(
-                "the durable log ended in a commit that was not whole, at byte {at}: it was not acknowledged as synced"
+                "the durable log ended in a commit that was not whole, at byte {at}: nothing behind it shows that it was ever synced"
             );
         }
         let count = &|kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
@@ -346,6 +416,15 @@ impl Reader<'_> {
         // Now that the file before it is closed.
         torn.map_or(Ok(()), |number| folder.remove(number))
     }
+}
+
+/// The files of a log.
+struct FilesThere {
+    /// Those to be read, in order.
+    numbers: Vec<u64>,
+    /// Those that a death left, and nobody needs.
+    leftover: Vec<u64>,
+    recorded: Option<FileSet>,
 }
 
 /// What a whole log says.

@@ -140,6 +140,14 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
     let mut reader = node.client();
     assert_eq!(reader.request(&["GET", "key 0"]), bulk(&value));
     assert_eq!(info(&mut reader, "aof_last_write_status"), "err");
+    for flush in [&["FLUSHALL"][..], &["FLUSHDB"], &["FLUSHALL", "ASYNC"]] {
+        reader.send(flush);
+        match reader.reply_within(Duration::from_secs(2)) {
+            Some(Value::Error(error)) => assert!(error.starts_with("MISCONF "), "{error}"),
+            other => panic!("{flush:?} is not refused: {other:?}"),
+        }
+    }
+    assert_eq!(reader.request(&["GET", "key 0"]), bulk(&value), "nothing is flushed");
     node.kill();
     node.restart_with_flags(&["--durability", "disk"]);
     let mut client = node.client();

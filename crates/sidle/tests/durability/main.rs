@@ -26,6 +26,7 @@ fn files(node: &Node) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("the log is there")
         .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "log"))
         .collect();
     files.sort();
     files

@@ -131,3 +131,116 @@ fn what_could_not_be_synced_is_in_the_next_file() {
 fn writes_are_refused_while_no_file_can_be_synced_and_go_on_afterwards() {
     assert!(loses_nothing("always", Duration::from_millis(500), |sync| (10..15).contains(&sync)));
 }
+
+/// A folder with a log of several files, whose writer has ended; and how many keys it has.
+fn several_files() -> (tempfile::TempDir, u64) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // A new path, as of a node's first start.
+    let path = folder.path().join("durable-log");
+    for start in 0..4 {
+        let store = store();
+        let resumed = recovered(&path, &store);
+        store.commits().expect("it is durable").resume(resumed.last);
+        let thread = LogWriterThread::start(setup(&store, "always"), resumed).expect("threads start");
+        put(&store, &mut store.log_head(), &format!("key {start}"), b"value");
+        drop(thread);
+    }
+    (folder, 4)
+}
+
+/// What a start finds: the number of keys, or why it is refused.
+fn found(folder: &tempfile::TempDir, salvages: bool) -> Result<u64, String> {
+    let (path, store) = (folder.path().join("durable-log"), store());
+    let (stop, loading) = (AtomicBool::new(false), Loading::default());
+    let reader = Reader { path: &path, store: &store, salvages, threads: 2, stop: &stop, loading: &loading };
+    reader.recover().map(|_| store.len()).map_err(|error| error.to_string())
+}
+
+fn file(folder: &tempfile::TempDir, number: u64) -> std::path::PathBuf {
+    folder.path().join("durable-log").join(sidle_log_files::file_name(number))
+}
+
+#[test]
+fn a_file_that_is_missing_at_either_end_is_refused_and_salvaged_when_asked() {
+    for number in [1, 2, 4] {
+        let (folder, keys) = several_files();
+        std::fs::remove_file(file(&folder, number)).expect("it is there");
+        let why = found(&folder, false).expect_err("a file is missing");
+        assert!(why.contains("is missing") && why.contains("--salvage"), "{why}");
+        assert_eq!(found(&folder, true), Ok(keys - 1), "file {number}");
+        assert_eq!(found(&folder, false), Ok(keys - 1), "it is whole again");
+    }
+}
+
+#[test]
+fn a_file_without_its_head_is_refused_and_salvaged_when_asked() {
+    for (number, bytes, left) in [(2, 0, 3), (4, 0, 3), (4, 63, 3), (2, 64, 3)] {
+        let (folder, _) = several_files();
+        std::fs::File::options().write(true).open(file(&folder, number)).unwrap().set_len(bytes).unwrap();
+        assert!(found(&folder, false).is_err(), "file {number} of {bytes} bytes");
+        assert_eq!(found(&folder, true), Ok(left), "file {number} of {bytes} bytes");
+        assert_eq!(found(&folder, false), Ok(left), "it is whole again");
+    }
+    let (folder, keys) = several_files();
+    let mut bytes = std::fs::read(file(&folder, 2)).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(file(&folder, 2), bytes).unwrap();
+    assert!(found(&folder, false).is_err());
+    assert_eq!(found(&folder, true), Ok(keys), "its blocks check");
+    assert!(file(&folder, 2).with_extension("damaged").exists(), "it is kept");
+    assert_eq!(found(&folder, false), Ok(keys));
+}
+
+#[test]
+fn a_log_without_a_record_of_its_files_gets_one() {
+    let (folder, keys) = several_files();
+    let record = folder.path().join("durable-log/files");
+    std::fs::remove_file(&record).expect("it is there");
+    assert_eq!(found(&folder, false), Ok(keys));
+    assert!(record.exists());
+    std::fs::write(&record, "nonsense").expect("it is written");
+    assert!(found(&folder, false).expect_err("it is damaged").contains("`files`"));
+    assert_eq!(found(&folder, true), Ok(keys));
+    assert_eq!(found(&folder, false), Ok(keys));
+}
+
+#[test]
+fn only_its_user_may_read_a_log() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, _) = several_files();
+    let path = folder.path().join("durable-log");
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    for entry in std::fs::read_dir(&path).expect("it is there") {
+        let path = entry.expect("it is there").path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn writes_are_refused_while_a_file_is_not_in_its_place() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (path, aside) = (folder.path().join("durable-log"), folder.path().join("aside"));
+    let store = store();
+    let setup = setup(&store, "always");
+    let shared = Arc::clone(&setup.shared);
+    let resumed = recovered(&path, &store);
+    let thread = LogWriterThread::start(setup, resumed).expect("threads start");
+    let commits = store.commits().expect("it is durable");
+    let commit = put(&store, &mut store.log_head(), "key", b"value");
+    let until = |what: &str, is: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !is() {
+            assert!(began.elapsed() < PATIENCE, "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    until("it is written", &|| commits.safe() >= commit);
+    std::fs::rename(&path, &aside).expect("it is moved");
+    until("the log is missed", &|| shared.durability.fails());
+    let why = shared.durability.failure().expect("it fails");
+    assert!(why.contains("was moved or removed"), "{why}");
+    std::fs::rename(&aside, &path).expect("it is moved back");
+    until("the log is found again", &|| !shared.durability.fails());
+    drop(thread);
+}
