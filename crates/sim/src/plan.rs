@@ -373,10 +373,10 @@ fn comparers(mut random: Random, of: Exchanged, nodes: usize, think_us: u64) -> 
     }
     Some(ComparersSetup {
         of,
-        rows: random.between(1, 4) as usize,
+        rows: random.between(2, 6) as usize,
         think_us,
-        // Some for so long that ranges move away and back meanwhile.
-        doubt_us: random.magnitude(1_000, 20_000_000),
+        // Many for so long that ranges move away and back meanwhile.
+        doubt_us: random.magnitude(10_000, 20_000_000),
         nodes,
     })
 }

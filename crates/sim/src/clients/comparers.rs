@@ -175,7 +175,11 @@ impl Comparers {
         }
         let [_, _, value] = answers else { return Err(format!("three answers were due, not {answers:?}")) };
         exchange.has_read(value.clone(), now_us, history)?;
-        Ok(Does::Doubts(now_us + self.random.magnitude(1, self.setup.doubt_us), exchange))
+        let doubt_us = match self.random.one_in(2) {
+            true => self.random.below(self.setup.doubt_us),
+            false => self.random.magnitude(1, self.setup.doubt_us),
+        };
+        Ok(Does::Doubts(now_us + doubt_us, exchange))
     }
 
     /// MULTI, SET and EXEC were answered.

@@ -50,7 +50,7 @@ const TIMEOUT_US: u64 = 45_000_000;
 
 /// The longest pause before it asks for a return, and how many refusals make it give up.
 const RETURN_US: u64 = 50_000;
-const RETURN_TRIES: u32 = 12;
+const RETURN_TRIES: u32 = 20;
 
 /// The longest pause between the two parts of a range.
 const HURRY_US: u64 = 2_000;
