@@ -66,6 +66,9 @@ const CUT_OPTIONS: &[&str] = &[
 /// few of the records.
 const HOT_LAST_PERMILLE: u64 = 400;
 
+/// How many of a thousand migrations that may copy large collections ahead do not.
+const IN_TURN_PERMILLE: u64 = 500;
+
 /// How many of a thousand migrations that may copy hot positions before the freeze do so.
 const HOT_FIRST_PERMILLE: u64 = 350;
 
@@ -123,6 +126,9 @@ impl Manners {
             }
             if goes_hot_first(protocol) && self.random.permille(HOT_FIRST_PERMILLE) {
                 words = format!("{words},hot-first=on");
+            }
+            if protocol.copies_collections_ahead() && self.random.permille(IN_TURN_PERMILLE) {
+                words = format!("{words},collections=in-turn");
             }
         }
         if self.random.permille(self.policy_permille) {
