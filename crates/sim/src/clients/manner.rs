@@ -68,6 +68,7 @@ const HOT_LAST_PERMILLE: u64 = 400;
 
 /// How many of a thousand migrations that may copy large collections ahead do not.
 const IN_TURN_PERMILLE: u64 = 500;
+const IN_TURN_STREAM: u64 = 0x17_70e4_0000_0000;
 
 /// How many of a thousand migrations that may copy hot positions before the freeze do so.
 const HOT_FIRST_PERMILLE: u64 = 350;
@@ -84,6 +85,8 @@ fn goes_hot_first(protocol: &ProtocolChoices) -> bool {
 /// Draws how ranges are to be moved.
 pub struct Manners {
     random: Random,
+    /// Whether large collections go in turn.
+    in_turn: Random,
     policy_permille: u64,
 }
 
@@ -98,7 +101,8 @@ pub struct Manner {
 impl Manners {
     /// Draws from a separate stream.
     pub fn new(random: Random) -> Manners {
-        Manners { random, policy_permille: POLICY_PERMILLE }
+        let in_turn = Random::new(random.clone().draw() ^ IN_TURN_STREAM);
+        Manners { random, in_turn, policy_permille: POLICY_PERMILLE }
     }
 
     /// No range is moved under a policy from its start.
@@ -127,7 +131,7 @@ impl Manners {
             if goes_hot_first(protocol) && self.random.permille(HOT_FIRST_PERMILLE) {
                 words = format!("{words},hot-first=on");
             }
-            if protocol.copies_collections_ahead() && self.random.permille(IN_TURN_PERMILLE) {
+            if protocol.copies_collections_ahead() && self.in_turn.permille(IN_TURN_PERMILLE) {
                 words = format!("{words},collections=in-turn");
             }
         }
