@@ -7,7 +7,7 @@ use crate::protocols::{
     pulls_keys_ahead, samples, serves_while_it_fills,
 };
 use crate::workers::FrozenRead;
-use crate::world::{Outcome, Pair, Setup, key};
+use crate::world::{Outcome, Pair, Role, Setup, WORKERS, key};
 use sidle_migration::{FULVA, RangeBarrier, SourceReads, TargetInput};
 use sidle_store::{Entry, Store};
 use sidle_types::{HashedKey, Position, PositionRange, Version, WallMs};
@@ -60,6 +60,7 @@ fn sampled_pull_then_bulk_pull_of_the_same_record() {
     for_protocols_that(samples, |protocol| {
         // Many, so that bulk pulls reach few of the fifty within the interval of sampled pulls.
         let mut pair = Pair::in_the_middle(Setup::slow(protocol), 20_000, 100);
+        pair.run_until("the target knows", |pair| pair.target.roles == [Role::Importing; WORKERS]);
         for n in 0..50 {
             assert_eq!(pair.read_at_target(&key(n)), None, "not here yet, and drawn for a sampled pull");
         }

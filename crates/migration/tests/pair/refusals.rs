@@ -161,7 +161,8 @@ fn requests_outside_the_range_are_refused() {
             let piece = Some(Piece { position, version: Version(1), total: 1_000, offset: 500, patch: None });
             let mut out = Vec::new();
             ChangedPull { scope, sequence: 900, max_bytes: 1_000, piece }.write(&mut out);
-            let code = if copies_ahead(&protocol) { code } else { Some(RefusalCode::OutOfRange) };
+            let answers = copies_ahead(&protocol) || protocol.copies_collections_ahead();
+            let code = if answers { code } else { Some(RefusalCode::OutOfRange) };
             assert_eq!(refusal(&mut pair, End::Source, Lane::Bulk, out), code, "{position}");
         }
     });
