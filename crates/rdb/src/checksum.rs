@@ -1,15 +1,33 @@
 //! The CRC64 of a payload: Jones's polynomial, reflected, from zero.
 
-use crc::{CRC_64_REDIS, Crc, Table};
+use crc::{CRC_64_REDIS, Crc, Digest, Table};
 
 /// Sixteen bytes a step: a value may have hundreds of megabytes.
 static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
 /// The checksum of these parts, one after the other.
 pub(crate) fn of(parts: &[&[u8]]) -> u64 {
-    let mut digest = CRC64.digest();
-    parts.iter().for_each(|part| digest.update(part));
-    digest.finalize()
+    let mut running = Running::new();
+    parts.iter().for_each(|part| running.add(part));
+    running.value()
+}
+
+/// The checksum of all that was added.
+pub(crate) struct Running(Digest<'static, u64, Table<16>>);
+
+impl Running {
+    /// Of nothing.
+    pub(crate) fn new() -> Running {
+        Running(CRC64.digest())
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn value(&self) -> u64 {
+        self.0.clone().finalize()
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Values in Redis's serialised form: the payloads of DUMP and RESTORE. Pure: bytes to bytes.
+//! Values in Redis's serialised form: the payloads of DUMP and RESTORE, and RDB files. Pure: bytes to bytes.
 //!
 //! A payload is a type, a value and a footer:
 //!
@@ -17,6 +17,7 @@
 //! | `rest`, `length`, `text` | what is unread, lengths, strings |
 //! | `listpack`, `ziplist`, `intset` | small collections as one string |
 //! | `score` | scores as texts |
+//! | `file` | the keys of an RDB file |
 //! | `lzf`, `checksum` | the compression, the CRC64 |
 //!
 //! Strings, hashes, sets, sorted sets and lists are known; a payload of another type is refused by its name.
@@ -26,6 +27,7 @@
 mod checksum;
 mod dump;
 mod error;
+mod file;
 mod intset;
 mod length;
 mod listpack;
@@ -39,6 +41,7 @@ mod ziplist;
 
 pub use dump::{Dump, dump};
 pub use error::RestoreError;
+pub use file::{FileError, FileKey, FileReader, FileValue, FileWriter};
 pub use restore::restore;
 pub use value::{Dumped, Pair, Restored, Text};
 
