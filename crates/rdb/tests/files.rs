@@ -13,7 +13,7 @@ fn keys(file: &[u8]) -> Result<Vec<FileKey>, FileError> {
 
 fn restored(key: &FileKey) -> Restored<'_> {
     match &key.value {
-        FileValue::Payload(payload) => restore(payload, MOST_BYTES).unwrap(),
+        FileValue::Payload(payload) => restore(payload, MOST_BYTES).expect("it fits"),
         FileValue::Other(name) => panic!("a {name}"),
     }
 }
@@ -30,22 +30,25 @@ fn file_of(version: u16, bytes: &[u8]) -> Vec<u8> {
 
 /// One key of each type.
 fn written() -> Vec<u8> {
-    let mut writer = FileWriter::new(Vec::new(), &[("redis-ver", "7.0.0"), ("ctime", "1700000000")]).unwrap();
-    writer.key(b"string", None, Dumped::String(b"value")).unwrap();
-    writer.key(b"number", Some(1_900_000_000_123), Dumped::String(b"-70000")).unwrap();
+    let mut writer =
+        FileWriter::new(Vec::new(), &[("redis-ver", "7.0.0"), ("ctime", "1700000000")]).expect("it fits");
+    writer.key(b"string", None, Dumped::String(b"value")).expect("it fits");
+    writer.key(b"number", Some(1_900_000_000_123), Dumped::String(b"-70000")).expect("it fits");
     let pairs = [(&b"a"[..], &b"1"[..]), (b"b", b"2")];
     for (name, is_small) in [(&b"hash"[..], true), (b"large hash", false)] {
-        writer.key(name, None, Dumped::Hash { pairs: &pairs, is_small }).unwrap();
+        writer.key(name, None, Dumped::Hash { pairs: &pairs, is_small }).expect("it fits");
     }
-    writer.key(b"list", None, Dumped::List(&[b"x", b"y"])).unwrap();
-    writer.key(b"integers", None, Dumped::Set { members: &[b"1", b"70000"], is_intset: true }).unwrap();
-    writer.key(b"set", Some(1), Dumped::Set { members: &[b"p", b"q"], is_intset: false }).unwrap();
+    writer.key(b"list", None, Dumped::List(&[b"x", b"y"])).expect("it fits");
+    writer
+        .key(b"integers", None, Dumped::Set { members: &[b"1", b"70000"], is_intset: true })
+        .expect("it fits");
+    writer.key(b"set", Some(1), Dumped::Set { members: &[b"p", b"q"], is_intset: false }).expect("it fits");
     let members = [(&b"m"[..], -1.5), (b"n", f64::INFINITY)];
     for (name, is_small) in [(&b"sorted set"[..], true), (b"large sorted set", false)] {
-        writer.key(name, None, Dumped::SortedSet { members: &members, is_small }).unwrap();
+        writer.key(name, None, Dumped::SortedSet { members: &members, is_small }).expect("it fits");
     }
     let bytes = writer.bytes_written();
-    let file = writer.end().unwrap();
+    let file = writer.end().expect("it fits");
     assert_eq!(file.len() as u64, bytes + 9);
     file
 }

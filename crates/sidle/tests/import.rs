@@ -17,10 +17,10 @@ const KEYS: u64 = 3_000;
 const DEADLINE_MS: u64 = 4_102_444_800_000;
 
 fn written(folder: &TempDir, keys: impl FnOnce(&mut FileWriter<Vec<u8>>)) -> PathBuf {
-    let mut writer = FileWriter::new(Vec::new(), &[("redis-ver", "7.0.0")]).unwrap();
+    let mut writer = FileWriter::new(Vec::new(), &[("redis-ver", "7.0.0")]).expect("it is written");
     keys(&mut writer);
     let path = folder.path().join("dump.rdb");
-    std::fs::write(&path, writer.end().unwrap()).unwrap();
+    std::fs::write(&path, writer.end().expect("it is written")).expect("it is written");
     path
 }
 
@@ -29,17 +29,21 @@ fn many(writer: &mut FileWriter<Vec<u8>>) {
     for number in 0..KEYS {
         let (name, value) = (format!("key:{number}"), format!("value:{number}"));
         let deadline = number.is_multiple_of(3).then_some(DEADLINE_MS);
-        writer.key(name.as_bytes(), deadline, Dumped::String(value.as_bytes())).unwrap();
+        writer.key(name.as_bytes(), deadline, Dumped::String(value.as_bytes())).expect("it is written");
     }
     let pairs = [(&b"field"[..], &b"1"[..]), (b"other", b"2")];
-    writer.key(b"hash", None, Dumped::Hash { pairs: &pairs, is_small: true }).unwrap();
-    writer.key(b"list", None, Dumped::List(&[b"a", b"b", b"c"])).unwrap();
-    writer.key(b"set", None, Dumped::Set { members: &[b"3", b"70000"], is_intset: true }).unwrap();
+    writer.key(b"hash", None, Dumped::Hash { pairs: &pairs, is_small: true }).expect("it is written");
+    writer.key(b"list", None, Dumped::List(&[b"a", b"b", b"c"])).expect("it is written");
+    writer
+        .key(b"set", None, Dumped::Set { members: &[b"3", b"70000"], is_intset: true })
+        .expect("it is written");
     let texts: Vec<String> = (0..100_000).map(|number| format!("member:{number}")).collect();
     let members: Vec<(&[u8], f64)> =
         texts.iter().zip(0_u32..).map(|(text, score)| (text.as_bytes(), f64::from(score))).collect();
-    writer.key(b"sorted set", None, Dumped::SortedSet { members: &members, is_small: false }).unwrap();
-    writer.key(b"gone", Some(1), Dumped::String(b"long ago")).unwrap();
+    writer
+        .key(b"sorted set", None, Dumped::SortedSet { members: &members, is_small: false })
+        .expect("it is written");
+    writer.key(b"gone", Some(1), Dumped::String(b"long ago")).expect("it is written");
 }
 
 fn import(node: &Node, file: &Path, flags: &[&str]) -> Output {
