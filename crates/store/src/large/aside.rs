@@ -1,7 +1,7 @@
 //! A large collection that is built aside, in several steps, before a key has it.
 //!
-//! As of one that [arrives](super::arrival), its chunks lie where they will stay, under a cell without a head.
-//! [`SlotGuard::put_large`] with its outline makes it the key's value, in one step.
+//! As of one that [arrives](super::arrival), its chunks lie where they will stay, under a cell without a
+//! head. [`SlotGuard::put_large`] with its outline makes it the key's value, in one step.
 
 use crate::config::OutOfMemory;
 use crate::large::publish::{LargePut, admit_growth};
