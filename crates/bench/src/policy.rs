@@ -51,14 +51,14 @@ impl std::str::FromStr for PolicyWord {
         Ok(PolicyWord(match kind {
             "adaptive" if text == kind => MigrationPolicy::Adaptive,
             "rate" => MigrationPolicy::Rate {
-                bytes_per_s: scaled(number, 1e6, "give megabytes a second, such as 50")?,
+                bytes_per_s: scaled(number, 1e6, "give megabytes a second, such as 50, from 0.000001 on")?,
             },
-            "deadline" => {
-                MigrationPolicy::Deadline { ms: scaled(number, 1e3, "give seconds, such as 30 or 2.5")? }
-            }
-            "slo-p99" => {
-                MigrationPolicy::SloP99 { us: scaled(number, 1.0, "give microseconds, such as 800")? }
-            }
+            "deadline" => MigrationPolicy::Deadline {
+                ms: scaled(number, 1e3, "give seconds, such as 30 or 2.5, from 0.001 on")?,
+            },
+            "slo-p99" => MigrationPolicy::SloP99 {
+                us: scaled(number, 1.0, "give microseconds, such as 800, from 1 on")?,
+            },
             _ => {
                 return Err(format!(
                     "'{text}' is no policy: give adaptive, rate=MB/S, deadline=SECONDS or slo-p99=MICROSECONDS"

@@ -35,6 +35,6 @@ mod writer;
 
 pub use block::{FILE_HEAD_BYTES, LogId, file_name, number_of_file};
 pub use file_set::{FILE_SET_NAME, FileSet};
-pub use reader::{Block, FileEnd, FileError, LogFile, is_torn_beginning};
+pub use reader::{Block, Closing, FileEnd, FileError, LogFile, is_torn_beginning};
 pub use survey::{Damage, Survey, SurveyedFile, survey};
 pub use writer::{LogWriter, Settings, Syncs, Write};

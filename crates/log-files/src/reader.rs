@@ -1,7 +1,7 @@
 //! The blocks of a file, and whether what ends them is a tear or damage.
 
 use crate::block::{ALIGNMENT, BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FileHead, LogId};
-use sidle_types::CommitNumber;
+use sidle_types::{CommitNumber, fault};
 
 /// Why a file is none of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +60,18 @@ pub enum FileEnd {
     },
 }
 
+/// What closes a file that was read, and cuts off what stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closing {
+    /// Where it belongs.
+    pub at: usize,
+    /// The last block.
+    pub bytes: Vec<u8>,
+    /// The file is synced before these bytes are written, and again behind them. They name all before them as
+    /// synced (G2), and a process that died had perhaps only written it.
+    pub syncs_before: bool,
+}
+
 /// What lies before a place in a file.
 struct Behind {
     at: usize,
@@ -115,11 +127,12 @@ impl<'f> LogFile<'f> {
         self.walk(f).0
     }
 
-    /// The same; and what closes the file behind its last block that checks, and where that belongs.
-    pub fn blocks_and_closing(&self, f: impl FnMut(Block<'f>)) -> (FileEnd, (usize, Vec<u8>)) {
+    /// The same; and what closes the file behind its last block that checks.
+    pub fn blocks_and_closing(&self, f: impl FnMut(Block<'f>)) -> (FileEnd, Closing) {
         let (end, Behind { at, previous, last }) = self.walk(f);
         let head = BlockHead { is_end: true, records: 0, commit: last, synced: last, previous, padding: 0 };
-        (end, (at, head.to_bytes(&self.head, &[]).0.to_vec()))
+        let bytes = head.to_bytes(&self.head, &[]).0.to_vec();
+        (end, Closing { at, bytes, syncs_before: !fault!(ClosedBeforeSynced) })
     }
 
     fn walk(&self, mut f: impl FnMut(Block<'f>)) -> (FileEnd, Behind) {

@@ -1,12 +1,13 @@
 //! Tests of the tests: a scenario finds each known fault of the files.
 
-use sidle_log_files::{LogId, LogWriter, Settings, Syncs};
+use sidle_log_files::{FILE_HEAD_BYTES, FileEnd, LogFile, LogId, LogWriter, Settings, Syncs};
 use sidle_types::{CommitNumber, Fault, MonotonicUs};
 
 /// Every fault, with a scenario that holds only without it.
 const STORIES: &[(Fault, fn())] = &[
     (Fault::FileGoesBeforeSurvivorsSynced, a_file_goes_while_its_survivors_are_not_synced),
     (Fault::SyncCoversWhatCameLater, a_commit_is_written_while_another_one_is_synced),
+    (Fault::ClosedBeforeSynced, a_start_is_cut_short_while_it_closes_a_file),
 ];
 
 /// A log that is synced each second, with files of one commit.
@@ -46,6 +47,29 @@ fn a_commit_is_written_while_another_one_is_synced() {
     log.written();
     log.synced(begun, MonotonicUs(1));
     assert_eq!(log.last_synced(), CommitNumber(1), "G2: the sync had begun before");
+}
+
+/// A process wrote two commits and died; the power fails while the next one closes the file.
+fn a_start_is_cut_short_while_it_closes_a_file() {
+    let mut log = log();
+    let mut bytes = log.open().expect("a new file").head;
+    for number in 1..=2 {
+        let write = log.begin(CommitNumber(number), &[7; 64]);
+        bytes.extend_from_slice(&write.head);
+        bytes.extend_from_slice(write.records);
+        bytes.resize(bytes.len() + write.padding, 0);
+        log.written();
+    }
+    let file = LogFile::open(&bytes, 1, None).expect("it has a head");
+    let closing = file.blocks_and_closing(|_| ()).1;
+    let mut left = bytes[..closing.at].to_vec();
+    if !closing.syncs_before {
+        // Nobody had synced it.
+        left[FILE_HEAD_BYTES..].fill(0);
+    }
+    left.extend_from_slice(&closing.bytes);
+    let end = LogFile::open(&left, 1, None).expect("it has a head").blocks(|_| ());
+    assert_eq!(end, FileEnd::Closed, "G2: a block names what is not on the disk");
 }
 
 #[test]

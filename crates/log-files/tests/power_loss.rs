@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use sidle_log_files::{
-    Damage, FileSet, LogFile, LogId, LogWriter, Settings, Survey, SurveyedFile, Syncs, Write,
+    Closing, Damage, FileSet, LogFile, LogId, LogWriter, Settings, Survey, SurveyedFile, Syncs, Write,
     is_torn_beginning, survey,
 };
 use sidle_types::{CommitNumber, MonotonicUs};
@@ -224,7 +224,7 @@ proptest! {
         // It is closed, goes on in a new file, and is whole again.
         if let Some((&number, bytes)) = left.last_key_value() {
             let file = LogFile::open(bytes, number, Some(LOG)).expect("it was read");
-            let (at, end) = file.blocks_and_closing(|_| ()).1;
+            let Closing { at, bytes: end, .. } = file.blocks_and_closing(|_| ()).1;
             let bytes = left.get_mut(&number).expect("it is there");
             bytes.truncate(at);
             bytes.extend_from_slice(&end);

@@ -8,21 +8,40 @@ static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
 /// The checksum of these parts, one after the other.
 pub(crate) fn of(parts: &[&[u8]]) -> u64 {
-    let mut digest = CRC64.digest();
-    parts.iter().for_each(|part| digest.update(part));
-    digest.finalize()
+    let mut running = Running::new();
+    parts.iter().for_each(|part| running.add(part));
+    running.value()
+}
+
+/// The checksum of all that was added.
+#[derive(Clone)]
+pub(crate) struct Running(Digest<'static, u64, Table<16>>);
+
+impl Running {
+    /// Of nothing.
+    pub(crate) fn new() -> Running {
+        Running(CRC64.digest())
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn value(&self) -> u64 {
+        self.0.clone().finalize()
+    }
 }
 
 /// A checksum that is computed bit by bit.
 #[derive(Clone)]
 pub(crate) struct Checksum {
-    digest: Digest<'static, u64, Table<16>>,
+    running: Running,
     bytes: usize,
 }
 
 impl Default for Checksum {
     fn default() -> Checksum {
-        Checksum { digest: CRC64.digest(), bytes: 0 }
+        Checksum { running: Running::new(), bytes: 0 }
     }
 }
 
@@ -36,9 +55,9 @@ impl Checksum {
     /// Looks at so many bytes more of these; the checksum, once it is that of all of them.
     pub(crate) fn update(&mut self, all: &[u8], bytes: usize) -> Option<u64> {
         let end = all.len().min(self.bytes.saturating_add(bytes));
-        self.digest.update(all.get(self.bytes..end).unwrap_or_default());
+        self.running.add(all.get(self.bytes..end).unwrap_or_default());
         self.bytes = end;
-        (end == all.len()).then(|| self.digest.clone().finalize())
+        (end == all.len()).then(|| self.running.value())
     }
 }
 

@@ -17,18 +17,8 @@ pub struct Dump<'v> {
 
 /// The payload of a value.
 pub fn dump(value: Dumped<'_>) -> Dump<'_> {
-    let (mut front, mut rest) = (Vec::new(), &[][..]);
-    match value {
-        Dumped::String(value) => {
-            front.push(STRING);
-            rest = text::write_front(value, &mut front);
-        }
-        Dumped::Hash { pairs, is_small } => write_hash(pairs, is_small, &mut front),
-        Dumped::List(items) => write_list(items, &mut front),
-        Dumped::SortedSet { members, is_small } => write_sorted_set(members, is_small, &mut front),
-        Dumped::Set { members, is_intset } => write_set(members, is_intset, &mut front),
-    }
-    let value = rest;
+    let mut front = Vec::new();
+    let value = write_value(value, &mut front);
     let version = WRITTEN_VERSION.to_le_bytes();
     let checksum = checksum::of(&[&front, value, &version]);
     let mut footer = [0; FOOTER_BYTES];
@@ -36,6 +26,21 @@ pub fn dump(value: Dumped<'_>) -> Dump<'_> {
     footer_version.copy_from_slice(&version);
     footer_checksum.copy_from_slice(&checksum.to_le_bytes());
     Dump { front, value, footer }
+}
+
+/// Adds a value's type and the value; the rest of it, if any, is returned.
+pub(crate) fn write_value<'v>(value: Dumped<'v>, front: &mut Vec<u8>) -> &'v [u8] {
+    match value {
+        Dumped::String(value) => {
+            front.push(STRING);
+            return text::write_front(value, front);
+        }
+        Dumped::Hash { pairs, is_small } => write_hash(pairs, is_small, front),
+        Dumped::List(items) => write_list(items, front),
+        Dumped::SortedSet { members, is_small } => write_sorted_set(members, is_small, front),
+        Dumped::Set { members, is_intset } => write_set(members, is_intset, front),
+    }
+    &[]
 }
 
 fn write_hash(pairs: &[Pair<'_>], is_small: bool, out: &mut Vec<u8>) {

@@ -7,7 +7,7 @@
 //! | any | the members, little-endian |
 
 use crate::error::RestoreError;
-use crate::rest::Rest;
+use crate::rest::{Rest, Source};
 use std::borrow::Cow;
 
 /// The intset of these members, if they are different integers that read exactly as their texts.

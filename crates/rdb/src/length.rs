@@ -9,7 +9,7 @@
 //! | `11` | no length: the other six bits number an encoding |
 
 use crate::error::RestoreError;
-use crate::rest::Rest;
+use crate::rest::Source;
 
 const SIX_BITS: u8 = 0x3f;
 const FOURTEEN: u8 = 0x40;
@@ -27,25 +27,28 @@ pub(crate) enum Length {
 }
 
 impl Length {
-    pub(crate) fn read(rest: &mut Rest<'_>) -> Result<Length, RestoreError> {
-        let first = rest.byte()?;
+    pub(crate) fn read<S: Source>(source: &mut S) -> Result<Length, S::Error> {
+        let [first] = source.array()?;
         Ok(match first & ENCODED {
             0 => Length::Bytes(first.into()),
-            FOURTEEN => Length::Bytes(u16::from_be_bytes([first & SIX_BITS, rest.byte()?]).into()),
+            FOURTEEN => {
+                let [second] = source.array()?;
+                Length::Bytes(u16::from_be_bytes([first & SIX_BITS, second]).into())
+            }
             ENCODED => Length::Encoded(first & SIX_BITS),
             _ => match first {
-                FOUR_BYTES => Length::Bytes(u32::from_be_bytes(rest.array()?).into()),
-                EIGHT_BYTES => Length::Bytes(u64::from_be_bytes(rest.array()?)),
-                _ => return Err(RestoreError::UnknownLength(first)),
+                FOUR_BYTES => Length::Bytes(u32::from_be_bytes(source.array()?).into()),
+                EIGHT_BYTES => Length::Bytes(u64::from_be_bytes(source.array()?)),
+                _ => return Err(source.refuse(RestoreError::UnknownLength(first))),
             },
         })
     }
 
     /// Reads a length where nothing else may stand.
-    pub(crate) fn read_bytes(rest: &mut Rest<'_>) -> Result<u64, RestoreError> {
-        match Length::read(rest)? {
+    pub(crate) fn read_bytes<S: Source>(source: &mut S) -> Result<u64, S::Error> {
+        match Length::read(source)? {
             Length::Bytes(bytes) => Ok(bytes),
-            Length::Encoded(encoding) => Err(RestoreError::UnknownLength(ENCODED | encoding)),
+            Length::Encoded(encoding) => Err(source.refuse(RestoreError::UnknownLength(ENCODED | encoding))),
         }
     }
 }
@@ -74,6 +77,7 @@ pub(crate) fn write_encoding(encoding: u8, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rest::Rest;
 
     #[test]
     fn write_takes_the_shortest_form() {

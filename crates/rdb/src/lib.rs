@@ -1,4 +1,4 @@
-//! Values in Redis's serialised form: the payloads of DUMP and RESTORE. Pure: bytes to bytes.
+//! Values in Redis's serialised form: the payloads of DUMP and RESTORE, and RDB files. Pure: bytes to bytes.
 //!
 //! A payload is a type, a value and a footer:
 //!
@@ -18,6 +18,7 @@
 //! | `rest`, `length`, `text` | what is unread, lengths, strings |
 //! | `listpack`, `ziplist`, `intset` | small collections as one string |
 //! | `score` | scores as texts |
+//! | `file` | the keys of an RDB file |
 //! | `lzf`, `checksum` | the compression, the CRC64 |
 //!
 //! Strings, hashes, sets, sorted sets and lists are known; a payload of another type is refused by its name.
@@ -27,6 +28,7 @@
 mod checksum;
 mod dump;
 mod error;
+mod file;
 mod intset;
 mod length;
 mod listpack;
@@ -41,6 +43,7 @@ mod ziplist;
 
 pub use dump::{Dump, dump};
 pub use error::RestoreError;
+pub use file::{FileError, FileKey, FileReader, FileValue, FileWriter};
 pub use restore::restore;
 pub use slices::{SlicedKind, Slices};
 pub use value::{Dumped, Pair, Restored, Text};

@@ -8,7 +8,7 @@
 //! | 1 | 255 |
 
 use crate::error::RestoreError;
-use crate::rest::Rest;
+use crate::rest::{Rest, Source};
 use std::borrow::Cow;
 
 const HEAD_BYTES: usize = 6;

@@ -5,7 +5,7 @@
 
 use crate::error::RestoreError;
 use crate::length::Length;
-use crate::rest::Rest;
+use crate::rest::{Rest, Source};
 use crate::value::Restored;
 use crate::{
     FOOTER_BYTES, HASH, HASH_LISTPACK, HASH_ZIPLIST, HASH_ZIPMAP, LATEST_VERSION, LIST, LIST_QUICKLIST,

@@ -4,6 +4,8 @@ use crate::error::RestoreError;
 use crate::rest::Rest;
 
 const NOT_A_NUMBER: u8 = 253;
+/// Lengths end here: what follows is no text.
+pub(crate) const SPECIAL_SINCE: u8 = NOT_A_NUMBER;
 const INFINITY: u8 = 254;
 const MINUS_INFINITY: u8 = 255;
 

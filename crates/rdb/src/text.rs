@@ -3,13 +3,34 @@
 use crate::error::RestoreError;
 use crate::length::{self, Length};
 use crate::lzf;
-use crate::rest::Rest;
+use crate::rest::{Rest, Source};
 use std::borrow::Cow;
 
 const INT8: u8 = 0;
 const INT16: u8 = 1;
 const INT32: u8 = 2;
 const LZF: u8 = 3;
+
+/// How a string that is not its bytes is written.
+pub(crate) enum Encoding {
+    /// As an integer of so many bytes.
+    Integer(u64),
+    /// As two lengths and as many bytes as the first of them.
+    Compressed,
+}
+
+impl Encoding {
+    /// The one of this number.
+    pub(crate) fn numbered(number: u8) -> Option<Encoding> {
+        Some(match number {
+            INT8 => Encoding::Integer(1),
+            INT16 => Encoding::Integer(2),
+            INT32 => Encoding::Integer(4),
+            LZF => Encoding::Compressed,
+            _ => return None,
+        })
+    }
+}
 
 /// The longest integer that is encoded as one.
 const INTEGER_BYTES: usize = "-2147483648".len();

@@ -1,7 +1,7 @@
 //! Ziplists and zipmaps: small collections until Redis 6, and until Redis 2.4. They are only read.
 
 use crate::error::RestoreError;
-use crate::rest::Rest;
+use crate::rest::{Rest, Source};
 use std::borrow::Cow;
 
 const END: u8 = 0xff;

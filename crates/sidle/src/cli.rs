@@ -3,6 +3,7 @@
 use crate::bench::{self, BenchArguments};
 use crate::check_history::{self, CheckHistoryArguments};
 use crate::elsewhere::ElsewhereArguments;
+use crate::import::{self, ImportArguments};
 use crate::node_name;
 use crate::policy_arguments::PolicyArguments;
 use crate::range;
@@ -53,6 +54,9 @@ pub(crate) enum Command {
     /// Raise the version that the nodes speak with each other, once all of them run a program that speaks it
     #[command(after_help = UPGRADE_EXAMPLES)]
     Upgrade(UpgradeArguments),
+    /// Bring the keys of an RDB file into the running cluster
+    #[command(after_help = import::EXAMPLES)]
+    Import(Box<ImportArguments>),
     /// See it work: two nodes, a load, and half of the data moved under it
     #[command(after_help = demo::EXAMPLES)]
     Demo(Box<DemoArguments>),
@@ -124,7 +128,7 @@ pub(crate) struct MigrateArguments {
     #[arg(long, value_name = "0xA-0xB", value_parser = range::positions)]
     pub(crate) positions: Option<PositionRange>,
     /// Cancel this migration instead
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = migration_id)]
     pub(crate) cancel: Option<u64>,
     #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = DEFAULT_PROTOCOL)]
     #[arg(value_parser = protocol_word, conflicts_with = "cancel")]
@@ -139,6 +143,10 @@ pub(crate) struct MigrateArguments {
     pub(crate) detach: bool,
 }
 
+fn migration_id(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "give a migration's number, as `sidle status` shows it")
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
     /// Change how hard a migration may press on its nodes
@@ -150,7 +158,7 @@ pub(crate) enum MigrateCommand {
 #[command(group = clap::ArgGroup::new("how").required(true).args(["rate", "deadline", "slo_p99", "adaptive"]))]
 pub(crate) struct SetArguments {
     /// The migration
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = migration_id)]
     pub(crate) id: u64,
     #[command(flatten)]
     pub(crate) policy: PolicyArguments,

@@ -11,6 +11,7 @@ mod documented;
 mod elsewhere;
 mod forget;
 mod hints;
+mod import;
 mod migrate;
 mod node_connection;
 mod node_name;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         cli::Command::Top(arguments) => reached(&arguments.via.via, top::run(&arguments)),
         cli::Command::Forget(arguments) => reached(&arguments.via.via, forget::run(&arguments)),
         cli::Command::Upgrade(arguments) => reached(&arguments.via.via, upgrade::run(&arguments)),
+        cli::Command::Import(arguments) => reached(&arguments.via.via, import::run(&arguments)),
         cli::Command::Demo(arguments) => demo::run(&arguments),
         cli::Command::Bench(arguments) => reached(arguments.via(), bench::run(&arguments)),
         cli::Command::Lab(arguments) => elsewhere::refuse("sidle lab", &[], &arguments),

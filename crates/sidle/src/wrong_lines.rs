@@ -16,6 +16,8 @@ const NUMBERS: &[NumberFlag] = &[
     ("top", "count", Some("64")),
     ("forget a:1", "timeout", Some("3600")),
     ("upgrade", "timeout", Some("3600")),
+    ("import f", "timeout", Some("3600")),
+    ("import f", "database", None),
     ("migrate --to a:1 --slots 1", "rate", Some("megabytes")),
     ("migrate --to a:1 --slots 1", "deadline", Some("seconds")),
     ("migrate --to a:1 --slots 1", "slo-p99", Some("microseconds")),
@@ -38,7 +40,7 @@ const NUMBERS: &[NumberFlag] = &[
     ("check-history f", "effort", None),
 ];
 
-const NO_NUMBERS: &[&str] = &["history", "to", "via"];
+const NO_NUMBERS: &[&str] = &["existing", "history", "to", "via"];
 
 const TOO_LARGE: &[(&str, &str)] = &[
     ("bench --records 281474976710656", "at most 536870912 fit"),
@@ -119,6 +121,7 @@ fn check(line: &[&str]) -> Result<(), Failure> {
         Command::Migrate(arguments) if arguments.command.is_some() => arguments.ensure_no_range(),
         Command::Migrate(_)
         | Command::Forget(_)
+        | Command::Import(_)
         | Command::Upgrade(_)
         | Command::Status(_)
         | Command::Top(_)

@@ -277,6 +277,9 @@ faults! {
         FileGoesBeforeSurvivorsSynced, "file-goes-before-survivors-synced", USUAL;
         /// A sync counts for what was written while it was under way (breaks G2).
         SyncCoversWhatCameLater, "sync-covers-what-came-later", USUAL;
+        /// A start closes the last file with a block that names all before it as synced, and syncs both
+        /// together: the block alone may reach the disk (breaks G2).
+        ClosedBeforeSynced, "closed-before-synced", Some(400);
     }
     "sidle-store", DurableLog: {
         /// A change is published, and its records enter the log's buffer with the head's next change (breaks

@@ -37,12 +37,14 @@ pub enum ProtocolError {
         name: String,
     },
     /// The option does not take this value.
-    #[error("{option}={value} is not possible: {option} is {takes}")]
+    #[error("{option}={value} is not possible: {option} {belongs}is {takes}", belongs = belongs(*of))]
     Value {
         /// The option.
         option: &'static str,
         /// The invalid value.
         value: String,
+        /// The protocols that have the option, if not all.
+        of: Option<&'static str>,
         /// The valid values.
         takes: &'static str,
     },
@@ -60,6 +62,10 @@ pub enum ProtocolError {
     SourceHasAll(String),
 }
 
+fn belongs(of: Option<&str>) -> String {
+    of.map_or_else(String::new, |of| format!("goes with {of}; it "))
+}
+
 fn names() -> Vec<&'static str> {
     PROTOCOLS.iter().map(|protocol| protocol.name).collect()
 }
@@ -67,6 +73,8 @@ fn names() -> Vec<&'static str> {
 /// One choice that a text can change.
 struct ProtocolOption {
     name: &'static str,
+    /// The protocols that have it, if not all.
+    of: Option<&'static str>,
     takes: &'static str,
     /// Sets the choice; `None` if the value is invalid.
     set: fn(&mut ProtocolChoices, &str) -> Option<()>,
@@ -78,7 +86,8 @@ const OWNERSHIP: &str = "ownership";
 const OPTIONS: [ProtocolOption; 19] = [
     ProtocolOption {
         name: OWNERSHIP,
-        takes: "'source', of a protocol that copies after the freeze: it copies before, as source-driven does",
+        of: Some("a protocol that copies after the freeze"),
+        takes: "'source': it copies before, as source-driven does",
         set: |choices, value| {
             if value != "source" || choices.copies != Copies::AfterFreeze {
                 return None;
@@ -89,6 +98,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "partitions",
+        of: None,
         takes: "a number from 1 to 64",
         set: |choices, value| {
             choices.partitions = number(value, 1, PARTITIONS_MAX)?;
@@ -97,6 +107,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "pull-bytes",
+        of: None,
         takes: "a number of bytes from 16384 to 131072, the size of every pull, or 'adaptive'",
         set: |choices, value| {
             choices.pulls = match value {
@@ -108,6 +119,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "pace",
+        of: None,
         takes: "'yield' or 'full'",
         set: |choices, value| {
             choices.pace = match value {
@@ -120,6 +132,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "sampling",
+        of: None,
         takes: "'off', or the number of misses of which one is pulled, from 1 to 1000000",
         set: |choices, value| {
             let batch = choices.sampling.map_or(SAMPLED_BATCH, |sampling| sampling.batch);
@@ -132,6 +145,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "missing",
+        of: None,
         takes: "'frozen' (the source's value is taken), 'wait', or the microseconds after which a client comes again, to \
                 100000",
         set: |choices, value| {
@@ -149,6 +163,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "priority-keys",
+        of: None,
         takes: "a number from 1 to 16",
         set: |choices, value| {
             choices.priority.batch = number(value, 1, PRIORITY_PULL_KEYS_MAX)?;
@@ -157,6 +172,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "priority-pulls",
+        of: None,
         takes: "the number of priority pulls in flight, from 0 (commands wait for their key's turn) to 16",
         set: |choices, value| {
             choices.priority.in_flight = number(value, 0, crate::tuning::PRIORITY_PULLS_QUEUED_MAX)?;
@@ -165,6 +181,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "serves",
+        of: None,
         takes: "'at-once' or 'complete'",
         set: |choices, value| {
             choices.serves = match value {
@@ -177,8 +194,8 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "rounds",
-        takes: "of a protocol that copies before the freeze, the number of rounds of changes after which the range is \
-                frozen at the latest, from 1 to 1000",
+        of: Some("a protocol that copies before the freeze"),
+        takes: "the number of rounds of changes after which the range is frozen at the latest, from 1 to 1000",
         set: |choices, value| {
             rounds(choices)?.at_most = number(value, 1, 1_000)?;
             Some(())
@@ -186,8 +203,8 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "few",
-        takes: "of a protocol that copies before the freeze, the number of changes left at which the range is frozen, \
-                from 0 to 1000000",
+        of: Some("a protocol that copies before the freeze"),
+        takes: "the number of changes left at which the range is frozen, from 0 to 1000000",
         set: |choices, value| {
             rounds(choices)?.few = number(value, 0, 1_000_000)?;
             Some(())
@@ -195,8 +212,8 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "cut-period",
-        takes: "of a protocol that gives the range bit by bit, the microseconds from one cut to the next while no \
-                command waits, from 0 to 1000000",
+        of: Some("a protocol that gives the range bit by bit"),
+        takes: "the microseconds from one cut to the next while no command waits, from 0 to 1000000",
         set: |choices, value| {
             cuts(choices)?.period_us = number(value, 0, 1_000_000)?;
             Some(())
@@ -204,8 +221,8 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "cut-keys",
-        takes: "of a protocol that gives the range bit by bit, the most keys that a cut gives out of turn, from 1 to \
-                1024",
+        of: Some("a protocol that gives the range bit by bit"),
+        takes: "the most keys that a cut gives out of turn, from 1 to 1024",
         set: |choices, value| {
             cuts(choices)?.keys = number(value, 1, SAMP_PULL_POSITIONS_MAX)?;
             Some(())
@@ -213,8 +230,8 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "cut-bytes",
-        takes: "of a protocol that gives the range bit by bit, about how many bytes are copied ahead of what is \
-                given, from 1 to 1073741824",
+        of: Some("a protocol that gives the range bit by bit"),
+        takes: "about how many bytes are copied ahead of what is given, from 1 to 1073741824",
         set: |choices, value| {
             cuts(choices)?.bytes = number(value, 1, 1 << 30)?;
             Some(())
@@ -222,8 +239,8 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "hot-first",
-        takes: "of a protocol that serves while keys arrive or are given, 'on' (keys that clients access often go \
-                first) or 'off'",
+        of: Some("a protocol that serves while keys arrive or are given"),
+        takes: "'on' (keys that clients access often go first) or 'off'",
         set: |choices, value| {
             choices.hot_first = match value {
                 "on" => true,
@@ -235,8 +252,9 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "collections",
-        takes: "of a protocol that serves while keys arrive, 'ahead' (large collections are copied before the range \
-                changes its owner, and what changes in them meanwhile follows) or 'in-turn'",
+        of: Some("a protocol that serves while keys arrive"),
+        takes: "'ahead' (large collections are copied before the range changes its owner, and what changes in them \
+                meanwhile follows) or 'in-turn'",
         set: |choices, value| {
             let collections_ahead = match value {
                 "ahead" => true,
@@ -252,8 +270,8 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "digest",
-        takes: "of a protocol that gives the range bit by bit, 'on' or 'off': whether the target tells clients what it \
-                was given",
+        of: Some("a protocol that gives the range bit by bit"),
+        takes: "'on' or 'off': whether the target tells clients what it was given",
         set: |choices, value| {
             cuts(choices)?.digest = match value {
                 "on" => true,
@@ -265,8 +283,8 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "out-of-turn",
-        takes: "of a protocol that gives the range bit by bit, the most keys that are given out of turn in all, from 1 \
-                to 1000000",
+        of: Some("a protocol that gives the range bit by bit"),
+        takes: "the most keys that are given out of turn in all, from 1 to 1000000",
         set: |choices, value| {
             cuts(choices)?.out_of_turn = number(value, 1, OUT_OF_TURN_MAX)?;
             Some(())
@@ -274,8 +292,9 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "uncovered",
-        takes: "of a protocol that gives the range bit by bit, who serves what is not given yet: 'source', 'target' \
-                (everything is given at once), or 'load' (the source, until it falls behind)",
+        of: Some("a protocol that gives the range bit by bit"),
+        takes: "who serves what is not given yet: 'source', 'target' (everything is given at once), or 'load' (the \
+                source, until it falls behind)",
         set: |choices, value| {
             cuts(choices)?.uncovered = match value {
                 "source" => Uncovered::Source,
@@ -359,8 +378,10 @@ fn apply_one(choices: &mut ProtocolChoices, text: &str) -> Result<(), ProtocolEr
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let option = OPTIONS.iter().find(|option| option.name == name);
     let option = option.ok_or_else(|| ProtocolError::UnknownOption { name: name.to_owned() })?;
-    let refusal =
-        || ProtocolError::Value { option: option.name, value: value.to_owned(), takes: option.takes };
+    let refusal = || {
+        let ProtocolOption { name, of, takes, .. } = *option;
+        ProtocolError::Value { option: name, value: value.to_owned(), of, takes }
+    };
     (option.set)(choices, value).ok_or_else(refusal)
 }
 
@@ -482,11 +503,11 @@ mod tests {
             ("fulva,missing=never", "missing=never is not possible"),
             (
                 "fulva,rounds=3",
-                "rounds=3 is not possible: rounds is of a protocol that copies before the freeze",
+                "rounds=3 is not possible: rounds goes with a protocol that copies before the freeze",
             ),
             (
                 "source-driven,ownership=source",
-                "ownership=source is not possible: ownership is 'source', of a protocol that copies after the freeze",
+                "ownership=source is not possible: ownership goes with a protocol that copies after the freeze; it is 'source'",
             ),
             ("fulva,ownership=target", "ownership=target is not possible"),
             ("fulva,ownership=source,ownership=source", "the option 'ownership' is given twice"),
@@ -502,21 +523,27 @@ mod tests {
             ("rocksteady,ownership=source,sampling=8", "with ownership=source nobody needs"),
             (
                 "handoff,hot-first=yes",
-                "hot-first=yes is not possible: hot-first is of a protocol that serves",
+                "hot-first=yes is not possible: hot-first goes with a protocol that serves",
             ),
             ("stop-and-copy,hot-first=on", "a protocol that serves when it is complete serves no key first"),
             ("source-driven,hot-first=on", "a protocol that serves when it is complete"),
             ("fulva,hot-first=on,serves=complete", "a protocol that serves when it is complete"),
             ("zephyr,ownership=source,hot-first=on", "a protocol that serves when it is complete"),
-            ("fulva,collections=on", "collections=on is not possible: collections is of a protocol that"),
+            ("fulva,collections=on", "collections=on is not possible: collections goes with a protocol that"),
             ("handoff,collections=ahead", "collections=ahead is not possible"),
             ("stop-and-copy,collections=ahead", "collections=ahead is not possible"),
-            ("fulva,uncovered=target", "uncovered=target is not possible: uncovered is of a protocol that"),
+            (
+                "fulva,uncovered=target",
+                "uncovered=target is not possible: uncovered goes with a protocol that",
+            ),
             ("handoff,uncovered=both", "uncovered=both is not possible"),
             ("handoff,out-of-turn=0", "out-of-turn=0 is not possible"),
             ("source-driven,few=some", "few=some is not possible"),
             ("handoff,digest=some", "digest=some is not possible"),
-            ("fulva,digest=off", "digest=off is not possible: digest is of a protocol that gives the range"),
+            (
+                "fulva,digest=off",
+                "digest=off is not possible: digest goes with a protocol that gives the range",
+            ),
             ("teleport", "there is no migration protocol 'teleport': the protocols are fulva, rocksteady"),
         ] {
             let error = protocol(text).unwrap_err().to_string();

@@ -1,6 +1,6 @@
 //! The files of the durable log.
 
-use sidle_log_files::{Damage, FILE_SET_NAME, FileSet, Write, file_name, number_of_file};
+use sidle_log_files::{Closing, Damage, FILE_SET_NAME, FileSet, Write, file_name, number_of_file};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -131,12 +131,15 @@ impl Folder {
         File::open(&self.path)?.sync_all()
     }
 
-    /// Ends a file at this length with these bytes, and syncs it.
-    pub(crate) fn close(&self, number: u64, at: u64, end: &[u8]) -> io::Result<()> {
+    /// Closes a file, and syncs it.
+    pub(crate) fn close(&self, number: u64, closing: &Closing) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).open(self.path_of(number))?;
-        file.set_len(at)?;
-        io::Seek::seek(&mut file, io::SeekFrom::Start(at))?;
-        file.write_all(end)?;
+        file.set_len(closing.at as u64)?;
+        if closing.syncs_before {
+            file.sync_all()?;
+        }
+        io::Seek::seek(&mut file, io::SeekFrom::Start(closing.at as u64))?;
+        file.write_all(&closing.bytes)?;
         file.sync_all()
     }
 

@@ -3,8 +3,8 @@
 use super::folder::Folder;
 use crate::data_dir::random_bytes;
 use sidle_log_files::{
-    Block, Damage, FileEnd, FileError, FileSet, LogFile, LogId, SurveyedFile, file_name, is_torn_beginning,
-    survey,
+    Block, Closing, Damage, FileEnd, FileError, FileSet, LogFile, LogId, SurveyedFile, file_name,
+    is_torn_beginning, survey,
 };
 use sidle_node::Loading;
 use sidle_store::{Recovered, Recovery, RecoveryError, RecoveryPart, Store};
@@ -118,7 +118,7 @@ struct ReadFile {
     surveyed: SurveyedFile,
     bytes: u64,
     /// What closes it, and where that belongs, if it is not closed.
-    closing: Option<(usize, Vec<u8>)>,
+    closing: Option<Closing>,
 }
 
 impl Reader<'_> {
@@ -364,7 +364,10 @@ impl Reader<'_> {
         let surveyed = SurveyedFile { number, log, first, last: found.last, end };
         let file = match end {
             FileEnd::Closed => ReadFile { surveyed, bytes: bytes.len() as u64, closing: None },
-            _ => ReadFile { surveyed, bytes: (closing.0 + closing.1.len()) as u64, closing: Some(closing) },
+            _ => {
+                let bytes = (closing.at + closing.bytes.len()) as u64;
+                ReadFile { surveyed, bytes, closing: Some(closing) }
+            }
         };
         found.hand_out(number, bytes, pieces);
         Ok(Some(file))
@@ -405,8 +408,8 @@ impl Reader<'_> {
     /// Cuts torn ends off, so that the log can go on behind these files.
     fn end_files(&self, folder: &mut Folder, files: &[ReadFile], torn: Option<u64>) -> io::Result<()> {
         for file in files {
-            if let Some((at, bytes)) = &file.closing {
-                folder.close(file.surveyed.number, *at as u64, bytes)?;
+            if let Some(closing) = &file.closing {
+                folder.close(file.surveyed.number, closing)?;
             }
         }
         // G1: what closed the last file may not be on the disk yet.

@@ -24,8 +24,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use support::{PATIENCE, TestCluster};
 
-/// Migrations of each of the two ranges, and operations, that a run must see.
-const LEAST_MIGRATIONS: u64 = 6;
+/// Operations that a run must see.
 const LEAST_OPERATIONS: u64 = 10_000;
 /// Redirections, forwarded requests, double reads and source values that it must see.
 const LEAST_MET: u64 = 20;
@@ -87,6 +86,25 @@ fn judge(name: &str, history: &[Operation]) {
     );
 }
 
+/// Who moves ranges how often, and what goes wrong meanwhile.
+struct Story {
+    name: &'static str,
+    nodes: usize,
+    seed: u64,
+    faults: Faults,
+    /// Migrations take turns with these.
+    protocols: &'static [&'static str],
+    /// Migrations of each of the two ranges.
+    least_migrations: u64,
+}
+
+impl Story {
+    /// Whether aware clients ask both ends: by hand-off each key has one owner.
+    fn reads_both(&self) -> bool {
+        !self.protocols.iter().any(|protocol| protocol.starts_with("handoff"))
+    }
+}
+
 /// The failures made on purpose.
 #[derive(Clone, Copy, PartialEq)]
 enum Faults {
@@ -96,7 +114,8 @@ enum Faults {
     Some,
 }
 
-fn run(name: &str, nodes: usize, seed: u64, faults: Faults) {
+fn run(story: &Story) {
+    let &Story { name, nodes, seed, faults, .. } = story;
     let cluster = TestCluster::start(nodes);
     let tag = tag();
     fill(&cluster, &tag);
@@ -131,14 +150,14 @@ fn run(name: &str, nodes: usize, seed: u64, faults: Faults) {
         ];
         let movers = movers::ranges(&tag).map(|range| {
             let cluster = &cluster;
-            scope.spawn(move || movers::go_round(run, cluster, range))
+            scope.spawn(move || movers::go_round(run, cluster, range, story.protocols))
         });
         if faults == Faults::Some {
             let cluster = &cluster;
             scope.spawn(move || movers::pause_nodes(run, cluster));
         }
         let began = Instant::now();
-        while began.elapsed() < LEAST_TIME || !run.has_enough(LEAST_MIGRATIONS, LEAST_OPERATIONS) {
+        while began.elapsed() < LEAST_TIME || !run.has_enough(story.least_migrations, LEAST_OPERATIONS) {
             assert!(began.elapsed() < 2 * PATIENCE, "too little happens: {run:?}");
             let is_broken = lanes.iter().any(|lane| lane.is_finished())
                 || movers.iter().any(|mover| mover.is_finished())
@@ -154,7 +173,8 @@ fn run(name: &str, nodes: usize, seed: u64, faults: Faults) {
             timed.into_iter().flat_map(|lane| lane.join().expect("operations go well")).collect();
         (history, with_deadlines)
     });
-    for met in [&run.moved, &run.double_reads, &run.source_values] {
+    let of_both = [&run.double_reads, &run.source_values].into_iter().filter(|_| story.reads_both());
+    for met in [&run.moved].into_iter().chain(of_both) {
         assert!(met.load(Ordering::Relaxed) >= LEAST_MET, "hardly anything was met: {run:?}");
     }
     // The split slot is served by its shown owner.
@@ -171,15 +191,61 @@ fn run(name: &str, nodes: usize, seed: u64, faults: Faults) {
 
 #[test]
 fn two_nodes_migrate_there_and_back_under_load() {
-    run("two-nodes", 2, 1, Faults::None);
+    run(&Story {
+        name: "two-nodes",
+        nodes: 2,
+        seed: 1,
+        faults: Faults::None,
+        protocols: &["fulva"],
+        least_migrations: 6,
+    });
 }
 
 #[test]
 fn three_nodes_migrate_round_and_round_under_load() {
-    run("three-nodes", 3, 2, Faults::None);
+    run(&Story {
+        name: "three-nodes",
+        nodes: 3,
+        seed: 2,
+        faults: Faults::None,
+        protocols: &["fulva"],
+        least_migrations: 6,
+    });
 }
 
 #[test]
 fn nodes_stand_still_and_connections_break_under_load() {
-    run("faults", 2, 3, Faults::Some);
+    run(&Story {
+        name: "faults",
+        nodes: 2,
+        seed: 3,
+        faults: Faults::Some,
+        protocols: &["fulva"],
+        least_migrations: 6,
+    });
+}
+
+/// Fifty moves, twenty-five of each range.
+#[test]
+fn ranges_are_handed_off_there_and_back_fifty_times() {
+    run(&Story {
+        name: "handoff",
+        nodes: 2,
+        seed: 4,
+        faults: Faults::None,
+        protocols: &["handoff"],
+        least_migrations: 25,
+    });
+}
+
+#[test]
+fn nodes_stand_still_and_connections_break_while_ranges_are_handed_off() {
+    run(&Story {
+        name: "handoff-faults",
+        nodes: 2,
+        seed: 5,
+        faults: Faults::Some,
+        protocols: &["handoff", "handoff,uncovered=target", "handoff,uncovered=load"],
+        least_migrations: 6,
+    });
 }

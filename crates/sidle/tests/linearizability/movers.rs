@@ -29,7 +29,7 @@ pub(crate) fn ranges(tag: &str) -> [Moving; 2] {
 
 /// Moves a range from node to node until the run is over. The first node has it at first; the other
 /// range may be moving between the same nodes, and then one of the two waits.
-pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving) {
+pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving, protocols: &[&str]) {
     let nodes = cluster.nodes.len();
     let span = format!("{}-{}", moving.range.first(), moving.range.last());
     let mut operator = cluster.client(moving.number % nodes);
@@ -38,7 +38,9 @@ pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving) {
             return;
         }
         let to = cluster.nodes[turn % nodes].address();
-        let reply = operator.request(&["SIDLE.MIGRATE", "START", "POSITIONS", &span, "TO", &to]);
+        let protocol = protocols[turn % protocols.len()];
+        let what = ["POSITIONS", &span, "TO", &to, "PROTOCOL", protocol];
+        let reply = operator.request(&[&["SIDLE.MIGRATE", "START"][..], &what].concat());
         let Value::Integer(id) = reply else {
             panic!("{span} cannot go to node {}: {reply:?}", turn % nodes)
         };

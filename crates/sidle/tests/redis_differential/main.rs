@@ -8,6 +8,7 @@
 
 mod cluster_forms;
 mod compare;
+mod importing;
 mod introspection;
 mod payloads;
 mod random;

@@ -64,7 +64,7 @@ fn whole_reply(bytes: &[u8]) -> Option<usize> {
 struct Redis {
     process: Child,
     socket: PathBuf,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Redis {
@@ -90,7 +90,7 @@ impl Redis {
             .stdout(Stdio::null())
             .spawn();
         match spawned {
-            Ok(process) => Some(Redis { process, socket, _folder: folder }),
+            Ok(process) => Some(Redis { process, socket, folder }),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => panic!("redis-server does not start: {error}"),
         }
@@ -148,6 +148,16 @@ impl Both {
         let node = Node::start(options);
         let (redis, sidle) = (redis_server.connect(), connect(&node));
         Some(Both { redis_server, node, redis, sidle, others: None, has_small_chunks: false })
+    }
+
+    /// Sidle's node.
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The file that Redis's SAVE writes.
+    pub(crate) fn redis_file(&self) -> PathBuf {
+        self.redis_server.folder.path().join("dump.rdb")
     }
 
     /// Opens all connections anew.
@@ -241,7 +251,7 @@ impl Redis {
                 Err(error) if error.kind() == ErrorKind::NotFound => return None,
                 Err(error) => panic!("redis-server does not start: {error}"),
             };
-            let mut server = Redis { process, socket: PathBuf::new(), _folder: folder };
+            let mut server = Redis { process, socket: PathBuf::new(), folder };
             let address = format!("127.0.0.1:{port}");
             let has_ended = eventually("redis-server answers or ends", || {
                 let status = server.process.try_wait().expect("a child can be asked");

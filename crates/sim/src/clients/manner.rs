@@ -67,7 +67,7 @@ const CUT_OPTIONS: &[&str] = &[
 const HOT_LAST_PERMILLE: u64 = 400;
 
 /// How many of a thousand migrations that may copy large collections ahead do not.
-const IN_TURN_PERMILLE: u64 = 500;
+const IN_TURN_PERMILLE: u64 = 750;
 const IN_TURN_STREAM: u64 = 0x17_70e4_0000_0000;
 
 /// How many of a thousand migrations that may copy hot positions before the freeze do so.

@@ -1,6 +1,6 @@
 //! The files of a durable log on a simulated disk.
 
-use sidle_log_files::{Write, file_name, number_of_file};
+use sidle_log_files::{Closing, Write, file_name, number_of_file};
 use sidle_testbed::{Disk, File, Folder, SyncUnderWay};
 use std::io;
 
@@ -86,12 +86,15 @@ impl LogFolder {
         self.folder.sync()
     }
 
-    /// Ends a file at this length with these bytes, and syncs it.
-    pub(crate) fn close(&mut self, number: u64, at: usize, end: &[u8]) -> io::Result<()> {
+    /// Closes a file, and syncs it.
+    pub(crate) fn close(&mut self, number: u64, closing: &Closing) -> io::Result<()> {
         let file = self.named(number)?;
-        file.set_bytes(at)?;
+        file.set_bytes(closing.at)?;
         self.open = Some((number, file));
-        self.put(at, end)?;
+        if closing.syncs_before {
+            self.sync()?;
+        }
+        self.put(closing.at, &closing.bytes)?;
         self.sync()?;
         self.open = None;
         Ok(())

@@ -74,7 +74,7 @@ impl Reading {
         is_last: bool,
     ) -> Result<(), String> {
         let (mut last, mut wrong) = (None, None);
-        let (end, (at, closing)) = file.blocks_and_closing(|block| {
+        let (end, closing) = file.blocks_and_closing(|block| {
             last = last.max(Some(block.commit));
             if wrong.is_none() {
                 wrong = recovery.replay(block.records).err();
@@ -84,14 +84,14 @@ impl Reading {
             return Err(format!("file {number}: {why}"));
         }
         let is_damaged = matches!(end, FileEnd::Damaged { .. });
-        let length = if end == FileEnd::Closed { bytes } else { at + closing.len() };
+        let length = if end == FileEnd::Closed { bytes } else { closing.at + closing.bytes.len() };
         self.surveyed.push(SurveyedFile { number, log: file.log(), first: file.first(), last, end });
         self.files.push((number, length as u64));
         let ended = match end {
             _ if !is_last || is_damaged => Ok(()),
             // G1: what follows may be written as soon as this returns.
             FileEnd::Closed => self.folder.sync_closed(number),
-            _ => self.folder.close(number, at, &closing),
+            _ => self.folder.close(number, &closing),
         };
         ended.map_err(|error| error.to_string())
     }

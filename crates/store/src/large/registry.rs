@@ -101,6 +101,11 @@ impl Collections {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether no collection was ever published.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.free().fresh == 0
+    }
+
     /// Passes what is published of a collection to `f`; none if there is no such collection any more.
     pub(crate) fn read<T>(&self, id: CollectionId, f: impl FnOnce(&Published) -> T) -> Option<T> {
         let inner = self.cell(id)?.read();

@@ -42,9 +42,11 @@ pub(crate) fn relocate_chunk(
 /// The cleaner has copied a head, and is about to point its entry to the copy, under the slot's lock.
 pub(crate) fn head_moved(data: &Data, record: Record<'_>, from: Address, to: Address) {
     if let Some(id) = record.collection() {
-        data.collections.change(id, |state| {
+        let moved = data.collections.change_if_there(id, |state| {
             assert!(state.head == Some(from), "K2: the head is the one in the index");
             state.head = Some(to);
         });
+        // While a store is recovered: outlines are made at its end, for heads where they are by then.
+        assert!(moved.is_some() || data.collections.is_unused(), "the collection is in its cell");
     }
 }
