@@ -161,10 +161,19 @@ impl<'b> Writing<'_, 'b> {
             });
             let here = rest.partition_point(|change| next.is_none_or(|next| change.hash < next));
             let (here, after) = rest.split_at(here.max(1));
-            self.put(label, &merged((elements, bytes), here));
+            // Of a new collection all names are there, and they may be many.
+            if bytes.is_empty() && here.iter().all(|change| change.known.is_some()) {
+                self.put(label, here);
+            } else {
+                self.put(label, &merged((elements, bytes), here));
+            }
             rest = after;
         }
         self.begin_at_zero();
+        if self.lent.is_none() {
+            // Chunks that were split are long enough, but for the last one.
+            self.touched.drain(..self.touched.len().saturating_sub(1));
+        }
         for label in std::mem::take(&mut self.touched) {
             self.join(label);
             debug_assert!(self.is_sound_at::<V>(label), "chunk {label}");

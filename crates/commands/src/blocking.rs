@@ -1,6 +1,6 @@
-//! Commands that wait for what they are to take.
+//! Commands that do not end in one turn.
 
-/// Whether a command that finds nothing may wait, and whether it does.
+/// Whether a command that finds nothing may wait, and whether it does; or whether it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
     /// It may not: it replies at once. So in a transaction.
@@ -16,6 +16,9 @@ pub enum Blocking {
     /// It waits, so many milliseconds at most; 0: without an end. Set by the command, which has written
     /// nothing.
     Waits(u64),
+    /// It runs again when others had their turn. Set by the command, which has written nothing but its
+    /// progress.
+    GoesOn,
 }
 
 impl Blocking {

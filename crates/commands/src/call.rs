@@ -5,6 +5,7 @@ use crate::keyspace::{Keyspace, Value, Values};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
+use crate::restoring::{Restoring, TOO_LONG};
 use sidle_collections::{Collection, Draft, Finished, Kind};
 use sidle_outline::Order;
 use sidle_types::{ValueKind, WallMs};
@@ -50,6 +51,8 @@ pub struct Call<'g, E: Executor> {
     pub reply: E::Reply<'g>,
     /// Whether it may wait; and, after it ran, whether it does.
     pub blocking: Blocking,
+    /// The progress of a command that goes on; none if it has to run in one go.
+    pub progress: Option<&'g mut Option<Box<Restoring>>>,
 }
 
 impl<'g, E: Executor> Call<'g, E> {
@@ -121,6 +124,17 @@ impl<'g, E: Executor> Call<'g, E> {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
+    /// Whether a collection may be written: all nodes know them.
+    pub(crate) fn check_collections(&self) -> Result<(), ReplyError> {
+        match self.keyspace.takes_collections() {
+            true => Ok(()),
+            false => Err(ReplyError::text(
+                "ERR some nodes of this cluster do not know this type yet: restart them with the new program, \
+                 then run SIDLE.UPGRADE",
+            )),
+        }
+    }
+
     /// Sets a key's value to a collection.
     pub(crate) fn put_collection<'b, D: Draft<'b>>(
         &mut self,
@@ -128,12 +142,7 @@ impl<'g, E: Executor> Call<'g, E> {
         draft: &D,
         expires_at: Option<WallMs>,
     ) -> Result<(), ReplyError> {
-        if !self.keyspace.takes_collections() {
-            return Err(ReplyError::text(
-                "ERR some nodes of this cluster do not know this type yet: restart them with the new program, \
-                 then run SIDLE.UPGRADE",
-            ));
-        }
+        self.check_collections()?;
         let finished = draft.finish(&self.keyspace.collection_limits());
         let bytes = match &finished {
             Finished::Packed(bytes) => bytes.len() as u64,
@@ -141,7 +150,7 @@ impl<'g, E: Executor> Call<'g, E> {
             Finished::Large(outline) => outline.sequence(Order::Main).bytes(),
         };
         if bytes > self.keyspace.longest_value_bytes() {
-            return Err(ReplyError::text("ERR the value exceeds the maximum size (proto-max-bulk-len)"));
+            return Err(ReplyError::text(TOO_LONG));
         }
         match finished {
             Finished::Packed(bytes) => self.keyspace.put(key, D::Of::VALUE_KIND, &[&bytes], expires_at)?,

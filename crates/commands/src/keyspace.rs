@@ -191,6 +191,15 @@ pub trait Keyspace<'g> {
         expires_at: Option<WallMs>,
     ) -> Result<(), OutOfMemory>;
 
+    /// What a command that [goes on](crate::Blocking::GoesOn) has built aside for its key.
+    fn aside(&mut self) -> Option<Large<'g>>;
+
+    /// Builds on aside: a new outline, or one that was made from what is [there](Self::aside).
+    ///
+    /// # Errors
+    /// There is no memory for it; nothing was written.
+    fn put_aside(&mut self, kind: ValueKind, outline: Outline) -> Result<(), OutOfMemory>;
+
     /// Sets a key's value to a string that is a part of the request.
     ///
     /// # Errors

@@ -230,6 +230,14 @@ impl<'g, U: Underlay> Keyspace<'g> for Overlay<'g, U> {
         self.put_lasting(key, Value { kind, content: Content::Large(large), expires_at })
     }
 
+    fn aside(&mut self) -> Option<Large<'g>> {
+        None
+    }
+
+    fn put_aside(&mut self, _: ValueKind, _: Outline) -> Result<(), OutOfMemory> {
+        unreachable!("its commands run in one go")
+    }
+
     fn extend(&mut self, key: usize, added: &[&[u8]]) -> Result<(), OutOfMemory> {
         let old = self.present(key);
         let parts: Vec<&[u8]> = std::iter::once(old.bytes()).chain(added.iter().copied()).collect();

@@ -52,6 +52,8 @@ pub enum Flow {
     /// Nothing is written. The command runs again when one of its keys has changed, or so many milliseconds
     /// are over; 0: without an end.
     Block(u64),
+    /// Nothing is written. The command runs again when the other connections had their turn.
+    GoesOn,
     /// Nothing is written. The command runs again when a hold of its keys has ended (F8).
     Held,
     /// Nothing is written. The process ends, and the client sees its connection close.

@@ -12,6 +12,7 @@ use crate::commands::{aborted, commands};
 use crate::execute::Executor;
 use crate::flush::Flush;
 use crate::forward::{Channels, Joints, NOT_HERE_ERROR};
+use crate::goes_on::GoesOn;
 use crate::half::Half;
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
@@ -631,6 +632,7 @@ impl Dispatcher {
             Flow::Flush => self.flush(session, out),
             Flow::Await(awaited) => Err(self.await_arrival(awaited)),
             Flow::Block(_) => unreachable!("it is parked, or runs again"),
+            Flow::GoesOn => Err(self.parking.park_for_a_turn()),
             Flow::Held => Err(self.lines.park_for_hold(&mut self.parking)),
             Flow::Shutdown => Ok(Outcome::Shutdown),
             Flow::Control(request) => Ok(Outcome::Control(request)),
@@ -639,7 +641,7 @@ impl Dispatcher {
 
     /// Runs one step of the session's flush; `Err` when more are left.
     fn flush(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Result<Outcome, Ticket> {
-        let begun = session.route.flush.take();
+        let begun = session.route.goes_on.flush.take();
         if begun.is_none() && !Flush::may_begin(&self.executor.ranges) {
             self.write_error(session, NOT_SERVED, out);
             return Ok(Outcome::Done);
@@ -647,13 +649,13 @@ impl Dispatcher {
         if begun.is_none() && self.executor.store.commits().is_some() {
             // All replies wait for its end. It begins when those before it are sent, so that it waits for no
             // client.
-            session.route.flush = Some(Flush::default());
+            session.route.goes_on.flush = Some(Flush::default());
             return Err(self.parking.park_for_a_turn());
         }
         let mut flush = begun.unwrap_or_default();
         let Executor { ranges, store, head, step, .. } = &mut self.executor;
         if let Some(ticket) = flush.step(ranges, (store, head), *step, &mut self.parking) {
-            session.route.flush = Some(flush);
+            session.route.goes_on.flush = Some(flush);
             return Err(ticket);
         }
         drop(flush);
@@ -707,7 +709,7 @@ impl Dispatcher {
     /// Ends a request that was answered.
     #[inline]
     fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
-        session.route.flush = None;
+        session.route.goes_on = GoesOn::default();
         session.route.synced_by = None;
         session.route.settled.clear();
         session.route.waited_out = false;

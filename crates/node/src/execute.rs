@@ -5,6 +5,7 @@
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::forward::{Hold, Holds};
+use crate::goes_on::GoesOn;
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
 use crate::now::Now;
 use crate::observe::{SlowEntry, event_of, shown_arguments};
@@ -118,12 +119,12 @@ impl Executor {
         let is_write = found.spec.access.is_write() || found.spec.flags.contains(CommandFlags::WRITE);
         // A flush that has begun is a write that waits.
         if is_write
-            && session.route.flush.is_none()
+            && session.route.goes_on.flush.is_none()
             && let Some(why) = self.shared.durability.refuses_writes()
         {
             return (Err(ReplyError::owned(why)), false);
         }
-        if found.spec.flags.contains(CommandFlags::DENYOOM) {
+        if found.spec.flags.contains(CommandFlags::DENYOOM) && !session.route.goes_on.has_begun() {
             let bytes: usize = args.iter().map(|arg| arg.len()).sum();
             if bytes >= LARGE_REQUEST_BYTES {
                 self.store.make_room(bytes);
@@ -138,9 +139,9 @@ impl Executor {
         if let Some(commits) = self.store.commits().filter(|_| is_gated) {
             self.shown = self.shown.max(shown_by(commits, request));
         }
-        // A flush in steps is one call, and so is a command that waits and runs again.
-        if session.route.flush.is_none()
-            && !matches!(result, Ok(Flow::Await(_) | Flow::Held | Flow::Block(_)))
+        // A flush in steps is one call, and so is a command that goes on, or waits and runs again.
+        if session.route.goes_on.flush.is_none()
+            && !matches!(result, Ok(Flow::Await(_) | Flow::Held | Flow::Block(_) | Flow::GoesOn))
         {
             self.stats.command(found.id).calls.add(1);
         }
@@ -214,7 +215,7 @@ impl Executor {
             outlines: &outlines,
         };
         let (guard, slot);
-        let mut blocking = Blocking::No;
+        let (mut blocking, mut progress) = (Blocking::No, None);
         let keyspace = match keys {
             [key] if found.spec.access.is_write() => {
                 slot = self.store.lock_slot(key.slot());
@@ -222,14 +223,16 @@ impl Executor {
                     return (Ok(Flow::Held), false);
                 }
                 blocking = self.blocking(session, request);
-                NodeKeyspace::Writes(Writes { key: *key, slot: &slot, head: &mut self.head, scene })
+                let GoesOn { restoring, aside, .. } = &mut session.route.goes_on;
+                progress = Some(restoring);
+                NodeKeyspace::Writes(Writes { key: *key, slot: &slot, head: &mut self.head, aside, scene })
             }
             _ => {
                 guard = self.store.pin();
                 NodeKeyspace::Reads(Reads { keys, guard: &guard, scene })
             }
         };
-        let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply, blocking };
+        let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply, blocking, progress };
         let result = run(&mut call);
         (result.map(|()| flow_of(call.blocking)), call.reply.is_cut())
     }
@@ -264,7 +267,8 @@ impl Executor {
             let keyspace = NodeKeyspace::Reads(Reads { keys, guard: &guard, scene });
             let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
             let blocking = Blocking::No;
-            let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply, blocking };
+            let mut call =
+                sidle_commands::Call { args, keyspace, now: now.wall, reply, blocking, progress: None };
             let result = run(&mut call);
             let is_cut = call.reply.is_cut();
             // H2
@@ -308,7 +312,8 @@ impl Executor {
         let overlay = Overlay::new(&together, &arena, &outlines, keys);
         let keyspace = NodeKeyspace::Together(overlay);
         let blocking = self.blocking(session, request);
-        let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply, blocking };
+        let mut call =
+            sidle_commands::Call { args, keyspace, now: now.wall, reply, blocking, progress: None };
         let result = run(&mut call).map(|()| flow_of(call.blocking));
         let is_cut = call.reply.is_cut();
         let NodeKeyspace::Together(overlay) = call.keyspace else { unreachable!("it was lent an overlay") };
@@ -484,6 +489,7 @@ fn shown_by(commits: &Commits, request: Request<'_>) -> CommitNumber {
 fn flow_of(blocking: Blocking) -> Flow {
     match blocking {
         Blocking::Waits(at_most_ms) => Flow::Block(at_most_ms),
+        Blocking::GoesOn => Flow::GoesOn,
         _ => Flow::Done,
     }
 }

@@ -100,7 +100,7 @@ impl Executor {
         let keyspace = NodeKeyspace::Together(Overlay::new(&together, &arena, &outlines, &[]));
         let reply = ReplyWriter::bounded(&mut replies, session.version, self.reply_bytes);
         let blocking = Blocking::No;
-        let mut call = Call { args: &[], keyspace, now: now.wall, reply, blocking };
+        let mut call = Call { args: &[], keyspace, now: now.wall, reply, blocking, progress: None };
         for command in &commands {
             let began_ns = self.reading_ns();
             self.call_in_place(now, session, command, &mut call, &mut done);

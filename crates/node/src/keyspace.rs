@@ -13,7 +13,7 @@ use crate::stats::WorkerStats;
 use sidle_collections::Limits;
 use sidle_commands::{Content, Keyspace, OutOfMemory, Overlay, Underlay, Value, Values};
 use sidle_outline::{Chunks, Large, Outline};
-use sidle_store::{Entry, Guard, LogHead, Record, SlotGuard, SlotGuards};
+use sidle_store::{Aside, Entry, Guard, LogHead, Record, SlotGuard, SlotGuards};
 use sidle_types::{HashedKey, ValueKind, WallMs};
 use typed_arena::Arena;
 
@@ -55,6 +55,8 @@ pub struct Writes<'g> {
     pub(crate) key: HashedKey<'g>,
     pub(crate) slot: &'g SlotGuard<'g>,
     pub(crate) head: &'g mut LogHead,
+    /// What a command that goes on has built aside.
+    pub(crate) aside: &'g mut Option<Aside>,
     pub(crate) scene: Scene<'g>,
 }
 
@@ -179,6 +181,25 @@ impl<'g> Writes<'g> {
         done(self.slot.put_large(self.head, self.key, kind, outline, expires_at))?;
         self.count_replaced();
         Ok(())
+    }
+
+    #[cold]
+    fn aside(&self) -> Option<Large<'g>> {
+        let outline = self.aside.as_ref()?.outline()?;
+        Some(Large::new(self.scene.outlines.alloc(outline), self.slot))
+    }
+
+    #[cold]
+    fn put_aside(&mut self, kind: ValueKind, outline: Outline) -> Result<(), OutOfMemory> {
+        let of = (self.key, kind);
+        match self.aside {
+            Some(aside) => done(aside.go_on(self.slot, self.head, of, outline)),
+            None => {
+                let begun = Aside::begin(self.slot, self.head, of, outline);
+                *self.aside = Some(begun.map_err(|_| OutOfMemory)?);
+                Ok(())
+            }
+        }
     }
 
     #[inline]
@@ -317,6 +338,22 @@ impl<'g> Keyspace<'g> for NodeKeyspace<'g> {
             NodeKeyspace::Reads(_) => only_reads(),
             NodeKeyspace::Writes(writes) => writes.put_large(kind, outline, expires_at),
             NodeKeyspace::Together(overlay) => overlay.put_large(key, kind, outline, expires_at),
+        }
+    }
+
+    fn aside(&mut self) -> Option<Large<'g>> {
+        match self {
+            NodeKeyspace::Writes(writes) => writes.aside(),
+            NodeKeyspace::Reads(_) | NodeKeyspace::Together(_) => None,
+        }
+    }
+
+    fn put_aside(&mut self, kind: ValueKind, outline: Outline) -> Result<(), OutOfMemory> {
+        match self {
+            NodeKeyspace::Writes(writes) => writes.put_aside(kind, outline),
+            NodeKeyspace::Reads(_) | NodeKeyspace::Together(_) => {
+                unreachable!("its commands run in one go")
+            }
         }
     }
 

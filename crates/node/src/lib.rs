@@ -21,6 +21,7 @@ mod execute_all;
 mod expire;
 mod flush;
 mod forward;
+mod goes_on;
 mod half;
 mod keyspace;
 mod loading;

@@ -1,5 +1,5 @@
-use crate::flush::Flush;
 use crate::forward::{Hold, Progress};
+use crate::goes_on::GoesOn;
 use crate::progress_reports::ProgressReports;
 use crate::queue::Ticket;
 use crate::routing::Asked;
@@ -51,8 +51,8 @@ pub(crate) struct RouteState {
     pub(crate) behind: Option<Box<Behind>>,
     /// The commit that a command waits to be synced.
     pub(crate) synced_by: Option<CommitNumber>,
-    /// The progress of a FLUSHALL in steps.
-    pub(crate) flush: Option<Flush>,
+    /// The progress of a command that goes on.
+    pub(crate) goes_on: GoesOn,
     /// How far the fault `half-exec-visible` has come with an EXEC.
     pub(crate) exec_half: ExecHalf,
     /// The fault `waits-without-look`: it has looked, others have their turn, and then it waits so long.

@@ -14,6 +14,7 @@
 //! | `value` | values that are written, and that were read |
 //! | `dump` | the payload of a value, in parts: a string is not copied |
 //! | `restore` | the value of a payload, or what is wrong with it |
+//! | `slices` | a large collection's elements, some at a time |
 //! | `rest`, `length`, `text` | what is unread, lengths, strings |
 //! | `listpack`, `ziplist`, `intset` | small collections as one string |
 //! | `score` | scores as texts |
@@ -35,6 +36,7 @@ mod lzf;
 mod rest;
 mod restore;
 mod score;
+mod slices;
 mod text;
 mod value;
 mod ziplist;
@@ -43,6 +45,7 @@ pub use dump::{Dump, dump};
 pub use error::RestoreError;
 pub use file::{FileError, FileKey, FileReader, FileValue, FileWriter};
 pub use restore::restore;
+pub use slices::{SlicedKind, Slices};
 pub use value::{Dumped, Pair, Restored, Text};
 
 /// The version that is written: Redis 7.0's. It has all that a string needs, and later ones read it too.

@@ -43,13 +43,7 @@ pub fn restore(payload: &[u8], most_bytes: u64) -> Result<Restored<'_>, RestoreE
         LIST_QUICKLIST => {
             list(parts(&mut rest, most_bytes, |rest, left| small(text::read(rest, left)?, ziplist::read))?)?
         }
-        LIST_QUICKLIST_2 => {
-            list(parts(&mut rest, most_bytes, |rest, left| match Length::read_bytes(rest)? {
-                PLAIN => Ok(vec![text::read(rest, left)?]),
-                PACKED => small(text::read(rest, left)?, listpack::read),
-                _ => Err(RestoreError::Damaged),
-            })?)?
-        }
+        LIST_QUICKLIST_2 => list(parts(&mut rest, most_bytes, list_part)?)?,
         SORTED_SET => {
             let members = Length::read_bytes(&mut rest)?;
             scored_members(&mut rest, members, most_bytes, |rest| Ok(f64::from_le_bytes(rest.array()?)))?
@@ -110,6 +104,18 @@ fn hash(elements: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
 /// What a part of a list is marked with: one item, or several.
 const PLAIN: u64 = 1;
 const PACKED: u64 = 2;
+
+/// A part of a list: its items.
+pub(crate) fn list_part<'p>(
+    rest: &mut Rest<'p>,
+    most_bytes: u64,
+) -> Result<Vec<Cow<'p, [u8]>>, RestoreError> {
+    match Length::read_bytes(rest)? {
+        PLAIN => Ok(vec![text::read(rest, most_bytes)?]),
+        PACKED => small(text::read(rest, most_bytes)?, listpack::read),
+        _ => Err(RestoreError::Damaged),
+    }
+}
 
 /// The items of a list in parts, of about `most_bytes` at most together.
 fn parts<'p>(

@@ -22,7 +22,7 @@
 //!
 //! | who | uses |
 //! |---|---|
-//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::get_whole`], [`Guard::get_together`], [`Guard::get_whole_together`], [`Store::at_one_moment`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuard::put_large`], [`SlotGuard::set_deadline`], [`SlotGuards::lock`], [`SlotGuards::publish`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
+//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::get_whole`], [`Guard::get_together`], [`Guard::get_whole_together`], [`Store::at_one_moment`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuard::put_large`], [`Aside`], [`SlotGuard::set_deadline`], [`SlotGuards::lock`], [`SlotGuards::publish`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
 //! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_piece`], [`Store::pack_patch`], [`Store::large_collections`], [`RecordBatch::parse`], [`Store::replay`], [`Assembly`], [`Arrival`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
@@ -121,6 +121,7 @@ pub use discard::WholeDiscard;
 pub use expiry::{Expiring, ExpirySweep};
 pub use interest::Observer;
 pub use large::arrival::{Arrival, Arrived};
+pub use large::aside::Aside;
 pub use large::patch::{Holds, PackedPatch, Patch, PatchCursor};
 pub use log::LogHead;
 pub use logged::{LoggedError, LoggedRecord, logged_records};

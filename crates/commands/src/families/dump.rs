@@ -4,12 +4,14 @@
 //! and a time to live that overflows, which it takes for one that is over.
 
 use super::Done;
+use crate::blocking::Blocking;
 use crate::call::{Call, Executor};
 use crate::key_spec::KeySpec;
 use crate::keyspace::Keyspace;
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
+use crate::restoring::{Failure, Restoring, Step};
 use crate::spec::{Access, CommandFlags, CommandSpec};
 use sidle_collections::{
     Draft, Encoding, HashDraft, Hashes, ListDraft, Lists, SetDraft, Sets, SortedSetDraft, SortedSets,
@@ -148,6 +150,9 @@ fn restore<E: Executor>(call: &mut Call<'_, E>) -> Done {
     }
     let expires_at = options.deadline(call.args[2], call.now)?;
     let most_bytes = call.keyspace.longest_value_bytes();
+    if restored_aside(call, expires_at)? {
+        return Ok(());
+    }
     let value = sidle_rdb::restore(call.args[3], most_bytes).map_err(refusal)?;
     if expires_at.is_some_and(|end| end <= call.now) {
         call.keyspace.remove(0)?;
@@ -177,6 +182,46 @@ fn restore<E: Executor>(call: &mut Call<'_, E>) -> Done {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// Takes the next step of a large collection's restoring, if it is one: then the command goes on, or is done.
+fn restored_aside<E: Executor>(
+    call: &mut Call<'_, E>,
+    expires_at: Option<WallMs>,
+) -> Result<bool, ReplyError> {
+    let most_bytes = call.keyspace.longest_value_bytes();
+    let Some(progress) = call.progress.as_deref_mut() else { return Ok(false) };
+    let begun =
+        || Restoring::begin(call.args[3], most_bytes, &call.keyspace.collection_limits()).map(Box::new);
+    let Some(mut restoring) = progress.take().or_else(begun) else { return Ok(false) };
+    let step = restoring.step(call.args[3], &mut call.keyspace).map_err(failed);
+    let kind = restoring.kind();
+    // Without memory the same step is tried again.
+    *progress = Some(restoring);
+    match step? {
+        Step::More => {
+            call.blocking = Blocking::GoesOn;
+            return Ok(true);
+        }
+        Step::OneGo => return Ok(false),
+        Step::Built => {}
+    }
+    if expires_at.is_some_and(|end| end <= call.now) {
+        call.keyspace.remove(0)?;
+    } else {
+        call.check_collections()?;
+        let built = call.keyspace.aside().expect("it was built aside").outline().clone();
+        call.keyspace.put_large(0, kind, built, expires_at)?;
+    }
+    call.reply.ok();
+    Ok(true)
+}
+
+fn failed(failure: Failure) -> ReplyError {
+    match failure {
+        Failure::Payload(error) => refusal(error),
+        Failure::Reply(error) => error,
+    }
 }
 
 /// The reply to a payload that is refused.

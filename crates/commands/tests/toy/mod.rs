@@ -256,6 +256,14 @@ impl<'g> Plain<'g> {
 }
 
 impl<'g> Keyspace<'g> for Space<'g> {
+    fn aside(&mut self) -> Option<Large<'g>> {
+        None
+    }
+
+    fn put_aside(&mut self, _: ValueKind, _: Outline) -> Result<(), OutOfMemory> {
+        unreachable!("its commands run in one go")
+    }
+
     fn len(&self) -> usize {
         match self {
             Space::Plain(plain) => plain.keys.len(),
@@ -405,7 +413,8 @@ pub fn parse<'g>(table: &CommandTable<Toy>, line: &'g str) -> Request<'g> {
 pub fn run<'g>(request: &'g Request<'g>, keyspace: Space<'g>) -> String {
     let Run::OverKeys(run) = request.run else { panic!("a command over keys") };
     let (reply, blocking) = (Words::default(), Blocking::No);
-    let mut call: Call<'g, Toy> = Call { args: &request.args, keyspace, now: NOW, reply, blocking };
+    let mut call: Call<'g, Toy> =
+        Call { args: &request.args, keyspace, now: NOW, reply, blocking, progress: None };
     match run(&mut call) {
         Ok(()) => call.reply.0.join(" "),
         Err(error) => {

@@ -24,6 +24,7 @@ mod named_faults;
 mod rename;
 mod requests;
 mod restarts;
+mod restoring;
 mod serving;
 mod slots;
 mod transactions;

@@ -20,8 +20,8 @@
 //! - K4: the bytes of a slot include those of its collections' chunks, and of no doomed one's.
 //! - K5: what is published was made from what its cell has, under one hold of the lock.
 //!
-//! A collection that arrives from another node has a cell without a head, and no key, until all of it is
-//! here. Its chunks are in no slot's bytes meanwhile (K4).
+//! A collection that arrives from another node, or is built aside, has a cell without a head, and no key,
+//! until all of it is here. Its chunks are in no slot's bytes meanwhile (K4).
 //!
 //! From X1 and X2 (`slot_lock`) with K2: the states of cells are words of their slots. A reader has loaded
 //! the lock before the head, and the head before the cell. It may find a later outline than at its look-up;
@@ -39,9 +39,11 @@
 //! | `pack` | a large collection as the packed one that is sent to other nodes |
 //! | `patch` | what changed of a large collection, as it is sent to a node that has the rest |
 //! | `arrival` | a large collection that arrives in patches |
+//! | `aside` | a large collection that is built in several steps |
 //! | `relocate` | what the cleaner does with a chunk and a head |
 
 pub(crate) mod arrival;
+pub(crate) mod aside;
 pub(crate) mod chunk;
 pub(crate) mod doomed;
 pub(crate) mod pack;

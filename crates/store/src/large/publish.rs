@@ -224,7 +224,10 @@ impl<'p> LargePut<'p> {
             table_of(old_slot).count_bytes(-(old_bytes as i64));
             slot.table().count_bytes(old_bytes as i64);
         }
-        slot.table().count_bytes(if is_counted { added as i64 - removed as i64 } else { 0 });
+        // K4: a collection that gets its first head brings all of its chunks.
+        let brought = if is_counted { 0 } else { old_bytes as i64 };
+        let has_key = is_counted || head.is_some();
+        slot.table().count_bytes(if has_key { brought + added as i64 - removed as i64 } else { 0 });
         for chunk in &replaced {
             data.log.bury_chunk(address_of(chunk).expect("it was published"), record_bytes(chunk));
         }

@@ -234,6 +234,11 @@ impl Collections {
         assert!(doomed.is_some(), "a collection that arrives is in its cell");
     }
 
+    /// The same of one that a key may have by now, or had.
+    pub(crate) fn abandon_if_without_head(&self, id: CollectionId) {
+        self.take_to_doomed(id, None);
+    }
+
     fn take_to_doomed(&self, id: CollectionId, head: Option<Address>) -> Option<u64> {
         let mut inner = self.cell(id)?.write();
         let is_it = |state: &mut Published| state.outline.id() == Some(id) && state.head == head;

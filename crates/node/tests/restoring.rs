@@ -1,0 +1,178 @@
+//! RESTORE of large collections: it goes on over many turns, in which others are served, and then happens at
+//! one moment, or not at all.
+
+use sidle_node::Now;
+use sidle_node::testing::{SoloNode, TestClient};
+use sidle_rdb::Dumped;
+use sidle_resp::Value;
+use sidle_types::{MonotonicUs, WallMs};
+
+const NOW: Now = Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), reading_ns: 0 };
+const ELEMENTS: usize = 30_000;
+
+fn ok() -> Value {
+    Value::Simple("OK".into())
+}
+
+fn error(text: &str) -> Value {
+    Value::Error(text.into())
+}
+
+fn names() -> Vec<Vec<u8>> {
+    (0..ELEMENTS).map(|number| format!("name {number}").into_bytes()).collect()
+}
+
+fn set_of(members: &[&[u8]]) -> Vec<u8> {
+    sidle_rdb::dump(Dumped::Set { members, is_intset: false }).parts().concat()
+}
+
+/// A large payload of each type that is restored in slices.
+fn payloads() -> [Vec<u8>; 3] {
+    let names = names();
+    let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let pairs: Vec<(&[u8], &[u8])> = names.iter().map(|name| (*name, &name[4..])).collect();
+    let hash = Dumped::Hash { pairs: &pairs, is_small: false };
+    [
+        set_of(&names),
+        sidle_rdb::dump(hash).parts().concat(),
+        sidle_rdb::dump(Dumped::List(&names)).parts().concat(),
+    ]
+}
+
+/// Sends a RESTORE and runs it for so many turns; its reply, if it has one.
+fn restore(
+    node: &mut SoloNode,
+    client: &mut TestClient,
+    (payload, options): (&[u8], &[&[u8]]),
+    turns: usize,
+) -> Option<Value> {
+    let args: Vec<&[u8]> = [&b"RESTORE"[..], b"k", b"0", payload].iter().chain(options).copied().collect();
+    client.send(&args);
+    go_on(node, client, turns)
+}
+
+fn go_on(node: &mut SoloNode, client: &mut TestClient, turns: usize) -> Option<Value> {
+    for _ in 0..turns {
+        client.serve(&mut node.worker, NOW);
+        if let Some(reply) = client.receive() {
+            return Some(reply);
+        }
+        node.worker.turn();
+        while let Some(ticket) = node.worker.poll_woken() {
+            client.wake(ticket);
+        }
+    }
+    None
+}
+
+fn all(node: &mut SoloNode, client: &mut TestClient) -> Vec<Value> {
+    let kind = node.ask(client, "TYPE k");
+    let request = match &kind {
+        Value::Simple(kind) if kind == "set" => "SMEMBERS k",
+        Value::Simple(kind) if kind == "hash" => "HGETALL k",
+        _ => "LRANGE k 0 -1",
+    };
+    let reply = node.ask(client, request);
+    let (Value::Array(elements) | Value::Set(elements)) = reply else { panic!("{kind:?}: {reply:?}") };
+    elements
+}
+
+/// What others see while it goes on is as if it had not begun; then it is as if done in one go.
+#[test]
+fn it_is_seen_at_one_moment_and_as_in_one_go() {
+    for payload in payloads() {
+        let mut node = SoloNode::new();
+        let (mut client, mut other) = (node.connect(), node.connect());
+        assert_eq!(node.ask(&mut other, "MULTI"), ok());
+        other.send(&[b"RESTORE", b"k", b"0", &payload]);
+        assert_eq!(go_on(&mut node, &mut other, 3), Some(Value::Simple("QUEUED".into())));
+        assert_eq!(node.ask(&mut other, "EXEC"), Value::Array(vec![ok()]));
+        let expected = (all(&mut node, &mut other), node.ask(&mut other, "OBJECT ENCODING k"));
+        assert_eq!(node.ask(&mut other, "DEL k"), Value::Integer(1));
+        let mut turns = 1;
+        let mut reply = restore(&mut node, &mut client, (&payload, &[]), 1);
+        while reply.is_none() {
+            assert_eq!(node.ask(&mut other, "EXISTS k"), Value::Integer(0), "turn {turns}");
+            (reply, turns) = (go_on(&mut node, &mut client, 1), turns + 1);
+        }
+        assert_eq!((reply, turns > 10), (Some(ok()), true), "{turns} turns");
+        let found = (all(&mut node, &mut other), node.ask(&mut other, "OBJECT ENCODING k"));
+        assert!(expected == found);
+        assert_eq!(node.ask(&mut other, "DBSIZE"), Value::Integer(1));
+    }
+}
+
+/// The key is judged again at each turn: who wrote it meanwhile was before.
+#[test]
+fn a_write_in_between_is_before_it() {
+    let [payload, ..] = payloads();
+    for half in [3, 15] {
+        let mut node = SoloNode::new();
+        let (mut client, mut other) = (node.connect(), node.connect());
+        assert_eq!(restore(&mut node, &mut client, (&payload, &[]), half), None);
+        assert_eq!(node.ask(&mut other, "SET k 1"), ok());
+        let busy = error("BUSYKEY Target key name already exists.");
+        assert_eq!(go_on(&mut node, &mut client, 1000), Some(busy));
+        assert_eq!(node.ask(&mut other, "GET k"), Value::Bulk(b"1".to_vec()));
+        assert_eq!(restore(&mut node, &mut client, (&payload, &[b"REPLACE"]), half), None);
+        assert_eq!(node.ask(&mut other, "SET k 2"), ok());
+        assert_eq!(go_on(&mut node, &mut client, 1000), Some(ok()));
+        assert_eq!(node.ask(&mut other, "SCARD k"), Value::Integer(ELEMENTS as i64));
+        assert_eq!(restore(&mut node, &mut client, (&payload, &[b"REPLACE"]), half), None);
+        assert_eq!(node.ask(&mut other, "DEL k"), Value::Integer(1));
+        assert_eq!(go_on(&mut node, &mut client, 1000), Some(ok()));
+        assert_eq!(restore(&mut node, &mut client, (&payload, &[b"REPLACE"]), half), None);
+        other.send(&[b"FLUSHALL"]);
+        assert_eq!(go_on(&mut node, &mut other, 10_000), Some(ok()));
+        assert_eq!(go_on(&mut node, &mut client, 1000), Some(ok()));
+        assert_eq!(node.ask(&mut other, "SCARD k"), Value::Integer(ELEMENTS as i64));
+    }
+}
+
+/// Whatever ends it, what was built is given back: it can be tried for ever in little memory.
+#[test]
+fn what_does_not_end_is_given_back() {
+    let [payload, ..] = payloads();
+    let mut node = SoloNode::with_memory(16 << 20);
+    let names = names();
+    let mut twice: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    twice.push(b"name 7");
+    let twice = set_of(&twice);
+    for _ in 0..100 {
+        let mut client = node.connect();
+        assert_eq!(restore(&mut node, &mut client, (&payload, &[]), 50), None);
+        if let Some(ticket) = client.session().ticket() {
+            node.worker.forget(ticket);
+        }
+        drop(client);
+        let mut client = node.connect();
+        let reply = restore(&mut node, &mut client, (&twice, &[]), 1000);
+        assert_eq!(reply, Some(error("ERR Bad data format")));
+        assert_eq!(node.ask(&mut client, "EXISTS k"), Value::Integer(0));
+    }
+    let mut wrong = payload;
+    wrong[70_000] ^= 1;
+    let mut client = node.connect();
+    let reply = restore(&mut node, &mut client, (&wrong, &[]), 1000);
+    assert_eq!(reply, Some(error("ERR DUMP payload version or checksum are wrong")));
+}
+
+/// Without memory nothing of it is there, and its memory is free for others.
+#[test]
+fn without_memory_it_is_refused() {
+    let mut node = SoloNode::with_memory(16 << 20);
+    let names: Vec<Vec<u8>> = (0..200_000).map(|number| format!("{number:0120}").into_bytes()).collect();
+    let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let payload = set_of(&names);
+    for _ in 0..3 {
+        let mut client = node.connect();
+        let Some(Value::Error(text)) = restore(&mut node, &mut client, (&payload, &[]), 10_000) else {
+            panic!("it has room")
+        };
+        assert!(text.starts_with("OOM "), "{text}");
+        assert_eq!(node.ask(&mut client, "DBSIZE"), Value::Integer(0));
+        let value = "v".repeat(8 << 20);
+        assert_eq!(node.ask(&mut client, &format!("SET other {value}")), ok());
+        assert_eq!(node.ask(&mut client, "DEL other"), Value::Integer(1));
+    }
+}
