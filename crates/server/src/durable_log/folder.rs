@@ -206,9 +206,10 @@ impl Folder {
         self.open = None;
     }
 
-    /// Syncs a file that was closed, perhaps just before its process died.
+    /// Syncs a file that was closed, and its name: its process may have died before it did either.
     pub(crate) fn sync_closed(&self, number: u64) -> io::Result<()> {
-        File::open(self.path_of(number))?.sync_all()
+        File::open(self.path_of(number))?.sync_all()?;
+        self.sync_names()
     }
 
     /// Removes a file for good: after the machine's crash, no later one is missing before it is.

@@ -100,9 +100,10 @@ impl LogFolder {
         Ok(())
     }
 
-    /// Syncs a file that was closed, perhaps just before its process died.
+    /// Syncs a file that was closed, and its name: its process may have died before it did either.
     pub(crate) fn sync_closed(&self, number: u64) -> io::Result<()> {
-        self.named(number)?.sync()
+        self.named(number)?.sync()?;
+        self.sync_names()
     }
 
     /// Removes a file for good: no later one goes before it.

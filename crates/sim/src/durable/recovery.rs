@@ -91,7 +91,7 @@ impl Reading {
             _ if !is_last || is_damaged => Ok(()),
             // G1: what follows may be written as soon as this returns.
             FileEnd::Closed => self.folder.sync_closed(number),
-            _ => self.folder.close(number, &closing),
+            _ => self.folder.close(number, &closing).and_then(|()| self.folder.sync_closed(number)),
         };
         ended.map_err(|error| error.to_string())
     }
