@@ -119,7 +119,9 @@ impl Bounded for ToCoordinator {
     fn check_bounds(&self) -> Checked {
         self.incarnation.check_bounds()?;
         match &self.body {
-            NodeSays::Join { start, .. } => start.check_bounds(),
+            NodeSays::Join { start, log_since, .. } => {
+                start.check_bounds().and_then(|()| log_since.check_bounds())
+            }
             NodeSays::Heartbeat(heartbeat) => heartbeat.check_bounds(),
             NodeSays::Surveyed { migration, survey } => {
                 migration.check_bounds().and_then(|()| survey.check_bounds())
@@ -408,6 +410,7 @@ impl Bounded for Metadata {
         for known in &self.starts {
             known.incarnation.check_bounds()?;
             known.start.check_bounds()?;
+            known.log_since.check_bounds()?;
         }
         number("next_migration", self.next_migration.0)
     }

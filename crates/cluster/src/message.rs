@@ -114,6 +114,10 @@ pub enum NodeSays {
         /// What its program speaks.
         #[serde(default = "Speaks::unsaid", skip_serializing_if = "Speaks::is_unsaid")]
         speaks: Speaks,
+        /// Since which incarnation its durable log has everything, if it has one: what a migration left
+        /// there in this or a later incarnation is there still.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        log_since: Option<Incarnation>,
     },
     /// The node is running.
     Heartbeat(Heartbeat),

@@ -47,6 +47,9 @@ pub struct KnownStart {
     /// it, since an earlier coordinator does not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speaks: Option<Speaks>,
+    /// Since which incarnation its durable log has everything, if it has one. Left out as `speaks` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_since: Option<Incarnation>,
 }
 
 impl Metadata {
@@ -86,7 +89,7 @@ impl Metadata {
     /// Leaves out what the cluster's version has no field for.
     pub(crate) fn leave_out_unsaid(&mut self) {
         if self.map.version().is_unsaid() {
-            self.starts.iter_mut().for_each(|known| known.speaks = None);
+            self.starts.iter_mut().for_each(|known| (known.speaks, known.log_since) = (None, None));
         }
     }
 

@@ -13,7 +13,7 @@
 
 use crate::bounds;
 use crate::migration_record::tiles;
-use crate::{MigrationRecord, MigrationState, NodeInfo, Turn};
+use crate::{Incarnation, MigrationRecord, MigrationState, NodeInfo, Turn};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch,
@@ -294,6 +294,13 @@ impl MapChange<'_> {
     pub(crate) fn set_turn(&mut self, id: MigrationId, turn: Turn) {
         if let Some(record) = self.map.migrations.iter_mut().find(|record| record.id == id) {
             record.turn = Some(turn);
+        }
+    }
+
+    /// A running migration goes on with these incarnations of its source and its target.
+    pub(crate) fn rebind(&mut self, id: MigrationId, source: Incarnation, target: Incarnation) {
+        if let Some(record) = self.map.migrations.iter_mut().find(|record| record.id == id) {
+            (record.source_incarnation, record.target_incarnation) = (source, target);
         }
     }
 

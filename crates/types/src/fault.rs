@@ -198,6 +198,9 @@ faults! {
         /// A target reports that all has arrived before its durable log has it, and the source forgets its
         /// copy (breaks C10).
         FinishedBeforeSynced, "finished-before-synced", SCRIPTED;
+        /// A source activates the target before its durable log has all that the target then shows (breaks
+        /// C11).
+        ActivatedBeforeSafe, "activated-before-safe", SCRIPTED;
         /// SCAN goes on behind a range whose keys have not all arrived, and leaves out those that come later
         /// (breaks its guarantee).
         ScanPassesWhatHasNotArrived, "scan-passes-what-has-not-arrived", Some(150);
@@ -259,6 +262,9 @@ faults! {
         /// A node goes back to an older map when one comes late, and so to what it no longer owns (breaks M1
         /// and the agent's invariant 1).
         OlderMapAdopted, "older-map-adopted", USUAL;
+        /// A migration goes on with a node that restarted without what it had: what had not arrived is taken
+        /// for absent (breaks linearizability and the coordinator's invariant 4).
+        ReboundWithoutItsLog, "rebound-without-its-log", SCRIPTED;
         /// The cluster's version is raised to what one member speaks, whatever the others do (breaks M9: who
         /// does not speak it reads no message of a migration that begins in it).
         RaisedBeforeAllSpeak, "raised-before-all-speak", Some(150);

@@ -41,8 +41,8 @@ use crate::bounds::{Bounded, clipped};
 use crate::limits::{MAX_EVENTS, MAX_HELD, MAX_REASON_BYTES, MAX_TRANSMIT};
 use crate::timing::{HEARTBEAT_INTERVAL_US, JOIN_REFUSED_RETRY_US, JOIN_RETRY_US};
 use crate::{
-    ClusterId, CoordinatorSays, Heartbeat, MigrationRecord, NodeInfo, NodeLoad, NodeSays, StartNumber,
-    TabletMap, ToCoordinator, ToNode,
+    ClusterId, CoordinatorSays, Heartbeat, Incarnation, MigrationRecord, NodeInfo, NodeLoad, NodeSays,
+    StartNumber, TabletMap, ToCoordinator, ToNode,
 };
 use event::Outbox;
 use health::KnownHealth;
@@ -59,6 +59,7 @@ pub struct NodeAgent<X = (), I = ()> {
     pub migrations: Migrations<X, I>,
     start: StartNumber,
     speaks: Speaks,
+    log_since: Option<Incarnation>,
     cluster: Option<ClusterId>,
     joined: bool,
     map: Option<Arc<TabletMap>>,
@@ -86,6 +87,7 @@ impl<X, I> NodeAgent<X, I> {
         NodeAgent {
             start,
             speaks: Speaks::THIS_BUILD,
+            log_since: None,
             cluster,
             joined: false,
             map: None,
@@ -109,6 +111,12 @@ impl<X, I> NodeAgent<X, I> {
     /// Makes it the agent of a program that speaks these versions, not those of this build.
     pub fn set_speaks(&mut self, speaks: Speaks) {
         self.speaks = speaks;
+    }
+
+    /// Sets since which incarnation the node's durable log has everything that it acknowledged, if it has
+    /// one. Call it before the node joins.
+    pub fn set_log_since(&mut self, log_since: Option<Incarnation>) {
+        self.log_since = log_since;
     }
 
     /// Handles an input.
@@ -345,8 +353,9 @@ impl<X, I> NodeAgent<X, I> {
         } else {
             self.next_beat = now.plus_us(JOIN_RETRY_US);
             let NodeInfo { client_addr, bus_addr, .. } = self.out.me.clone();
-            let (start, speaks) = (Some(self.start), self.speaks);
-            self.out.send(NodeSays::Join { client_addr, bus_addr, cluster: self.cluster, start, speaks });
+            let (start, speaks, log_since) = (Some(self.start), self.speaks, self.log_since);
+            let cluster = self.cluster;
+            self.out.send(NodeSays::Join { client_addr, bus_addr, cluster, start, speaks, log_since });
         }
     }
 }

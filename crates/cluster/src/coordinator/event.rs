@@ -102,6 +102,11 @@ pub enum CoordinatorEvent {
         /// The new state.
         state: MigrationState,
     },
+    /// A node of a running migration has restarted, and has all that it had: the migration goes on.
+    GoesOn {
+        /// The migration.
+        migration: MigrationId,
+    },
     /// Metadata could not be written; it will be tried again.
     CommitFailed {
         /// Why.

@@ -58,13 +58,16 @@ impl<M: MetaStore> Coordinator<M> {
         // The founding of the first node counts as its first incarnation's join.
         let is_new = known.is_none_or(|known| known.incarnation < incarnation)
             || self.members.get(node).is_some_and(|member| member.heard_at.is_none());
-        let Process { start, speaks } = process;
-        let noted = start.map(|start| KnownStart { node, incarnation, start, speaks: Some(speaks) });
+        let Process { start, speaks, log_since } = process;
+        let noted = |start| KnownStart { node, incarnation, start, speaks: Some(speaks), log_since };
+        let noted = start.map(noted);
         if known == Some(&info) {
-            // It has been a member since before such numbers were drawn, or what it speaks was written down.
-            let lacks_speaks =
-                |known: &KnownStart| known.speaks.is_none() && !self.data.map.version().is_unsaid();
-            let is_news = self.data.known_start(node, incarnation).is_none_or(lacks_speaks);
+            // It has been a member since before such numbers were drawn, or all this was written down.
+            let lacks_any = |known: &KnownStart| {
+                let is_unsaid = self.data.map.version().is_unsaid();
+                !is_unsaid && (known.speaks.is_none() || known.log_since != log_since)
+            };
+            let is_news = self.data.known_start(node, incarnation).is_none_or(lacks_any);
             if let Some(noted) = noted.filter(|_| is_news) {
                 let mut next = self.data.clone();
                 next.note_start(noted);

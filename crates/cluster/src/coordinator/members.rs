@@ -40,6 +40,8 @@ pub(super) struct Process {
     pub(super) start: Option<StartNumber>,
     /// What its program speaks.
     pub(super) speaks: Speaks,
+    /// Since which incarnation its durable log has everything.
+    pub(super) log_since: Option<Incarnation>,
 }
 
 /// All members.

@@ -8,7 +8,9 @@
 //! 3. The end of a migration that ran is committed before its source may release anything (M8).
 //! 4. Whatever was arranged with one incarnation of a node is void in its next: a restart ends every
 //!    migration that the node prepared or ran. If it was the target, the end waits until the source is known
-//!    to have frozen the range: with the end the target's new incarnation serves it (M1).
+//!    to have frozen the range: with the end the target's new incarnation serves it (M1). One that runs goes
+//!    on instead where the node's durable log goes back to the incarnation that took part: a commit puts the
+//!    new one in its place, before that sees its first map.
 //! 5. Everything outside the metadata may be lost: a new coordinator on the same metadata asks again for
 //!    whatever it needs (M10).
 //! 6. When a range changes its owner, the target uses the new map before anybody else receives it, unless it
@@ -30,8 +32,8 @@
 //! the protocol copies first), then `Running` (the target owns the range), then `Done`; `Cancelled` only from
 //! the first two, or of what is given bit by bit, until all is given; `Failed` from any of the three.
 //!
-//! When a node restarts while a migration of its own runs, no answer can be both complete and right. The
-//! coordinator chooses right: the target keeps the range, because only it knows which of the source's frozen
+//! When a node restarts without its data while a migration of its own runs, no answer can be both complete and
+//! right. The coordinator chooses right: the target keeps the range, because only it knows which of the source's frozen
 //! values are stale.
 //! - The source restarted: what had not arrived is lost; the target answers "absent" for it.
 //! - The target restarted, and the source may have frozen the range: the range's whole content is lost. The
@@ -117,7 +119,7 @@ impl<M: MetaStore> Coordinator<M> {
                 let map = TabletMap::founded_by(founding.first).in_version(speaks.highest);
                 let mut data = Metadata::new(founding.cluster, map);
                 let (start, speaks) = (founding.start, Some(speaks));
-                data.note_start(KnownStart { node, incarnation, start, speaks });
+                data.note_start(KnownStart { node, incarnation, start, speaks, log_since: None });
                 meta.commit(&data)?;
                 data
             }
@@ -228,7 +230,7 @@ impl<M: MetaStore> Coordinator<M> {
     /// The cluster as the coordinator sees it.
     pub fn report(&self, now: MonotonicUs) -> StatusReport {
         let Coordinator { data, members, attempts, record, .. } = self;
-        Reporter { data, members, attempts, record }.report(now)
+        Reporter { data, members, attempts, record, steps: self.steps() }.report(now)
     }
 
     fn judge(&self, now: MonotonicUs) -> Judge<'_> {
@@ -295,9 +297,9 @@ impl<M: MetaStore> Coordinator<M> {
         }
         let ToCoordinator { from, incarnation, body } = message;
         let body = match body {
-            NodeSays::Join { client_addr, bus_addr, cluster, start, speaks } => {
+            NodeSays::Join { client_addr, bus_addr, cluster, start, speaks, log_since } => {
                 let info = NodeInfo { id: from, incarnation, client_addr, bus_addr };
-                return self.join(now, info, Process { start, speaks }, cluster);
+                return self.join(now, info, Process { start, speaks, log_since }, cluster);
             }
             body => body,
         };
@@ -447,6 +449,9 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// Commits a step, then does what follows from it.
     fn take(&mut self, now: MonotonicUs, id: MigrationId, step: Step) -> Result<(), MetaError> {
+        if matches!(step, Step::Rebind) {
+            return self.rebind(now, id);
+        }
         let is_withheld = matches!(step, Step::Run);
         let is_turn = matches!(step, Step::TurnBack);
         let next = self.steps().metadata_after(now, id, step);
@@ -470,6 +475,20 @@ impl<M: MetaStore> Coordinator<M> {
             self.attempts.insert(back, attempt);
             self.after_change(back);
         }
+        Ok(())
+    }
+
+    /// Has a running migration go on with the present incarnations of its nodes.
+    fn rebind(&mut self, now: MonotonicUs, id: MigrationId) -> Result<(), MetaError> {
+        let target_before = self.data.map.migration(id).map(|record| record.target_incarnation);
+        let next = self.steps().metadata_after(now, id, Step::Rebind);
+        self.commit(now, next)?;
+        let record = self.data.map.migration(id).expect("it runs on");
+        let is_new_target = target_before != Some(record.target_incarnation);
+        if let Some(attempt) = self.attempts.get_mut(&id) {
+            attempt.rebind(now, record, is_new_target);
+        }
+        self.out.event(CoordinatorEvent::GoesOn { migration: id });
         Ok(())
     }
 

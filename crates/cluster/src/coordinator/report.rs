@@ -3,6 +3,7 @@
 use super::attempt::Attempts;
 use super::members::{Members, shown};
 use super::record::Record;
+use super::steps::Steps;
 use crate::{
     Metadata, MigrationRecord, MigrationState, MigrationStatus, NodeState, NodeStatus, PartitionStatus,
     StatusReport,
@@ -15,6 +16,7 @@ pub(super) struct Reporter<'a> {
     pub(super) members: &'a Members,
     pub(super) attempts: &'a Attempts,
     pub(super) record: &'a Record,
+    pub(super) steps: Steps<'a>,
 }
 
 impl Reporter<'_> {
@@ -121,7 +123,11 @@ impl Reporter<'_> {
             || "since the coordinator started".to_owned(),
             |at| format!("for {} s", now.since(at) / 1_000_000),
         );
-        Some(format!("the {role} {} has not been heard of {since}: {unknown}", shown(self.data, node)))
+        let then = match self.steps.would_go_on(record, node) {
+            true => "; it goes on when the node is back, with its durable log",
+            false => "",
+        };
+        Some(format!("the {role} {} has not been heard of {since}: {unknown}{then}", shown(self.data, node)))
     }
 }
 

@@ -89,6 +89,7 @@ fn a_source_that_joins_again_is_told_nothing_before_the_target() {
         cluster: None,
         start: Some(start_of(1)),
         speaks: Speaks::THIS_BUILD,
+        log_since: None,
     };
     let message = ToCoordinator { from: source.id, incarnation: source.incarnation, body };
     let now = world.now;

@@ -179,6 +179,7 @@ impl Draw {
                 cluster: self.one_in(2).then(|| ClusterId::from_bits(u128::from(self.below(3)))),
                 start: self.one_in(2).then(|| StartNumber(self.number())),
                 speaks: self.speaks(),
+                log_since: self.one_in(2).then(|| Incarnation(self.number())),
             },
             1 => NodeSays::Heartbeat(self.heartbeat(data)),
             2 => NodeSays::Surveyed { migration, survey: self.survey(hit.map(|record| record.range)) },
@@ -350,6 +351,7 @@ fn join(coordinator: &mut Coordinator<MemoryMetaStore>, now: MonotonicUs, info: 
         cluster: None,
         start: Some(StartNumber(1)),
         speaks: Speaks::THIS_BUILD,
+        log_since: None,
     };
     coordinator.handle(now, CoordinatorInput::Message(ToCoordinator { from: id, incarnation, body }));
     std::iter::from_fn(|| coordinator.poll_transmit()).filter(|sent| sent.to == id).collect()

@@ -10,6 +10,7 @@ mod lives;
 mod members;
 mod migrations;
 mod named_faults;
+mod reclaims;
 mod refusals;
 mod restarts;
 mod turned_back;

@@ -35,7 +35,7 @@ fn join_of(
 ) -> CoordinatorSays {
     let NodeInfo { client_addr, bus_addr, .. } = info(at, 1);
     let (cluster, speaks) = (Some(ClusterId::from_bits(0xc1)), Speaks::THIS_BUILD);
-    let body = NodeSays::Join { client_addr, bus_addr, cluster, start, speaks };
+    let body = NodeSays::Join { client_addr, bus_addr, cluster, start, speaks, log_since: None };
     // Messages about its migrations may come first.
     let mut said = says(world, node_id(node), incarnation, body);
     let place = said.iter().position(|said| !matches!(said, CoordinatorSays::Over { .. }));
@@ -280,6 +280,7 @@ fn members_that_join_and_go_do_not_fill_the_cluster() {
             cluster: None,
             start: None,
             speaks: Speaks::THIS_BUILD,
+            log_since: None,
         };
         says(&mut world, NodeId::from_bytes(bytes), 1, body);
         world.run_for(2_000);

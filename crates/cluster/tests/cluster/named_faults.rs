@@ -17,6 +17,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::AsksBeforeItJoined, a_copy_that_was_not_let_in_is_asked),
     (Fault::EndToldOnce, the_end_is_not_heard),
     (Fault::OlderMapAdopted, maps_come_late),
+    (Fault::ReboundWithoutItsLog, the_source_restarts_without_its_data),
     (Fault::RaisedBeforeAllSpeak, an_upgrade_is_asked_for_too_early),
 ];
 
@@ -123,6 +124,18 @@ fn maps_come_late() {
         world.ask(3, World::start(chunks(RANGE.0, RANGE.1), 2));
         ends_done(world);
     }
+}
+
+fn the_source_restarts_without_its_data() {
+    let mut world = World::new(37, 3);
+    world.node(2).stalled = true;
+    start(&mut world);
+    world.run_for(1_000_000);
+    world.kill_node(1);
+    world.start_node(1);
+    world.node(2).stalled = false;
+    world.settle();
+    assert_eq!(world.migration(1).unwrap().state, "failed", "what had not arrived is lost");
 }
 
 fn an_upgrade_is_asked_for_too_early() {

@@ -205,6 +205,7 @@ fn join_refusals_say_what_to_do() {
             cluster: cluster.map(ClusterId::from_bits),
             start: None,
             speaks: Speaks::THIS_BUILD,
+            log_since: None,
         };
         let message = ToCoordinator { from: me.id, incarnation: Incarnation(incarnation), body };
         let coordinator = world.coordinator();

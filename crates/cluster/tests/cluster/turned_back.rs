@@ -95,7 +95,7 @@ impl Scene {
     fn join(&mut self, number: u8, incarnation: u64) {
         let NodeInfo { id, incarnation, client_addr, bus_addr } = info(number, incarnation);
         let (start, speaks) = (Some(start_of(incarnation.0)), Speaks::THIS_BUILD);
-        let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start, speaks };
+        let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start, speaks, log_since: None };
         // Its earlier incarnation has been silent.
         for _ in 0..100 {
             self.now = self.now.plus_us(100_000);

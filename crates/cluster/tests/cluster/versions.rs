@@ -282,7 +282,7 @@ fn what_a_member_speaks_is_written_down_when_it_joins_again() {
     let NodeInfo { client_addr, bus_addr, .. } = info(2, 1);
     let start = Some(start_of(1));
     let (sent, recorded) =
-        answers(NodeSays::Join { client_addr, bus_addr, cluster: None, start, speaks: NEW });
+        answers(NodeSays::Join { client_addr, bus_addr, cluster: None, start, speaks: NEW, log_since: None });
     assert!(sent.iter().any(|sent| matches!(sent, CoordinatorSays::Welcome { .. })), "{sent:?}");
     assert_eq!(recorded, Some(NEW));
     let (sent, _) = answers(NodeSays::Heartbeat(Heartbeat::default()));

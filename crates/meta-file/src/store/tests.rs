@@ -12,7 +12,9 @@ use tempfile::TempDir;
 fn metadata(next: u64) -> Metadata {
     let new = Metadata::new(ClusterId::from_bits(9), TabletMap::founded_by(node_info(7)));
     let (node, speaks) = (node_info(7).id, Some(Speaks::THIS_BUILD));
-    let starts = vec![KnownStart { node, incarnation: Incarnation(1), start: StartNumber(8), speaks }];
+    let log_since = None;
+    let starts =
+        vec![KnownStart { node, incarnation: Incarnation(1), start: StartNumber(8), speaks, log_since }];
     let history = (0..next).filter(|id| id.is_multiple_of(5)).map(|id| Arc::new(ended(id))).collect();
     Metadata { next_migration: MigrationId(next), history, starts, ..new }
 }

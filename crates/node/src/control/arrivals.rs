@@ -3,8 +3,9 @@
 //! The report that all has arrived lets the source forget its copy. Until then a crash of this node costs
 //! nothing that the source has (C10).
 
+use super::freezes::last_change;
 use sidle_store::Commits;
-use sidle_types::{CommitNumber, MigrationId, MonotonicUs, PositionRange, SLOT_COUNT, Slot, fault};
+use sidle_types::{CommitNumber, MigrationId, MonotonicUs, PositionRange, fault};
 use std::collections::BTreeMap;
 
 /// How often it is checked what is synced.
@@ -23,9 +24,7 @@ impl Arrivals {
         commits: Option<&Commits>,
     ) -> CommitNumber {
         let commits = commits.filter(|_| !fault!(FinishedBeforeSynced));
-        let last = commits.map_or(CommitNumber::default(), |commits| {
-            slots_of(range).map(|slot| commits.latest_of(slot)).max().unwrap_or_default()
-        });
+        let last = commits.map_or(CommitNumber::default(), |commits| last_change(range, commits));
         *self.0.entry(id).or_insert(last)
     }
 
@@ -38,9 +37,4 @@ impl Arrivals {
     pub(super) fn deadline(&self, now: MonotonicUs) -> Option<MonotonicUs> {
         (!self.0.is_empty()).then(|| now.plus_us(SYNC_POLL_US))
     }
-}
-
-fn slots_of(range: PositionRange) -> impl Iterator<Item = Slot> {
-    let (first, last) = (range.first().slot().number(), range.last().slot().number());
-    (first..=last.min(SLOT_COUNT - 1)).filter_map(Slot::new)
 }

@@ -6,7 +6,7 @@ use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverStep, Table};
 use crate::shared::NodeParts;
 use sidle_cluster::{Source, SourceStage, Survey, TabletMap, TargetStage};
-use sidle_migration::{ExportView, ExportWriter, MigrationSpec};
+use sidle_migration::{BarrierPassed, ExportView, ExportWriter, MigrationSpec};
 use sidle_types::{MigrationId, Position, PositionRange};
 use std::sync::Arc;
 
@@ -158,6 +158,29 @@ impl NodeControl {
             source.stage = SourceStage::Exported;
             Then::Mover(id, Table::Frozen)
         })
+    }
+
+    /// A mover goes on, in the order of the tables. A freeze waits until the durable log has it (C11); where
+    /// the range is given bit by bit, nothing is frozen.
+    pub(super) fn pass_at_mover(&mut self, id: MigrationId, table: Table, proof: BarrierPassed) {
+        let frozen = self.agent.migrations.sources.get(&id).filter(|_| table == Table::Frozen);
+        let is_by_cuts = |view: &Arc<ExportView>| view.is_by_cuts();
+        let frozen = frozen.filter(|source| !source.view.as_ref().is_some_and(is_by_cuts));
+        match (frozen, self.parts.store.commits()) {
+            (Some(source), Some(commits)) => self.freezes.add(id, source.range, commits, (table, proof)),
+            _ => {
+                let step = self.freezes.behind(id, (table, proof));
+                step.into_iter().for_each(|(table, proof)| self.command(id, MoverStep::Passed(table, proof)));
+            }
+        }
+    }
+
+    /// Movers go on whose freeze the durable log has.
+    pub(super) fn pass_safe(&mut self) {
+        let Some(commits) = self.parts.store.commits() else { return };
+        for (id, table, proof) in self.freezes.take_safe(commits.safe()) {
+            self.command(id, MoverStep::Passed(table, proof));
+        }
     }
 
     /// The migration is over, and nobody needs the range's records any more.

@@ -30,12 +30,15 @@
 //!   the map in which it runs. No barrier is needed: neither end's share changes meanwhile.
 //! - C10: a target reports that all has arrived only when its durable log, if it has one, is synced up to
 //!   there: the source then forgets its copy.
+//! - C11: a mover is notified of a frozen range only when the durable log, if there is one, is safe up to the
+//!   last change there: what the target shows of it is in a log.
 //!
 //! Realises: Fulva, III (initiation and end of a migration).
 //! Ownership: the control thread.
 
 mod arrivals;
 mod exports;
+mod freezes;
 mod imports;
 mod jobs;
 mod protocol;
@@ -50,12 +53,13 @@ use crate::queue::MoverIndex;
 use crate::range_table::RangeTable;
 use crate::shared::NodeParts;
 use arrivals::Arrivals;
+use freezes::Freezes;
 use imports::Import;
 use jobs::Jobs;
 use requests::Requests;
 use sidle_cluster::{
-    AgentEvent, AgentInput, ClusterId, End, HostPort, MigrationRecord, NodeAgent, NodeInfo, NodeLoad,
-    SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
+    AgentEvent, AgentInput, ClusterId, End, HostPort, Incarnation, MigrationRecord, NodeAgent, NodeInfo,
+    NodeLoad, SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, ExportView, ImportView, MigrationSpec, Tuning};
 use sidle_types::{MigrationId, MonotonicUs, NodeId, PositionRange, ProtocolVersion, Speaks, fault};
@@ -130,6 +134,7 @@ pub struct NodeControl {
     barriers: Barriers,
     jobs: Jobs,
     arrivals: Arrivals,
+    freezes: Freezes,
     requests: Requests,
     events: VecDeque<ControlEvent>,
 }
@@ -155,9 +160,16 @@ impl NodeControl {
             barriers: Barriers::default(),
             jobs: Jobs::default(),
             arrivals: Arrivals::default(),
+            freezes: Freezes::default(),
             requests: Requests::default(),
             events: VecDeque::new(),
         }
+    }
+
+    /// Sets since which incarnation the node's durable log has everything that it acknowledged, if it has
+    /// one: what a migration left there then is there still. Call it before the node joins.
+    pub fn set_log_since(&mut self, log_since: Option<Incarnation>) {
+        self.agent.set_log_since(log_since);
     }
 
     /// From now on it is the control of a program that speaks these versions, not those of this build.
@@ -197,6 +209,7 @@ impl NodeControl {
         }
         self.follow_agent();
         self.pass_barriers(now);
+        self.pass_safe();
         if let Some(cleared) = self.jobs.run(now, &self.parts.store) {
             self.cleared_unserved(cleared);
         }
@@ -225,7 +238,8 @@ impl NodeControl {
 
     /// When [`ControlInput::Timer`] is due, unless another input comes first. `now`: the present.
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
-        let barrier = (self.barriers.len() > 0).then(|| now.plus_us(BARRIER_POLL_US));
+        let waits = self.barriers.len() + self.freezes.len() > 0;
+        let barrier = waits.then(|| now.plus_us(BARRIER_POLL_US));
         let own = [barrier, self.jobs.deadline(), self.arrivals.deadline(now)];
         own.into_iter().chain([self.agent.poll_timeout()]).flatten().min()
     }
@@ -275,6 +289,7 @@ impl NodeControl {
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let own = [
             ("tables not passed", self.barriers.len()),
+            ("freezes that no commit has", self.freezes.len()),
             ("ranges to be cleared", self.jobs.len()),
             ("open requests", self.requests.len()),
             ("events not taken", self.events.len()),
@@ -390,7 +405,7 @@ impl NodeControl {
     fn pass(&mut self, now: MonotonicUs, step: Then, proof: BarrierPassed) {
         match step {
             Then::NotifyAgent(epoch) => self.agent.handle(now, AgentInput::Published(epoch)),
-            Then::Mover(id, table) => self.command(id, MoverStep::Passed(table, proof)),
+            Then::Mover(id, table) => self.pass_at_mover(id, table, proof),
             Then::Discard(range) => self.jobs.discard(self.leavings_in(range), proof),
             Then::Sweep(range) => self.jobs.sweep(range, proof),
         }

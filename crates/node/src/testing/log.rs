@@ -1,6 +1,7 @@
 //! A node's durable log in memory.
 
 use crate::shared::NodeParts;
+use sidle_cluster::Incarnation;
 use sidle_store::{Recovery, Store};
 use sidle_types::CommitNumber;
 
@@ -10,14 +11,18 @@ pub struct TestLog {
     written: Vec<(CommitNumber, Vec<u8>)>,
     /// How many of them are synced.
     synced: usize,
+    /// The first incarnation of its node that it has all of.
+    pub(super) since: Incarnation,
     /// No commit is synced from now on.
     pub holds_syncs: bool,
+    /// Nothing is committed from now on.
+    pub holds_commits: bool,
 }
 
 impl TestLog {
     /// Writes what the node has changed since the last commit; whether there was anything.
     pub(super) fn step(&mut self, parts: &NodeParts) -> bool {
-        let Some(commits) = parts.store.commits() else { return false };
+        let Some(commits) = parts.store.commits().filter(|_| !self.holds_commits) else { return false };
         let mut records = Vec::new();
         let commit = commits.take(&mut records);
         let is_any = !records.is_empty();

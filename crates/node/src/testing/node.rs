@@ -70,6 +70,16 @@ impl TestNode {
         log.iter().for_each(|log| log.recover(&parts.store));
         let (worker_ports, mover_ports) = connect(workers, MOVERS);
         let seed = u64::from(info.client_addr.port());
+        let mut control = NodeControl::new(
+            now.mono,
+            info.clone(),
+            StartNumber(info.incarnation.0),
+            None,
+            parts.clone(),
+            MOVERS,
+            tuning,
+        );
+        control.set_log_since(log.as_ref().map(|log| log.since));
         TestNode {
             workers: worker_ports
                 .into_iter()
@@ -83,15 +93,7 @@ impl TestNode {
                 .enumerate()
                 .map(|(index, ports)| Mover::new(&parts, MoverIndex(index as u16), MOVERS, ports))
                 .collect(),
-            control: NodeControl::new(
-                now.mono,
-                info.clone(),
-                StartNumber(info.incarnation.0),
-                None,
-                parts.clone(),
-                MOVERS,
-                tuning,
-            ),
+            control,
             parts,
             info,
             clients: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! Nodes with durable logs restart inside their cluster.
 
 use crate::common::*;
-use sidle_node::testing::ClusterSetup;
+use sidle_node::testing::{ClusterSetup, TestLog};
 use sidle_resp::Value;
 use sidle_types::PositionRange;
 
@@ -15,6 +15,11 @@ fn durable() -> ClusterSetup {
 
 fn scene() -> Scene {
     Scene::of(durable())
+}
+
+/// Runs a scenario with durable logs, by every protocol with which a migration goes on after a restart.
+fn for_durable_protocols(story: impl Fn(Scene)) {
+    for_protocols_that(freezes_first, 2, |scene| story(Scene { protocol: scene.protocol, ..self::scene() }));
 }
 
 /// Restarts a node, and connects to it again.
@@ -131,4 +136,90 @@ pub(crate) fn move_to_a_node_whose_log_is_not_synced() {
     scene.cluster.run_for(3_000_000);
     scene.to[1] = scene.cluster.connect(1, 0);
     assert_eq!(scene.ask(1, "DBSIZE"), int(20));
+}
+
+/// A story of a named fault: the source's disk takes nothing while the range is frozen.
+pub(crate) fn move_of_what_no_commit_has() {
+    let mut scene = scene();
+    scene.fill(keys("key", 20));
+    scene.cluster.run_for(5_000);
+    log_of(&mut scene, 0).holds_commits = true;
+    scene.ask(0, "SET key7 new");
+    let id = scene.start(EVERYTHING, 1);
+    scene.cluster.run_for(2_000_000);
+    assert_eq!(scene.state(id), "running");
+    let reader = scene.to[1];
+    scene.cluster.send(reader, "GET key7");
+    assert_eq!(scene.cluster.reply_now(reader), None, "C11: the source may lose it");
+    log_of(&mut scene, 0).holds_commits = false;
+    assert_eq!(scene.cluster.reply(reader), bulk("new"));
+}
+
+fn log_of(scene: &mut Scene, node: usize) -> &mut TestLog {
+    scene.cluster.nodes[node].log.as_mut().expect("it has one")
+}
+
+/// A source that restarts after the freeze has the frozen copy in its log.
+#[test]
+fn a_source_that_restarts_loses_nothing_of_what_it_gives() {
+    for_durable_protocols(|mut scene| {
+        scene.fill(keys("key", 60));
+        for words in ["HSET hash f v", "RPUSH list a b", "SET gone x", "DEL gone", "SET short 1 PX 1"] {
+            scene.ask(0, words);
+        }
+        let id = scene.start_and_hold(EVERYTHING, 1);
+        let serves = serves_while_it_fills(&scene.protocol);
+        if serves {
+            assert_eq!(scene.ask(1, "SET key3 new"), ok());
+            assert_eq!(scene.ask(1, "DEL key4"), int(1));
+            assert_eq!(scene.ask(1, "INCR counter"), int(1));
+        }
+        for _ in 0..2 {
+            restart(&mut scene, 0);
+        }
+        assert_eq!(scene.state(id), "running");
+        if serves {
+            assert_eq!(scene.client("GET key5"), bulk("old-key5"), "it is pulled out of turn");
+            assert_eq!(scene.client("GET gone"), Value::Null);
+        }
+        scene.finish(id);
+        assert_eq!(scene.state(id), "done");
+        let expect = |key: &str| match key {
+            "key3" if serves => bulk("new"),
+            "key4" if serves => Value::Null,
+            _ => bulk(&format!("old-{key}")),
+        };
+        for key in keys("key", 60) {
+            assert_eq!(scene.ask(1, &format!("GET {key}")), expect(&key));
+        }
+        assert_eq!(scene.ask(1, "HGET hash f"), bulk("v"));
+        assert_eq!(scene.ask(1, "LLEN list"), int(2));
+        assert_eq!(scene.ask(1, "EXISTS gone short"), int(0));
+        assert_eq!(scene.cluster.nodes[0].parts.store.len(), 0, "M8: released at the end");
+    });
+}
+
+/// The same at every moment: it dies before the freeze, behind it, before the activation, and later.
+#[test]
+fn a_source_that_restarts_at_any_moment_loses_nothing() {
+    for_durable_protocols(|scene| {
+        let protocol = scene.protocol;
+        let mut ends = Vec::new();
+        for at_us in (0..12_000).step_by(400) {
+            let mut scene = Scene { protocol, ..self::scene() };
+            scene.fill(keys("key", 40));
+            let id = scene.start(EVERYTHING, 1);
+            scene.cluster.run_for(at_us);
+            restart(&mut scene, 0);
+            scene.finish(id);
+            let state = scene.state(id);
+            let node = usize::from(state == "done");
+            for key in keys("key", 40) {
+                assert_eq!(scene.ask(node, &format!("GET {key}")), bulk(&format!("old-{key}")));
+            }
+            assert_eq!(scene.cluster.nodes[1 - node].parts.store.len(), 0);
+            ends.push(state);
+        }
+        assert!(ends.iter().any(|end| end == "done"), "{ends:?}");
+    });
 }

@@ -175,6 +175,9 @@ fn log(event: &CoordinatorEvent) {
         }
         CoordinatorEvent::RecordGone { error } => tracing::error!("{error}"),
         CoordinatorEvent::NodeSuspected { node } => tracing::warn!("node {node} has gone silent"),
+        CoordinatorEvent::GoesOn { migration } => {
+            tracing::info!("migration {migration} goes on: a node that restarted has all that it had");
+        }
         CoordinatorEvent::NodeBack { node } => tracing::info!("node {node} is heard of again"),
         CoordinatorEvent::Migration { migration, state: MigrationState::Failed { why } } => {
             tracing::warn!("migration {migration} failed: {why}");
@@ -212,6 +215,7 @@ mod tests {
             cluster: None,
             start: Some(StartNumber(1)),
             speaks: Speaks::THIS_BUILD,
+            log_since: None,
         };
         ToCoordinator { from: id, incarnation, body }
     }

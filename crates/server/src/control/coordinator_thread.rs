@@ -164,6 +164,7 @@ mod tests {
                 cluster: None,
                 start: Some(StartNumber(1)),
                 speaks: Speaks::THIS_BUILD,
+                log_since: None,
             },
         }
     }

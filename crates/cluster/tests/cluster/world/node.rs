@@ -3,8 +3,9 @@
 use super::role::{Role, roles_of};
 use super::{AHEAD, CHUNKS, chunk_of, info, start_of};
 use sidle_cluster::{
-    AgentEvent, AgentInput, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
-    Progress, Reply, Request, StartNumber, Survey, TabletMap, Target, TargetStage, ToCoordinator, ToNode,
+    AgentEvent, AgentInput, ClusterId, End, Incarnation, MigrationRecord, NodeAgent, NodeInfo, NodeLoad,
+    PrepareRefusal, Progress, Reply, Request, StartNumber, Survey, TabletMap, Target, TargetStage,
+    ToCoordinator, ToNode,
 };
 use sidle_testbed::TimeQueue;
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange, Speaks};
@@ -72,6 +73,10 @@ pub(crate) struct SimNode {
     pub(crate) stalled: bool,
     /// How many steps a copy before the freeze takes.
     pub(crate) copy_steps: u64,
+    /// Whether it has a durable log, and so its data after a restart.
+    pub(crate) keeps_log: bool,
+    /// Since which of its incarnations.
+    pub(crate) log_since: u64,
     /// The node's answer to preparations instead of making room.
     pub(crate) refuse: Option<PrepareRefusal>,
     /// The members that the agent announced as suspected last.
@@ -99,6 +104,8 @@ impl SimNode {
             deaf: false,
             stalled: false,
             copy_steps: 5,
+            keeps_log: false,
+            log_since: 1,
             refuse: None,
             suspected: BTreeSet::new(),
             suspected_alone: BTreeSet::new(),
@@ -122,6 +129,7 @@ impl SimNode {
         self.info.incarnation.0 = self.incarnation;
         let mut agent = NodeAgent::new(now, self.info.clone(), start, self.cluster);
         agent.set_speaks(self.speaks);
+        agent.set_log_since(self.keeps_log.then_some(Incarnation(self.log_since)));
         self.agent = Some(agent);
         self.suspected.clear();
         self.suspected_alone.clear();
@@ -130,7 +138,21 @@ impl SimNode {
 
     pub(crate) fn kill(&mut self) {
         self.agent = None;
-        self.lost.extend(std::mem::take(&mut self.driver).data);
+        let Driver { data, .. } = std::mem::take(&mut self.driver);
+        match self.keeps_log {
+            true => self.driver.data = data,
+            false => self.lost.extend(data),
+        }
+    }
+
+    /// The first map of an incarnation says what of its log is of use.
+    fn forget_leavings(&mut self, map: &TabletMap) {
+        let roles = roles_of(map, self.info.id, self.info.incarnation);
+        let is_used = |chunk: &u64| {
+            let covering = roles.iter().find(|(range, _)| range.covers(super::chunks(*chunk, *chunk)));
+            covering.is_some_and(|(_, role)| !matches!(role, Role::Elsewhere(_)))
+        };
+        self.driver.data.retain(|chunk, _| is_used(chunk));
     }
 
     pub(crate) fn connected(&mut self, now: MonotonicUs) {
@@ -423,6 +445,9 @@ impl SimNode {
                     self.driver.changing_to.is_none_or(|epoch| epoch < map.epoch()),
                     "maps come in order"
                 );
+                if self.driver.roles.is_empty() {
+                    self.forget_leavings(&map);
+                }
                 for (_, role) in roles_of(&map, self.info.id, self.info.incarnation) {
                     match role {
                         Role::Exporting(id) => {
@@ -472,7 +497,9 @@ impl SimNode {
 
     /// A value released with a failed migration is lost; this does not check whether it has arrived.
     fn released(&mut self, chunk: u64, value: u64) {
-        self.lost.insert((chunk, value));
+        if !self.keeps_log {
+            self.lost.insert((chunk, value));
+        }
     }
 
     /// An end is announced only when every worker uses a map without the migration.
