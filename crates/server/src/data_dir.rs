@@ -11,9 +11,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 mod keep;
+mod known_log;
 
 use keep::FileKey;
 pub(crate) use keep::Kept;
+use known_log::KnownLog;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Why the data directory cannot be used.
@@ -92,6 +94,9 @@ pub(crate) struct Identity {
     /// The bus addresses where the cluster can be found again, the coordinator's first; empty on the node
     /// that runs the coordinator.
     pub(crate) found_at: Vec<String>,
+    /// Its durable log, if the last start had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) log: Option<KnownLog>,
 }
 
 /// Whether a file has to be on disk before the program goes on.
@@ -198,7 +203,7 @@ impl DataDir {
                 .map_err(|error| DataDirError::Malformed { path: path.clone(), why: error.to_string() })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let node = random_node_id().map_err(refused(&path))?;
-                Identity { node, starts: 0, cluster: None, found_at: Vec::new() }
+                Identity { node, starts: 0, cluster: None, found_at: Vec::new(), log: None }
             }
             Err(error) => return Err(refused(&path)(error)),
         };
@@ -210,7 +215,7 @@ impl DataDir {
             );
             return Err(DataDirError::Malformed { path, why });
         }
-        identity.starts += 1;
+        identity.count_start();
         self.save(&identity)?;
         Ok(identity)
     }

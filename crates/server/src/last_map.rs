@@ -158,6 +158,7 @@ mod tests {
             starts,
             cluster: Some(ClusterId::from_bits(7)),
             found_at: Vec::new(),
+            log: None,
         }
     }
 

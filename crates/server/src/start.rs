@@ -10,7 +10,7 @@ use crate::cleaner::CleanerThread;
 use crate::clock::Clock;
 use crate::cluster_secret::{self, SecretError};
 use crate::config::{Auto, Config, DurabilityMode, Fsync};
-use crate::control::{ControlCall, ControlSetup, ControlThread, coordinator};
+use crate::control::{ControlCall, ControlSetup, ControlThread, LoadedLog, coordinator};
 use crate::cpus::{self, CpusError};
 use crate::data_dir::{self, DataDir, DataDirError, Identity, random_bytes, random_node_id};
 use crate::descriptors::{Plan, TooFewDescriptors};
@@ -26,7 +26,7 @@ use crate::mover::{MoverInput, MoverLink, MoverReports, MoverSetup};
 use crate::process;
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
 use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo};
-use sidle_log_files::{Settings as LogSettings, Syncs};
+use sidle_log_files::{LogId, Settings as LogSettings, Syncs};
 use sidle_node::{
     CurrentTable, Mover, MoverIndex, MoverPort, NodeParts, NodeShared, ProcessFacts, RangeTable, Worker,
     WorkerIndex, WorkerPort,
@@ -235,7 +235,7 @@ impl Ground {
         if config.node.join.is_empty() {
             data_dir.check_for_a_founder()?;
         }
-        let identity = data_dir.begin_life()?;
+        let mut identity = data_dir.begin_life()?;
         let last_map = LastMap::load(&data_dir, &identity);
         check_record(config, &data_dir, &identity)?;
         let founds = coordinator::belongs_here(&identity, &data_dir, &config.node.join);
@@ -253,6 +253,9 @@ impl Ground {
             show_last_map(&parts, &info, last);
         }
         log_facts(config, &identity, &info, &parts);
+        if log.is_none() && identity.leave_log_out() {
+            data_dir.save(&identity)?;
+        }
         if log.is_some() {
             let durability = &parts.shared.durability;
             durability.is_on.store(true, Relaxed);
@@ -299,11 +302,12 @@ impl Around {
             clock: self.clock,
         };
         let calls = calls.clone();
-        let report = Box::new(move |loaded: Result<(), RecoverError>| {
+        let (salvages, threads) = (config.durability.salvages, config.worker_count());
+        let report = Box::new(move |loaded: Result<LogId, RecoverError>| {
+            let loaded = loaded.map(|log| LoadedLog { log, may_lack: salvages });
             // Without a control thread the process is ending.
             let _ = calls.send(ControlCall::Loaded(loaded.map_err(StartError::from)));
         });
-        let (salvages, threads) = (config.durability.salvages, config.worker_count());
         DurableLogThreads::start(LoaderSetup { path, salvages, threads, writer, report })
     }
 

@@ -37,6 +37,7 @@ use forwarding::WantedLink;
 use links::{BusEvent, Events, Lane, Reception, Room};
 use outbox::{Outbox, Outboxes};
 use sidle_cluster::{ClusterId, ControlMessage, HostPort, NodeInfo, StartNumber, ToNode};
+use sidle_log_files::LogId;
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlReply, ControlRequest, MoverIndex, MoverReport, NodeControl, NodeParts,
@@ -66,7 +67,7 @@ pub(crate) enum ControlCall {
     /// SHUTDOWN.
     Shutdown,
     /// The durable log is read, or cannot be.
-    Loaded(Result<(), StartError>),
+    Loaded(Result<LoadedLog, StartError>),
 }
 
 impl ControlCall {
@@ -75,6 +76,15 @@ impl ControlCall {
         let (sender, receiver) = oneshot::channel();
         (ControlCall::Request(request, sender), receiver)
     }
+}
+
+/// A durable log that was read.
+#[derive(Debug)]
+pub(crate) struct LoadedLog {
+    /// Its name.
+    pub(crate) log: LogId,
+    /// Whether it was salvaged, and may lack some of what it had.
+    pub(crate) may_lack: bool,
 }
 
 /// The parts of the control thread.
@@ -233,7 +243,7 @@ impl ControlThread {
                     Some(ControlCall::Request(request, answer)) => self.request(request, answer),
                     Some(ControlCall::Link(wanted)) => self.open_link(wanted),
                     Some(ControlCall::Loaded(loaded)) => {
-                        loaded?;
+                        self.resume_log(&loaded?)?;
                         self.take_part();
                         self.note_ready();
                     }
@@ -284,6 +294,15 @@ impl ControlThread {
             });
         }
         Ok(queue)
+    }
+
+    /// Keeps since when the log has everything: before the node joins.
+    fn resume_log(&mut self, loaded: &LoadedLog) -> Result<(), StartError> {
+        if self.setup.identity.resume_log(loaded.log, loaded.may_lack) {
+            self.setup.data_dir.save(&self.setup.identity)?;
+        }
+        self.control.set_log_since(self.setup.identity.log_since());
+        Ok(())
     }
 
     /// The node's data is there: it joins its cluster. Before, it would serve, and give away, what it has of

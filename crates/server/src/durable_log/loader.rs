@@ -4,6 +4,7 @@ use super::log_writer::{LogWriterSetup, LogWriterThread};
 use super::recover::{Reader, RecoverError};
 use crate::cleaner::CleanerThread;
 use crate::thread;
+use sidle_log_files::LogId;
 use sidle_types::words::counted;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub(crate) struct LoaderSetup {
     /// For the log writer.
     pub(crate) writer: LogWriterSetup,
     /// Called at the end of it, unless the node ends before.
-    pub(crate) report: Box<dyn FnOnce(Result<(), RecoverError>) + Send>,
+    pub(crate) report: Box<dyn FnOnce(Result<LogId, RecoverError>) + Send>,
 }
 
 /// The threads that work for the durable log: first the reader, then the writer and the memory's cleaner.
@@ -45,11 +46,11 @@ impl DurableLogThreads {
             let LoaderSetup { path, salvages, threads, writer, report } = setup;
             let shared = Arc::clone(&writer.shared);
             match load(&path, (salvages, threads), writer, &stopped) {
-                Ok(Some(threads)) => {
+                Ok(Some((log, threads))) => {
                     // Whoever drops the receiver waits for this thread before.
                     let _ = sender.send(threads);
                     shared.loading.end();
-                    report(Ok(()));
+                    report(Ok(log));
                 }
                 Ok(None) => {}
                 Err(error) => report(Err(error)),
@@ -77,7 +78,7 @@ fn load(
     (salvages, threads): (bool, usize),
     writer: LogWriterSetup,
     stop: &AtomicBool,
-) -> Result<Option<(LogWriterThread, CleanerThread)>, RecoverError> {
+) -> Result<Option<(LogId, (LogWriterThread, CleanerThread))>, RecoverError> {
     let began = Instant::now();
     let (store, shared) = (Arc::clone(&writer.store), Arc::clone(&writer.shared));
     let reader = Reader { path, store: &store, salvages, threads, stop, loading: &shared.loading };
@@ -96,6 +97,7 @@ fn load(
     }
     shared.durability.recovered_values.store(resumed.recovered.values, Ordering::Relaxed);
     let cleaner = CleanerThread::start(Arc::clone(&store)).map_err(RecoverError::Threads)?;
+    let log = resumed.log;
     let writer = LogWriterThread::start(writer, resumed).map_err(RecoverError::Threads)?;
-    Ok(Some((writer, cleaner)))
+    Ok(Some((log, (writer, cleaner))))
 }
