@@ -297,11 +297,16 @@ impl MapChange<'_> {
         }
     }
 
-    /// A running migration goes on with these incarnations of its source and its target.
-    pub(crate) fn rebind(&mut self, id: MigrationId, source: Incarnation, target: Incarnation) {
-        if let Some(record) = self.map.migrations.iter_mut().find(|record| record.id == id) {
-            (record.source_incarnation, record.target_incarnation) = (source, target);
-        }
+    /// A running migration goes on with this incarnation of one of its nodes.
+    pub(crate) fn rebind(&mut self, id: MigrationId, node: NodeId, incarnation: Incarnation) {
+        let record = self.map.migrations.iter_mut().find(|record| record.id == id);
+        let record = record.expect("it runs");
+        let noted = match record.source == node {
+            true => &mut record.source_incarnation,
+            false => &mut record.target_incarnation,
+        };
+        assert!(*noted < incarnation, "a later incarnation takes its place");
+        *noted = incarnation;
     }
 
     /// Raises the version that the cluster speaks.

@@ -162,15 +162,13 @@ impl Attempt {
         }
     }
 
-    /// The migration goes on with another incarnation of a node. A new target begins anew: what it reports
-    /// of its own progress counts. What is known of the source's freeze stays true.
-    pub(super) fn rebind(&mut self, now: MonotonicUs, record: &MigrationRecord, is_new_target: bool) {
-        if is_new_target {
-            let fresh = Attempt::new(now, record);
-            let (activated, next) = (self.progress.activated, fresh.progress.next);
-            self.progress = Progress { activated, next, ..Progress::default() };
-            (self.finished, self.broken, self.rate) = (false, None, None);
-        }
+    /// Another incarnation of its target begins anew: what that reports of its progress counts. What is known
+    /// of the source's freeze stays true.
+    pub(super) fn begin_anew(&mut self, now: MonotonicUs, record: &MigrationRecord) {
+        let fresh = Attempt::new(now, record);
+        let (activated, next) = (self.progress.activated, fresh.progress.next);
+        self.progress = Progress { activated, next, ..Progress::default() };
+        (self.finished, self.broken, self.rate) = (false, None, None);
     }
 
     /// Takes in the progress of a copy that is made before the migration runs; a copy with progress is not

@@ -5,6 +5,7 @@
 //! [`Judge::earlier_life_obstacle`].
 
 use super::members::{Member, Members, Process, incarnation_of, shown};
+use super::rebinding::Rebinding;
 use super::{Coordinator, CoordinatorEvent};
 use crate::limits::{MAX_IDLE_DOWN, MAX_INCARNATION_LEAP, MAX_NODES};
 use crate::timing::{IDLE_FORGOTTEN_AFTER_US, SUSPECTED_AFTER_US};
@@ -84,9 +85,12 @@ impl<M: MetaStore> Coordinator<M> {
                 map.put_node(info);
             }));
             noted.into_iter().for_each(|noted| next.note_start(noted));
+            let rebound = Rebinding { data: &next, read_protocol: self.read_protocol }.due(node);
+            rebound.iter().for_each(|&id| next.rebind(id, node));
             if self.commit(now, next).is_err() {
                 return;
             }
+            self.rebound(now, node, rebound);
             gone.into_iter().for_each(|gone| self.forgotten(gone));
             self.members.by_id.insert(node, Member::default());
         }

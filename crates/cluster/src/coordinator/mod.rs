@@ -9,8 +9,8 @@
 //! 4. Whatever was arranged with one incarnation of a node is void in its next: a restart ends every
 //!    migration that the node prepared or ran. If it was the target, the end waits until the source is known
 //!    to have frozen the range: with the end the target's new incarnation serves it (M1). One that runs goes
-//!    on instead where the node's durable log goes back to the incarnation that took part: a commit puts the
-//!    new one in its place, before that sees its first map.
+//!    on instead where the node's durable log goes back to the incarnation that took part: the commit that
+//!    lets the new one in puts it in its place.
 //! 5. Everything outside the metadata may be lost: a new coordinator on the same metadata asks again for
 //!    whatever it needs (M10).
 //! 6. When a range changes its owner, the target uses the new map before anybody else receives it, unless it
@@ -55,6 +55,7 @@ mod event;
 mod joins;
 mod maps;
 mod members;
+mod rebinding;
 mod record;
 mod report;
 mod requests;
@@ -76,6 +77,7 @@ use event::Outbox;
 use joins::Judge;
 use maps::Maps;
 use members::{Member, Members, Process, incarnation_of, shown};
+use rebinding::Rebinding;
 use record::Record;
 use report::Reporter;
 use sidle_types::{Fill, MigrationId, MonotonicUs, NodeId, fault};
@@ -230,7 +232,7 @@ impl<M: MetaStore> Coordinator<M> {
     /// The cluster as the coordinator sees it.
     pub fn report(&self, now: MonotonicUs) -> StatusReport {
         let Coordinator { data, members, attempts, record, .. } = self;
-        Reporter { data, members, attempts, record, steps: self.steps() }.report(now)
+        Reporter { data, members, attempts, record, rebinding: self.rebinding() }.report(now)
     }
 
     fn judge(&self, now: MonotonicUs) -> Judge<'_> {
@@ -240,6 +242,10 @@ impl<M: MetaStore> Coordinator<M> {
     fn maps(&self) -> Maps<'_> {
         let Coordinator { data, members, attempts, commit_retry_at, .. } = self;
         Maps { data, members, attempts, is_unsure: commit_retry_at.is_some() }
+    }
+
+    fn rebinding(&self) -> Rebinding<'_> {
+        Rebinding { data: &self.data, read_protocol: self.read_protocol }
     }
 
     fn steps(&self) -> Steps<'_> {
@@ -449,9 +455,6 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// Commits a step, then does what follows from it.
     fn take(&mut self, now: MonotonicUs, id: MigrationId, step: Step) -> Result<(), MetaError> {
-        if matches!(step, Step::Rebind) {
-            return self.rebind(now, id);
-        }
         let is_withheld = matches!(step, Step::Run);
         let is_turn = matches!(step, Step::TurnBack);
         let next = self.steps().metadata_after(now, id, step);
@@ -478,18 +481,15 @@ impl<M: MetaStore> Coordinator<M> {
         Ok(())
     }
 
-    /// Has a running migration go on with the present incarnations of its nodes.
-    fn rebind(&mut self, now: MonotonicUs, id: MigrationId) -> Result<(), MetaError> {
-        let target_before = self.data.map.migration(id).map(|record| record.target_incarnation);
-        let next = self.steps().metadata_after(now, id, Step::Rebind);
-        self.commit(now, next)?;
-        let record = self.data.map.migration(id).expect("it runs on");
-        let is_new_target = target_before != Some(record.target_incarnation);
-        if let Some(attempt) = self.attempts.get_mut(&id) {
-            attempt.rebind(now, record, is_new_target);
+    /// Running migrations go on with this incarnation of a node, which is committed.
+    fn rebound(&mut self, now: MonotonicUs, node: NodeId, rebound: Vec<MigrationId>) {
+        for migration in rebound {
+            let record = self.data.map.migration(migration).expect("it runs on");
+            if let Some(attempt) = self.attempts.get_mut(&migration).filter(|_| record.target == node) {
+                attempt.begin_anew(now, record);
+            }
+            self.out.event(CoordinatorEvent::GoesOn { migration });
         }
-        self.out.event(CoordinatorEvent::GoesOn { migration: id });
-        Ok(())
     }
 
     /// Announces a committed change: the event, the answer to the requester, and the end to both sides.

@@ -2,8 +2,8 @@
 
 use super::attempt::Attempts;
 use super::members::{Members, shown};
+use super::rebinding::Rebinding;
 use super::record::Record;
-use super::steps::Steps;
 use crate::{
     Metadata, MigrationRecord, MigrationState, MigrationStatus, NodeState, NodeStatus, PartitionStatus,
     StatusReport,
@@ -16,7 +16,7 @@ pub(super) struct Reporter<'a> {
     pub(super) members: &'a Members,
     pub(super) attempts: &'a Attempts,
     pub(super) record: &'a Record,
-    pub(super) steps: Steps<'a>,
+    pub(super) rebinding: Rebinding<'a>,
 }
 
 impl Reporter<'_> {
@@ -123,7 +123,7 @@ impl Reporter<'_> {
             || "since the coordinator started".to_owned(),
             |at| format!("for {} s", now.since(at) / 1_000_000),
         );
-        let then = match self.steps.would_go_on(record, node) {
+        let then = match self.rebinding.would_go_on(record, node) {
             true => "; it goes on when the node is back, with its durable log",
             false => "",
         };

@@ -4,8 +4,7 @@ use super::attempt::{Attempt, Attempts};
 use super::members::{Members, incarnation_of, shown};
 use crate::timing::{PREPARE_DEADLINE_US, RETRY_US};
 use crate::{
-    CoordinatorSays, Incarnation, Metadata, MigrationRecord, MigrationState, PrepareRefusal, ReadProtocol,
-    Settled, Survey,
+    CoordinatorSays, Metadata, MigrationRecord, MigrationState, PrepareRefusal, ReadProtocol, Settled, Survey,
 };
 use sidle_types::words::{count, counted};
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, TabletEpoch, fault};
@@ -23,8 +22,6 @@ pub(super) enum Step {
     /// The range goes back to the source, which never learnt of the migration, or knows what it gave; the
     /// migration ends so.
     GiveBack(MigrationState),
-    /// A node of it has restarted with all that it had: it goes on with the node's present incarnation.
-    Rebind,
     /// It ends, and its way back begins: nothing is in transit.
     TurnBack,
     /// It ends.
@@ -63,8 +60,7 @@ impl Steps<'_> {
         let MigrationRecord { source, target, .. } = record;
         let is_silent = self.members.get(*source).is_some_and(|member| member.suspected);
         let is_taken_for_dead = fault!(SilenceCountsAsDeath) && is_silent;
-        let is_source_back = incarnation_of(self.data, *source) != record.source_incarnation;
-        if is_source_back && !self.goes_on(record, *source, record.source_incarnation) || is_taken_for_dead {
+        if incarnation_of(self.data, *source) != record.source_incarnation || is_taken_for_dead {
             let source = shown(self.data, *source);
             let why = format!("the source {source} restarted: {}", self.loss_of_the_rest(record, attempt));
             return Some(Step::End(MigrationState::Failed { why }));
@@ -73,9 +69,6 @@ impl Steps<'_> {
             return Some(Step::GiveBack(MigrationState::Failed { why }));
         }
         let is_target_back = incarnation_of(self.data, *target) != record.target_incarnation;
-        if is_source_back || is_target_back && self.goes_on(record, *target, record.target_incarnation) {
-            return Some(Step::Rebind);
-        }
         // Once all is given, the source's copy is as outdated as a frozen one.
         if is_target_back && record.kept_by_source && !attempt.progress.activated {
             return Some(Step::GiveBack(MigrationState::Failed { why: self.loss_of_given(record, attempt) }));
@@ -104,39 +97,6 @@ impl Steps<'_> {
             return None;
         }
         Some(Step::End(MigrationState::Failed { why }))
-    }
-
-    /// Whether a running migration goes on with the present incarnation of a node that took part as this one.
-    /// It does if the node's durable log goes back to that.
-    fn goes_on(&self, record: &MigrationRecord, node: NodeId, took_part: Incarnation) -> bool {
-        let has_all = self.log_since(node).is_some_and(|since| since <= took_part);
-        self.may_go_on(record, node) && (has_all || fault!(ReboundWithoutItsLog))
-    }
-
-    /// Whether a migration would go on if this node of it restarted.
-    pub(super) fn would_go_on(&self, record: &MigrationRecord, node: NodeId) -> bool {
-        let is_running = record.state == MigrationState::Running;
-        is_running && self.log_since(node).is_some() && self.may_go_on(record, node)
-    }
-
-    /// What is given bit by bit cannot go on: which bits were given is in no log. Nor can what was copied
-    /// before its freeze: which of it has changed since is in none.
-    fn may_go_on(&self, record: &MigrationRecord, node: NodeId) -> bool {
-        node == record.source && !record.kept_by_source && !self.copies_before_freeze(record)
-    }
-
-    /// Since which incarnation the node's durable log has everything.
-    fn log_since(&self, node: NodeId) -> Option<Incarnation> {
-        self.data.known_start(node, incarnation_of(self.data, node))?.log_since
-    }
-
-    /// The incarnations that a migration goes on with.
-    fn lives_of(&self, record: &MigrationRecord) -> [Incarnation; 2] {
-        let sides = [(record.source, record.source_incarnation), (record.target, record.target_incarnation)];
-        sides.map(|(node, took_part)| match self.goes_on(record, node, took_part) {
-            true => incarnation_of(self.data, node),
-            false => took_part,
-        })
     }
 
     /// Why a migration that its source does not know of yet is not to run after all (invariant 7).
@@ -252,10 +212,6 @@ impl Steps<'_> {
                 next.map = Arc::new(next.map.changed(|map| map.start(record)));
             }
             (Step::Begin | Step::Counted(_) | Step::Run, None) => unreachable!("it waits"),
-            (Step::Rebind, _) => {
-                let [source, target] = self.lives_of(self.data.map.migration(id).expect("it runs"));
-                next.map = Arc::new(next.map.changed(|map| map.rebind(id, source, target)));
-            }
             (Step::TurnBack, _) => {
                 let record = self.data.migration(id).expect("it runs");
                 let counters = attempt.expect("it has settled").counters(now, record);

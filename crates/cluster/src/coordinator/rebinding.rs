@@ -1,0 +1,69 @@
+//! Running migrations that go on with the next incarnation of a node.
+//!
+//! A node whose durable log goes back to the incarnation that took part has everything that was arranged with
+//! that: the frozen copy as a source; what had arrived, and what it acknowledged, as a target. The commit that
+//! lets the new incarnation in puts it into the migration's record. So the first map that it sees shows it
+//! taking part, and it keeps what that needs.
+//!
+//! While the node is down, the migration waits for it, however long: nobody else has what it has.
+
+use super::members::incarnation_of;
+use crate::{Incarnation, Metadata, MigrationRecord, MigrationState, ReadProtocol};
+use sidle_types::{MigrationId, NodeId, fault};
+use std::sync::Arc;
+
+/// What decides whether a migration goes on.
+pub(super) struct Rebinding<'a> {
+    pub(super) data: &'a Metadata,
+    pub(super) read_protocol: ReadProtocol,
+}
+
+impl Rebinding<'_> {
+    /// The running migrations that go on with the node's present incarnation and name an earlier one.
+    pub(super) fn due(&self, node: NodeId) -> Vec<MigrationId> {
+        let present = incarnation_of(self.data, node);
+        let goes_on = |record: &&MigrationRecord| {
+            let took_part = took_part(record, node).filter(|&before| before != present);
+            took_part.is_some_and(|before| self.goes_on(record, node, before))
+        };
+        self.data.map.migrations().iter().filter(goes_on).map(|record| record.id).collect()
+    }
+
+    /// Whether a running migration would go on if this node of it restarted.
+    pub(super) fn would_go_on(&self, record: &MigrationRecord, node: NodeId) -> bool {
+        let is_running = record.state == MigrationState::Running;
+        is_running && self.log_since(node).is_some() && self.may_go_on(record, node)
+    }
+
+    fn goes_on(&self, record: &MigrationRecord, node: NodeId, took_part: Incarnation) -> bool {
+        let has_all = self.log_since(node).is_some_and(|since| since <= took_part);
+        self.may_go_on(record, node) && (has_all || fault!(ReboundWithoutItsLog))
+    }
+
+    /// What is given bit by bit cannot go on: which bits were given is in no log. Nor can what was copied
+    /// before its freeze: which of it has changed since is in none.
+    fn may_go_on(&self, record: &MigrationRecord, node: NodeId) -> bool {
+        let outline = (self.read_protocol)(&record.protocol);
+        let copies_before_freeze = outline.is_ok_and(|outline| outline.copies_before_freeze);
+        node == record.source && !record.kept_by_source && !copies_before_freeze
+    }
+
+    /// Since which incarnation the node's durable log has everything.
+    fn log_since(&self, node: NodeId) -> Option<Incarnation> {
+        self.data.known_start(node, incarnation_of(self.data, node))?.log_since
+    }
+}
+
+/// As which incarnation the node took part.
+fn took_part(record: &MigrationRecord, node: NodeId) -> Option<Incarnation> {
+    let sides = [(record.source, record.source_incarnation), (record.target, record.target_incarnation)];
+    sides.into_iter().find(|(side, _)| *side == node).map(|(_, incarnation)| incarnation)
+}
+
+impl Metadata {
+    /// A running migration goes on with the node's present incarnation.
+    pub(super) fn rebind(&mut self, id: MigrationId, node: NodeId) {
+        let present = incarnation_of(self, node);
+        self.map = Arc::new(self.map.changed(|map| map.rebind(id, node, present)));
+    }
+}
