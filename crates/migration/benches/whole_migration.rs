@@ -72,6 +72,7 @@ fn main() {
         range: PositionRange::ALL,
         version: ProtocolVersion::CURRENT,
         source: NodeId::from_bytes([1; 20]),
+        source_life: 1,
         target: NodeId::from_bytes([2; 20]),
         partitions: source_store.partition(PositionRange::ALL, FULVA.partitions),
         protocol: FULVA,

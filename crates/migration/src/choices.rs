@@ -73,6 +73,19 @@ impl ProtocolChoices {
         ProtocolChoices { collections_ahead, ..*self }
     }
 
+    /// The same for a node that restarted in the middle: the range is frozen, and nothing is copied ahead.
+    pub fn resumed(&self) -> ProtocolChoices {
+        match self.copies {
+            Copies::BeforeCuts(_) => *self,
+            Copies::AfterFreeze | Copies::BeforeFreeze(_) => ProtocolChoices {
+                copies: Copies::AfterFreeze,
+                hot_first: false,
+                collections_ahead: false,
+                ..*self
+            },
+        }
+    }
+
     /// The first version of those that a program speaks in which both ends can do it.
     pub fn needs(&self) -> ProtocolVersion {
         let gives_by_cuts = matches!(self.copies, Copies::BeforeCuts(_));

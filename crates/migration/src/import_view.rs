@@ -468,12 +468,22 @@ impl ImportWriter {
         progress.next.store(next.0, Ordering::Release);
     }
 
+    /// Everything had arrived in an earlier incarnation of this node.
+    pub fn resume_complete(&mut self) {
+        assert_eq!(self.view.phase(), ImportPhase::Waiting, "nothing has arrived in this one");
+        self.set_complete();
+    }
+
     /// Everything has arrived, or the rest is absent for good (FLUSHALL). Nothing is replayed after this.
     pub fn complete(&mut self) {
         let phase = self.view.phase();
         assert!(phase.takes_records(), "an import is completed once, after activation");
         let has_all = phase == ImportPhase::Taking && self.view.progress().all(|next| next.is_none());
         assert!(has_all || self.view.source_is_frozen(), "M3, M11: complete before the source is frozen");
+        self.set_complete();
+    }
+
+    fn set_complete(&mut self) {
         for progress in &self.view.progress {
             progress.all.store(true, Ordering::Release);
         }

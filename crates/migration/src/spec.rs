@@ -24,6 +24,9 @@ pub struct MigrationSpec {
     pub version: ProtocolVersion,
     /// The node that gives it up.
     pub source: NodeId,
+    /// Which of the source's incarnations takes part. Versions of two of them are not compared: one that lost
+    /// its memory may not know the latest.
+    pub source_life: u64,
     /// The node that takes it.
     pub target: NodeId,
     /// `range`, cut into 1..=[`PARTITIONS_MAX`] parts in order, each pulled on its own.
@@ -145,6 +148,7 @@ pub(crate) mod tests {
             range,
             version: ProtocolVersion::CURRENT,
             source: NodeId::from_bytes([1; 20]),
+            source_life: 1,
             target: NodeId::from_bytes([2; 20]),
             partitions,
             protocol: FULVA,

@@ -515,6 +515,7 @@ mod tests {
             range,
             version: ProtocolVersion::CURRENT,
             source: id(source),
+            source_life: 1,
             target: id(target),
             partitions: vec![range],
             protocol: FULVA,

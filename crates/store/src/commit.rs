@@ -108,6 +108,11 @@ impl Commits {
         self.enter(&self.aside, change, std::iter::once(slot));
     }
 
+    /// The same of records that are about no slot.
+    pub(crate) fn enter_unlocked(&self, records: &mut Vec<u8>) {
+        self.enter(&self.aside, records, std::iter::empty());
+    }
+
     /// A change in steps begins (U4).
     pub(crate) fn begin_steps(&self) {
         self.in_steps.fetch_add(1, Ordering::SeqCst);

@@ -18,8 +18,25 @@ pub(crate) fn is_current(data: &Data, record: &LoggedRecord<'_>) -> bool {
         Meaning::Value(value) => is_value(data, value, record.order()),
         Meaning::Chunk(..) if fault!(ChunksGoWithTheirFile) => false,
         Meaning::Chunk(name, chunk) => is_chunk(data, name, chunk.version()),
-        Meaning::Removed(_) | Meaning::NoChunk(..) | Meaning::Cleared(..) => false,
+        Meaning::Removed(removed) => is_removal(data, removed, record.order()),
+        Meaning::NoChunk(..) | Meaning::Cleared(..) => false,
+        Meaning::Import(note) => data.imports.is_current(&note),
     }
+}
+
+/// Where an import leaves tombstones, the log keeps them too: what they hide may be pulled again (M6). Of a
+/// mark of absence nothing is hidden.
+fn is_removal(data: &Data, removed: Record<'_>, order: Version) -> bool {
+    let key = removed.hashed_key();
+    if order == Version(0)
+        || data.index.slot(key.slot()).tombstones() == 0
+        || fault!(TombstonesGoWithTheirFile)
+    {
+        return false;
+    }
+    let guard = SlotGuard::lock(data, key.slot());
+    let found = guard.find(key).filter(|(_, word)| word.kind().is_tombstone);
+    found.is_some_and(|(_, word)| guard.record(word).version() <= order)
 }
 
 /// A recovered value has the order as its version.

@@ -4,6 +4,7 @@
 use crate::address::Address;
 use crate::bucket::Word;
 use crate::epoch::{Participant, Pinned};
+use crate::imports::Imports;
 use crate::index::{Index, IndexMemory};
 use crate::interest::Interest;
 use crate::large::registry::Collections;
@@ -21,6 +22,7 @@ pub(crate) struct Data {
     pub(crate) pending_tombstones: PendingTombstones,
     pub(crate) interest: Interest,
     pub(crate) collections: Arc<Collections>,
+    pub(crate) imports: Imports,
 }
 
 /// A key's entry.

@@ -74,6 +74,7 @@ mod documented;
 mod epoch;
 mod expiry;
 mod extend;
+mod imports;
 mod index;
 mod interest;
 #[cfg(all(test, loom))]
@@ -119,6 +120,7 @@ pub use config::{
 pub use data::{Entry, Guard};
 pub use discard::WholeDiscard;
 pub use expiry::{Expiring, ExpirySweep};
+pub use imports::{ImportNote, ImportStage};
 pub use interest::Observer;
 pub use large::arrival::{Arrival, Arrived};
 pub use large::aside::Aside;

@@ -15,7 +15,9 @@
 //! | no chunk | the collection has no chunk at this label any more |
 //! | cleared | everything in a range of positions, up to this order, was removed |
 //! | order | the order of the value, or the tombstone, behind it |
+//! | import | how far the import of a range is; of several of one migration, the furthest counts |
 
+use crate::imports::ImportNote;
 use crate::large::chunk::ChunkName;
 use crate::record::{CLEARED_KEY_BYTES, Record, RecordError, RecordKind};
 use sidle_types::{HashedKey, Position, PositionRange, Version};
@@ -43,6 +45,8 @@ pub(crate) enum Meaning<'r> {
     NoChunk(ChunkName, Version),
     /// Everything up to this version was removed.
     Cleared(PositionRange, Version),
+    /// How far the import of a range is.
+    Import(ImportNote),
 }
 
 /// Bytes of a durable log are no records.
@@ -84,6 +88,7 @@ impl<'r> LoggedRecord<'r> {
             RecordKind::Chunk(_) => Meaning::Chunk(ChunkName::of_key(key), record),
             RecordKind::NoChunk => Meaning::NoChunk(ChunkName::of_key(key), record.version()),
             RecordKind::Cleared => Meaning::Cleared(range_of(key), record.version()),
+            RecordKind::Import => Meaning::Import(ImportNote::of_key(key)),
             RecordKind::Order => unreachable!("it is part of the record behind it"),
         }
     }
@@ -98,7 +103,7 @@ pub(crate) fn cleared_key(range: PositionRange) -> [u8; CLEARED_KEY_BYTES] {
 }
 
 /// The range of such a key; of one that no writer made, some range.
-fn range_of(key: &[u8]) -> PositionRange {
+pub(crate) fn range_of(key: &[u8]) -> PositionRange {
     let position =
         |at: usize| Position(u64::from_le_bytes(key[at..at + 8].try_into().expect("a slice of eight")));
     PositionRange::new(position(0), position(8)).unwrap_or(PositionRange::only(position(0)))

@@ -59,6 +59,8 @@ pub(crate) const CHUNK_KEY_BYTES: usize = 17;
 pub(crate) const HEAD_VALUE_BYTES: usize = 9;
 /// The key of a removed range: its first and its last position.
 pub(crate) const CLEARED_KEY_BYTES: usize = 16;
+/// The key of an import's note: its range, its migration, and its stage.
+pub(crate) const IMPORT_KEY_BYTES: usize = CLEARED_KEY_BYTES + 9;
 /// The first byte that the checksum covers: all but itself.
 pub(crate) const CHECKED_FROM: usize = 4;
 /// The kind's byte.
@@ -203,6 +205,11 @@ impl<'a> Draft<'a> {
     /// Everything up to this version in the range with this key was removed.
     pub(crate) fn cleared(key: &'a [u8], version: Version) -> Draft<'a> {
         Draft { key, value: &[], version, expires_at: None, kind: RecordKind::Cleared }
+    }
+
+    /// The import with this key is at the stage that the key names.
+    pub(crate) fn import(key: &'a [u8]) -> Draft<'a> {
+        Draft { key, value: &[], version: Version(0), expires_at: None, kind: RecordKind::Import }
     }
 
     /// The record behind it counts as if it had this version.
@@ -413,6 +420,7 @@ impl<'r> Record<'r> {
             RecordKind::NoChunk => shape.key_bytes() == CHUNK_KEY_BYTES,
             RecordKind::Cleared => shape.key_bytes() == CLEARED_KEY_BYTES,
             RecordKind::Order => shape.key_bytes() == 0,
+            RecordKind::Import => shape.key_bytes() == IMPORT_KEY_BYTES,
             RecordKind::Value(_) | RecordKind::Tombstone => true,
         };
         if !right {
@@ -437,8 +445,8 @@ impl<'r> Record<'r> {
     #[inline]
     fn check_form_of(bytes: &[u8], kind: RecordKind, highest: Version) -> Result<Shape, RecordError> {
         let shape = Shape::read(bytes);
-        use RecordKind::{Cleared, NoChunk, Order, Tombstone};
-        let is_tombstone = matches!(kind, Tombstone | NoChunk | Cleared | Order);
+        use RecordKind::{Cleared, Import, NoChunk, Order, Tombstone};
+        let is_tombstone = matches!(kind, Tombstone | NoChunk | Cleared | Order | Import);
         if u32_at(bytes, 8) & KEY_RESERVED != 0
             || u32_at(bytes, 4) & VALUE_RESERVED != 0
             || shape.is_outside()

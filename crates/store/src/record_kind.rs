@@ -19,6 +19,8 @@ pub(crate) enum RecordKind {
     Cleared,
     /// In a durable log only: the order of the record behind it.
     Order,
+    /// In a durable log only: how far the import of a range is.
+    Import,
 }
 
 /// The kind's byte of a tombstone.
@@ -31,6 +33,8 @@ pub(crate) const CHUNK: u8 = 0x20;
 const CLEARED: u8 = 0x40;
 /// The mark of an order, in the kind's byte.
 const ORDER: u8 = 0x80;
+/// The marks of an import's note.
+const IMPORT: u8 = CLEARED | ORDER;
 /// The bits of the kind itself.
 pub(crate) const KIND_MASK: u8 = 0x0F;
 
@@ -50,6 +54,7 @@ impl RecordKind {
             RecordKind::NoChunk => CHUNK | TOMBSTONE,
             RecordKind::Cleared => CLEARED | TOMBSTONE,
             RecordKind::Order => ORDER | TOMBSTONE,
+            RecordKind::Import => IMPORT | TOMBSTONE,
         }
     }
 
@@ -79,6 +84,7 @@ impl RecordKind {
             (CHUNK, RecordKind::Tombstone) => RecordKind::NoChunk,
             (CLEARED, RecordKind::Tombstone) => RecordKind::Cleared,
             (ORDER, RecordKind::Tombstone) => RecordKind::Order,
+            (IMPORT, RecordKind::Tombstone) => RecordKind::Import,
             _ => return None,
         })
     }

@@ -150,7 +150,9 @@ impl<'s> Recovery<'s> {
             store.raise_version_floor(range, version);
         }
         self.all.close_graves();
-        store.sweep_tombstones(read.first(), read.last(), usize::MAX);
+        for swept in store.data.imports.outside_serving(read) {
+            store.sweep_tombstones(swept.first(), swept.last(), usize::MAX);
+        }
         if self.all.reading != Reading::Everything {
             // Tables grew for tombstones too.
             let slots = || store.data.index.occupied_in(read);
@@ -181,6 +183,7 @@ impl<'s> Recovery<'s> {
         // What is left belongs to collections that lost their keys.
         self.all.chunks.bury(self.all.store);
         self.end_chunks();
+        self.all.store.data.imports.forget_ended();
         self.recovered.records = self.all.records;
         self.recovered.values = self.all.store.len();
         Ok(self.recovered)

@@ -150,6 +150,9 @@ impl<'s> RecoveryPart<'s> {
                 self.note_use(name.id);
                 chunks.push(FoundChunk::new(name, version, None));
             }
+            Meaning::Import(note) => {
+                self.store.data.imports.take(note);
+            }
             Meaning::Cleared(range, version) => {
                 let read = self.reading.entries().and_then(|read| {
                     PositionRange::new(range.first().max(read.first()), range.last().min(read.last()))

@@ -8,6 +8,7 @@ use crate::commit::Commits;
 use crate::config::{StoreConfig, StoreError};
 use crate::data::{Data, Guard};
 use crate::expiry::{Expiring, Expiry, ExpirySweep};
+use crate::imports::Imports;
 use crate::index::{Index, slots_of};
 use crate::interest::Interest;
 use crate::large::pack;
@@ -51,6 +52,7 @@ impl Store {
             pending_tombstones: PendingTombstones::default(),
             interest: Interest::default(),
             collections: Arc::default(),
+            imports: Imports::default(),
         };
         Ok(Store { data, cleaning: Mutex::default() })
     }

@@ -2,10 +2,10 @@
 
 use sidle_outline::{Chunk, Large, Order, Outline};
 use sidle_store::{
-    Change, Entry, Leave, LogHead, RecordBatch, Recovery, RecoveryError, SlotGuards, Store, StoreConfig,
-    WholeDiscard, logged_records,
+    Change, Entry, ImportNote, ImportStage, Leave, LogHead, RecordBatch, Recovery, RecoveryError, SlotGuards,
+    Store, StoreConfig, WholeDiscard, logged_records,
 };
-use sidle_types::{CommitNumber, HashedKey, PositionRange, ValueKind, WallMs};
+use sidle_types::{CommitNumber, HashedKey, MigrationId, Position, PositionRange, ValueKind, WallMs};
 
 fn store() -> (Store, LogHead) {
     let config = StoreConfig {
@@ -318,4 +318,93 @@ fn a_removal_in_slices_is_in_one_commit_whatever_comes_between() {
     let again = recovered(&[&first, &between, &last]);
     assert_eq!(again.len(), store.len());
     assert!(again.len() <= 1, "none is there, but what was written behind its slice");
+}
+
+const IMPORT: MigrationId = MigrationId(5);
+
+/// Notes how far the import of a range is.
+fn note(store: &Store, range: PositionRange, stage: ImportStage) {
+    store.note_import(ImportNote { id: IMPORT, range, stage });
+}
+
+fn bury(store: &Store, head: &mut LogHead, key: &str) {
+    let key = HashedKey::new(key.as_bytes());
+    store.lock_slot(key.slot()).remove(head, key, Leave::Tombstone).expect("there is room");
+}
+
+/// Whether a key that is pulled now enters.
+fn enters(store: &Store, key: &str) -> bool {
+    matches!(store.pin().get(HashedKey::new(key.as_bytes())), Entry::Absent)
+}
+
+#[test]
+fn an_import_is_recovered_as_far_as_it_was_with_the_tombstones_of_its_range() {
+    let slot = HashedKey::new(b"in").slot();
+    let range = PositionRange::new(Position::first_of(slot), Position::last_of(slot)).expect("a slot");
+    let (store, mut head) = store();
+    note(&store, range, ImportStage::Serving);
+    for key in ["in", "{in}b", "out"] {
+        put(&store, &mut head, key, "v");
+    }
+    let first = commit(&store);
+    bury(&store, &mut head, "in");
+    bury(&store, &mut head, "out");
+    bury(&store, &mut head, "{in}never");
+    let second = commit(&store);
+    for commits in [&[&first[..], &second][..], &[&second, &first], &[&second, &needed(&store, &first)]] {
+        let again = recovered(commits);
+        assert_eq!(again.noted_imports().len(), 1);
+        assert!(!enters(&again, "in") && !enters(&again, "{in}never") && !enters(&again, "{in}b"));
+        assert!(enters(&again, "out"), "it is swept where nothing is imported");
+        // What is needed of the log then recovers the same.
+        let files = [needed(&again, &first), needed(&again, &second)];
+        let third = recovered(&[&files[0], &files[1]]);
+        assert!(!enters(&third, "in") && !enters(&third, "{in}never") && enters(&third, "out"));
+        assert_eq!((get(&third, "{in}b"), third.len()), (Some("v".into()), 1));
+    }
+    note(&store, range, ImportStage::Complete);
+    note(&store, range, ImportStage::Serving);
+    let third = commit(&store);
+    let again = recovered(&[&third, &second, &first]);
+    let stages = || again.noted_imports().into_iter().map(|note| note.stage);
+    assert_eq!(stages().collect::<Vec<_>>(), [ImportStage::Complete], "it never goes back");
+    assert!(enters(&again, "in"), "nothing is pulled any more");
+    note(&again, range, ImportStage::Over);
+    note(&again, range, ImportStage::Over);
+    let fourth = commit(&again);
+    assert_eq!(logged_records(&fourth).count(), 1, "its end is noted once");
+    assert!(recovered(&[&fourth, &third, &second, &first]).noted_imports().is_empty());
+}
+
+#[test]
+fn replies_about_the_range_of_an_import_wait_for_its_note() {
+    let (store, _) = store();
+    commit(&store);
+    let slot = HashedKey::new(b"in").slot();
+    let commits = store.commits().expect("it is durable");
+    assert_eq!(commits.latest_of(slot), CommitNumber(0));
+    note(&store, PositionRange::ALL, ImportStage::Serving);
+    assert_eq!(commits.latest_of(slot), commits.open());
+}
+
+#[test]
+fn a_recovery_in_stretches_keeps_the_tombstones_of_an_import() {
+    let (store, mut head) = store();
+    note(&store, PositionRange::ALL, ImportStage::Serving);
+    put(&store, &mut head, "in", "v");
+    bury(&store, &mut head, "in");
+    let records = commit(&store);
+    let (again, _) = self::store();
+    let mut recovery = Recovery::begin(&again);
+    recovery.replay(&records).expect("it was written");
+    recovery.begin_again(3);
+    loop {
+        recovery.replay(&records).expect("it was written");
+        if !recovery.reads_on() {
+            break;
+        }
+    }
+    recovery.finish(&|_, _, _, _| Some(1)).expect("it was written");
+    assert!(!enters(&again, "in"));
+    assert_eq!(again.check_accounting(), Ok(()));
 }

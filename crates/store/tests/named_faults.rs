@@ -2,9 +2,10 @@
 
 use sidle_outline::{Chunk, Order, Outline};
 use sidle_store::{
-    Change, CountElements, Leave, LogHead, Recovery, SlotGuards, Store, StoreConfig, logged_records,
+    Change, CountElements, ImportNote, ImportStage, Leave, LogHead, Recovery, SlotGuards, Store, StoreConfig,
+    logged_records,
 };
-use sidle_types::{Fault, HashedKey, PositionRange, ValueKind, WallMs};
+use sidle_types::{Fault, HashedKey, MigrationId, PositionRange, ValueKind, WallMs};
 
 /// Every fault, with a scenario that holds only without it.
 const STORIES: &[(Fault, fn())] = &[
@@ -13,6 +14,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::FlushNotLogged, a_flush_is_in_the_commit_behind_it),
     (Fault::HalfAnExec, a_change_of_two_keys_is_in_one_commit),
     (Fault::ChunksGoWithTheirFile, chunks_are_needed_as_long_as_their_collection_has_them),
+    (Fault::TombstonesGoWithTheirFile, a_tombstone_of_an_import_is_needed_until_its_end),
+    (Fault::RecoveredWithoutTombstones, a_tombstone_of_an_import_is_recovered),
     (Fault::FirstRecordReadCounts, the_oldest_commit_is_read_first),
 ];
 
@@ -95,6 +98,35 @@ fn chunks_are_needed_as_long_as_their_collection_has_them() {
     let needed =
         logged_records(&records).map(|record| record.expect("it was written")).filter(|it| is_needed(*it));
     assert_eq!(needed.count(), 3 + 1, "three chunks and the head");
+}
+
+/// A store that serves a range which it imports, and in which a key was deleted, with its commits.
+fn deleted_in_an_import() -> (Store, Vec<u8>) {
+    let (store, mut head) = store();
+    let (id, range) = (MigrationId(3), PositionRange::ALL);
+    store.note_import(ImportNote { id, range, stage: ImportStage::Serving });
+    put(&store, &mut head, "key", "value");
+    let key = HashedKey::new(b"key");
+    store.lock_slot(key.slot()).remove(&mut head, key, Leave::Tombstone).expect("there is room");
+    let records = commit(&store);
+    (store, records)
+}
+
+fn a_tombstone_of_an_import_is_needed_until_its_end() {
+    let (store, records) = deleted_in_an_import();
+    let is_needed = |record| store.is_current(&record);
+    let needed = || logged_records(&records).filter(|record| is_needed(record.expect("it was written")));
+    assert_eq!(needed().count(), 2, "M6: the tombstone, and the note of the import");
+    let (id, range) = (MigrationId(3), PositionRange::ALL);
+    store.note_import(ImportNote { id, range, stage: ImportStage::Over });
+    store.sweep_tombstones(range.first(), range.last(), usize::MAX);
+    assert_eq!(needed().count(), 0);
+}
+
+fn a_tombstone_of_an_import_is_recovered() {
+    let (_, records) = deleted_in_an_import();
+    let again = recovered(&[&records]);
+    assert_eq!(again.tombstones_in(PositionRange::ALL), 1, "M6");
 }
 
 fn the_oldest_commit_is_read_first() {

@@ -94,6 +94,9 @@ faults! {
         /// Activation counts as heard when it is sent; when it is lost with its connection, nobody serves the
         /// range for ever (breaks M10).
         ActivateSentOnce, "activate-sent-once", Some(200);
+        /// A target serves a range without a note of that in its durable log: after a restart what it has of
+        /// the range is taken for copies (breaks M1).
+        ServedWithoutNote, "served-without-note", SCRIPTED;
         /// The source's word that it has no such key replaces what was written at the target meanwhile
         /// (breaks M5).
         AbsentAnswerOverwrites, "absent-answer-overwrites", Some(150);
@@ -201,6 +204,8 @@ faults! {
         /// A source activates the target before its durable log has all that the target then shows (breaks
         /// C11).
         ActivatedBeforeSafe, "activated-before-safe", SCRIPTED;
+        /// A target that goes on after a restart keeps what it had copied before it served (breaks C4 and M30).
+        ResumedOverCopies, "resumed-over-copies", SCRIPTED;
         /// SCAN goes on behind a range whose keys have not all arrived, and leaves out those that come later
         /// (breaks its guarantee).
         ScanPassesWhatHasNotArrived, "scan-passes-what-has-not-arrived", Some(150);
@@ -299,6 +304,11 @@ faults! {
         HalfAnExec, "half-an-exec", USUAL;
         /// The chunks of a large collection go with their file, though they are still needed (breaks G4).
         ChunksGoWithTheirFile, "chunks-go-with-their-file", USUAL;
+        /// A tombstone of a range that is imported goes with its file, and what it hid is pulled again after a
+        /// restart (breaks M6).
+        TombstonesGoWithTheirFile, "tombstones-go-with-their-file", SCRIPTED;
+        /// Recovery keeps no tombstone of a range that was being imported (breaks M6).
+        RecoveredWithoutTombstones, "recovered-without-tombstones", SCRIPTED;
         /// What recovery has read of a key counts, though it reads a newer record.
         FirstRecordReadCounts, "first-record-read-counts", USUAL;
     }

@@ -74,6 +74,11 @@ impl<I> Target<I> {
         self.stage < TargetStage::Dropped
     }
 
+    /// Whether this incarnation of the node was never asked to prepare it: an earlier one was.
+    pub fn is_unprepared(&self) -> bool {
+        self.stage == TargetStage::Dropped && self.refusal.is_none()
+    }
+
     /// Moves it to this stage.
     pub fn advance(&mut self, stage: TargetStage) {
         self.stage = stage;

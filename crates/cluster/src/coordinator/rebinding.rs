@@ -32,20 +32,20 @@ impl Rebinding<'_> {
     /// Whether a running migration would go on if this node of it restarted.
     pub(super) fn would_go_on(&self, record: &MigrationRecord, node: NodeId) -> bool {
         let is_running = record.state == MigrationState::Running;
-        is_running && self.log_since(node).is_some() && self.may_go_on(record, node)
+        is_running && self.log_since(node).is_some() && self.may_go_on(record)
     }
 
     fn goes_on(&self, record: &MigrationRecord, node: NodeId, took_part: Incarnation) -> bool {
         let has_all = self.log_since(node).is_some_and(|since| since <= took_part);
-        self.may_go_on(record, node) && (has_all || fault!(ReboundWithoutItsLog))
+        self.may_go_on(record) && (has_all || fault!(ReboundWithoutItsLog))
     }
 
     /// What is given bit by bit cannot go on: which bits were given is in no log. Nor can what was copied
     /// before its freeze: which of it has changed since is in none.
-    fn may_go_on(&self, record: &MigrationRecord, node: NodeId) -> bool {
+    fn may_go_on(&self, record: &MigrationRecord) -> bool {
         let outline = (self.read_protocol)(&record.protocol);
         let copies_before_freeze = outline.is_ok_and(|outline| outline.copies_before_freeze);
-        node == record.source && !record.kept_by_source && !copies_before_freeze
+        !record.kept_by_source && !copies_before_freeze
     }
 
     /// Since which incarnation the node's durable log has everything.

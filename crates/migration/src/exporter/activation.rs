@@ -4,7 +4,8 @@
 //! target's first reply: the range's highest version, and of hot positions that were copied ahead those that
 //! were not marked until the freeze (M30). It names what holds, so a target that is told of none keeps none.
 //! (It also carries the number of records: the target counts them from then on, and this node no longer after
-//! the confirmation.) It is repeated until the target confirms or pulls (M10).
+//! the confirmation.) It is repeated until the target confirms or pulls (M10), and sent again over each new
+//! connection: the target may have restarted.
 
 use super::parts::SourceParts;
 use crate::resend::Resend;
@@ -41,10 +42,16 @@ impl Activation {
         }
     }
 
-    /// The lane for `Activate` is greeted.
+    /// The target greets: it may have restarted, and know of no activation. One that does answers again.
     pub(super) fn reconnected(&mut self) {
-        if let Activation::Announcing { resend, .. } = self {
-            resend.reset();
+        match self {
+            Activation::Announcing { resend, .. } => resend.reset(),
+            // What was copied ahead holds where it was taken over, if at all.
+            Activation::Confirmed { frozen } if !fault!(ActivateSentOnce) => {
+                let (frozen, resend) = (*frozen, Resend::new(PRIORITY_RESEND_US));
+                *self = Activation::Announcing { frozen, unchanged: Box::default(), resend };
+            }
+            Activation::NotFrozen | Activation::Confirmed { .. } => {}
         }
     }
 

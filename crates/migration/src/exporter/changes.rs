@@ -106,8 +106,7 @@ impl Changes {
         if let Some(in_hand) = pull.piece
             && (!is_asked_again || sent == [PositionRange::only(in_hand.position)])
         {
-            let piece =
-                pieces::pack_piece(store, parts.spec.piece_bytes(), in_hand.position, Some(in_hand), batch);
+            let piece = pieces::pack_piece(&parts.spec, store, in_hand.position, Some(in_hand), batch);
             match piece {
                 Some(piece) if pieces::has_changed(Some(in_hand), &piece) => {
                     batch.clear();
@@ -161,7 +160,7 @@ impl Changes {
                     self.queue.push_front(rest);
                 }
                 let in_hand = parts.sent_whole.in_hand(first);
-                let piece = pieces::pack_piece(store, large_bytes, first, in_hand, batch);
+                let piece = pieces::pack_piece(&parts.spec, store, first, in_hand, batch);
                 return (0, piece);
             }
             let (sent, rest) = split(range, end.next);

@@ -330,7 +330,7 @@ impl Cuts {
             && (!is_asked_again || sent == [PositionRange::only(in_hand.position)])
         {
             self.sent = vec![PositionRange::only(in_hand.position)];
-            return pieces::pack_piece(store, large_bytes, in_hand.position, Some(in_hand), batch);
+            return pieces::pack_piece(&parts.spec, store, in_hand.position, Some(in_hand), batch);
         }
         let most = if is_asked_again { sent.len() } else { CHANGED_RANGES_MAX };
         if is_asked_again {
@@ -344,7 +344,7 @@ impl Cuts {
             if end.is_large && self.sent.is_empty() {
                 self.sent.push(range);
                 let in_hand = parts.sent_whole.in_hand(position);
-                return pieces::pack_piece(store, large_bytes, position, in_hand, batch);
+                return pieces::pack_piece(&parts.spec, store, position, in_hand, batch);
             }
             if end.is_large {
                 self.queue.push_front(range);

@@ -201,8 +201,11 @@ impl Exporter {
         }
         self.greeted[lane.index()] = true;
         self.owes_ack[lane.index()] = true;
-        if lane == Lane::Priority {
+        // Whichever lane is later: a pull over the other one, from before, counts as its answer.
+        if self.cuts.is_none() {
             self.activation.reconnected();
+        }
+        if lane == Lane::Priority {
             self.hints.copy_ahead(&mut self.parts, now, true);
         }
     }

@@ -179,7 +179,7 @@ impl Requests {
         if !end.is_large || end.next != Some(first) {
             return (end.next.or(until), u64::from(end.records), None);
         }
-        let mut piece = pieces::pack_piece(store, large_bytes, first, pull.piece, out);
+        let mut piece = pieces::pack_piece(&parts.spec, store, first, pull.piece, out);
         if parts.phase() == ExportPhase::Tracking {
             parts.sent_whole.sent(piece, out.len() - before, true);
         }
@@ -248,7 +248,7 @@ impl Requests {
         let Some(in_hand) = pull.piece else { return false };
         parts.assert_answerable();
         let (position, mut batch) = (in_hand.position, Vec::new());
-        let piece = pieces::pack_patch(store, parts.spec.piece_bytes(), position, pull.piece, &mut batch);
+        let piece = pieces::pack_patch(&parts.spec, store, position, pull.piece, &mut batch);
         let ranges = piece.map(|_| PositionRange::only(position));
         let is_frozen = parts.phase() == ExportPhase::Frozen;
         let round = RoundState { number: 0, remaining: 0, is_frozen };
@@ -295,7 +295,7 @@ impl Requests {
                 Packed::Absent => absent.insert(index),
                 Packed::Large if index > 0 => break,
                 Packed::Large => {
-                    piece = pieces::pack_piece(store, large_bytes, key.position(), in_hand, out);
+                    piece = pieces::pack_piece(&parts.spec, store, key.position(), in_hand, out);
                     break;
                 }
             }

@@ -141,9 +141,20 @@ impl Importer {
     /// The machine of an import that has not begun. Its first events ask for the two connections.
     ///
     /// `head` must be of the store that every later call gets. The range must be empty here; what an earlier
-    /// owner left (tombstones) must have been discarded.
+    /// owner left (tombstones) must have been discarded. After a restart it has what this node had of the
+    /// import, tombstones included, if it had answered anybody (M5, M6). If all had arrived before, it is
+    /// finished at once.
     pub fn new(now: MonotonicUs, spec: MigrationSpec, writer: ImportWriter, head: LogHead) -> Importer {
         assert_eq!(writer.view().id(), spec.id, "M9: the view belongs to another migration");
+        let mut importer = Importer::begun(now, spec, writer, head);
+        if importer.parts.phase() == ImportPhase::Complete {
+            importer.parts.events.clear();
+            importer.end_work();
+        }
+        importer
+    }
+
+    fn begun(now: MonotonicUs, spec: MigrationSpec, writer: ImportWriter, head: LogHead) -> Importer {
         Importer {
             owes_activated: false,
             pulls: Pulls::new(&spec),
@@ -227,7 +238,7 @@ impl Importer {
                 self.priority.pull_at_once(&mut self.parts, store, key, waiter);
             }
             TargetInput::Wanted(key) => self.priority.pull_soon(&self.parts, store, key),
-            TargetInput::Flush(waiter) => self.flush(waiter),
+            TargetInput::Flush(waiter) => self.flush(store, waiter),
             TargetInput::Load(load) => self.parts.governor.measured(now, load),
             TargetInput::Policy(policy) => self.parts.governor.follow(now, policy),
             TargetInput::Over(passed) => self.sweep.begin(&self.parts, now, passed),
@@ -262,7 +273,7 @@ impl Importer {
                 }
                 if let Some(changes) = &mut self.changes {
                     changes.changed(parts, now, store, lane, &reply)?;
-                    self.finish_if_all_here();
+                    self.finish_if_all_here(store);
                 }
             }
             Message::CutReply(reply) => {
@@ -315,7 +326,7 @@ impl Importer {
             cuts.make_room(parts, store, &mut self.pulls);
         }
         if let Some(given) = given? {
-            self.given(&given);
+            self.given(store, &given);
             self.settle_if_still(now);
         }
         Ok(())

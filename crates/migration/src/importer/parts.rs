@@ -10,8 +10,8 @@ use super::replay::Stall;
 use crate::outbox::Outbox;
 use crate::{Breach, ImportPhase, ImportWriter, MigrationSpec, TargetEvent, Waiter};
 use sidle_pacing::Governor;
-use sidle_store::{LogHead, Replayed, Store};
-use sidle_types::{MonotonicUs, PositionRange};
+use sidle_store::{ImportNote, ImportStage, LogHead, Replayed, Store};
+use sidle_types::{MonotonicUs, PositionRange, fault};
 use sidle_wire::{Lane, Scope};
 use std::collections::VecDeque;
 
@@ -61,6 +61,21 @@ impl TargetParts {
 
     pub(super) fn phase(&self) -> ImportPhase {
         self.writer.view().phase()
+    }
+
+    /// Requests are answered from now on.
+    pub(super) fn activate(&mut self, store: &Store) {
+        self.note(store, ImportStage::Serving);
+        self.writer.activate();
+    }
+
+    /// Notes in the durable log how far the import is, before anybody is answered because of it. What is
+    /// given bit by bit has no part in this: a restart ends it.
+    pub(super) fn note(&self, store: &Store, stage: ImportStage) {
+        let MigrationSpec { id, range, .. } = self.spec;
+        if self.spec.cuts().is_none() && !fault!(ServedWithoutNote) {
+            store.note_import(ImportNote { id, range, stage });
+        }
     }
 
     pub(super) fn breach(&mut self, lane: Lane, breach: Breach) {

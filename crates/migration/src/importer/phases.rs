@@ -11,7 +11,7 @@ use super::joining::serve_outdated;
 use super::turn::{Cleared, Then};
 use crate::cuts::Ahead;
 use crate::{ImportPhase, Serves, TargetEvent, Waiter};
-use sidle_store::Store;
+use sidle_store::{ImportStage, Store};
 use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::Activate;
 
@@ -36,7 +36,7 @@ impl Importer {
         }
         match self.parts.spec.protocol.serves {
             Serves::AtActivation => {
-                self.parts.writer.activate();
+                self.parts.activate(store);
                 self.pull_patches(store);
                 self.parts.events.push_back(TargetEvent::Activated);
             }
@@ -45,13 +45,13 @@ impl Importer {
             Serves::WhenAllIsHere => self.parts.writer.fill(),
         }
         for waiter in std::mem::take(&mut self.flushes) {
-            self.flush(waiter);
+            self.flush(store, waiter);
         }
         if let Some(changes) = &mut self.changes {
             // Nothing is held back for clients any more.
             self.parts.governor.hurry();
             changes.last_round_begins();
-            self.finish_if_all_here();
+            self.finish_if_all_here(store);
         }
     }
 
@@ -84,16 +84,16 @@ impl Importer {
         owed
     }
 
-    pub(super) fn finish_if_all_here(&mut self) {
+    pub(super) fn finish_if_all_here(&mut self, store: &Store) {
         let lacks_changes = self.changes.as_ref().is_some_and(|changes| !changes.all_here());
         let view = self.parts.writer.view();
         if !lacks_changes && view.source_is_frozen() && self.parts.is_all_pulled() {
-            self.complete();
+            self.complete(store);
         }
     }
 
     /// A cut has been given.
-    pub(super) fn given(&mut self, given: &Given) {
+    pub(super) fn given(&mut self, store: &Store, given: &Given) {
         if given.is_all {
             // First the flush: a command that waits for a key finds it absent, as after the flush.
             let flushed = std::mem::take(&mut self.flushes).into_iter().map(TargetEvent::Flushed);
@@ -118,7 +118,7 @@ impl Importer {
             }
         }
         if given.is_all {
-            self.complete();
+            self.complete(store);
         }
     }
 
@@ -191,12 +191,18 @@ impl Importer {
     }
 
     /// Nothing will be replayed any more.
-    fn complete(&mut self) {
+    fn complete(&mut self, store: &Store) {
         let was_serving = self.parts.writer.view().activated();
+        self.parts.note(store, ImportStage::Complete);
         self.parts.writer.complete();
         if !was_serving {
             self.parts.events.push_back(TargetEvent::Activated);
         }
+        self.end_work();
+    }
+
+    /// All is here: nothing is requested any more.
+    pub(super) fn end_work(&mut self) {
         self.parts.paced_until = None;
         self.pulls.stop();
         self.changes = None;
@@ -212,7 +218,7 @@ impl Importer {
 
     /// FLUSHALL: what has not arrived is absent for good. Replay belongs to this thread, so none is under
     /// way.
-    pub(super) fn flush(&mut self, waiter: Waiter) {
+    pub(super) fn flush(&mut self, store: &Store, waiter: Waiter) {
         let phase = self.parts.phase();
         if phase == ImportPhase::Taking {
             // Everything is given first, or given up, and is then thrown away.
@@ -226,7 +232,7 @@ impl Importer {
         // First the flush: a waiter for a key that will not arrive reads it as absent, as after the flush.
         self.parts.events.push_back(TargetEvent::Flushed(waiter));
         if phase.takes_records() && !fault!(FlushLeavesLateRecords) {
-            self.complete();
+            self.complete(store);
         }
     }
 

@@ -86,7 +86,7 @@ impl Importer {
                 }
                 self.priority.wake_covered(&mut self.parts, covers);
                 self.parts.resume();
-                self.finish_if_all_here();
+                self.finish_if_all_here(store);
                 self.meet_copies(store);
             }
             Err(untaken) => {
@@ -120,7 +120,7 @@ impl Importer {
             // The stall may last for ever, and a client that would free memory by deleting keys of the range
             // would wait for that memory.
             self.throw_copy_away(store);
-            self.parts.writer.activate();
+            self.parts.activate(store);
             self.parts.events.push_back(TargetEvent::Activated);
         }
         self.parts.stall = Some(Stall { retry_at: Some(now.plus_us(wait_us)), wait_us });

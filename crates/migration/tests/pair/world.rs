@@ -54,12 +54,16 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(memory_bytes: u64, role: Role) -> Node {
-        let config = StoreConfig {
-            memory_bytes,
-            segment_bytes: 64 << 10,
-            huge_pages: false,
-            ..StoreConfig::default()
-        };
+        Node::of(StoreConfig { memory_bytes, ..StoreConfig::default() }, role)
+    }
+
+    /// The same with a durable log.
+    pub(crate) fn durable(memory_bytes: u64, role: Role) -> Node {
+        Node::of(StoreConfig { memory_bytes, is_durable: true, ..StoreConfig::default() }, role)
+    }
+
+    fn of(config: StoreConfig, role: Role) -> Node {
+        let config = StoreConfig { segment_bytes: 64 << 10, huge_pages: false, ..config };
         let store = Store::new(config).unwrap();
         Node {
             head: store.log_head(),
@@ -198,6 +202,7 @@ impl Pair {
             range: setup.range,
             version: setup.version,
             source: node_id(1),
+            source_life: 1,
             target: node_id(2),
             partitions: vec![setup.range],
             protocol: setup.protocol.in_version(setup.version),

@@ -5,7 +5,8 @@ use super::table::Then;
 use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
 use sidle_cluster::{LargeCollections, PrepareRefusal, Progress, Settled, SourceStage, Target, TargetStage};
-use sidle_migration::{ImportView, ImporterCounters, MigrationSpec};
+use sidle_migration::{ImportView, ImportWriter, ImporterCounters, MigrationSpec};
+use sidle_store::{ImportNote, ImportStage};
 use sidle_types::{GaveAll, MigrationId, PositionRange, fault};
 use std::sync::Arc;
 
@@ -23,12 +24,14 @@ pub struct Import {
     gave_all: Option<GaveAll>,
     /// If it is to turn back and nothing is in transit: what this node owns.
     settled: Option<Settled>,
+    /// Of one that goes on after a restart: what the mover is given once the range is clear.
+    held: Option<(Box<MigrationSpec>, ImportWriter)>,
 }
 
 impl Import {
     pub(super) fn new(view: Arc<ImportView>) -> Import {
         let counters = ImporterCounters::default();
-        Import { view, counters, stalled: false, gave_all: None, settled: None }
+        Import { view, counters, stalled: false, gave_all: None, settled: None, held: None }
     }
 
     /// Its progress as reported to the coordinator.
@@ -77,6 +80,24 @@ impl NodeControl {
         } else if needed_bytes > free_bytes {
             target.refuse(PrepareRefusal::NoMemory { needed_bytes, free_bytes });
         }
+    }
+
+    /// The first map says what is of use of what the durable log had: it has what this node owned when it
+    /// ended, copies included, and the tombstones of imports.
+    pub(super) fn sort_recovered(&mut self) -> Vec<Then> {
+        let goes_on = |note: &ImportNote| self.imports().any(|view| view.id() == note.id);
+        let (going_on, over): (Vec<_>, Vec<_>) =
+            self.parts.store.noted_imports().into_iter().partition(goes_on);
+        for note in over {
+            self.parts.store.note_import(ImportNote { stage: ImportStage::Over, ..note });
+        }
+        let store = &self.parts.store;
+        let is_needed = |swept: &PositionRange| !going_on.iter().any(|note| note.range.overlaps(*swept));
+        let swept = self.owned_in(PositionRange::ALL).filter(|range| store.tombstones_in(*range) > 0);
+        let swept = swept.filter(is_needed).map(Then::Sweep);
+        let has_any = !store.is_empty() || store.tombstones_in(PositionRange::ALL) > 0;
+        let discarded = has_any.then_some(Then::Discard(PositionRange::ALL));
+        discarded.into_iter().chain(swept).collect()
     }
 
     /// Resumes preparations whose range is clear by now (C4).
@@ -179,6 +200,9 @@ impl NodeControl {
             return self.import_way_back(id, before);
         }
         let is_copied = target.import.is_some();
+        if target.is_unprepared() && self.parts.store.commits().is_some() {
+            return self.resume_import(id);
+        }
         let why = match spec(&target.record, self.tuning, speaks) {
             // The coordinator begins only what this incarnation of the node has prepared. Without an import
             // the range is lost (R3), and nothing is acknowledged in it.
@@ -217,6 +241,37 @@ impl NodeControl {
         target.import = Some(import);
         target.advance(TargetStage::Importing);
         self.command(id, MoverStep::StartImport(Box::new(spec), writer));
+    }
+
+    /// The migration goes on with this incarnation of the node, which was not asked to prepare. The durable log
+    /// has what an earlier one answered: that is served on, and everything is pulled anew (M5, M6). If it had
+    /// answered nobody, what it has is copies, which may be outdated: they go before anything arrives (C4).
+    fn resume_import(&mut self, id: MigrationId) {
+        let speaks = self.agent.speaks();
+        let mut spec = match spec(&self.agent.migrations.targets[&id].record, self.tuning, speaks) {
+            Ok(spec) => spec,
+            Err(why) => return self.event(ControlEvent::Note(format!("migration {id} cannot go on: {why}"))),
+        };
+        spec.protocol = spec.protocol.resumed();
+        let noted = self.parts.store.noted_imports().into_iter().find(|note| note.id == id);
+        let stage = noted.map(|note| note.stage);
+        let (view, mut writer) = ImportView::new(&spec);
+        if stage == Some(ImportStage::Complete) {
+            writer.resume_complete();
+        }
+        let mut import = Import::new(view);
+        match stage {
+            None if !fault!(ResumedOverCopies) => {
+                import.held = Some((Box::new(spec), writer));
+                self.jobs.clear_unserved(id, import.view.range());
+            }
+            _ => self.command(id, MoverStep::StartImport(Box::new(spec), writer)),
+        }
+        let target = self.agent.migrations.targets.get_mut(&id).expect("just announced");
+        target.progressed(import.progress());
+        target.import = Some(import);
+        target.advance(TargetStage::Importing);
+        self.event(ControlEvent::Note(format!("migration {id} goes on after a restart")));
     }
 
     /// Starts the mover as the target.
@@ -337,6 +392,7 @@ impl NodeControl {
         let is_owned = self.owned_in(range).next().is_some();
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let Some(import) = &target.import else { return };
+        self.parts.store.note_import(ImportNote { id, range, stage: ImportStage::Over });
         let then = match stage {
             // Nothing is served in the range before it is clear.
             TargetStage::Importing if import.is_stale_copy() => return self.jobs.clear_unserved(id, range),
@@ -354,9 +410,12 @@ impl NodeControl {
         }
     }
 
-    /// What a stale copy left is gone: the range is an ordinary one, and empty.
+    /// What a stale copy left is gone: the range is an ordinary one, and empty. Or an import may go on.
     pub(super) fn cleared_unserved(&mut self, id: MigrationId) {
         if let Some(target) = self.agent.migrations.targets.get_mut(&id) {
+            if let Some((spec, writer)) = target.import.as_mut().and_then(|import| import.held.take()) {
+                return self.command(id, MoverStep::StartImport(spec, writer));
+            }
             target.import = None;
             target.advance(TargetStage::Over);
             self.publish(Vec::new());

@@ -62,7 +62,7 @@ use sidle_cluster::{
     NodeLoad, SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, ExportView, ImportView, MigrationSpec, Tuning};
-use sidle_types::{MigrationId, MonotonicUs, NodeId, PositionRange, ProtocolVersion, Speaks, fault};
+use sidle_types::{MigrationId, MonotonicUs, NodeId, ProtocolVersion, Speaks, fault};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Barriers, Then};
@@ -323,9 +323,8 @@ impl NodeControl {
                     let mut then = vec![Then::NotifyAgent(map.epoch())];
                     let is_first = self.map.replace(map).is_none();
                     self.meet_missed_commits();
-                    if is_first && !self.parts.store.is_empty() {
-                        // The durable log has what this node owned when it ended, copies included.
-                        then.push(Then::Discard(PositionRange::ALL));
+                    if is_first {
+                        then.extend(self.sort_recovered());
                     }
                     self.publish(then);
                 }
@@ -422,6 +421,7 @@ fn spec(record: &MigrationRecord, tuning: Tuning, speaks: Speaks) -> Result<Migr
         range: record.range,
         version: record.version,
         source: record.source,
+        source_life: record.source_incarnation.0,
         target: record.target,
         partitions: record.partitions.clone(),
         protocol: protocol.in_version(record.version),

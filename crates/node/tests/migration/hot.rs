@@ -10,7 +10,11 @@ const PROTOCOL: &str = "handoff,cut-period=1000000";
 
 /// A cluster with keys whose workers have been idle for a second, and so sample every request.
 fn scene() -> Scene {
-    let mut scene = Scene::of(ClusterSetup { nodes: 2, ..ClusterSetup::default() });
+    filled(ClusterSetup::default())
+}
+
+fn filled(setup: ClusterSetup) -> Scene {
+    let mut scene = Scene::of(setup);
     scene.fill(keys("key", 200));
     (0..3).for_each(|_| pass_second(&mut scene));
     scene
@@ -111,7 +115,11 @@ const FREEZE_FIRST: [&str; 3] = ["fulva,hot-first=on", "rocksteady,hot-first=on"
 
 /// One key in twenty has been read; and a migration of everything has copied these.
 pub(crate) fn copied_ahead(protocol: &str) -> (Scene, MigrationId) {
-    let mut scene = scene();
+    copied_ahead_by(protocol, ClusterSetup::default())
+}
+
+pub(crate) fn copied_ahead_by(protocol: &str, setup: ClusterSetup) -> (Scene, MigrationId) {
+    let mut scene = filled(setup);
     forget_writes(&mut scene);
     access(&mut scene);
     pass_second(&mut scene);
@@ -121,7 +129,7 @@ pub(crate) fn copied_ahead(protocol: &str) -> (Scene, MigrationId) {
     (scene, id)
 }
 
-fn run_until_frozen(scene: &mut Scene, id: MigrationId) {
+pub(crate) fn run_until_frozen(scene: &mut Scene, id: MigrationId) {
     scene.cluster.run_until("the source is frozen", |cluster| {
         let table = cluster.nodes[1].workers[0].ranges();
         table.import(id).is_some_and(|view| view.source_is_frozen())

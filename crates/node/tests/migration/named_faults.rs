@@ -5,7 +5,9 @@ use crate::blocking::{
     item_between_look_and_wait, two_items_for_two_who_wait, who_waited_is_served_before_the_reply,
 };
 use crate::common::*;
-use crate::durable::{move_of_what_no_commit_has, move_to_a_node_whose_log_is_not_synced};
+use crate::durable::{
+    move_of_what_no_commit_has, move_to_a_node_whose_log_is_not_synced, restart_behind_outdated_copies,
+};
 use crate::hot::copied_ahead;
 use crate::transactions::{watch_of_a_range_that_goes_and_comes_back, watch_of_a_value_that_ends};
 use sidle_migration::SOURCE_DRIVEN;
@@ -29,6 +31,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::PreparesOverLeavings, back_at_once),
     (Fault::FinishedBeforeSynced, move_to_a_node_whose_log_is_not_synced),
     (Fault::ActivatedBeforeSafe, move_of_what_no_commit_has),
+    (Fault::ResumedOverCopies, restart_behind_outdated_copies),
     (Fault::ScanPassesWhatHasNotArrived, scan_of_what_has_not_arrived),
     (Fault::ImportFlushedTwice, write_after_a_flush),
     (Fault::MarkBeforeWrite, write_behind_its_mark),

@@ -311,6 +311,7 @@ mod tests {
             range: PositionRange::ALL,
             version: ProtocolVersion::CURRENT,
             source: NodeId::from_bytes([1; 20]),
+            source_life: 1,
             target: NodeId::from_bytes([2; 20]),
             partitions: vec![PositionRange::ALL],
             protocol: FULVA,
