@@ -175,8 +175,8 @@ impl<'p> LargePut<'p> {
         }
     }
 
-    /// Writes the change, under the lock of one slot, and makes it the state of its cell. The caller publishes a
-    /// head that it has, and then notes that all is published. Without memory nothing has changed.
+    /// Writes the change, under the lock of one slot, and makes it the state of its cell. The caller
+    /// publishes a head that it has, and notes that all is published. Without memory nothing has changed.
     pub(crate) fn carry_out(&mut self, slot: &SlotGuard<'_>, head: &mut LogHead) -> Result<(), OutOfMemory> {
         let data = slot.data();
         let growth = self.growth(&data.collections);
