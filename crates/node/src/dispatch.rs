@@ -12,7 +12,6 @@ use crate::commands::{aborted, commands};
 use crate::execute::Executor;
 use crate::flush::Flush;
 use crate::forward::{Channels, Joints, NOT_HERE_ERROR};
-use crate::goes_on::GoesOn;
 use crate::half::Half;
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
@@ -709,7 +708,7 @@ impl Dispatcher {
     /// Ends a request that was answered.
     #[inline]
     fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
-        session.route.goes_on = GoesOn::default();
+        session.route.goes_on.end();
         session.route.synced_by = None;
         session.route.settled.clear();
         session.route.waited_out = false;

@@ -23,4 +23,12 @@ impl GoesOn {
     pub(crate) fn has_begun(&self) -> bool {
         self.flush.is_some() || self.restoring.is_some()
     }
+
+    /// The command has ended; most had not begun.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        if self.has_begun() {
+            *self = GoesOn::default();
+        }
+    }
 }

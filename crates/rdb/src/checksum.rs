@@ -17,6 +17,12 @@ pub(crate) fn of(parts: &[&[u8]]) -> u64 {
 #[derive(Clone)]
 pub(crate) struct Running(Digest<'static, u64, Table<16>>);
 
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.value())
+    }
+}
+
 impl Running {
     /// Of nothing.
     pub(crate) fn new() -> Running {
@@ -29,35 +35,6 @@ impl Running {
 
     pub(crate) fn value(&self) -> u64 {
         self.0.clone().finalize()
-    }
-}
-
-/// A checksum that is computed bit by bit.
-#[derive(Clone)]
-pub(crate) struct Checksum {
-    running: Running,
-    bytes: usize,
-}
-
-impl Default for Checksum {
-    fn default() -> Checksum {
-        Checksum { running: Running::new(), bytes: 0 }
-    }
-}
-
-impl fmt::Debug for Checksum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Checksum").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
-impl Checksum {
-    /// Looks at so many bytes more of these; the checksum, once it is that of all of them.
-    pub(crate) fn update(&mut self, all: &[u8], bytes: usize) -> Option<u64> {
-        let end = all.len().min(self.bytes.saturating_add(bytes));
-        self.running.add(all.get(self.bytes..end).unwrap_or_default());
-        self.bytes = end;
-        (end == all.len()).then(|| self.running.value())
     }
 }
 

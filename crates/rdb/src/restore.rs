@@ -184,11 +184,15 @@ fn set(members: Vec<Cow<'_, [u8]>>) -> Result<Restored<'_>, RestoreError> {
 
 /// What stands before the footer, if that is right.
 fn body(payload: &[u8]) -> Option<&[u8]> {
-    let (body, footer) = payload.split_at_checked(payload.len().checked_sub(FOOTER_BYTES)?)?;
-    let (version, expected) = footer.split_first_chunk::<2>()?;
-    let expected = u64::from_le_bytes(*expected.first_chunk()?);
-    let is_known = u16::from_le_bytes(*version) <= LATEST_VERSION;
-    (is_known && checksum::of(&[body, version]) == expected).then_some(body)
+    let (summed, expected) = summed(payload)?;
+    (checksum::of(&[summed]) == expected).then(|| &summed[..payload.len() - FOOTER_BYTES])
+}
+
+/// What the checksum in the footer is of, and the checksum, if the version is a known one.
+pub(crate) fn summed(payload: &[u8]) -> Option<(&[u8], u64)> {
+    let (summed, expected) = payload.split_last_chunk()?;
+    let version = u16::from_le_bytes(*summed.last_chunk()?);
+    (version <= LATEST_VERSION).then(|| (summed, u64::from_le_bytes(*expected)))
 }
 
 /// What another type is called; the number also says how it is kept.

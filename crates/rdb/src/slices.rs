@@ -1,12 +1,12 @@
 //! The payload of a large collection, read some elements at a time.
 
-use crate::checksum::Checksum;
+use crate::checksum::Running;
 use crate::error::RestoreError;
 use crate::length::Length;
 use crate::rest::Rest;
-use crate::restore::list_part;
+use crate::restore::{list_part, summed};
 use crate::value::Text;
-use crate::{FOOTER_BYTES, HASH, LATEST_VERSION, LIST, LIST_QUICKLIST_2, SET, text};
+use crate::{FOOTER_BYTES, HASH, LIST, LIST_QUICKLIST_2, SET, text};
 
 /// The types of values that are read so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,9 @@ pub enum SlicedKind {
 /// payload.
 #[derive(Clone, Debug)]
 pub struct Slices {
-    checksum: Checksum,
+    /// Of the first `checked` bytes.
+    checksum: Running,
+    checked: usize,
     form: u8,
     /// Where the next element begins.
     at: usize,
@@ -41,7 +43,8 @@ impl Slices {
         let form = rest.byte().ok().filter(|form| [HASH, SET, LIST, LIST_QUICKLIST_2].contains(form))?;
         let left = Length::read_bytes(&mut rest).ok().filter(|left| *left > 0)?;
         let at = payload.len() - FOOTER_BYTES - rest.len();
-        Some(Slices { checksum: Checksum::default(), form, at, left, left_bytes: most_bytes })
+        let checksum = Running::new();
+        Some(Slices { checksum, checked: 0, form, at, left, left_bytes: most_bytes })
     }
 
     /// The type of the value.
@@ -58,15 +61,13 @@ impl Slices {
     /// # Errors
     /// The footer is wrong.
     pub fn check(&mut self, payload: &[u8], bytes: usize) -> Result<bool, RestoreError> {
-        let (checked, footer) = payload.split_last_chunk::<8>().ok_or(RestoreError::Footer)?;
-        let version = checked.last_chunk::<2>().ok_or(RestoreError::Footer)?;
-        if u16::from_le_bytes(*version) > LATEST_VERSION {
-            return Err(RestoreError::Footer);
-        }
-        match self.checksum.update(checked, bytes) {
-            None => Ok(false),
-            Some(sum) if sum == u64::from_le_bytes(*footer) => Ok(true),
-            Some(_) => Err(RestoreError::Footer),
+        let (summed, expected) = summed(payload).ok_or(RestoreError::Footer)?;
+        let end = summed.len().min(self.checked.saturating_add(bytes));
+        self.checksum.add(summed.get(self.checked..end).ok_or(RestoreError::Footer)?);
+        self.checked = end;
+        match end == summed.len() {
+            true if self.checksum.value() != expected => Err(RestoreError::Footer),
+            is_all => Ok(is_all),
         }
     }
 

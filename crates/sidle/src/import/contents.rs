@@ -123,7 +123,7 @@ impl fmt::Display for Contents {
             }
         }
         if self.passed_over > 0 {
-            write!(f, "; {} of functions or modules beside keys", counted(self.passed_over, "entry"))?;
+            write!(f, "; {} of functions or modules beside keys", counted(self.passed_over, "piece"))?;
         }
         Ok(())
     }

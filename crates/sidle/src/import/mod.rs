@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 use sending::{Imported, Sending};
 use serde_json::json;
 use sidle_bench::terminal::Terminal;
-use sidle_bench::words::{bytes, counted, duration, rate};
+use sidle_bench::words::{bytes, count, counted, duration, rate};
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::interrupt;
 use sidle_rdb::{FileError, FileReader};
@@ -110,7 +110,7 @@ fn stopped(failure: Failure, imported: &Imported, all: u64) -> Failure {
         "{}. {} of {} are done, perhaps some more; begin again with the same line",
         failure.message,
         counted(done, "key"),
-        sidle_bench::words::count(all)
+        count(all)
     );
     Failure::new(status, message)
 }
@@ -135,13 +135,13 @@ fn report(imported: &Imported, took: Duration, json: bool) {
         duration(seconds),
         rate(keys as f64 / seconds.max(0.001)),
     );
-    for (count, what) in [
+    for (keys, what) in [
         (existing, "there before and kept (--existing replace would overwrite)"),
         (expired, "expired before the import"),
         (unknown, "of types that Sidle does not have, left out"),
     ] {
-        if count > 0 {
-            println!("{}: {what}.", counted(count, "key"));
+        if keys > 0 {
+            println!("{}: {what}.", counted(keys, "key"));
         }
     }
 }

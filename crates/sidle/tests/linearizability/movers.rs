@@ -1,11 +1,12 @@
 //! Ranges that cycle through the nodes, and nodes that are paused now and then.
 
 use crate::recording::Run;
-use crate::support::{TestCluster, eventually};
+use crate::support::{Client, PATIENCE, TestCluster};
+use serde_json::Value as Json;
 use sidle_resp::Value;
 use sidle_types::{Position, PositionRange, Slot};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The last slot of the moving half.
 pub(crate) const HALF: u16 = 8191;
@@ -44,15 +45,24 @@ pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving, protoco
         let Value::Integer(id) = reply else {
             panic!("{span} cannot go to node {}: {reply:?}", turn % nodes)
         };
-        let id = id.to_string();
-        let state = eventually("the migration is over", || {
-            let reply = operator.request(&["SIDLE.MIGRATE", "STATUS", &id]);
-            let status: serde_json::Value = serde_json::from_slice(reply.as_bytes()?).ok()?;
-            let state = status["state"].as_str()?.to_owned();
-            matches!(state.as_str(), "done" | "failed" | "cancelled").then_some(state)
-        });
+        let state = ended(&mut operator, &id.to_string());
         assert_eq!(state, "done", "migration {id}");
         run.migrations[moving.number].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How a migration ended; panics with its status if it does not.
+fn ended(operator: &mut Client, id: &str) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let reply = operator.request(&["SIDLE.MIGRATE", "STATUS", id]);
+        let status = reply.as_bytes().and_then(|text| serde_json::from_slice::<Json>(text).ok());
+        let state = status.as_ref().and_then(|status| status["state"].as_str()).unwrap_or_default();
+        if matches!(state, "done" | "failed" | "cancelled") {
+            return state.to_owned();
+        }
+        assert!(Instant::now() < deadline, "migration {id} is not over after {PATIENCE:?}: {reply:?}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -96,3 +96,49 @@ impl Reading {
         ended.map_err(|error| error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidle_log_files::{LogWriter, Settings, Syncs};
+    use sidle_store::StoreConfig;
+    use sidle_testbed::Random;
+    use sidle_types::MonotonicUs;
+
+    const SETTINGS: Settings = Settings {
+        syncs: Syncs::Every(1_000_000),
+        file_bytes: 1 << 20,
+        least_bytes: 1 << 30,
+        share_percent: 200,
+    };
+
+    fn started(disk: &Disk) -> Result<Resumed, String> {
+        let config = StoreConfig { memory_bytes: 16 << 20, is_durable: true, ..StoreConfig::default() };
+        recover(disk, &Store::new(config).expect("a good configuration"))
+    }
+
+    /// Begins the next file, and does not come to sync its name.
+    fn begin_file(resumed: Resumed) {
+        let Resumed { mut folder, log, files, last } = resumed;
+        let mut writer = LogWriter::new(SETTINGS, log, files, last, MonotonicUs(0));
+        let head = writer.open().expect("a log goes on in a new file");
+        folder.write(&head).expect("the disk has room");
+        folder.sync().expect("the disk works");
+    }
+
+    #[test]
+    fn a_later_files_name_is_never_on_the_disk_without_those_before() {
+        for seed in 0..100 {
+            let mut random = Random::new(seed);
+            let disk = Disk::new(10, Random::new(seed));
+            begin_file(started(&disk).expect("a new log"));
+            LogFolder::on(&disk).sync_names().expect("the disk works");
+            for machine_dies in [false, true] {
+                begin_file(started(&disk).expect("nothing was lost"));
+                disk.settle();
+                disk.crash(machine_dies, &mut random);
+            }
+            started(&disk).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        }
+    }
+}

@@ -11,7 +11,7 @@
 use crate::address::Address;
 use crate::config::OutOfMemory;
 use crate::large::patch::{Item, Parts, PatchHead};
-use crate::large::publish::{LargePut, admit_growth, head_draft, head_value};
+use crate::large::publish::{LargePut, head_draft, head_value};
 use crate::large::registry::Collections;
 use crate::log::{Log, LogHead};
 use crate::replay::{ReplayError, Replayed};
@@ -165,17 +165,9 @@ impl Arrival {
         head: &mut LogHead,
         outline: Outline,
     ) -> Result<(), OutOfMemory> {
-        let data = slot.data();
         slot.admit(|| false)?;
         let mut put = LargePut::arriving(HashedKey::new(&self.key), self.kind, outline, self.version);
-        let growth = put.growth(&self.collections);
-        admit_growth(data, growth)?;
-        let beside = if growth < data.log.segments.segment_bytes() { 0 } else { growth };
-        head.prepare(put.sizes().iter().copied(), beside)?;
-        head.hold_back();
-        put.append(slot, head);
-        head.log_whole_change(std::iter::once(slot.slot()));
-        put.enter(slot, |other| panic!("K1: the collection's key is in slot {}", other.number()));
+        put.carry_out(slot, head)?;
         head.all_published();
         self.id = put.id();
         Ok(())

@@ -4,7 +4,7 @@
 //! head. [`SlotGuard::put_large`] with its outline makes it the key's value, in one step.
 
 use crate::config::OutOfMemory;
-use crate::large::publish::{LargePut, admit_growth};
+use crate::large::publish::LargePut;
 use crate::large::registry::Collections;
 use crate::log::LogHead;
 use crate::writer::SlotGuard;
@@ -55,17 +55,9 @@ fn write(
     (key, kind): (HashedKey<'_>, ValueKind),
     outline: Outline,
 ) -> Result<CollectionId, OutOfMemory> {
-    let data = slot.data();
     slot.admit(|| false)?;
     let mut put = LargePut::arriving(key, kind, outline, slot.next_version());
-    let growth = put.growth(&data.collections);
-    admit_growth(data, growth)?;
-    let beside = if growth < data.log.segments.segment_bytes() { 0 } else { growth };
-    head.prepare(put.sizes().iter().copied(), beside)?;
-    head.hold_back();
-    put.append(slot, head);
-    head.log_whole_change(std::iter::once(slot.slot()));
-    put.enter(slot, |other| panic!("K1: the key is in slot {}", other.number()));
+    put.carry_out(slot, head)?;
     head.all_published();
     Ok(put.id().expect("it was appended"))
 }

@@ -175,6 +175,21 @@ impl<'p> LargePut<'p> {
         }
     }
 
+    /// Writes the change, under the lock of one slot, and makes it the state of its cell. The caller
+    /// publishes a head that it has, and notes that all is published. Without memory nothing has changed.
+    pub(crate) fn carry_out(&mut self, slot: &SlotGuard<'_>, head: &mut LogHead) -> Result<(), OutOfMemory> {
+        let data = slot.data();
+        let growth = self.growth(&data.collections);
+        admit_growth(data, growth)?;
+        let beside = if growth < data.log.segments.segment_bytes() { 0 } else { growth };
+        head.prepare(self.sizes().iter().copied(), beside)?;
+        head.hold_back();
+        self.append(slot, head);
+        head.log_whole_change(std::iter::once(slot.slot()));
+        self.enter(slot, |other| panic!("K1: the collection's key is in slot {}", other.number()));
+        Ok(())
+    }
+
     /// Makes the state that of its cell. `table_of` gives the table of another slot that is locked as well.
     pub(crate) fn enter<'t>(
         &mut self,
@@ -263,19 +278,11 @@ pub(crate) fn put(
     head_log: &mut LogHead,
     mut put: LargePut<'_>,
 ) -> Result<Version, OutOfMemory> {
-    let data = slot.data();
     if put.is_too_long() {
         return Err(OutOfMemory);
     }
     slot.admit(|| slot.find(put.key).is_some())?;
-    let growth = put.growth(&data.collections);
-    admit_growth(data, growth)?;
-    let beside = if growth < data.log.segments.segment_bytes() { 0 } else { growth };
-    head_log.prepare(put.sizes().iter().copied(), beside)?;
-    head_log.hold_back();
-    put.append(slot, head_log);
-    head_log.log_whole_change(std::iter::once(slot.slot()));
-    put.enter(slot, |other| panic!("K1: the collection's key is in slot {}", other.number()));
+    put.carry_out(slot, head_log)?;
     put.publish(slot, head_log);
     head_log.all_published();
     Ok(put.version())
