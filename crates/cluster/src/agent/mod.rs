@@ -22,7 +22,8 @@
 //! [`AgentInput::Timer`] once [`NodeAgent::poll_timeout`] has passed. After each call drain
 //! [`NodeAgent::poll_event`], in order, and [`NodeAgent::poll_transmit`], then ask for the timeout again.
 //! Without a connection to the coordinator the driver drops outgoing messages, and reports
-//! [`AgentInput::Connected`] once there is one.
+//! [`AgentInput::Connected`] once there is one. Before the first the node asks for nothing: it may be reading
+//! its durable log, and its first map says what of that is of use.
 
 mod event;
 mod health;
@@ -61,6 +62,8 @@ pub struct NodeAgent<X = (), I = ()> {
     speaks: Speaks,
     log_since: Option<Incarnation>,
     cluster: Option<ClusterId>,
+    /// It has been connected, and joins.
+    begun: bool,
     joined: bool,
     map: Option<Arc<TabletMap>>,
     /// The epoch of the map that all workers use.
@@ -89,6 +92,7 @@ impl<X, I> NodeAgent<X, I> {
             speaks: Speaks::THIS_BUILD,
             log_since: None,
             cluster,
+            begun: false,
             joined: false,
             map: None,
             published: MapEpoch(0),
@@ -123,6 +127,7 @@ impl<X, I> NodeAgent<X, I> {
     pub fn handle(&mut self, now: MonotonicUs, input: AgentInput) {
         match input {
             AgentInput::Connected => {
+                self.begun = true;
                 self.next_beat = now;
                 self.migrations.repeat();
                 self.requests.send_anew();
@@ -165,7 +170,8 @@ impl<X, I> NodeAgent<X, I> {
     /// When to call [`NodeAgent::handle`] with [`AgentInput::Timer`] if nothing else happens.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
         let reports = self.migrations.report_due().filter(|_| self.joined);
-        [reports, self.requests.due(), Some(self.next_beat)].into_iter().flatten().min()
+        let beat = Some(self.next_beat).filter(|_| self.begun);
+        [reports, self.requests.due(), beat].into_iter().flatten().min()
     }
 
     /// The node.
@@ -341,7 +347,7 @@ impl<X, I> NodeAgent<X, I> {
 
     /// Sends a join or a heartbeat if one is due.
     fn beat(&mut self, now: MonotonicUs) {
-        if now < self.next_beat {
+        if now < self.next_beat || !self.begun {
             return;
         }
         if self.joined {

@@ -46,6 +46,7 @@ use sidle_types::{MapEpoch, MigrationId, NodeId};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -227,7 +228,8 @@ impl ControlThread {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut bus = self.start_conversations()?;
         let table_taken = Arc::clone(&self.setup.table_taken);
-        if !self.setup.parts.shared.loading.is_on() {
+        // With a durable log `Loaded` comes, also if it is read by now: the node joins as one that has it.
+        if !self.setup.parts.shared.durability.is_on.load(Ordering::Relaxed) {
             self.take_part();
         }
         if self.seat.is_none() {

@@ -46,7 +46,7 @@ impl DurableLogThreads {
             let LoaderSetup { path, salvages, threads, writer, report } = setup;
             let shared = Arc::clone(&writer.shared);
             match load(&path, (salvages, threads), writer, &stopped) {
-                Ok(Some((log, threads))) => {
+                Ok(Some(Loaded { log, threads })) => {
                     // Whoever drops the receiver waits for this thread before.
                     let _ = sender.send(threads);
                     shared.loading.end();
@@ -72,13 +72,19 @@ impl Drop for DurableLogThreads {
     }
 }
 
+/// A log that was read, and who works on it from then on.
+struct Loaded {
+    log: LogId,
+    threads: (LogWriterThread, CleanerThread),
+}
+
 /// Reads the log, and starts who writes it; nothing if the node ends meanwhile.
 fn load(
     path: &Path,
     (salvages, threads): (bool, usize),
     writer: LogWriterSetup,
     stop: &AtomicBool,
-) -> Result<Option<(LogId, (LogWriterThread, CleanerThread))>, RecoverError> {
+) -> Result<Option<Loaded>, RecoverError> {
     let began = Instant::now();
     let (store, shared) = (Arc::clone(&writer.store), Arc::clone(&writer.shared));
     let reader = Reader { path, store: &store, salvages, threads, stop, loading: &shared.loading };
@@ -99,5 +105,5 @@ fn load(
     let cleaner = CleanerThread::start(Arc::clone(&store)).map_err(RecoverError::Threads)?;
     let log = resumed.log;
     let writer = LogWriterThread::start(writer, resumed).map_err(RecoverError::Threads)?;
-    Ok(Some((log, (writer, cleaner))))
+    Ok(Some(Loaded { log, threads: (writer, cleaner) }))
 }

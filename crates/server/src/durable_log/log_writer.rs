@@ -107,6 +107,7 @@ impl Writing {
     fn run(mut self) {
         let store = Arc::clone(&self.setup.store);
         let commits = store.commits().expect("a durable store has commits");
+        self.begin_log();
         loop {
             let is_last = self.stop.load(Ordering::Acquire);
             self.setup.requests.take();
@@ -162,6 +163,15 @@ impl Writing {
         }
         self.cleaning.note_commit(bytes);
         bytes > 0 || cleaned.is_some()
+    }
+
+    /// A log has a file, and so its name, from its first start on: the node's identity knows it by that.
+    fn begin_log(&mut self) {
+        if self.writer.file().is_none()
+            && let Some(head) = self.writer.open()
+        {
+            self.begin_file(&head);
+        }
     }
 
     /// Begins a file before its first commit is kept.

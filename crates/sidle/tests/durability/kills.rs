@@ -7,17 +7,20 @@ use sidle_types::Slot;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-const WRITERS: usize = 6;
+pub(crate) const WRITERS: usize = 6;
 const ROUNDS: usize = 4;
 
 /// What one writer has done, each round one more: `acknowledged` rounds for certain, and maybe one more.
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
-    acknowledged: u64,
+pub(crate) struct Progress {
+    pub(crate) acknowledged: u64,
 }
 
+/// So many requests of a round are one transaction, and come first.
+pub(crate) const TRANSACTION: usize = 5;
+
 /// The requests of a writer's next round: each leaves something that tells the round.
-fn round(writer: usize, round: u64) -> Vec<Vec<String>> {
+pub(crate) fn round(writer: usize, round: u64) -> Vec<Vec<String>> {
     let line = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
     let (n, tag) = (round.to_string(), format!("{{{writer}}}"));
     let key = |name: &str| format!("{tag}{name}");
@@ -64,7 +67,7 @@ fn write(address: &str, writer: usize, progress: &Mutex<[Progress; WRITERS]>) {
 
 /// A writer's data are those after `acknowledged` rounds, with some more requests of the next one at most.
 /// Returns how many rounds are whole now, once the rest of a begun one was made up for.
-fn check(client: &mut Client, writer: usize, acknowledged: u64) {
+pub(crate) fn check(client: &mut Client, writer: usize, acknowledged: u64) {
     let key = |name: &str| format!("{{{writer}}}{name}");
     let get = |client: &mut Client, name: &str| {
         text(&client.request(&["GET", &key(name)])).map_or(0, |text| text.parse::<u64>().expect("a number"))
@@ -95,7 +98,7 @@ fn check(client: &mut Client, writer: usize, acknowledged: u64) {
 }
 
 /// Only what the first round needs is there.
-fn begin_anew(nodes: &[Node], node_of: impl Fn(usize) -> usize) {
+pub(crate) fn begin_anew(nodes: &[Node], node_of: impl Fn(usize) -> usize) {
     let mut clients: Vec<Client> = nodes.iter().map(Node::client).collect();
     for client in &mut clients {
         assert_eq!(client.request(&["FLUSHALL"]), Value::Simple("OK".into()));

@@ -6,6 +6,7 @@
 mod support;
 
 mod damage;
+mod in_the_middle;
 mod kills;
 mod little_memory;
 mod loading;
