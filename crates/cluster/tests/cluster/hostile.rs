@@ -428,6 +428,7 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
         let mut now = MonotonicUs(1_000_000);
         let mut agent: NodeAgent =
             NodeAgent::new(now, info(1, 1), StartNumber(1), Some(ClusterId::from_bits(1)));
+        agent.handle(now, AgentInput::Connected);
         let mut events = 0;
         for step in 0..MESSAGES {
             now = now.plus_us(draw.below(30_000));
@@ -489,6 +490,7 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
 fn maps_of_ever_new_migrations_do_not_fill_an_agent() {
     let now = MonotonicUs(1_000_000);
     let mut agent: NodeAgent = NodeAgent::new(now, info(1, 1), StartNumber(1), None);
+    agent.handle(now, AgentInput::Connected);
     let say = |agent: &mut NodeAgent, body| {
         let message = ToNode { to: node_id(1), incarnation: Incarnation(1), start: None, body };
         agent.handle(now, AgentInput::Message(message));

@@ -4,7 +4,7 @@ use crate::world::{info, node_id};
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, CoordinatorSays, End, Incarnation, MigrationCounters, MigrationRecord,
     MigrationState, NodeAgent, NodeSays, PrepareRefusal, RequestKey, SourceStage, StartNumber, Tablet,
-    TabletMap, TargetStage, ToNode,
+    TabletMap, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, ProtocolVersion, TabletEpoch,
@@ -23,6 +23,7 @@ type Agent = NodeAgent<Kept, Kept>;
 /// An agent of node 1, which is a member, with its map in use.
 fn member() -> Agent {
     let mut agent = Agent::new(NOW, info(1, 1), StartNumber(1), None);
+    agent.handle(NOW, AgentInput::Connected);
     let map = Arc::new(TabletMap::founded_by(info(1, 1)));
     hear(&mut agent, CoordinatorSays::Welcome { cluster: ClusterId::from_bits(1), map: Arc::clone(&map) });
     agent.handle(NOW, AgentInput::Published(map.epoch()));
@@ -102,6 +103,17 @@ fn the_end_is_announced_once_and_the_value_stays_as_long_as_something_hangs_on_i
     assert_eq!(events(&mut agent), []);
     assert!(agent.migrations.targets.is_empty(), "nothing is left");
     assert_eq!(hear(&mut agent, prepare()), []);
+}
+
+#[test]
+fn a_node_joins_once_it_is_connected_and_not_before() {
+    let mut agent = Agent::new(NOW, info(1, 1), StartNumber(1), None);
+    agent.handle(NOW, AgentInput::Timer);
+    assert_eq!(agent.poll_transmit(), None, "it may be reading its durable log");
+    assert_eq!(agent.poll_timeout(), None);
+    agent.handle(NOW, AgentInput::Connected);
+    assert!(matches!(agent.poll_transmit(), Some(ToCoordinator { body: NodeSays::Join { .. }, .. })));
+    assert!(agent.poll_timeout().is_some_and(|due| due > NOW));
 }
 
 #[test]
