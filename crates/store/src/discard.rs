@@ -2,7 +2,7 @@
 
 use crate::bucket::Word;
 use crate::log::LogHead;
-use crate::logged::cleared_key;
+use crate::range_key;
 use crate::record::Draft;
 use crate::slot_table::Place;
 use crate::store::Store;
@@ -190,7 +190,7 @@ fn part_within(guard: &SlotGuard<'_>, range: PositionRange) -> Option<PositionRa
 /// The durable log's record of a removal of everything in a part of a locked slot.
 fn cleared(guard: &SlotGuard<'_>, part: PositionRange, log: &mut Vec<u8>) {
     if !fault!(FlushNotLogged) {
-        Draft::cleared(&cleared_key(part), guard.given_version()).append_to(log);
+        Draft::cleared(&range_key::key_of(part), guard.given_version()).append_to(log);
     }
 }
 

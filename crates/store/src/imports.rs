@@ -2,17 +2,15 @@
 //!
 //! A node that restarts in the middle of an import goes on with what its log has of the range. So the log has
 //! to say how far it is: before anybody is answered, what lies in the range is copies that may be outdated.
-//! When all is here, nothing is pulled again. In between, tombstones of the range are needed (M6), so they are
-//! recovered as entries.
+//! When all is here, nothing is pulled again. In between, tombstones of the range are needed (M6), so they
+//! are recovered as entries.
 //!
-//! Nobody is answered from a stage before the log is safe up to its note: the note counts as a change of every
-//! slot of the range.
+//! Nobody is answered from a stage before the log is safe up to its note: the note counts as a change of
+//! every slot of the range.
 
 use crate::commit::Commits;
-use crate::index::slots_of;
-use crate::logged::{cleared_key, range_of};
+use crate::range_key::{key_of, range_of};
 use crate::record::{CLEARED_KEY_BYTES, Draft, IMPORT_KEY_BYTES};
-use crate::store::Store;
 use sidle_types::{MigrationId, PositionRange, fault};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -42,7 +40,7 @@ pub struct ImportNote {
 impl ImportNote {
     fn key(&self) -> [u8; IMPORT_KEY_BYTES] {
         let mut key = [0; IMPORT_KEY_BYTES];
-        key[..CLEARED_KEY_BYTES].copy_from_slice(&cleared_key(self.range));
+        key[..CLEARED_KEY_BYTES].copy_from_slice(&key_of(self.range));
         key[CLEARED_KEY_BYTES..IMPORT_KEY_BYTES - 1].copy_from_slice(&self.id.0.to_le_bytes());
         key[IMPORT_KEY_BYTES - 1] = self.stage as u8;
         key
@@ -79,8 +77,18 @@ impl Imports {
         is_news
     }
 
-    fn is_noted(&self, id: MigrationId) -> bool {
-        self.notes().contains_key(&id)
+    /// Takes a note in, and enters it into the durable log, if it is news; whether it is. An end is none
+    /// where nothing was noted.
+    pub(crate) fn enter(&self, note: ImportNote, commits: &Commits) -> bool {
+        let is_noted = note.stage < ImportStage::Over || self.notes().contains_key(&note.id);
+        if !is_noted || !self.take(note) {
+            return false;
+        }
+        self.forget_ended();
+        let mut change = Vec::new();
+        Draft::import(&note.key()).append_to(&mut change);
+        commits.enter_unlocked(&mut change);
+        true
     }
 
     /// Forgets those that are over.
@@ -107,37 +115,5 @@ impl Imports {
                 |part: PositionRange| <[_; 2]>::from(part.without(note.range)).into_iter().flatten();
             left.into_iter().flat_map(outside).collect()
         })
-    }
-}
-
-impl Store {
-    /// Notes in the durable log, if there is one, how far an import is. Call it before anybody is answered
-    /// because of that: replies about the range then wait for the note.
-    pub fn note_import(&self, note: ImportNote) {
-        let Some(commits) = self.commits() else { return };
-        let is_noted = note.stage < ImportStage::Over || self.data.imports.is_noted(note.id);
-        if !is_noted || !self.data.imports.take(note) {
-            return;
-        }
-        self.data.imports.forget_ended();
-        let mut change = Vec::new();
-        Draft::import(&note.key()).append_to(&mut change);
-        commits.enter_unlocked(&mut change);
-        if note.stage < ImportStage::Over {
-            self.note_slots(commits, note.range);
-        }
-    }
-
-    /// From here on replies about the slots of a range wait for what is written now.
-    fn note_slots(&self, commits: &Commits, range: PositionRange) {
-        for slot in slots_of(range) {
-            let guard = self.lock_slot(slot);
-            commits.note_step(guard.slot());
-        }
-    }
-
-    /// The imports that the durable log knows, and that are not over.
-    pub fn noted_imports(&self) -> Vec<ImportNote> {
-        self.data.imports.all()
     }
 }

@@ -88,6 +88,7 @@ mod occupancy;
 mod partition;
 mod pending_tombstones;
 mod publish;
+mod range_key;
 mod rebuild;
 mod record;
 mod record_kind;

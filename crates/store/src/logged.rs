@@ -19,8 +19,9 @@
 
 use crate::imports::ImportNote;
 use crate::large::chunk::ChunkName;
-use crate::record::{CLEARED_KEY_BYTES, Record, RecordError, RecordKind};
-use sidle_types::{HashedKey, Position, PositionRange, Version};
+use crate::range_key;
+use crate::record::{Record, RecordError, RecordKind};
+use sidle_types::{HashedKey, PositionRange, Version};
 
 /// A record of a durable log.
 #[derive(Clone, Copy, Debug)]
@@ -87,26 +88,11 @@ impl<'r> LoggedRecord<'r> {
             RecordKind::Tombstone => Meaning::Removed(record),
             RecordKind::Chunk(_) => Meaning::Chunk(ChunkName::of_key(key), record),
             RecordKind::NoChunk => Meaning::NoChunk(ChunkName::of_key(key), record.version()),
-            RecordKind::Cleared => Meaning::Cleared(range_of(key), record.version()),
+            RecordKind::Cleared => Meaning::Cleared(range_key::range_of(key), record.version()),
             RecordKind::Import => Meaning::Import(ImportNote::of_key(key)),
             RecordKind::Order => unreachable!("it is part of the record behind it"),
         }
     }
-}
-
-/// The key of the record of a removed range.
-pub(crate) fn cleared_key(range: PositionRange) -> [u8; CLEARED_KEY_BYTES] {
-    let mut key = [0; CLEARED_KEY_BYTES];
-    key[..8].copy_from_slice(&range.first().0.to_le_bytes());
-    key[8..].copy_from_slice(&range.last().0.to_le_bytes());
-    key
-}
-
-/// The range of such a key; of one that no writer made, some range.
-pub(crate) fn range_of(key: &[u8]) -> PositionRange {
-    let position =
-        |at: usize| Position(u64::from_le_bytes(key[at..at + 8].try_into().expect("a slice of eight")));
-    PositionRange::new(position(0), position(8)).unwrap_or(PositionRange::only(position(0)))
 }
 
 /// The records of a commit, or of adjacent ones.

@@ -8,7 +8,7 @@ use crate::commit::Commits;
 use crate::config::{StoreConfig, StoreError};
 use crate::data::{Data, Guard};
 use crate::expiry::{Expiring, Expiry, ExpirySweep};
-use crate::imports::Imports;
+use crate::imports::{ImportNote, ImportStage, Imports};
 use crate::index::{Index, slots_of};
 use crate::interest::Interest;
 use crate::large::pack;
@@ -309,6 +309,20 @@ impl Store {
     /// prevented cleaning, and that may run again. Cleans unless that is known to be useless.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.cleaner().has_room(bytes)
+    }
+
+    /// Notes in the durable log, if there is one, how far an import is. Call it before anybody is answered
+    /// because of that: replies about the range then wait for the note.
+    pub fn note_import(&self, note: ImportNote) {
+        let Some(commits) = self.commits() else { return };
+        if self.data.imports.enter(note, commits) && note.stage < ImportStage::Over {
+            slots_of(note.range).for_each(|slot| commits.note_step(self.lock_slot(slot).slot()));
+        }
+    }
+
+    /// The imports that the durable log knows, and that are not over.
+    pub fn noted_imports(&self) -> Vec<ImportNote> {
+        self.data.imports.all()
     }
 
     /// Locks a slot for writing. Readers continue. Locking a slot twice in one thread waits for ever.

@@ -204,7 +204,8 @@ faults! {
         /// A source activates the target before its durable log has all that the target then shows (breaks
         /// C11).
         ActivatedBeforeSafe, "activated-before-safe", SCRIPTED;
-        /// A target that goes on after a restart keeps what it had copied before it served (breaks C4 and M30).
+        /// A target that goes on after a restart keeps what it had copied before it served (breaks C4 and
+        /// M30).
         ResumedOverCopies, "resumed-over-copies", SCRIPTED;
         /// SCAN goes on behind a range whose keys have not all arrived, and leaves out those that come later
         /// (breaks its guarantee).
@@ -304,8 +305,8 @@ faults! {
         HalfAnExec, "half-an-exec", USUAL;
         /// The chunks of a large collection go with their file, though they are still needed (breaks G4).
         ChunksGoWithTheirFile, "chunks-go-with-their-file", USUAL;
-        /// A tombstone of a range that is imported goes with its file, and what it hid is pulled again after a
-        /// restart (breaks M6).
+        /// A tombstone of a range that is imported goes with its file, and what it hid is pulled again after
+        /// a restart (breaks M6).
         TombstonesGoWithTheirFile, "tombstones-go-with-their-file", SCRIPTED;
         /// Recovery keeps no tombstone of a range that was being imported (breaks M6).
         RecoveredWithoutTombstones, "recovered-without-tombstones", SCRIPTED;

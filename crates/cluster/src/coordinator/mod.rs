@@ -32,9 +32,9 @@
 //! the protocol copies first), then `Running` (the target owns the range), then `Done`; `Cancelled` only from
 //! the first two, or of what is given bit by bit, until all is given; `Failed` from any of the three.
 //!
-//! When a node restarts without its data while a migration of its own runs, no answer can be both complete and
-//! right. The coordinator chooses right: the target keeps the range, because only it knows which of the source's frozen
-//! values are stale.
+//! When a node restarts without its data while a migration of its own runs, no answer can be both complete
+//! and right. The coordinator chooses right: the target keeps the range, because only it knows which of the
+//! source's frozen values are stale.
 //! - The source restarted: what had not arrived is lost; the target answers "absent" for it.
 //! - The target restarted, and the source may have frozen the range: the range's whole content is lost. The
 //!   frozen copy is too, since newer writes may have been acknowledged for any of it. The target owns the

@@ -1,9 +1,9 @@
 //! Running migrations that go on with the next incarnation of a node.
 //!
 //! A node whose durable log goes back to the incarnation that took part has everything that was arranged with
-//! that: the frozen copy as a source; what had arrived, and what it acknowledged, as a target. The commit that
-//! lets the new incarnation in puts it into the migration's record. So the first map that it sees shows it
-//! taking part, and it keeps what that needs.
+//! that: the frozen copy as a source; what had arrived, and what it acknowledged, as a target. The commit
+//! that lets the new incarnation in puts it into the migration's record. So the first map that it sees shows
+//! it taking part, and it keeps what that needs.
 //!
 //! While the node is down, the migration waits for it, however long: nobody else has what it has.
 

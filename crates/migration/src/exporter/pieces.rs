@@ -54,8 +54,8 @@ pub(super) fn pack_patch(
     Some(Piece { position, version, total, offset, patch })
 }
 
-/// A collection's number as the target knows it, or back. It differs from one incarnation of the source to the
-/// next: so what the target has of an earlier one is no state of the collection.
+/// A collection's number as the target knows it, or back. It differs from one incarnation of the source to
+/// the next: so what the target has of an earlier one is no state of the collection.
 fn named(spec: &MigrationSpec, collection: u64) -> u64 {
     const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
     collection ^ spec.source_life.wrapping_mul(SPREAD)

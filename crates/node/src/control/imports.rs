@@ -243,9 +243,10 @@ impl NodeControl {
         self.command(id, MoverStep::StartImport(Box::new(spec), writer));
     }
 
-    /// The migration goes on with this incarnation of the node, which was not asked to prepare. The durable log
-    /// has what an earlier one answered: that is served on, and everything is pulled anew (M5, M6). If it had
-    /// answered nobody, what it has is copies, which may be outdated: they go before anything arrives (C4).
+    /// The migration goes on with this incarnation of the node, which was not asked to prepare. The durable
+    /// log has what an earlier one answered: that is served on, and everything is pulled anew (M5, M6). If it
+    /// had answered nobody, what it has is copies, which may be outdated: they go before anything arrives
+    /// (C4).
     fn resume_import(&mut self, id: MigrationId) {
         let speaks = self.agent.speaks();
         let mut spec = match spec(&self.agent.migrations.targets[&id].record, self.tuning, speaks) {

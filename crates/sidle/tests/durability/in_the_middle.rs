@@ -13,8 +13,8 @@ const RECORDS: usize = 1_000;
 const RECORD_BYTES: usize = 2_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Carries requests out at whoever has their keys, as a client of a cluster does: it follows MOVED, and begins
-/// again where nothing was carried out. `None` when the connection breaks.
+/// Carries requests out at whoever has their keys, as a client of a cluster does: it follows MOVED, and
+/// begins again where nothing was carried out. `None` when the connection breaks.
 fn carry_out(client: &mut Client, requests: &[Vec<String>]) -> Option<()> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
