@@ -117,11 +117,24 @@ impl Metadata {
         self.waiting.insert(place, MigrationRecord { state, map_epoch: MapEpoch(0), ..record });
     }
 
+    /// The migration whose range, after any number of turns, this one moves: its source had counted all of it.
+    fn first_leg<'m>(&'m self, record: &'m MigrationRecord) -> &'m MigrationRecord {
+        let before = |record: &&MigrationRecord| record.continues.and_then(|id| self.migration(id));
+        std::iter::successors(Some(record), before).last().unwrap_or(record)
+    }
+
     /// Ends a running migration that turns back, and begins its way back: from where it stands.
     pub(crate) fn turn_back(&mut self, id: MigrationId, counters: MigrationCounters) {
         let record = self.map.migration(id).cloned().expect("only what runs turns back");
         let turn = record.turn.expect("it was asked to turn back");
-        let MigrationCounters { records_moved, bytes_moved, .. } = counters;
+        let whole = self.first_leg(&record).counters;
+        let left = |whole: u64, had: u64, moved: u64| whole.saturating_sub(had) + moved;
+        let MigrationCounters { records, bytes, records_moved, bytes_moved, .. } = counters;
+        let back_again = MigrationCounters {
+            records: left(whole.records, records, records_moved),
+            bytes: left(whole.bytes, bytes, bytes_moved),
+            ..Default::default()
+        };
         let back = MigrationRecord {
             id: turn.by,
             source: record.target,
@@ -130,7 +143,7 @@ impl Metadata {
             target_incarnation: record.source_incarnation,
             epoch: TabletEpoch(record.epoch.0 + 1),
             map_epoch: MapEpoch(self.map.epoch().0 + 1),
-            counters: MigrationCounters { records: records_moved, bytes: bytes_moved, ..Default::default() },
+            counters: back_again,
             requested_by: turn.requested_by,
             turn: None,
             continues: Some(id),

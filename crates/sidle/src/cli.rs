@@ -17,7 +17,7 @@ use sidle_types::PositionRange;
 const EXIT_STATUSES: &str = "\
 Exit status:
   0    done
-  1    refused, could not be started, or a file could not be read or written
+  1    refused, cancelled, could not be started, or a file could not be read or written
   2    the command line, or a setting that it names, is wrong: nothing was begun
   3    a migration failed after it had begun
   4    the node was not reached, or the connection broke: the effect is unknown
@@ -99,7 +99,7 @@ display, not the migration; `sidle status` shows it. A migration can be cancelle
 takes over; after that, move back. One by `handoff` turns back while it runs. How hard it may press \
 on the two nodes can be changed while it runs: `sidle migrate set`.
 
-Exit status: 0 done (or, detached, begun); 1 refused; 2 wrong command line; 3 failed in the middle; \
+Exit status: 0 done (or, detached, begun); 1 refused, cancelled, or turned back; 2 wrong command line; 3 failed in the middle; \
 4 node not reached, or the effect is unknown; 130 interrupted, the migration goes on.";
 
 const SET_EXAMPLES: &str = "\

@@ -41,8 +41,8 @@ async fn cancel(node: &mut NodeConnection, id: u64, json: bool) -> Result<(), Fa
     match started_migration(&reply) {
         Some(back) if json => println!("{}", json!({ "id": id, "state": "turning back", "by": back.0 })),
         Some(back) => println!(
-            "Migration {id} turns back: once nothing is in transit, migration {back} returns what it gave. \
-             `sidle status` shows both."
+            "Migration {id} turns back: once nothing is in transit, migration {back} returns what it gave, unless all \
+             was given by then: it then ends as done, and there is no migration {back}. `sidle status` shows which."
         ),
         None if json => println!("{}", json!({ "id": id, "state": "cancelled" })),
         None => println!("Migration {id} is cancelled; nothing has moved."),
@@ -79,7 +79,7 @@ async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Resu
         } else {
             let accepted = format!(
                 "Migration {id} is accepted. `sidle status` shows it; `sidle migrate --cancel {id}` gives it up as long as \
-                 it does not run"
+                 it does not run, or turns it back if it gives its range bit by bit"
             );
             println!("{}.", hints::reaching(&accepted, &arguments.via.via));
         }

@@ -41,6 +41,9 @@ const LOOKED: &str = "Ask again, or ask another node with --via HOST:PORT";
 /// The same for all others.
 const CHANGED: &str = "It may have taken effect: `sidle status` shows it once the node answers, and another node's \
                        status with --via HOST:PORT does so now";
+/// The same where it is the coordinator that does not answer: then no other node's status helps.
+const ASK_AGAIN: &str = "Ask again then";
+const CHECK_THEN: &str = "It may have taken effect: `sidle status` shows it then";
 
 impl NodeConnection {
     /// Connects, and sends the password if there is one. The node has answered once when this returns: a
@@ -136,16 +139,23 @@ impl NodeConnection {
     /// waits.
     fn silent(&self) -> Failure {
         let patience = counted(self.patience.as_secs(), "second");
-        let who = match &self.coordinator {
-            Some(coordinator) if *coordinator != self.address => format!(
-                "no answer in {patience} from the coordinator, which runs on the node at {coordinator}: if that node is \
-                 down, start it again with its data directory (the nodes serve their clients meanwhile)"
+        let (who, hint) = match &self.coordinator {
+            Some(coordinator) if *coordinator != self.address => (
+                format!(
+                    "no answer in {patience} from the coordinator, which runs on the node at {coordinator}: if that node \
+                     is down, start it again with its data directory (the nodes serve their clients meanwhile)"
+                ),
+                if self.hint == LOOKED { ASK_AGAIN } else { CHECK_THEN },
             ),
             _ => {
-                format!("no answer in {patience}, from the node at {} or from the coordinator", self.address)
+                let who = format!(
+                    "no answer in {patience}, from the node at {} or from the coordinator",
+                    self.address
+                );
+                (who, self.hint)
             }
         };
-        Failure::new(Status::Unreachable, format!("{who}; --timeout waits longer. {}", self.hint))
+        Failure::new(Status::Unreachable, format!("{who}; --timeout waits longer. {hint}"))
     }
 
     /// Requests the status of the cluster.

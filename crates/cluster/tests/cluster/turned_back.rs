@@ -215,9 +215,12 @@ fn cancel_of_the_way_back_turns_again() {
     let mut scene = Scene::turned();
     scene.all_use_the_map();
     assert_eq!(scene.cancel(2), turns_back(2, 3));
-    scene.settled(1, 2, Settled::OwnsSome);
+    let moved = Progress { records_moved: 1, bytes_moved: 100, ..Progress::default() };
+    scene.progress(1, 2, Progress { settled: Some(Settled::OwnsSome), ..moved });
     let third = scene.record(3);
     assert_eq!((third.source, third.continues), (node_id(1), Some(MigrationId(2))));
+    let to_move = (third.counters.records, third.counters.bytes);
+    assert_eq!(to_move, (10 - 4 + 1, 1_000 - 400 + 100), "what was never given, and what came back");
     assert_eq!(scene.owner(), 2);
     assert_eq!(scene.turn(2).unwrap(), "turned back: migration 3 continues");
 }
