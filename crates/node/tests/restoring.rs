@@ -171,6 +171,26 @@ fn what_does_not_end_is_given_back() {
     assert_eq!(reply, Some(error("ERR DUMP payload version or checksum are wrong")));
 }
 
+/// What it takes beside the payload counts as the connection's: some bytes for each element.
+#[test]
+fn its_memory_is_counted() {
+    for payload in payloads() {
+        let is_list = [1, 18].contains(&payload[0]);
+        let mut node = SoloNode::new();
+        let mut client = node.connect();
+        let before = client.session().client.held_bytes();
+        let mut reply = restore(&mut node, &mut client, (&payload, &[]), 1);
+        let mut most = 0;
+        while reply.is_none() {
+            most = most.max(client.session().client.held_bytes() - before);
+            reply = go_on(&mut node, &mut client, 1);
+        }
+        let least = if is_list { 0 } else { 4 * ELEMENTS as u64 };
+        assert!((least..least + 16_384).contains(&most), "{most} bytes of {}", payload.len());
+        assert_eq!(client.session().client.held_bytes(), before);
+    }
+}
+
 /// Without memory nothing of it is there, and its memory is free for others.
 #[test]
 fn without_memory_it_is_refused() {
