@@ -80,7 +80,7 @@ fn check_slices(payload: &[u8]) {
                 Element::Scored(member, score) => scored.push((member, score)),
             }
         }
-        Ok(slices.kind())
+        Ok::<SlicedKind, RestoreError>(slices.kind())
     };
     match (read(), restore(payload, LONGEST_BYTES)) {
         (Ok(kind), Ok(value)) => {
