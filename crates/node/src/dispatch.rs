@@ -632,7 +632,8 @@ impl Dispatcher {
             Flow::Await(awaited) => Err(self.await_arrival(awaited)),
             Flow::Block(_) => unreachable!("it is parked, or runs again"),
             Flow::GoesOn => {
-                session.route.goes_on.note_memory(&session.client);
+                let (bytes, before) = session.route.goes_on.memory_bytes();
+                session.client.note_progress(bytes, before);
                 Err(self.parking.park_for_a_turn())
             }
             Flow::Held => Err(self.lines.park_for_hold(&mut self.parking)),
@@ -711,7 +712,10 @@ impl Dispatcher {
     /// Ends a request that was answered.
     #[inline]
     fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
-        session.route.goes_on.end(&session.client);
+        let taken = session.route.goes_on.end();
+        if taken != 0 {
+            session.client.note_progress(0, taken);
+        }
         session.route.synced_by = None;
         session.route.settled.clear();
         session.route.waited_out = false;

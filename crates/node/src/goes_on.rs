@@ -3,7 +3,6 @@
 //! The progress is the session's. It goes with the command's end, whatever that is, and with the connection;
 //! what was built aside is given back then, unless a key has it. Each turn judges the command anew.
 
-use crate::clients::ClientRecord;
 use crate::flush::Flush;
 use sidle_commands::Restoring;
 use sidle_store::Aside;
@@ -27,18 +26,19 @@ impl GoesOn {
         self.flush.is_some() || self.restoring.is_some()
     }
 
-    /// Counts what a RESTORE takes beside its payload as its connection's. What is built aside is the store's.
-    pub(crate) fn note_memory(&mut self, client: &ClientRecord) {
+    /// What a RESTORE takes beside its payload, in bytes, and what it took when this was asked last. It counts
+    /// as its connection's; what is built aside is the store's.
+    pub(crate) fn memory_bytes(&mut self) -> (u64, u64) {
         let bytes = self.restoring.as_ref().map_or(0, |restoring| restoring.memory_bytes() as u64);
-        client.note_progress(bytes, std::mem::replace(&mut self.noted_bytes, bytes));
+        (bytes, std::mem::replace(&mut self.noted_bytes, bytes))
     }
 
-    /// The command has ended; most had not begun.
+    /// The command has ended; most had not begun. Returns how many bytes it took when that was asked last.
     #[inline]
-    pub(crate) fn end(&mut self, client: &ClientRecord) {
-        if self.has_begun() {
-            client.note_progress(0, self.noted_bytes);
-            *self = GoesOn::default();
+    pub(crate) fn end(&mut self) -> u64 {
+        match self.has_begun() {
+            true => std::mem::take(self).noted_bytes,
+            false => 0,
         }
     }
 }
