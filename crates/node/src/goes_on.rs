@@ -26,8 +26,8 @@ impl GoesOn {
         self.flush.is_some() || self.restoring.is_some()
     }
 
-    /// What a RESTORE takes beside its payload, in bytes, and what it took when this was asked last. It counts
-    /// as its connection's; what is built aside is the store's.
+    /// What a RESTORE takes beside its payload, in bytes, and what it took when this was asked last. It
+    /// counts as its connection's; what is built aside is the store's.
     pub(crate) fn memory_bytes(&mut self) -> (u64, u64) {
         let bytes = self.restoring.as_ref().map_or(0, |restoring| restoring.memory_bytes() as u64);
         (bytes, std::mem::replace(&mut self.noted_bytes, bytes))
