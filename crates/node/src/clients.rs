@@ -610,7 +610,9 @@ mod tests {
         one.collected.set(4000);
         two.collected.set(8000);
         two.collected.set(70);
-        [(100, 0), (30, 100), (5, 0)].map(|(now, before)| one.note_progress(now, before));
+        for (bytes, before) in [(100, 0), (30, 100), (5, 0)] {
+            one.note_progress(bytes, before);
+        }
         assert_eq!((one.held_bytes(), two.held_bytes()), (4047, 570));
         assert_eq!(clients.memory_bytes(), one.memory_bytes() + two.memory_bytes());
     }

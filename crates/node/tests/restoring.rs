@@ -225,8 +225,7 @@ fn killed_it_has_not_happened() {
         let mut before = SoloNode::recovered(MEMORY_BYTES, &log);
         let (memory, had) = (before.parts.store.memory(), dumped(&mut before));
         // The same log serves all of its lives: what one leaves is in the way of the next.
-        let mut kills = 0;
-        for turns in (1..).step_by(9) {
+        for (kills, turns) in (1..).step_by(9).enumerate() {
             let mut node = SoloNode::recovered(MEMORY_BYTES, &log);
             let store = &node.parts.store;
             assert!(store.make_room(3 * MEMORY_BYTES as usize / 4), "{turns} turns: {:?}", store.memory());
@@ -248,7 +247,6 @@ fn killed_it_has_not_happened() {
                 assert_ne!(whole, had);
                 break;
             }
-            kills += 1;
         }
     }
 }
