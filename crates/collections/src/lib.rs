@@ -27,6 +27,7 @@
 //! | `names_draft` | names that are changed, however they are kept |
 //! | `table` | names with values: what is changed, or asked often |
 //! | `hash`, `set`, `sorted_set`, `list` | look-ups, and changes |
+//! | `sorted_set_slices` | a sorted set that is made in slices |
 //! | `scan` | walking over a collection that changes meanwhile |
 
 mod by_hash;
@@ -48,6 +49,7 @@ mod scan;
 mod set;
 mod side;
 mod sorted_set;
+mod sorted_set_slices;
 mod table;
 mod touched_chunks;
 
@@ -60,3 +62,4 @@ pub use scan::scan;
 pub use set::{Member, MemberTable, Set, SetDraft, Sets};
 pub use side::Side;
 pub use sorted_set::{ScoreTable, Scored, SortedSet, SortedSetDraft, SortedSets};
+pub use sorted_set_slices::SortedSetSlices;

@@ -197,8 +197,7 @@ impl<'b> SortedSetDraft<'b> {
     }
 
     fn finished(&self, limits: &Limits, labels: Labels) -> Finished {
-        let is_small =
-            self.len() as u64 <= limits.zset_entries && self.longest_bytes as u64 <= limits.zset_value_bytes;
+        let is_small = is_small(self.len() as u64, self.longest_bytes as u64, limits);
         let encoding = if is_small { self.encoding } else { Encoding::Skiplist };
         match &self.members {
             Members::All(_) => {
@@ -221,12 +220,17 @@ impl<'b> SortedSetDraft<'b> {
     }
 }
 
+/// Whether Redis would begin a sorted set of so many members as a small one.
+pub(crate) fn is_small(members: u64, longest_bytes: u64, limits: &Limits) -> bool {
+    members <= limits.zset_entries && longest_bytes <= limits.zset_value_bytes
+}
+
 /// Zero has no sign in Redis's small sorted sets.
-fn shown(score: f64, encoding: Encoding) -> f64 {
+pub(crate) fn shown(score: f64, encoding: Encoding) -> f64 {
     if encoding.is_small() { score + 0.0 } else { score }
 }
 
-fn packed(encoding: Encoding, members: &[Scored<'_>]) -> Vec<u8> {
+pub(crate) fn packed(encoding: Encoding, members: &[Scored<'_>]) -> Vec<u8> {
     let bytes = members.iter().copied().map(by_score::written_bytes).sum();
     let mut bytes = Writer::new(encoding, members.len(), bytes).finish();
     members.iter().for_each(|member| by_score::push(&mut bytes, *member));

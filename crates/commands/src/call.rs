@@ -5,7 +5,7 @@ use crate::keyspace::{Keyspace, Value, Values};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
-use crate::restoring::{Restoring, TOO_LONG};
+use crate::restoring::{Restoring, StepSizes, TOO_LONG};
 use sidle_collections::{Collection, Draft, Finished, Kind};
 use sidle_outline::Order;
 use sidle_types::{ValueKind, WallMs};
@@ -52,7 +52,16 @@ pub struct Call<'g, E: Executor> {
     /// Whether it may wait; and, after it ran, whether it does.
     pub blocking: Blocking,
     /// The progress of a command that goes on; none if it has to run in one go.
-    pub progress: Option<&'g mut Option<Box<Restoring>>>,
+    pub progress: Option<Progress<'g>>,
+}
+
+/// The progress of a command that goes on.
+#[derive(Debug)]
+pub struct Progress<'g> {
+    /// Of a RESTORE that has begun.
+    pub restoring: &'g mut Option<Box<Restoring>>,
+    /// How much it does in one step.
+    pub sizes: StepSizes,
 }
 
 impl<'g, E: Executor> Call<'g, E> {

@@ -12,6 +12,7 @@
 //! | `overlay` | a key space whose writes are private until all are published |
 //! | `number`, `float80`, `strtod`, `natural`, `glob` | numbers and patterns as Redis reads and writes them |
 //! | `scan_options`, `draws` | what walks are asked for; drawing by lot |
+//! | `restoring/` | RESTORE over many turns |
 //! | `subsequence` | what two strings have in common |
 //!
 //! Commands about a node, its connections and its cluster are the executor's own ([`Run::Own`]) and share the
@@ -38,7 +39,7 @@ mod subsequence;
 mod table;
 
 pub use blocking::Blocking;
-pub use call::{Call, Executor, OverKeys, Own, Run};
+pub use call::{Call, Executor, OverKeys, Own, Progress, Run};
 pub use families::{encoding_of, families};
 pub use key_spec::{KeySpec, OptionalKey};
 pub use keyspace::{Content, Keyspace, OutOfMemory, Value, Values};
@@ -46,7 +47,7 @@ pub use number::{Decimal, parse_i32, parse_i64};
 pub use overlay::{Change, Overlay, Underlay};
 pub use reply::{Reply, reply_help};
 pub use reply_error::ReplyError;
-pub use restoring::Restoring;
+pub use restoring::{Restoring, StepSizes};
 pub use scan_options::{ScanOptions, kind_named};
 pub use spec::{Access, CommandFlags, CommandSpec, Docs, OfRequest, Split};
 pub use table::{CommandId, CommandTable, Found};

@@ -45,6 +45,8 @@ pub struct ClientRecord {
     /// The commands queued since MULTI: one more than their number, 0 without MULTI; and their memory.
     queued: AtomicU32,
     queued_bytes: Tally,
+    /// What commands that go on take beside their requests.
+    progress: Tally,
     /// A watched key has changed.
     is_touched: AtomicBool,
     /// The command that waits, if one does; and how CLIENT UNBLOCK ended it.
@@ -146,6 +148,7 @@ impl ClientRecord {
             collected: Arc::new(Tally::in_sum(sum)),
             queued: AtomicU32::new(0),
             queued_bytes: Tally::in_sum(sum),
+            progress: Tally::in_sum(sum),
             is_touched: AtomicBool::new(false),
             waiter: AtomicU64::new(0),
             unblock: AtomicU8::new(0),
@@ -235,6 +238,11 @@ impl ClientRecord {
         self.queued_bytes.set(bytes as u64);
     }
 
+    /// Notes that the progress of a command that goes on takes so many bytes now, and how many it took.
+    pub(crate) fn note_progress(&self, bytes: u64, before: u64) {
+        self.progress.set(self.progress.bytes() + bytes - before);
+    }
+
     /// It watches nothing any more.
     pub(crate) fn forget_watched(&self) {
         self.is_touched.store(false, Relaxed);
@@ -255,9 +263,9 @@ impl ClientRecord {
         self.queued_bytes.bytes()
     }
 
-    /// Bytes of requests and replies that it holds.
+    /// Bytes of requests and replies that it holds, and of its commands' progress.
     pub fn held_bytes(&self) -> u64 {
-        self.buffers().total() + self.collected_bytes() + self.queued_bytes()
+        self.buffers().total() + self.collected_bytes() + self.queued_bytes() + self.progress.bytes()
     }
 
     /// What it takes in memory, itself included.
@@ -602,7 +610,10 @@ mod tests {
         one.collected.set(4000);
         two.collected.set(8000);
         two.collected.set(70);
-        assert_eq!((one.held_bytes(), two.held_bytes()), (4012, 570));
+        for (bytes, before) in [(100, 0), (30, 100), (5, 0)] {
+            one.note_progress(bytes, before);
+        }
+        assert_eq!((one.held_bytes(), two.held_bytes()), (4047, 570));
         assert_eq!(clients.memory_bytes(), one.memory_bytes() + two.memory_bytes());
     }
 

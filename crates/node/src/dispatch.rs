@@ -631,7 +631,11 @@ impl Dispatcher {
             Flow::Flush => self.flush(session, out),
             Flow::Await(awaited) => Err(self.await_arrival(awaited)),
             Flow::Block(_) => unreachable!("it is parked, or runs again"),
-            Flow::GoesOn => Err(self.parking.park_for_a_turn()),
+            Flow::GoesOn => {
+                let (bytes, before) = session.route.goes_on.memory_bytes();
+                session.client.note_progress(bytes, before);
+                Err(self.parking.park_for_a_turn())
+            }
             Flow::Held => Err(self.lines.park_for_hold(&mut self.parking)),
             Flow::Shutdown => Ok(Outcome::Shutdown),
             Flow::Control(request) => Ok(Outcome::Control(request)),
@@ -708,7 +712,10 @@ impl Dispatcher {
     /// Ends a request that was answered.
     #[inline]
     fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
-        session.route.goes_on.end();
+        let taken = session.route.goes_on.end();
+        if taken != 0 {
+            session.client.note_progress(0, taken);
+        }
         session.route.synced_by = None;
         session.route.settled.clear();
         session.route.waited_out = false;

@@ -21,7 +21,8 @@ use crate::stats::WorkerStats;
 use crate::table::{CommandSpec, Found, NodeExecutor};
 use crate::transaction::Transaction;
 use sidle_commands::{
-    Access, Blocking, Change, CommandFlags, Content, OverKeys, Overlay, Own, ReplyError, Run,
+    Access, Blocking, Change, CommandFlags, Content, OverKeys, Overlay, Own, Progress, ReplyError, Run,
+    StepSizes,
 };
 use sidle_resp::ReplyWriter;
 use sidle_store::{Commits, LogHead, SlotGuards, Store};
@@ -224,7 +225,7 @@ impl Executor {
                 }
                 blocking = self.blocking(session, request);
                 let GoesOn { restoring, aside, .. } = &mut session.route.goes_on;
-                progress = Some(restoring);
+                progress = Some(Progress { restoring, sizes: StepSizes::default() });
                 NodeKeyspace::Writes(Writes { key: *key, slot: &slot, head: &mut self.head, aside, scene })
             }
             _ => {

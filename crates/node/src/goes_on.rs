@@ -16,6 +16,8 @@ pub(crate) struct GoesOn {
     pub(crate) restoring: Option<Box<Restoring>>,
     /// What it has built aside.
     pub(crate) aside: Option<Aside>,
+    /// How much of this counts as the connection's memory.
+    noted_bytes: u64,
 }
 
 impl GoesOn {
@@ -24,11 +26,19 @@ impl GoesOn {
         self.flush.is_some() || self.restoring.is_some()
     }
 
-    /// The command has ended; most had not begun.
+    /// What a RESTORE takes beside its payload, in bytes, and what it took when this was asked last. It
+    /// counts as its connection's; what is built aside is the store's.
+    pub(crate) fn memory_bytes(&mut self) -> (u64, u64) {
+        let bytes = self.restoring.as_ref().map_or(0, |restoring| restoring.memory_bytes() as u64);
+        (bytes, std::mem::replace(&mut self.noted_bytes, bytes))
+    }
+
+    /// The command has ended; most had not begun. Returns how many bytes it took when that was asked last.
     #[inline]
-    pub(crate) fn end(&mut self) {
-        if self.has_begun() {
-            *self = GoesOn::default();
+    pub(crate) fn end(&mut self) -> u64 {
+        match self.has_begun() {
+            true => std::mem::take(self).noted_bytes,
+            false => 0,
         }
     }
 }

@@ -45,7 +45,7 @@ pub use dump::{Dump, dump};
 pub use error::RestoreError;
 pub use file::{FileError, FileKey, FileReader, FileValue, FileWriter};
 pub use restore::restore;
-pub use slices::{SlicedKind, Slices};
+pub use slices::{Element, SlicedKind, Slices};
 pub use value::{Dumped, Pair, Restored, Text};
 
 /// The version that is written: Redis 7.0's. It has all that a string needs, and later ones read it too.

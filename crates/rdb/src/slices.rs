@@ -3,10 +3,13 @@
 use crate::checksum::Running;
 use crate::error::RestoreError;
 use crate::length::Length;
-use crate::rest::Rest;
+use crate::rest::{Rest, Source};
 use crate::restore::{list_part, summed};
 use crate::value::Text;
-use crate::{FOOTER_BYTES, HASH, LIST, LIST_QUICKLIST_2, SET, text};
+use crate::{FOOTER_BYTES, HASH, LIST, LIST_QUICKLIST_2, SET, SORTED_SET, SORTED_SET_TEXTS, score, text};
+
+/// The forms of values that are read so.
+const FORMS: [u8; 6] = [HASH, SET, LIST, LIST_QUICKLIST_2, SORTED_SET, SORTED_SET_TEXTS];
 
 /// The types of values that are read so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +20,40 @@ pub enum SlicedKind {
     Set,
     /// Items.
     List,
+    /// Members with their scores.
+    SortedSet,
+}
+
+/// What begins at a place of a payload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Element<'p> {
+    /// A field and its value.
+    Pair(Text<'p>, Text<'p>),
+    /// A member of a set.
+    Member(Text<'p>),
+    /// Some items of a list.
+    Items(Vec<Text<'p>>),
+    /// A member of a sorted set, and its score, which may be no number.
+    Scored(Text<'p>, f64),
+}
+
+impl Element<'_> {
+    /// The bytes of its strings.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Element::Pair(field, value) => field.len() + value.len(),
+            Element::Member(member) | Element::Scored(member, _) => member.len(),
+            Element::Items(items) => items.iter().map(|item| item.len()).sum(),
+        }
+    }
+
+    /// The field or the member; items have no name.
+    pub fn name(&self) -> Option<&Text<'_>> {
+        match self {
+            Element::Pair(name, _) | Element::Member(name) | Element::Scored(name, _) => Some(name),
+            Element::Items(_) => None,
+        }
+    }
 }
 
 /// A payload of elements in an order of their own, and how much of it was read. Every call is given the same
@@ -40,7 +77,7 @@ impl Slices {
     /// at most.
     pub fn begin(payload: &[u8], most_bytes: u64) -> Option<Slices> {
         let mut rest = Rest::new(payload.get(..payload.len().checked_sub(FOOTER_BYTES)?)?);
-        let form = rest.byte().ok().filter(|form| [HASH, SET, LIST, LIST_QUICKLIST_2].contains(form))?;
+        let form = rest.byte().ok().filter(|form| FORMS.contains(form))?;
         let left = Length::read_bytes(&mut rest).ok().filter(|left| *left > 0)?;
         let at = payload.len() - FOOTER_BYTES - rest.len();
         let checksum = Running::new();
@@ -52,6 +89,7 @@ impl Slices {
         match self.form {
             HASH => SlicedKind::Hash,
             SET => SlicedKind::Set,
+            SORTED_SET | SORTED_SET_TEXTS => SlicedKind::SortedSet,
             _ => SlicedKind::List,
         }
     }
@@ -71,35 +109,48 @@ impl Slices {
         }
     }
 
-    /// The next element, and where it begins: a member, a field with its value, or some items.
+    /// The next element, and where it begins.
     ///
     /// # Errors
     /// The payload is damaged.
-    pub fn read<'p>(&mut self, payload: &'p [u8]) -> Result<Option<(usize, Vec<Text<'p>>)>, RestoreError> {
+    pub fn read<'p>(&mut self, payload: &'p [u8]) -> Result<Option<(usize, Element<'p>)>, RestoreError> {
         let end = payload.len().saturating_sub(FOOTER_BYTES);
         let body = payload.get(self.at..end).ok_or(RestoreError::Truncated)?;
         if self.left == 0 {
             return if body.is_empty() { Ok(None) } else { Err(RestoreError::GoesOn) };
         }
         let mut rest = Rest::new(body);
-        let texts = match self.form {
-            HASH => vec![text::read(&mut rest, self.left_bytes)?, text::read(&mut rest, self.left_bytes)?],
-            LIST_QUICKLIST_2 => list_part(&mut rest, self.left_bytes)?,
-            _ => vec![text::read(&mut rest, self.left_bytes)?],
-        };
-        let bytes: usize = texts.iter().map(|text| text.len()).sum();
-        self.left_bytes = self.left_bytes.checked_sub(bytes as u64).ok_or(RestoreError::TooLong)?;
+        let element = element(self.form, &mut rest, self.left_bytes)?;
+        self.left_bytes = self.left_bytes.checked_sub(element.bytes() as u64).ok_or(RestoreError::TooLong)?;
         self.left -= 1;
         let begin = std::mem::replace(&mut self.at, end - rest.len());
-        Ok(Some((begin, texts)))
+        Ok(Some((begin, element)))
     }
 
     /// The element that begins here, which was read before.
     ///
     /// # Errors
     /// It is another payload.
-    pub fn read_again<'p>(&self, payload: &'p [u8], at: usize) -> Result<Vec<Text<'p>>, RestoreError> {
-        let mut one = Slices { at, left: 1, left_bytes: u64::MAX, ..self.clone() };
-        one.read(payload)?.map(|(_, texts)| texts).ok_or(RestoreError::Damaged)
+    pub fn read_again<'p>(&self, payload: &'p [u8], at: usize) -> Result<Element<'p>, RestoreError> {
+        let end = payload.len().saturating_sub(FOOTER_BYTES);
+        element(self.form, &mut Rest::new(payload.get(at..end).ok_or(RestoreError::Truncated)?), u64::MAX)
     }
+}
+
+/// The next element of a value of this form, of so many bytes at most.
+fn element<'p>(form: u8, rest: &mut Rest<'p>, most_bytes: u64) -> Result<Element<'p>, RestoreError> {
+    if form == LIST_QUICKLIST_2 {
+        return list_part(rest, most_bytes).map(Element::Items);
+    }
+    let first = text::read(rest, most_bytes)?;
+    Ok(match form {
+        HASH => {
+            let value = text::read(rest, most_bytes - first.len() as u64)?;
+            Element::Pair(first, value)
+        }
+        SET => Element::Member(first),
+        SORTED_SET => Element::Scored(first, f64::from_le_bytes(rest.array()?)),
+        SORTED_SET_TEXTS => Element::Scored(first, score::read_old(rest)?),
+        _ => Element::Items(vec![first]),
+    })
 }

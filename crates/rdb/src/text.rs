@@ -87,7 +87,9 @@ pub(crate) fn read<'p>(rest: &mut Rest<'p>, most_bytes: u64) -> Result<Cow<'p, [
         }
         other => return Err(RestoreError::UnknownEncoding(other)),
     };
-    Ok(Cow::Owned(number.to_string().into_bytes()))
+    let text = number.to_string().into_bytes();
+    check(text.len() as u64, most_bytes)?;
+    Ok(Cow::Owned(text))
 }
 
 fn check(bytes: u64, most_bytes: u64) -> Result<(), RestoreError> {

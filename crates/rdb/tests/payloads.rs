@@ -1,7 +1,7 @@
 //! Payloads that Redis made, payloads of a model, and damaged ones.
 
 use proptest::prelude::*;
-use sidle_rdb::{Dumped, Pair, RestoreError, Restored, Text, WRITTEN_VERSION};
+use sidle_rdb::{Dumped, Element, Pair, RestoreError, Restored, SlicedKind, Slices, Text, WRITTEN_VERSION};
 use std::collections::BTreeSet;
 
 const LONGEST: u64 = 1 << 20;
@@ -44,6 +44,44 @@ fn string(value: Restored<'_>) -> Vec<u8> {
     match value {
         Restored::String(value) => value.into_owned(),
         other => panic!("no string: {other:?}"),
+    }
+}
+
+/// The value of a payload that is read in slices, its checksum so many bytes at a time; none if it is not.
+fn in_slices(
+    payload: &[u8],
+    most_bytes: u64,
+    checked_bytes: usize,
+) -> Option<Result<Restored<'_>, RestoreError>> {
+    let mut slices = Slices::begin(payload, most_bytes)?;
+    let mut read = || {
+        while !slices.check(payload, checked_bytes)? {}
+        let mut elements = Vec::new();
+        while let Some((at, element)) = slices.read(payload)? {
+            // Numbers that are none are not the same.
+            assert_eq!(format!("{:?}", slices.read_again(payload, at)?), format!("{element:?}"));
+            elements.push(element);
+        }
+        Ok((slices.kind(), elements))
+    };
+    Some(read().map(|(kind, elements)| whole(kind, elements)))
+}
+
+fn whole(kind: SlicedKind, elements: Vec<Element<'_>>) -> Restored<'_> {
+    let (mut pairs, mut texts, mut scored) = (Vec::new(), Vec::new(), Vec::new());
+    for element in elements {
+        match element {
+            Element::Pair(field, value) => pairs.push((field, value)),
+            Element::Member(member) => texts.push(member),
+            Element::Items(items) => texts.extend(items),
+            Element::Scored(member, score) => scored.push((member, score)),
+        }
+    }
+    match kind {
+        SlicedKind::Hash => Restored::Hash(pairs),
+        SlicedKind::Set => Restored::Set(texts),
+        SlicedKind::List => Restored::List(texts),
+        SlicedKind::SortedSet => Restored::SortedSet(scored),
     }
 }
 
@@ -333,6 +371,36 @@ proptest! {
         let bit = bit % (written.len() * 8);
         written[bit / 8] ^= 1 << (bit % 8);
         prop_assert_eq!(restore(&written, LONGEST), Err(RestoreError::Footer));
+    }
+
+    /// In slices the same elements are read; whether one is there twice, or a score no number, who reads has
+    /// to see.
+    #[test]
+    fn slices_are_of_what_restore_reads(
+        form in prop::sample::select(vec![1u8, 2, 3, 4, 5, 18]),
+        count in 1..12u8,
+        rest in prop::collection::vec(prop_oneof![0..12u8, 0xc0..=0xc3u8, any::<u8>()], 0..80),
+        most_bytes in prop_oneof![0..40u64, Just(LONGEST)],
+        checked_bytes in 1..100usize,
+        is_wrong in prop::bool::weighted(0.1),
+    ) {
+        let mut payload = payload(&[&[form, count][..], &rest].concat(), 10);
+        payload[0] ^= u8::from(is_wrong) << 7;
+        let Some(slices) = in_slices(&payload, most_bytes, checked_bytes) else {
+            prop_assert!(is_wrong);
+            return Ok(());
+        };
+        match (slices, restore(&payload, most_bytes)) {
+            (Ok(slices), Ok(at_once)) => prop_assert_eq!(slices, at_once),
+            (Ok(_), Err(error)) => prop_assert_eq!(error, RestoreError::Damaged),
+            (Err(error), Err(at_once)) => {
+                // Those have replies of their own.
+                for told_apart in [RestoreError::Footer, RestoreError::TooLong] {
+                    prop_assert_eq!(error == told_apart, at_once == told_apart, "{} {}", error, at_once);
+                }
+            }
+            (Err(error), Ok(_)) => prop_assert!(false, "{error}"),
+        }
     }
 
     /// Whatever stands before a right footer, nothing panics, and what is read can be written and read again.

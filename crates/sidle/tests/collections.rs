@@ -10,7 +10,7 @@ mod support;
 use sidle_resp::Value;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use support::{Client, Node, StopWhenDropped, TestCluster, bulk};
+use support::{Client, Node, NodeOptions, StopWhenDropped, TestCluster, bulk};
 
 const KEY: &str = "scores";
 const MEMBERS: usize = 100_000;
@@ -132,4 +132,36 @@ fn by_handoff() {
 #[test]
 fn by_rocksteady() {
     moves_while_it_is_changed("rocksteady", 1);
+}
+
+/// Others on the same worker have their turns between the slices of a RESTORE: one of them sees that it has
+/// begun, and that the key is not there yet.
+#[test]
+fn others_are_served_while_a_sorted_set_is_restored() {
+    let cluster = TestCluster::start_with(1, &NodeOptions::default().flag("--workers", "1"));
+    fill(&cluster, MEMBERS);
+    let (mut restorer, mut other) = (cluster.client(0), cluster.client(0));
+    let Value::Bulk(payload) = restorer.request(&["DUMP", KEY]) else { panic!("a payload") };
+    let head = format!("*4\r\n$7\r\nRESTORE\r\n$5\r\nother\r\n$1\r\n0\r\n${}\r\n", payload.len());
+    let restore = [head.as_bytes(), &payload, b"\r\n"].concat();
+    let look = [vec!["CLIENT".to_owned(), "LIST".to_owned()], vec!["EXISTS".to_owned(), "other".to_owned()]];
+    let mut seen = 0;
+    // On a machine that is full the other one may come too late.
+    for _ in 0..20 {
+        restorer.send_raw(&restore);
+        loop {
+            let looked = other.pipeline(&look);
+            let [Value::Bulk(clients), Value::Integer(exists)] = &looked[..] else { panic!("{looked:?}") };
+            if *exists == 1 {
+                break;
+            }
+            seen += usize::from(clients.windows(11).any(|words| words == b"cmd=restore"));
+        }
+        assert_eq!(restorer.reply(), Value::Simple("OK".into()));
+        assert_eq!(restorer.request(&["DEL", "other"]), Value::Integer(1));
+        if seen >= 3 {
+            return;
+        }
+    }
+    panic!("it was seen {seen} times");
 }

@@ -190,14 +190,14 @@ fn restored_aside<E: Executor>(
     expires_at: Option<WallMs>,
 ) -> Result<bool, ReplyError> {
     let most_bytes = call.keyspace.longest_value_bytes();
-    let Some(progress) = call.progress.as_deref_mut() else { return Ok(false) };
-    let begun =
-        || Restoring::begin(call.args[3], most_bytes, &call.keyspace.collection_limits()).map(Box::new);
-    let Some(mut restoring) = progress.take().or_else(begun) else { return Ok(false) };
+    let Some(progress) = call.progress.as_mut() else { return Ok(false) };
+    let limits = call.keyspace.collection_limits();
+    let begun = || Restoring::begin(call.args[3], most_bytes, &limits, progress.sizes).map(Box::new);
+    let Some(mut restoring) = progress.restoring.take().or_else(begun) else { return Ok(false) };
     let step = restoring.step(call.args[3], &mut call.keyspace).map_err(failed);
     let kind = restoring.kind();
     // Without memory the same step is tried again.
-    *progress = Some(restoring);
+    *progress.restoring = Some(restoring);
     match step? {
         Step::More => {
             call.blocking = Blocking::GoesOn;

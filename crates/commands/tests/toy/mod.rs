@@ -8,8 +8,8 @@ pub mod ordered_lines;
 use bumpalo::Bump;
 use sidle_collections::{Hash, Limits, List, Set, SortedSet};
 use sidle_commands::{
-    Blocking, Call, CommandTable, Content, Executor, Keyspace, OutOfMemory, Overlay, Reply, Run, Underlay,
-    Value, Values,
+    Blocking, Call, CommandTable, Content, Executor, Keyspace, OutOfMemory, Overlay, Progress, Reply, Run,
+    Underlay, Value, Values,
 };
 use sidle_outline::{Chunk, Chunks, Large, Order, Outline, Place};
 use sidle_types::{HashedKey, ValueKind, WallMs};
@@ -114,6 +114,10 @@ pub struct Log<'g> {
     reads: Cell<usize>,
     /// The addresses of those that were read since this was asked last.
     read: RefCell<BTreeSet<u64>>,
+    /// What a command that goes on has built aside.
+    aside: Cell<Option<(ValueKind, Large<'g>)>>,
+    /// Whether there is no memory for that.
+    pub is_out_of_memory: Cell<bool>,
 }
 
 impl Chunks for Log<'_> {
@@ -127,7 +131,15 @@ impl Chunks for Log<'_> {
 impl<'g> Log<'g> {
     /// An empty one.
     pub fn new(arena: &'g Bump, outlines: &'g Arena<Outline>) -> Log<'g> {
-        Log { arena, outlines, chunks: RefCell::default(), reads: Cell::new(0), read: RefCell::default() }
+        Log {
+            arena,
+            outlines,
+            chunks: RefCell::default(),
+            reads: Cell::new(0),
+            read: RefCell::default(),
+            aside: Cell::new(None),
+            is_out_of_memory: Cell::new(false),
+        }
     }
 
     /// How many different chunks were read since this was asked last.
@@ -257,11 +269,19 @@ impl<'g> Plain<'g> {
 
 impl<'g> Keyspace<'g> for Space<'g> {
     fn aside(&mut self) -> Option<Large<'g>> {
-        None
+        let Space::Plain(plain) = self else { unreachable!("a transaction's commands run in one go") };
+        plain.log.aside.get().map(|(_, built)| built)
     }
 
-    fn put_aside(&mut self, _: ValueKind, _: Outline) -> Result<(), OutOfMemory> {
-        unreachable!("its commands run in one go")
+    fn put_aside(&mut self, kind: ValueKind, outline: Outline) -> Result<(), OutOfMemory> {
+        let Space::Plain(plain) = self else { unreachable!("a transaction's commands run in one go") };
+        if plain.log.is_out_of_memory.get() {
+            return Err(OutOfMemory);
+        }
+        let value = |(kind, built)| Value { kind, content: Content::Large(built), expires_at: None };
+        let built = plain.log.publish(&outline, plain.log.aside.get().map(value));
+        plain.log.aside.set(Some((kind, built)));
+        Ok(())
     }
 
     fn len(&self) -> usize {
@@ -402,26 +422,43 @@ pub struct Request<'g> {
 pub const PAYLOAD: (&str, &[u8]) = ("PAYLOAD", b"\x00\x05hello\n\x00cr\xdfve4 \n");
 
 pub fn parse<'g>(table: &CommandTable<Toy>, line: &'g str) -> Request<'g> {
-    let args: Vec<&[u8]> =
+    let args =
         line.split(' ').map(|word| if word == PAYLOAD.0 { PAYLOAD.1 } else { word.as_bytes() }).collect();
-    let spec = table.resolve(&args).unwrap_or_else(|error| panic!("{line}: {error}")).spec;
+    request(table, args)
+}
+
+pub fn request<'g>(table: &CommandTable<Toy>, args: Vec<&'g [u8]>) -> Request<'g> {
+    let spec = table.resolve(&args).unwrap_or_else(|error| panic!("{error}")).spec;
     let keys = spec.keys.indices(&args).map(|index| HashedKey::new(args[index])).collect();
     Request { args, keys, run: spec.run }
 }
 
 /// Runs a request; returns its reply in words.
 pub fn run<'g>(request: &'g Request<'g>, keyspace: Space<'g>) -> String {
+    step(request, keyspace, None).0.expect("only a command with progress goes on")
+}
+
+/// Runs a request once; returns its reply in words, or none if it goes on, and its progress.
+pub fn step<'g>(
+    request: &'g Request<'g>,
+    keyspace: Space<'g>,
+    progress: Option<Progress<'g>>,
+) -> (Option<String>, Option<Progress<'g>>) {
     let Run::OverKeys(run) = request.run else { panic!("a command over keys") };
     let (reply, blocking) = (Words::default(), Blocking::No);
-    let mut call: Call<'g, Toy> =
-        Call { args: &request.args, keyspace, now: NOW, reply, blocking, progress: None };
-    match run(&mut call) {
-        Ok(()) => call.reply.0.join(" "),
+    let mut call: Call<'g, Toy> = Call { args: &request.args, keyspace, now: NOW, reply, blocking, progress };
+    let reply = match run(&mut call) {
+        Ok(()) if call.blocking == Blocking::GoesOn => {
+            assert!(call.reply.0.is_empty(), "a written reply of a command that goes on");
+            None
+        }
+        Ok(()) => Some(call.reply.0.join(" ")),
         Err(error) => {
             assert!(call.reply.0.is_empty(), "a written reply before an error");
-            error.to_string()
+            Some(error.to_string())
         }
-    }
+    };
+    (reply, call.progress)
 }
 
 pub fn live_only<'g>(map: &Map<'g>) -> Map<'g> {

@@ -21,7 +21,7 @@ pub struct TestLog {
 
 impl TestLog {
     /// Writes what the node has changed since the last commit; whether there was anything.
-    pub(super) fn step(&mut self, parts: &NodeParts) -> bool {
+    pub fn step(&mut self, parts: &NodeParts) -> bool {
         let Some(commits) = parts.store.commits().filter(|_| !self.holds_commits) else { return false };
         let mut records = Vec::new();
         let commit = commits.take(&mut records);

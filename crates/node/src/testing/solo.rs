@@ -1,6 +1,7 @@
 //! A node that owns everything: workers, connections, no cluster.
 
 use super::TestClient;
+use super::log::TestLog;
 use crate::config::Config;
 use crate::current_table::CurrentTable;
 use crate::now::Now;
@@ -65,17 +66,25 @@ impl SoloNode {
 
     /// A node that owns every position, with this much memory.
     pub fn with_memory(bytes: u64) -> SoloNode {
-        SoloNode::with_store(StoreConfig::with_memory(bytes))
+        SoloNode::of(parts(&node_info(1), 1, bytes))
     }
 
     /// The same, with a durable log that nobody writes.
     pub fn durable() -> SoloNode {
-        SoloNode::with_store(StoreConfig { is_durable: true, ..StoreConfig::with_memory(64 << 20) })
+        SoloNode::recovered(64 << 20, &TestLog::default())
     }
 
-    fn with_store(store: StoreConfig) -> SoloNode {
+    /// A node that owns every position, with this much memory, and what this durable log has. Whoever calls
+    /// this has the log written.
+    pub fn recovered(bytes: u64, log: &TestLog) -> SoloNode {
+        let store = StoreConfig { is_durable: true, ..StoreConfig::with_memory(bytes) };
+        let parts = parts_of(&node_info(1), 1, store);
+        log.recover(&parts.store);
+        SoloNode::of(parts)
+    }
+
+    fn of(parts: NodeParts) -> SoloNode {
         let info = node_info(1);
-        let parts = parts_of(&info, 1, store);
         let (mut ports, _) = connect(1, 1);
         let map = Arc::new(TabletMap::founded_by(info.clone()));
         let _ticket = parts.published.publish(Arc::new(RangeTable::new(info.id, map, &[], &[])));

@@ -32,7 +32,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -73,6 +73,8 @@ enum Step {
     Go,
     /// Let others have their turn.
     Yield,
+    /// Let all others have their turn, those too whose requests are still in their sockets.
+    LetOthers,
     /// The connection is over.
     Over,
 }
@@ -313,7 +315,7 @@ impl Connection {
                 State::Closing
             }
             Then::Parked(ticket) => {
-                engine.waits.park(ticket, cx.waker().clone());
+                engine.waits.park(ticket, Waker::noop().clone());
                 State::Parked(ticket)
             }
             Then::Control(request) => {
@@ -331,6 +333,13 @@ impl Connection {
         self.follow_debts(engine);
         // After the ticket was noted: it may have been woken already.
         engine.after_serving();
+        if let State::Parked(ticket) = self.state {
+            match engine.waits.is_parked(ticket) {
+                true => engine.waits.park(ticket, cx.waker().clone()),
+                // A command that goes on: it has no other turn before all others had theirs.
+                false => step = Step::LetOthers,
+            }
+        }
         self.send(engine)?;
         Ok(step)
     }
@@ -559,6 +568,11 @@ impl Connection {
                 Step::Go => {}
                 Step::Yield => {
                     cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Step::LetOthers => {
+                    // Woken once the runtime has looked at all sockets.
+                    let _ = pin!(tokio::task::yield_now()).poll(cx);
                     return Poll::Pending;
                 }
                 Step::Over => return Poll::Ready(Ok(())),
