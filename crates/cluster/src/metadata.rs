@@ -117,7 +117,7 @@ impl Metadata {
         self.waiting.insert(place, MigrationRecord { state, map_epoch: MapEpoch(0), ..record });
     }
 
-    /// The migration whose range, after any number of turns, this one moves: its source had counted all of it.
+    /// The migration whose range this one moves after any number of turns: its source had counted all of it.
     fn first_leg<'m>(&'m self, record: &'m MigrationRecord) -> &'m MigrationRecord {
         let before = |record: &&MigrationRecord| record.continues.and_then(|id| self.migration(id));
         std::iter::successors(Some(record), before).last().unwrap_or(record)
