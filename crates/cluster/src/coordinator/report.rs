@@ -139,7 +139,11 @@ fn turn_of(record: &MigrationRecord) -> Option<String> {
         Some(by) => Some(format!("turns back: migration {by} will continue once nothing is in transit")),
         None => {
             let turned = record.turned_back().map(|by| format!("turned back: migration {by} continues"));
-            turned.or_else(of_way_back)
+            let too_late = || {
+                let by = by.filter(|_| record.state == MigrationState::Done)?;
+                Some(format!("all was given before it could turn back: there is no migration {by}"))
+            };
+            turned.or_else(too_late).or_else(of_way_back)
         }
     }
 }
