@@ -148,6 +148,9 @@ fn start_sidle(options: &PeerOptions, folder: &Path) -> Result<NodeProcess, Stri
         "--stop-with-stdin",
         "--log-level",
         "warn",
+        // As redis-server beside it, which writes no files.
+        "--durability",
+        "none",
         "--dir",
         &home.display().to_string(),
     ];

@@ -15,11 +15,12 @@ const RECORDS: u64 = 20_000;
 fn start(folder: &Path, name: &str, flags: &[&str]) -> NodeProcess {
     let (home, port) = (folder.join(name), free_port().unwrap());
     let bus = free_port().unwrap().to_string();
-    let own = ["server", "--stop-with-stdin", "--port", &port.to_string(), "--bus-port", &bus, "--dir"]
+    let port_flag = port.to_string();
+    let own = ["server", "--stop-with-stdin", "--durability", "none", "--port", &port_flag, "--bus-port", &bus]
         .map(str::to_owned);
     let arguments: Vec<String> = own
         .into_iter()
-        .chain([home.to_str().unwrap().to_owned()])
+        .chain(["--dir".to_owned(), home.to_str().unwrap().to_owned()])
         .chain(flags.iter().map(|flag| (*flag).to_owned()))
         .collect();
     let program = Path::new(env!("CARGO_BIN_EXE_sidle-lab"));

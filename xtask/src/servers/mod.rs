@@ -26,7 +26,7 @@ impl Server {
     pub(crate) fn start_sidle(program: &Path, data: &Path, memory: &str) -> anyhow::Result<Server> {
         let mut command = Command::new(program);
         command.args(["server", "--port", "0", "--bus-port", "0", "--workers", "2", "--debug-commands"]);
-        command.args(["--max-memory", memory]).arg("--dir").arg(data);
+        command.args(["--durability", "none", "--max-memory", memory]).arg("--dir").arg(data);
         let log = data.join("log.txt");
         let mut group = Group::start(&command, &log)?;
         let text =

@@ -46,6 +46,8 @@ impl NodePair {
             ];
             let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
             option("--workers", options.workers.to_string());
+            // What is shown is the move, not the disk.
+            option("--durability", "none".to_owned());
             if let Some(list) = options.cpu_lists.as_ref().and_then(|lists| lists.0.get(name)) {
                 option("--cpu-list", list.clone());
             }

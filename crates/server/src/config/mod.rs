@@ -228,9 +228,9 @@ impl Default for DurabilityConfig {
 #[serde(rename_all = "lowercase")]
 pub enum DurabilityMode {
     /// In memory only.
-    #[default]
     None,
     /// In a log in the data directory.
+    #[default]
     Disk,
 }
 

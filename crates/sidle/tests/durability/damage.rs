@@ -105,10 +105,11 @@ fn a_missing_file_is_refused_and_a_torn_end_is_not() {
 #[test]
 fn a_log_is_not_left_out_by_mistake() {
     let node = stopped();
-    let why = refused(&node, &[]);
+    let none = ["--durability", "none"];
+    let why = refused(&node, &none);
     assert!(why.contains("--durability disk") && why.contains("/durable-log"), "{why}");
     for flags in [&["--fsync", "always"][..], &["--salvage"]] {
-        let why = refused(&node, flags);
+        let why = refused(&node, &[&none[..], flags].concat());
         assert!(why.contains("there is no durable log: give --durability disk"), "{why}");
     }
 }

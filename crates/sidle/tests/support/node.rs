@@ -70,7 +70,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node on free ports with a data directory of its own, and waits until it takes clients.
+    /// Starts a node on free ports with a data directory of its own, and waits until it takes clients. It has
+    /// a durable log only where the options ask for one.
     pub fn start(options: &NodeOptions) -> Node {
         let node = Node::start_unready(options);
         node.wait_until_ready()
@@ -85,7 +86,8 @@ impl Node {
             .flag("--bus-port", "0")
             .flag("--dir", &folder)
             .flag("--workers", "2")
-            .flag("--max-memory", "256mb");
+            .flag("--max-memory", "256mb")
+            .flag("--durability", "none");
         all.environment.clone_from(&options.environment);
         all.switches.clone_from(&options.switches);
         for pair in options.flags.chunks(2) {
