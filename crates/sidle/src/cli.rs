@@ -17,7 +17,7 @@ use sidle_types::PositionRange;
 const EXIT_STATUSES: &str = "\
 Exit status:
   0    done
-  1    refused, cancelled, could not be started, or a file could not be read or written
+  1    refused, could not be started, or a file could not be read or written
   2    the command line, or a setting that it names, is wrong: nothing was begun
   3    a migration failed after it had begun
   4    the node was not reached, or the connection broke: the effect is unknown
