@@ -16,8 +16,9 @@ fn start(folder: &Path, name: &str, flags: &[&str]) -> NodeProcess {
     let (home, port) = (folder.join(name), free_port().unwrap());
     let bus = free_port().unwrap().to_string();
     let port_flag = port.to_string();
-    let own = ["server", "--stop-with-stdin", "--durability", "none", "--port", &port_flag, "--bus-port", &bus]
-        .map(str::to_owned);
+    let own =
+        ["server", "--stop-with-stdin", "--durability", "none", "--port", &port_flag, "--bus-port", &bus]
+            .map(str::to_owned);
     let arguments: Vec<String> = own
         .into_iter()
         .chain(["--dir".to_owned(), home.to_str().unwrap().to_owned()])
