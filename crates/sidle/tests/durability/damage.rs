@@ -77,7 +77,7 @@ fn a_missing_file_is_refused_and_a_torn_end_is_not() {
     let config = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(config.path(), "[durability]\nmode = \"disk\"\nfile = \"1mb\"\n").expect("it is written");
     let path = config.path().to_str().expect("a plain name").to_owned();
-    let mut node = Node::start(&NodeOptions::default().flag("--config", &path));
+    let mut node = Node::start(&durable("everysec").flag("--config", &path));
     let mut client = node.client();
     for number in 0..40 {
         client.request(&["SET", &format!("key {number}"), &"v".repeat(100_000)]);

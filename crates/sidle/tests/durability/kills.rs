@@ -161,7 +161,7 @@ fn what_was_acknowledged_survives_kills_while_files_go() {
     )
     .expect("it is written");
     let path = config.path().to_str().expect("a plain name").to_owned();
-    survives_kills(&NodeOptions::default().flag("--config", &path));
+    survives_kills(&durable("everysec").flag("--config", &path));
 }
 
 /// Two nodes, each with half of the slots, which have moved twice.
@@ -220,7 +220,7 @@ fn the_log_takes_no_more_than_it_is_told() {
     )
     .expect("it is written");
     let path = config.path().to_str().expect("a plain name").to_owned();
-    let mut node = Node::start(&NodeOptions::default().flag("--config", &path));
+    let mut node = Node::start(&durable("everysec").flag("--config", &path));
     let mut client = node.client();
     client.request(&["SET", "cold", "never written again"]);
     let value = "v".repeat(50_000);
