@@ -29,7 +29,7 @@ Examples:
 
 Sizes are bytes, or a number with a unit: kb, mb and gb are powers of 1024, k, m and g of 1000.
 
-SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. Without a durable log (--durability disk) what it holds is lost.
+SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. Without a durable log (--durability none) what it holds is lost.
 
 Exit status: 0 stopped; 1 could not be started: nothing has changed; 2 wrong \
 command line or settings.";
