@@ -1,6 +1,6 @@
 //! Damaged files, full disks, and settings that do not fit.
 
-use super::support::{Node, NodeOptions, bulk, sidle};
+use super::support::{Node, bulk, sidle};
 use super::{durable, files, info, number};
 use sidle_resp::Value;
 use std::path::Path;
