@@ -157,7 +157,7 @@ impl Restoring {
     /// Reads a run of elements.
     fn sort_some(&mut self, by: By, payload: &[u8], limits: &Limits) -> Result<Step, Failure> {
         let (mut run, mut bytes, mut is_last) = (Vec::with_capacity(self.sizes.elements), 0, false);
-        while run.len() < self.sizes.elements && bytes < self.sizes.bytes && !is_last {
+        while run.len() < self.sizes.elements && bytes < self.sizes.bytes {
             let Some((at, element)) = self.slices.read(payload)? else {
                 is_last = true;
                 break;

@@ -52,8 +52,10 @@ impl Freezes {
     /// The steps that may be taken: now that everything up to this commit is safe.
     pub(super) fn take_safe(&mut self, safe: CommitNumber) -> Vec<(MigrationId, Table, BarrierPassed)> {
         let passed = self.0.extract_if(.., |_, held| held.last <= safe);
-        let steps = passed.flat_map(|(id, held)| held.steps.into_iter().map(move |step| (id, step)));
-        steps.map(|(id, (table, proof))| (id, table, proof)).collect()
+        let of_each = |(id, held): (MigrationId, Held)| {
+            held.steps.into_iter().map(move |(table, proof)| (id, table, proof))
+        };
+        passed.flat_map(of_each).collect()
     }
 
     /// How many migrations wait.
