@@ -297,7 +297,8 @@ impl MapChange<'_> {
         }
     }
 
-    /// A running migration goes on with this incarnation of one of its nodes.
+    /// A running migration goes on with this incarnation of one of its nodes. If its range was given bit by
+    /// bit, it is no more: what was marked, or in transit, is not known.
     pub(crate) fn rebind(&mut self, id: MigrationId, node: NodeId, incarnation: Incarnation) {
         let record = self.map.migrations.iter_mut().find(|record| record.id == id);
         let record = record.expect("it runs");
@@ -307,6 +308,7 @@ impl MapChange<'_> {
         };
         assert!(*noted < incarnation, "a later incarnation takes its place");
         *noted = incarnation;
+        record.kept_by_source = false;
     }
 
     /// Raises the version that the cluster speaks.

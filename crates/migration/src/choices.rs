@@ -73,17 +73,14 @@ impl ProtocolChoices {
         ProtocolChoices { collections_ahead, ..*self }
     }
 
-    /// The same for a node that restarted in the middle: the range is frozen, and nothing is copied ahead.
+    /// The same where a node restarted in the middle: the range is frozen whole, and nothing is copied ahead.
     pub fn resumed(&self) -> ProtocolChoices {
-        match self.copies {
-            Copies::BeforeCuts(_) => *self,
-            Copies::AfterFreeze | Copies::BeforeFreeze(_) => ProtocolChoices {
-                copies: Copies::AfterFreeze,
-                hot_first: false,
-                collections_ahead: false,
-                ..*self
-            },
-        }
+        let serves = match self.serves {
+            Serves::WhatItWasGiven => Serves::AtActivation,
+            serves => serves,
+        };
+        let copies = Copies::AfterFreeze;
+        ProtocolChoices { copies, serves, hot_first: false, collections_ahead: false, ..*self }
     }
 
     /// The first version of those that a program speaks in which both ends can do it.

@@ -71,7 +71,8 @@ pub struct ImportView {
     progresses_ahead: bool,
     /// Positions given out of turn, of a range that is given bit by bit.
     out_of_turn: Option<PositionsGiven>,
-    /// Of a way back: what this node owned of the range when it began.
+    /// Of a way back, and of a range that was given bit by bit until a node restarted: what this node owned of
+    /// it when this view began.
     began_with: Option<Share>,
     digest: Option<GivenDigest>,
     /// Of such a range: whether the source has given all that was left, what was not copied included.
@@ -120,6 +121,14 @@ impl ImportView {
         let (view, mut writer) = ImportView::begun(spec, Some(share));
         writer.set_inert(outdated);
         (view, writer)
+    }
+
+    /// The same of one that goes on after a restart of a node, by a spec that is
+    /// [resumed](crate::ProtocolChoices::resumed). It begins with what this node had been given, if the range
+    /// was given bit by bit: what comes of that from the source is outdated (M24).
+    pub fn resumed(spec: &MigrationSpec, given: Share) -> (Arc<ImportView>, ImportWriter) {
+        assert!(spec.cuts().is_none(), "M33: after a restart the source gives all at once");
+        ImportView::begun(spec, (!given.ranges().is_empty()).then_some(given))
     }
 
     fn begun(spec: &MigrationSpec, began_with: Option<Share>) -> (Arc<ImportView>, ImportWriter) {
@@ -223,6 +232,11 @@ impl ImportView {
     pub(crate) fn owns_beyond_progress(&self, position: Position) -> bool {
         self.out_of_turn.as_ref().is_some_and(|given| given.since(position).is_some())
             || self.began_with.as_ref().is_some_and(|share| share.has(position))
+    }
+
+    /// Whether some positions may be this node's, wherever the progress stands.
+    pub(crate) fn may_own_beyond_progress(&self) -> bool {
+        self.out_of_turn.is_some() || self.began_with.is_some()
     }
 
     /// Of a way back: what this node owned of the range when it began.
@@ -433,7 +447,9 @@ impl ImportWriter {
     /// The arrived records were discarded: everything is pulled again. Nothing has been served, so no client
     /// noticed.
     pub fn begin_anew(&mut self) {
-        assert_eq!(self.view.phase(), ImportPhase::Filling, "M7: progress moves back only before it is told");
+        let phase = self.view.phase();
+        let is_untold = matches!(phase, ImportPhase::Copying | ImportPhase::Filling);
+        assert!(is_untold, "M7: progress moves back only before it is told");
         for (partition, progress) in self.view.partitions.iter().zip(&self.view.progress) {
             progress.next.store(partition.first().0, Ordering::Release);
             progress.all.store(false, Ordering::Release);

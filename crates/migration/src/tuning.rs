@@ -114,6 +114,9 @@ pub const RELEASE_SLICE_RECORDS: usize = 512;
 /// The mover's pause between two slices, for other work.
 pub const RELEASE_PAUSE_US: u64 = 200;
 
+/// How often a source looks whether its durable log is safe up to where it gave all.
+pub const SAFE_POLL_US: u64 = 200;
+
 /// Settings for an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {

@@ -9,9 +9,10 @@
 //!   that it belongs to, or a later one.
 //! - U2: a change of several records is in one commit, or in none.
 //! - U3: commits are numbered in order, and one has all that was in the buffers when the number moved on.
-//!
 //! - U4: a change in steps, each visible at once, is in one commit too. While it is under way no commit is
 //!   safe, and then none before the one that has it: whoever has seen a part of it waits for that.
+//! - U5: what is entered aside is in no earlier commit than what was entered before it. So a note of what
+//!   arrived has its records: the log writer takes the buffer aside first.
 //!
 //! U1 follows from the order of three steps, under the slot's lock: append to the buffer, load the number of
 //! the commit, publish. The log writer raises the number before it takes a buffer. If it has taken the buffer
@@ -21,9 +22,10 @@
 //! U4: a step loads the open number after the change was announced, and the log writer looks for announced
 //! changes after it has raised that number. One of the two sees the other.
 
+use crate::index::slots_of;
 use crate::record::Record;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
-use sidle_types::{CommitNumber, SLOT_COUNT, Slot, fault};
+use sidle_types::{CommitNumber, PositionRange, SLOT_COUNT, Slot, fault};
 use std::sync::Arc;
 
 /// Records that a head has written, and no commit has.
@@ -150,6 +152,11 @@ impl Commits {
     #[inline]
     pub fn latest_of(&self, slot: Slot) -> CommitNumber {
         CommitNumber(self.latest[usize::from(slot.number())].load(Ordering::Acquire))
+    }
+
+    /// The last commit that changes the range.
+    pub fn latest_in(&self, range: PositionRange) -> CommitNumber {
+        slots_of(range).map(|slot| self.latest_of(slot)).max().unwrap_or_default()
     }
 
     /// The last safe commit.

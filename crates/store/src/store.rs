@@ -20,7 +20,7 @@ use crate::record::Record;
 use crate::scan::{self, Image, Packed, ScanEnd};
 use crate::writer::SlotGuard;
 use crate::{current, partition, rebuild, together};
-use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
+use sidle_types::{HashedKey, MigrationId, Position, PositionRange, Slot, Version, WallMs};
 use std::sync::{Arc, Mutex};
 
 /// Log-structured memory with a hash index per slot; shared by all threads.
@@ -314,10 +314,30 @@ impl Store {
     /// Notes in the durable log, if there is one, how far an import is. Call it before anybody is answered
     /// because of that: replies about the range then wait for the note.
     pub fn note_import(&self, note: ImportNote) {
-        let Some(commits) = self.commits() else { return };
-        if self.data.imports.enter(note, commits) && note.stage < ImportStage::Over {
-            slots_of(note.range).for_each(|slot| commits.note_step(self.lock_slot(slot).slot()));
+        self.note_imports(&[note]);
+    }
+
+    /// Notes in the durable log, if there is one, what was given of a range that is given bit by bit, with
+    /// its records. Call it before anybody is answered because of that: replies about it then wait.
+    pub fn note_given(&self, id: MigrationId, given: impl IntoIterator<Item = PositionRange>) {
+        if self.commits().is_some() {
+            let note = |range| ImportNote { id, range, stage: ImportStage::Taking };
+            self.note_imports(&given.into_iter().map(note).collect::<Vec<_>>());
         }
+    }
+
+    fn note_imports(&self, notes: &[ImportNote]) {
+        let Some(commits) = self.commits() else { return };
+        for note in self.data.imports.enter(notes, commits) {
+            if note.stage < ImportStage::Over {
+                slots_of(note.range).for_each(|slot| commits.note_step(self.lock_slot(slot).slot()));
+            }
+        }
+    }
+
+    /// What the durable log knows to have been given of an import that is not complete.
+    pub fn noted_as_given(&self, id: MigrationId) -> Vec<PositionRange> {
+        self.data.imports.given(id)
     }
 
     /// The imports that the durable log knows, and that are not over.

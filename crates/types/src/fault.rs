@@ -97,6 +97,11 @@ faults! {
         /// A target serves a range without a note of that in its durable log: after a restart what it has of
         /// the range is taken for copies (breaks M1).
         ServedWithoutNote, "served-without-note", SCRIPTED;
+        /// A target serves what a cut gave without a note of that in its durable log: after a restart it is
+        /// taken for copies, and pulled from the source again (breaks M33).
+        GivenWithoutNote, "given-without-note", SCRIPTED;
+        /// A target keeps copies whose changes a source had marked, which has restarted since (breaks M33).
+        CopiesOutliveTheirMarks, "copies-outlive-their-marks", SCRIPTED;
         /// The source's word that it has no such key replaces what was written at the target meanwhile
         /// (breaks M5).
         AbsentAnswerOverwrites, "absent-answer-overwrites", Some(150);

@@ -66,6 +66,9 @@ pub enum AgentEvent {
     /// another migration, this node was the source of that one. It was not asked to prepare, and keeps its
     /// share.
     StartImport(MigrationId),
+    /// The migration goes on with the next incarnation of its other end, by the next map: what was arranged
+    /// with the earlier one, and is in no durable log, is not known there.
+    OtherEndRestarted(MigrationId),
     /// Publish this map to the workers; answer [`AgentInput::Published`] when all of them use it.
     ///
     /// The tablets alone do not define what this node serves. A running migration to this node without an

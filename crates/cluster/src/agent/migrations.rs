@@ -125,9 +125,12 @@ impl<X, I> Migrations<X, I> {
         let (id, me) = (record.id, out.identity());
         if (record.source, record.source_incarnation) == me && !self.targets.contains_key(&id) {
             let source = self.sources.entry(id).or_insert_with(|| Source::new(record.range));
-            hear(source.record.replace(record.clone()).as_ref(), record, out);
+            let known = source.record.replace(record.clone());
+            hear(known.as_ref(), record, out);
             if source.advance(SourceStage::GivenAway) {
                 out.event(AgentEvent::StartExport(id));
+            } else if known.is_some_and(|known| known.target_incarnation != record.target_incarnation) {
+                out.event(AgentEvent::OtherEndRestarted(id));
             }
         } else if (record.target, record.target_incarnation) == me && !self.sources.contains_key(&id) {
             let unprepared = || Target::new(now, record.clone(), TargetStage::Dropped);
@@ -136,6 +139,9 @@ impl<X, I> Migrations<X, I> {
             hear(Some(&known), record, out);
             if !std::mem::replace(&mut target.began, true) {
                 out.event(AgentEvent::StartImport(id));
+            }
+            if known.source_incarnation != record.source_incarnation {
+                out.event(AgentEvent::OtherEndRestarted(id));
             }
             if record.turn.is_some() && known.turn.is_none() {
                 out.event(AgentEvent::TurnsBack(id));

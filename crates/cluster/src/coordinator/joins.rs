@@ -85,7 +85,7 @@ impl<M: MetaStore> Coordinator<M> {
                 map.put_node(info);
             }));
             noted.into_iter().for_each(|noted| next.note_start(noted));
-            let rebound = Rebinding { data: &next, read_protocol: self.read_protocol }.due(node);
+            let rebound = Rebinding { data: &next }.due(node);
             rebound.iter().for_each(|&id| next.rebind(id, node));
             if self.commit(now, next).is_err() {
                 return;

@@ -245,7 +245,7 @@ impl<M: MetaStore> Coordinator<M> {
     }
 
     fn rebinding(&self) -> Rebinding<'_> {
-        Rebinding { data: &self.data, read_protocol: self.read_protocol }
+        Rebinding { data: &self.data }
     }
 
     fn steps(&self) -> Steps<'_> {
@@ -485,7 +485,8 @@ impl<M: MetaStore> Coordinator<M> {
     fn rebound(&mut self, now: MonotonicUs, node: NodeId, rebound: Vec<MigrationId>) {
         for migration in rebound {
             let record = self.data.map.migration(migration).expect("it runs on");
-            if let Some(attempt) = self.attempts.get_mut(&migration).filter(|_| record.target == node) {
+            let begins_anew = record.target == node || self.steps().was_by_cuts(record);
+            if let Some(attempt) = self.attempts.get_mut(&migration).filter(|_| begins_anew) {
                 attempt.begin_anew(now, record);
             }
             self.out.event(CoordinatorEvent::GoesOn { migration });

@@ -5,17 +5,18 @@
 //! that lets the new incarnation in puts it into the migration's record. So the first map that it sees shows
 //! it taking part, and it keeps what that needs.
 //!
+//! What was given bit by bit goes on otherwise: the source gives all that it kept at once.
+//!
 //! While the node is down, the migration waits for it, however long: nobody else has what it has.
 
 use super::members::incarnation_of;
-use crate::{Incarnation, Metadata, MigrationRecord, MigrationState, ReadProtocol};
+use crate::{Incarnation, Metadata, MigrationRecord, MigrationState};
 use sidle_types::{MigrationId, NodeId, fault};
 use std::sync::Arc;
 
 /// What decides whether a migration goes on.
 pub(super) struct Rebinding<'a> {
     pub(super) data: &'a Metadata,
-    pub(super) read_protocol: ReadProtocol,
 }
 
 impl Rebinding<'_> {
@@ -32,26 +33,23 @@ impl Rebinding<'_> {
     /// Whether a running migration would go on if this node of it restarted.
     pub(super) fn would_go_on(&self, record: &MigrationRecord, node: NodeId) -> bool {
         let is_running = record.state == MigrationState::Running;
-        is_running && self.log_since(node).is_some() && self.may_go_on(record)
+        is_running && self.log_since(node).is_some() && may_go_on(record)
     }
 
     fn goes_on(&self, record: &MigrationRecord, node: NodeId, took_part: Incarnation) -> bool {
         let has_all = self.log_since(node).is_some_and(|since| since <= took_part);
-        self.may_go_on(record) && (has_all || fault!(ReboundWithoutItsLog))
-    }
-
-    /// What is given bit by bit cannot go on: which bits were given is in no log. Nor can what was copied
-    /// before its freeze: which of it has changed since is in none.
-    fn may_go_on(&self, record: &MigrationRecord) -> bool {
-        let outline = (self.read_protocol)(&record.protocol);
-        let copies_before_freeze = outline.is_ok_and(|outline| outline.copies_before_freeze);
-        !record.kept_by_source && !copies_before_freeze
+        may_go_on(record) && (has_all || fault!(ReboundWithoutItsLog))
     }
 
     /// Since which incarnation the node's durable log has everything.
     fn log_since(&self, node: NodeId) -> Option<Incarnation> {
         self.data.known_start(node, incarnation_of(self.data, node))?.log_since
     }
+}
+
+/// Not a way back that is given bit by bit: what its target had kept before is in no log.
+fn may_go_on(record: &MigrationRecord) -> bool {
+    !(record.kept_by_source && record.continues.is_some())
 }
 
 /// As which incarnation the node took part.

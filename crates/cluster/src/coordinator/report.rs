@@ -135,12 +135,12 @@ impl Reporter<'_> {
 fn turn_of(record: &MigrationRecord) -> Option<String> {
     let of_way_back = || record.continues.map(|before| format!("turned back: continues migration {before}"));
     let by = record.turn.map(|turn| turn.by);
-    match by.filter(|_| !record.state.is_over()) {
+    match by.filter(|_| !record.state.is_over() && record.kept_by_source) {
         Some(by) => Some(format!("turns back: migration {by} will continue once nothing is in transit")),
         None => {
             let turned = record.turned_back().map(|by| format!("turned back: migration {by} continues"));
             let too_late = || {
-                let by = by.filter(|_| record.state == MigrationState::Done)?;
+                let by = by.filter(|_| matches!(record.state, MigrationState::Done | MigrationState::Running))?;
                 Some(format!("all was given before it could turn back: there is no migration {by}"))
             };
             turned.or_else(too_late).or_else(of_way_back)

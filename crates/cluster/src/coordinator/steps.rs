@@ -123,7 +123,15 @@ impl Steps<'_> {
     /// workers use a map in which the migration runs.
     fn source_has_frozen(&self, record: &MigrationRecord, attempt: &Attempt) -> bool {
         let published = self.members.get(record.source).map_or(MapEpoch(0), |member| member.map_epoch);
-        attempt.progress.activated || published >= record.map_epoch && !record.kept_by_source
+        // What was given bit by bit it froze later: at the latest with the present map.
+        let frozen_by = if self.was_by_cuts(record) { self.data.map.epoch() } else { record.map_epoch };
+        attempt.progress.activated || published >= frozen_by && !record.kept_by_source
+    }
+
+    /// Whether the range was given bit by bit until one of the nodes restarted.
+    pub(super) fn was_by_cuts(&self, record: &MigrationRecord) -> bool {
+        let by_cuts = (self.read_protocol)(&record.protocol).is_ok_and(|outline| outline.gives_by_cuts);
+        by_cuts && !record.kept_by_source
     }
 
     fn step_of_queued(&self, now: MonotonicUs, index: usize, record: &MigrationRecord) -> Option<Step> {
@@ -303,7 +311,7 @@ impl Steps<'_> {
 
 /// How a migration goes on that is to turn back, once its target has settled what it owns.
 fn turn_of(record: &MigrationRecord, attempt: &Attempt) -> Option<Step> {
-    record.turn?;
+    record.turn.filter(|_| record.kept_by_source)?;
     match attempt.progress.settled? {
         // As a preparation's cancel: the source owned all of it throughout.
         Settled::OwnsNothing => Some(Step::GiveBack(MigrationState::Cancelled)),

@@ -17,10 +17,10 @@ use super::by_load::ByLoad;
 use super::parts::SourceParts;
 use super::pieces;
 use crate::cuts::{Ahead, PositionsGiven, Windows};
-use crate::tuning::PULL_BYTES_MAX;
+use crate::tuning::{PULL_BYTES_MAX, SAFE_POLL_US};
 use crate::{BarrierPassed, Cuts as Choices, Load, MigrationSpec, SourceEvent, Uncovered};
-use sidle_store::Store;
-use sidle_types::{MonotonicUs, Position, PositionRange, Version, fault};
+use sidle_store::{Commits, Store};
+use sidle_types::{CommitNumber, MonotonicUs, Position, PositionRange, Version, fault};
 use sidle_wire::limits::CHANGED_RANGES_MAX;
 use sidle_wire::{CutCounts, CutPull, CutReply, CutState, Gives, Lane, Piece};
 use std::collections::{BTreeSet, VecDeque};
@@ -40,6 +40,9 @@ enum State {
     Given,
     /// Its step is to be published, or is published and not passed by every worker.
     Stepping { step: Step, is_published: bool },
+    /// Every worker has passed its step, which gives all. What is owed is as frozen: the durable log is to be
+    /// safe up to this commit, its last change, before anybody sees it (C11).
+    Unsafe { step: Step, last: CommitNumber, look_at: MonotonicUs },
 }
 
 /// What a cut gives.
@@ -202,13 +205,57 @@ impl Cuts {
         parts.writer.write_step(number, given, marked);
     }
 
-    /// Every worker uses the step: what it gives does not change any more (M20).
-    pub(super) fn stepped(&mut self, parts: &mut SourceParts, store: &Store, _passed: BarrierPassed) {
-        self.give(parts, store);
+    /// Every worker uses the step: what it gives does not change any more (M20). Whether it is given.
+    pub(super) fn stepped(
+        &mut self,
+        parts: &mut SourceParts,
+        now: MonotonicUs,
+        store: &Store,
+        _passed: BarrierPassed,
+    ) -> bool {
+        let commits = store.commits().filter(|_| !fault!(ActivatedBeforeSafe));
+        match (std::mem::replace(&mut self.state, State::Given), commits) {
+            (State::Stepping { step, .. }, Some(commits)) if step.gives.is_all() => {
+                let last = commits.latest_in(parts.spec.range);
+                self.state = State::Unsafe { step, last, look_at: now };
+                self.timeout(parts, now, store)
+            }
+            (State::Stepping { step, .. }, _) => {
+                self.give(parts, store, step);
+                true
+            }
+            (other, _) => {
+                self.state = other;
+                false
+            }
+        }
     }
 
-    fn give(&mut self, parts: &mut SourceParts, store: &Store) {
-        let State::Stepping { step, .. } = std::mem::replace(&mut self.state, State::Given) else { return };
+    /// Gives all, if that waits for nothing but the durable log, and is safe by now. Whether it is given.
+    pub(super) fn timeout(&mut self, parts: &mut SourceParts, now: MonotonicUs, store: &Store) -> bool {
+        let safe = store.commits().map_or(CommitNumber(u64::MAX), Commits::safe);
+        match std::mem::replace(&mut self.state, State::Given) {
+            State::Unsafe { step, last, .. } if last <= safe => {
+                self.give(parts, store, step);
+                return true;
+            }
+            State::Unsafe { step, last, look_at } if look_at <= now => {
+                self.state = State::Unsafe { step, last, look_at: now.plus_us(SAFE_POLL_US) };
+            }
+            other => self.state = other,
+        }
+        false
+    }
+
+    /// When to look again whether it is safe.
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        match self.state {
+            State::Unsafe { look_at, .. } => Some(look_at),
+            State::Given | State::Stepping { .. } => None,
+        }
+    }
+
+    fn give(&mut self, parts: &mut SourceParts, store: &Store, step: Step) {
         let before = std::mem::replace(&mut self.given, step.given.clone());
         self.marked.clone_from(&step.marked);
         self.counts = self.count_given(parts, store, &before, &step);
@@ -281,11 +328,15 @@ impl Cuts {
         store: &Store,
         out: &mut Vec<u8>,
     ) -> bool {
-        if let State::Stepping { is_published, .. } = self.state {
-            if !(is_published && fault!(CutPackedBeforeBarrier)) {
+        match std::mem::replace(&mut self.state, State::Given) {
+            State::Given => {}
+            State::Stepping { step, is_published: true } if fault!(CutPackedBeforeBarrier) => {
+                self.give(parts, store, step);
+            }
+            waits => {
+                self.state = waits;
                 return false;
             }
-            self.give(parts, store);
         }
         let Some(asked) = self.asked.take() else { return false };
         parts.assert_answerable();

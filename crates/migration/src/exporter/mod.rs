@@ -154,6 +154,9 @@ impl Exporter {
                 self.activation.timeout(now);
                 self.hints.timeout(&self.parts, now, store);
                 self.release.slice(&mut self.parts, now, store);
+                if self.cuts.as_mut().is_some_and(|cuts| cuts.timeout(&mut self.parts, now, store)) {
+                    self.gave(now, store);
+                }
             }
             SourceInput::TakenBack => self.take_back(now),
             SourceInput::DoneCommitted => self.finish(store),
@@ -185,10 +188,17 @@ impl Exporter {
         let Some(cuts) = &mut self.cuts else {
             return self.hints.stepped(&self.parts, now, passed);
         };
-        cuts.stepped(&mut self.parts, store, passed);
-        if let Some(now) = self.taken_back_at {
+        if cuts.stepped(&mut self.parts, now, store, passed) {
+            self.gave(now, store);
+        }
+    }
+
+    /// A cut was given.
+    fn gave(&mut self, now: MonotonicUs, store: &Store) {
+        if self.taken_back_at.is_some() {
             return self.take_back(now);
         }
+        let Some(cuts) = &self.cuts else { return };
         if cuts.has_given_all() && self.parts.phase() == ExportPhase::Tracking {
             self.activation.gave_all(&mut self.parts, store, self.exported_at);
         }
@@ -260,7 +270,11 @@ impl Exporter {
             Message::ChangedPull(pull) if self.parts.spec.protocol.copies_collections_ahead() => {
                 self.requests.take_collection_pull(pull);
             }
-            Message::ChangedPull(pull) => self.changes.take_changed_pull(pull),
+            Message::ChangedPull(pull) if self.parts.spec.copies_ahead() => {
+                self.changes.take_changed_pull(pull);
+            }
+            // From before a restart: the changes since then are in no round.
+            Message::ChangedPull(_) => {}
             Message::CutPull(pull) => {
                 if let Some(cuts) = &mut self.cuts {
                     cuts.take_cut_pull(&mut self.parts, pull);
@@ -362,11 +376,9 @@ impl Exporter {
 
     /// When [`SourceInput::Timeout`] is due, if ever.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        let Exporter { activation, parts, release, hints, .. } = self;
-        [activation.deadline(), parts.paced_until, release.deadline(), hints.deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let Exporter { activation, parts, release, hints, cuts, .. } = self;
+        let own = [activation.deadline(), parts.paced_until, release.deadline(), hints.deadline()];
+        own.into_iter().chain([cuts.as_ref().and_then(Cuts::deadline)]).flatten().min()
     }
 
     /// The next event for the driver.

@@ -245,6 +245,7 @@ impl Importer {
             TargetInput::TurnsBack => self.turn_back(now),
             TargetInput::Turned => self.turned(),
             TargetInput::GivenUp => self.give_up(now),
+            TargetInput::SourceRestarted => self.source_restarted(now, store),
         }
         None
     }

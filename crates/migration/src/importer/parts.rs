@@ -7,11 +7,12 @@ use super::greeting::Greeting;
 use super::held::Held;
 use super::records::{Records, Untaken};
 use super::replay::Stall;
+use crate::cuts::Ahead;
 use crate::outbox::Outbox;
 use crate::{Breach, ImportPhase, ImportWriter, MigrationSpec, TargetEvent, Waiter};
 use sidle_pacing::Governor;
 use sidle_store::{ImportNote, ImportStage, LogHead, Replayed, Store};
-use sidle_types::{MonotonicUs, PositionRange, fault};
+use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{Lane, Scope};
 use std::collections::VecDeque;
 
@@ -69,13 +70,25 @@ impl TargetParts {
         self.writer.activate();
     }
 
-    /// Notes in the durable log how far the import is, before anybody is answered because of it. What is
-    /// given bit by bit has no part in this: a restart ends it.
+    /// Notes in the durable log how far the import is, before anybody is answered because of it.
     pub(super) fn note(&self, store: &Store, stage: ImportStage) {
         let MigrationSpec { id, range, .. } = self.spec;
-        if self.spec.cuts().is_none() && !fault!(ServedWithoutNote) {
+        if !fault!(ServedWithoutNote) {
             store.note_import(ImportNote { id, range, stage });
         }
+    }
+
+    /// The same of what a cut gives: by partition everything before a cursor, and positions out of turn (M33).
+    pub(super) fn note_given(&self, store: &Store, cursors: &Ahead, taken: &[Position]) {
+        if fault!(GivenWithoutNote) {
+            return;
+        }
+        let view = self.writer.view();
+        let bounds = view.partitions().iter().zip(view.progress()).zip(cursors);
+        let newly = bounds.filter_map(|((bounds, before), next)| {
+            PositionRange::new(before?, next.map_or(Some(bounds.last()), Position::previous)?)
+        });
+        store.note_given(self.spec.id, newly.chain(taken.iter().copied().map(PositionRange::only)));
     }
 
     pub(super) fn breach(&mut self, lane: Lane, breach: Breach) {

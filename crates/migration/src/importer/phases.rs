@@ -133,6 +133,19 @@ impl Importer {
         self.clear_inert(now, Then::End);
     }
 
+    /// The source restarted: what it had marked is lost, so copies may be outdated. It gives all (M33).
+    pub(super) fn source_restarted(&mut self, now: MonotonicUs, store: &Store) {
+        if fault!(CopiesOutliveTheirMarks) {
+            return;
+        }
+        if self.parts.phase() == ImportPhase::Taking {
+            self.parts.resume();
+            self.clear_inert(now, Then::Resume);
+        } else {
+            self.throw_copy_away(store);
+        }
+    }
+
     /// The migration is to turn back.
     pub(super) fn turn_back(&mut self, now: MonotonicUs) {
         self.cuts.iter_mut().for_each(Cuts::stop);
@@ -151,6 +164,7 @@ impl Importer {
         assert_eq!(self.parts.phase(), ImportPhase::Taking, "M23: only there some of it is not this node's");
         (self.cuts, self.parts.paced_until) = (None, None);
         self.pulls.stop();
+        self.is_settled = false;
         self.cleared = Some(Cleared::inert(now, self.parts.writer.view(), then));
     }
 
@@ -161,6 +175,10 @@ impl Importer {
         match then {
             Then::End => self.gave_up(store),
             Then::Begin => self.parts.writer.set_inert(0),
+            Then::Resume => {
+                self.parts.writer.set_inert(0);
+                self.parts.events.push_back(TargetEvent::Ended);
+            }
             Then::Settle => {
                 self.is_settled = true;
                 self.parts.writer.set_inert(0);

@@ -86,9 +86,7 @@ impl<'b> Records<'b> {
             Records::Assembled(assembly) if overwrites => {
                 Ok(overwrite(store, head, &RecordBatch::parse(assembly.bytes())?)?)
             }
-            Records::Batch(batch) if !view.is_by_cuts() && !view.gave_all() => {
-                store.replay(head, &batch, within)
-            }
+            Records::Batch(batch) if !view.may_own_beyond_progress() => store.replay(head, &batch, within),
             Records::Batch(batch) => store.replay_where(head, &batch, within, |at| !is_owned(at)),
             // One position.
             Records::Assembled(_) if is_owned(within.first()) => Ok(Replayed::default()),

@@ -23,6 +23,8 @@ pub(super) enum Then {
     Settle,
     /// The way back begins.
     Begin,
+    /// It goes on after a restart of the source, with what this node owns.
+    Resume,
 }
 
 /// Records that are being cleared.
@@ -43,7 +45,8 @@ impl Cleared {
 
     /// Of a way back: what this node had given before.
     pub(super) fn outdated(now: MonotonicUs, view: &ImportView) -> Option<Cleared> {
-        let share = view.began_with().filter(|_| !fault!(StaleGivenSurvivesTurn))?;
+        let is_way_back = view.is_by_cuts() && !fault!(StaleGivenSurvivesTurn);
+        let share = view.began_with().filter(|_| is_way_back)?;
         let outdated = share.rest_of(view.range());
         let clearing = Clearing::begin(now, outdated.ranges().iter().copied());
         Some(Cleared { clearing, then: Then::Begin })

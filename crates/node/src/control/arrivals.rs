@@ -3,7 +3,6 @@
 //! The report that all has arrived lets the source forget its copy. Until then a crash of this node costs
 //! nothing that the source has (C10).
 
-use super::freezes::last_change;
 use sidle_store::Commits;
 use sidle_types::{CommitNumber, MigrationId, MonotonicUs, PositionRange, fault};
 use std::collections::BTreeMap;
@@ -24,7 +23,7 @@ impl Arrivals {
         commits: Option<&Commits>,
     ) -> CommitNumber {
         let commits = commits.filter(|_| !fault!(FinishedBeforeSynced));
-        let last = commits.map_or(CommitNumber::default(), |commits| last_change(range, commits));
+        let last = commits.map_or(CommitNumber::default(), |commits| commits.latest_in(range));
         *self.0.entry(id).or_insert(last)
     }
 

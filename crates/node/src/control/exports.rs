@@ -67,7 +67,11 @@ impl NodeControl {
         let source = self.agent.migrations.sources.get_mut(&id).expect("it is to be served");
         let record = source.record.as_ref().expect("asked to be served, with its record");
         match spec(record, self.tuning, speaks) {
-            Ok(spec) => {
+            Ok(mut spec) => {
+                // An earlier incarnation of this node tracked what was copied before.
+                if source.stage >= SourceStage::GivenAway && spec.protocol.copies_in_preparation() {
+                    spec.protocol = spec.protocol.resumed();
+                }
                 // Before the table is published from which on workers mark their changes there (M28).
                 let hot = hot_in(&self.parts, &spec);
                 let (view, writer) = view(&spec, &hot);
@@ -147,6 +151,20 @@ impl NodeControl {
             self.drop_tracked_before(id);
             self.serve(id);
         }
+    }
+
+    /// The target restarted: it does not know what it had requested. What this node has kept of a range that
+    /// it gave bit by bit is frozen with the next table, and is all given (M33). The mover begins anew.
+    pub(super) fn give_all(&mut self, id: MigrationId) {
+        let Some(source) = self.agent.migrations.sources.get_mut(&id) else { return };
+        let is_kept = source.record.as_ref().is_some_and(|record| record.kept_by_source);
+        if is_kept || source.view.take_if(|view| view.is_by_cuts()).is_none() {
+            return;
+        }
+        source.stage = SourceStage::GivenAway;
+        self.barriers.forget(id);
+        self.command(id, MoverStep::Drop);
+        self.serve(id);
     }
 
     /// Exports whose freeze starts with this map's table: this node no longer owns the range by it (C1).

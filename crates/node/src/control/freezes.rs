@@ -7,7 +7,7 @@
 use crate::mover::Table;
 use sidle_migration::BarrierPassed;
 use sidle_store::Commits;
-use sidle_types::{CommitNumber, MigrationId, PositionRange, SLOT_COUNT, Slot, fault};
+use sidle_types::{CommitNumber, MigrationId, PositionRange, fault};
 use std::collections::BTreeMap;
 
 /// The steps of one migration's mover that wait for a commit, in order.
@@ -30,7 +30,7 @@ impl Freezes {
         commits: &Commits,
         step: (Table, BarrierPassed),
     ) {
-        let last = if fault!(ActivatedBeforeSafe) { CommitNumber(0) } else { last_change(range, commits) };
+        let last = if fault!(ActivatedBeforeSafe) { CommitNumber(0) } else { commits.latest_in(range) };
         self.0.entry(id).or_insert(Held { last, steps: Vec::new() }).steps.push(step);
     }
 
@@ -62,14 +62,4 @@ impl Freezes {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
-}
-
-/// The last commit that changes the range.
-pub(super) fn last_change(range: PositionRange, commits: &Commits) -> CommitNumber {
-    slots_of(range).map(|slot| commits.latest_of(slot)).max().unwrap_or_default()
-}
-
-fn slots_of(range: PositionRange) -> impl Iterator<Item = Slot> {
-    let (first, last) = (range.first().slot().number(), range.last().slot().number());
-    (first..=last.min(SLOT_COUNT - 1)).filter_map(Slot::new)
 }

@@ -5,7 +5,7 @@ use super::table::Then;
 use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
 use sidle_cluster::{LargeCollections, PrepareRefusal, Progress, Settled, SourceStage, Target, TargetStage};
-use sidle_migration::{ImportView, ImportWriter, ImporterCounters, MigrationSpec};
+use sidle_migration::{ImportView, ImportWriter, ImporterCounters, MigrationSpec, Share};
 use sidle_store::{ImportNote, ImportStage};
 use sidle_types::{GaveAll, MigrationId, PositionRange, fault};
 use std::sync::Arc;
@@ -26,12 +26,14 @@ pub struct Import {
     settled: Option<Settled>,
     /// Of one that goes on after a restart: what the mover is given once the range is clear.
     held: Option<(Box<MigrationSpec>, ImportWriter)>,
+    /// The source restarted: another import goes on with what this one has been given.
+    is_resumed: bool,
 }
 
 impl Import {
     pub(super) fn new(view: Arc<ImportView>) -> Import {
         let counters = ImporterCounters::default();
-        Import { view, counters, stalled: false, gave_all: None, settled: None, held: None }
+        Import { view, counters, stalled: false, gave_all: None, settled: None, held: None, is_resumed: false }
     }
 
     /// Its progress as reported to the coordinator.
@@ -254,25 +256,53 @@ impl NodeControl {
             Err(why) => return self.event(ControlEvent::Note(format!("migration {id} cannot go on: {why}"))),
         };
         spec.protocol = spec.protocol.resumed();
-        let noted = self.parts.store.noted_imports().into_iter().find(|note| note.id == id);
+        let store = &self.parts.store;
+        let noted = store.noted_imports().into_iter().find(|note| note.id == id);
         let stage = noted.map(|note| note.stage);
-        let (view, mut writer) = ImportView::new(&spec);
+        let given = Share::of(store.noted_as_given(id));
+        let copies = given.rest_of(spec.range);
+        let (view, mut writer) = ImportView::resumed(&spec, given);
         if stage == Some(ImportStage::Complete) {
             writer.resume_complete();
         }
         let mut import = Import::new(view);
-        match stage {
-            None if !fault!(ResumedOverCopies) => {
-                import.held = Some((Box::new(spec), writer));
-                self.jobs.clear_unserved(id, import.view.range());
-            }
-            _ => self.command(id, MoverStep::StartImport(Box::new(spec), writer)),
+        if stage >= Some(ImportStage::Serving) || copies.ranges().is_empty() || fault!(ResumedOverCopies) {
+            self.command(id, MoverStep::StartImport(Box::new(spec), writer));
+        } else {
+            import.held = Some((Box::new(spec), writer));
+            self.jobs.clear_unserved(id, copies.ranges());
         }
         let target = self.agent.migrations.targets.get_mut(&id).expect("just announced");
         target.progressed(import.progress());
         target.import = Some(import);
         target.advance(TargetStage::Importing);
         self.event(ControlEvent::Note(format!("migration {id} goes on after a restart")));
+    }
+
+    /// The source restarted, and knows neither what it had marked nor what it had given. Copies go. Where the
+    /// range was given bit by bit, another import goes on once the mover has ended this one.
+    pub(super) fn source_restarted(&mut self, id: MigrationId) {
+        let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
+        let Some(import) = &mut target.import else { return };
+        import.is_resumed = !target.record.kept_by_source && import.view.is_by_cuts();
+        self.command(id, MoverStep::SourceRestarted);
+    }
+
+    /// Another import goes on, with what this node was given: by it the source has given all (M33).
+    fn resume_given(&mut self, id: MigrationId) {
+        let speaks = self.agent.speaks();
+        let target = self.agent.migrations.targets.get_mut(&id).expect("it is resumed");
+        let given = target.import.as_ref().expect("it was given something").view.owned();
+        match spec(&target.record, self.tuning, speaks) {
+            Ok(spec) => {
+                let (view, writer) = ImportView::resumed(&spec, given);
+                target.import = Some(Import::new(view));
+                self.command(id, MoverStep::StartImport(Box::new(spec), writer));
+                self.publish(Vec::new());
+                self.event(ControlEvent::Note(format!("migration {id} goes on after a restart of its source")));
+            }
+            Err(why) => self.event(ControlEvent::Note(format!("migration {id} cannot go on: {why}"))),
+        }
     }
 
     /// Starts the mover as the target.
@@ -317,6 +347,7 @@ impl NodeControl {
             self.event(ControlEvent::Note(format!("migration {id} does not begin: {why}")));
             self.refuse(id, PrepareRefusal::Other { why });
         } else if target.stage() == TargetStage::Importing {
+            target.import.iter_mut().for_each(|import| import.is_resumed = false);
             self.event(ControlEvent::Note(format!("migration {id} is given up: {why}")));
             self.command(id, MoverStep::Drop);
         }
@@ -390,13 +421,18 @@ impl NodeControl {
         }
         let Some(target) = self.agent.migrations.targets.get(&id) else { return };
         let (stage, range) = (target.stage(), target.record.range);
+        if stage == TargetStage::Importing && target.import.as_ref().is_some_and(|import| import.is_resumed) {
+            return self.resume_given(id);
+        }
         let is_owned = self.owned_in(range).next().is_some();
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let Some(import) = &target.import else { return };
         self.parts.store.note_import(ImportNote { id, range, stage: ImportStage::Over });
         let then = match stage {
             // Nothing is served in the range before it is clear.
-            TargetStage::Importing if import.is_stale_copy() => return self.jobs.clear_unserved(id, range),
+            TargetStage::Importing if import.is_stale_copy() => {
+                return self.jobs.clear_unserved(id, &[range]);
+            }
             TargetStage::Importing if is_owned => Some(Then::Sweep(range)),
             // The range went back to its source.
             TargetStage::Importing => Some(Then::Discard(range)),

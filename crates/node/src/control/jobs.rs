@@ -2,7 +2,7 @@
 
 use sidle_migration::BarrierPassed;
 use sidle_store::Store;
-use sidle_types::{MigrationId, MonotonicUs, Position, PositionRange};
+use sidle_types::{MigrationId, MonotonicUs, PositionRange};
 use std::collections::VecDeque;
 
 /// How many records one slice handles.
@@ -19,10 +19,28 @@ enum What {
 #[derive(Debug)]
 struct Job {
     what: What,
-    range: PositionRange,
-    next: Position,
-    /// The import that ends once the range is clear.
+    /// What is left.
+    ranges: VecDeque<PositionRange>,
+    /// The import that ends, or goes on, once it is clear.
     of: Option<MigrationId>,
+}
+
+impl Job {
+    /// Clears a slice; whether nothing is left.
+    fn slice(&mut self, store: &Store) -> bool {
+        for _ in 0..SLICE_RECORDS {
+            let Some(range) = self.ranges.pop_front() else { return true };
+            let next = match self.what {
+                What::Everything => store.discard(range.first(), range.last(), SLICE_RECORDS),
+                What::Tombstones => store.sweep_tombstones(range.first(), range.last(), SLICE_RECORDS),
+            };
+            if let Some(left) = next.and_then(|next| PositionRange::new(next, range.last())) {
+                self.ranges.push_front(left);
+                return false;
+            }
+        }
+        self.ranges.is_empty()
+    }
 }
 
 /// Ranges to be cleared, one after the other.
@@ -35,30 +53,38 @@ pub(super) struct Jobs {
 impl Jobs {
     /// Clears ranges that no worker serves or reads any more, by the barrier's proof.
     pub(super) fn discard(&mut self, ranges: Vec<PositionRange>, _proof: BarrierPassed) {
-        ranges.into_iter().for_each(|range| self.push(What::Everything, range, None));
+        self.push(What::Everything, ranges, None);
     }
 
     /// Clears the tombstones of a range in which no worker leaves any, by the barrier's proof.
     pub(super) fn sweep(&mut self, range: PositionRange, _proof: BarrierPassed) {
-        self.push(What::Tombstones, range, None);
+        self.push(What::Tombstones, [range], None);
     }
 
-    /// Clears the range of an import that was given up before its activation: no worker has served anything
-    /// in it (M3), and none does before it is clear.
-    pub(super) fn clear_unserved(&mut self, id: MigrationId, range: PositionRange) {
-        self.push(What::Everything, range, Some(id));
+    /// Clears ranges of an import in which no worker has served anything (M3, M23), and none does before they
+    /// are clear.
+    pub(super) fn clear_unserved(&mut self, id: MigrationId, ranges: &[PositionRange]) {
+        self.push(What::Everything, ranges.iter().copied(), Some(id));
     }
 
-    fn push(&mut self, what: What, range: PositionRange, of: Option<MigrationId>) {
-        self.queue.push_back(Job { what, range, next: range.first(), of });
+    fn push(
+        &mut self,
+        what: What,
+        ranges: impl IntoIterator<Item = PositionRange>,
+        of: Option<MigrationId>,
+    ) {
+        let ranges: VecDeque<_> = ranges.into_iter().collect();
+        if !ranges.is_empty() {
+            self.queue.push_back(Job { what, ranges, of });
+        }
     }
 
     /// Whether part of the range is still to be cleared.
     pub(super) fn overlaps(&self, range: PositionRange) -> bool {
-        self.queue.iter().any(|job| job.range.overlaps(range))
+        self.queue.iter().flat_map(|job| &job.ranges).any(|job| job.overlaps(range))
     }
 
-    /// How many ranges are to be cleared.
+    /// How many clearings are under way.
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
@@ -74,17 +100,7 @@ impl Jobs {
             return None;
         }
         self.due = now.plus_us(SLICE_PAUSE_US);
-        let job = self.queue.front_mut()?;
-        let next = match job.what {
-            What::Everything => store.discard(job.next, job.range.last(), SLICE_RECORDS),
-            What::Tombstones => store.sweep_tombstones(job.next, job.range.last(), SLICE_RECORDS),
-        };
-        match next {
-            Some(next) => {
-                job.next = next;
-                None
-            }
-            None => self.queue.pop_front()?.of,
-        }
+        let is_clear = self.queue.front_mut()?.slice(store);
+        if is_clear { self.queue.pop_front()?.of } else { None }
     }
 }

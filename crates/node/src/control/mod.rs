@@ -61,7 +61,7 @@ use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, End, HostPort, Incarnation, MigrationRecord, NodeAgent, NodeInfo,
     NodeLoad, SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
 };
-use sidle_migration::{BarrierPassed, BarrierTicket, ExportView, ImportView, MigrationSpec, Tuning};
+use sidle_migration::{BarrierPassed, BarrierTicket, Copies, ExportView, ImportView, MigrationSpec, Tuning};
 use sidle_types::{MigrationId, MonotonicUs, NodeId, ProtocolVersion, Speaks, fault};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -319,6 +319,10 @@ impl NodeControl {
                 AgentEvent::TurnsBack(id) => self.command(id, MoverStep::TurnBack),
                 AgentEvent::StartExport(id) => self.start_export(id),
                 AgentEvent::StartImport(id) => self.start_import(id),
+                AgentEvent::OtherEndRestarted(id) => {
+                    self.give_all(id);
+                    self.source_restarted(id);
+                }
                 AgentEvent::Publish(map) => {
                     let mut then = vec![Then::NotifyAgent(map.epoch())];
                     let is_first = self.map.replace(map).is_none();
@@ -415,6 +419,9 @@ impl NodeControl {
 fn spec(record: &MigrationRecord, tuning: Tuning, speaks: Speaks) -> Result<MigrationSpec, String> {
     speaks.check(record.version)?;
     let protocol = sidle_migration::protocol(&record.protocol).map_err(|error| error.to_string())?;
+    // Once a node has restarted, nothing is given bit by bit any more (M33).
+    let was_by_cuts = matches!(protocol.copies, Copies::BeforeCuts(_)) && !record.kept_by_source;
+    let protocol = if was_by_cuts { protocol.resumed() } else { protocol };
     let spec = MigrationSpec {
         id: record.id,
         epoch: record.epoch,

@@ -49,6 +49,14 @@ impl Barriers {
         Some((step, proof))
     }
 
+    /// Forgets the steps of a mover that begins anew.
+    pub(super) fn forget(&mut self, id: MigrationId) {
+        for awaited in &mut self.0 {
+            awaited.then.retain(|step| !matches!(step, Then::Mover(of, _) if *of == id));
+        }
+        self.0.retain(|awaited| !awaited.then.is_empty());
+    }
+
     /// Whether part of the range is to be cleared once a barrier has passed.
     pub(super) fn clear_in(&self, range: PositionRange) -> bool {
         let clears = |step: &Then| match step {

@@ -65,6 +65,7 @@ impl Mover {
             MoverStep::Turned if self.import(id).is_some() => self.target(now, id, TargetInput::Turned),
             MoverStep::Turned => self.end(id),
             MoverStep::TakeBack => self.source(now, id, SourceInput::TakenBack),
+            MoverStep::SourceRestarted => self.target(now, id, TargetInput::SourceRestarted),
             MoverStep::Drop => match self.import(id).map(|import| import.machine.view().phase()) {
                 // What is here and not this node's goes first.
                 Some(ImportPhase::Taking) => self.target(now, id, TargetInput::GivenUp),

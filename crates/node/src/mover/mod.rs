@@ -69,6 +69,8 @@ pub enum MoverStep {
     Turned,
     /// The target is gone, and the range is this node's again: what was given of it is cleared.
     TakeBack,
+    /// As the target: the source restarted, with its durable log.
+    SourceRestarted,
     /// Drop it: it was never committed, or missing records are given up. Nothing is replayed any more.
     Drop,
 }
@@ -99,6 +101,7 @@ impl MoverStep {
             MoverStep::TurnBack => "turn back",
             MoverStep::Turned => "turned",
             MoverStep::TakeBack => "take back",
+            MoverStep::SourceRestarted => "source restarted",
             MoverStep::Drop => "drop",
         }
     }

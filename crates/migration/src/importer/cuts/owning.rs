@@ -3,7 +3,7 @@
 use super::{Copied, Cuts, Requested};
 use crate::cuts::Ahead;
 use crate::importer::parts::TargetParts;
-use sidle_store::Store;
+use sidle_store::{ImportStage, Store};
 use sidle_types::{GaveAll, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::CutReply;
 
@@ -52,8 +52,10 @@ impl Cuts {
         let is_clean = |cuts: &Cuts| cuts.copies_behind(parts, store, &cursors).is_empty();
         debug_assert!(!owes || is_clean(self), "M30: an inert copy of what is owed stays");
         let before: Ahead = parts.writer.view().progress().collect();
+        parts.note_given(store, &cursors, &taken);
         parts.writer.own(&cursors, &taken);
         if owes {
+            parts.note(store, ImportStage::Serving);
             parts.writer.owe(owed);
         }
         self.news.given(parts, now);
