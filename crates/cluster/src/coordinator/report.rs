@@ -140,7 +140,8 @@ fn turn_of(record: &MigrationRecord) -> Option<String> {
         None => {
             let turned = record.turned_back().map(|by| format!("turned back: migration {by} continues"));
             let too_late = || {
-                let by = by.filter(|_| matches!(record.state, MigrationState::Done | MigrationState::Running))?;
+                let by =
+                    by.filter(|_| matches!(record.state, MigrationState::Done | MigrationState::Running))?;
                 Some(format!("all was given before it could turn back: there is no migration {by}"))
             };
             turned.or_else(too_late).or_else(of_way_back)

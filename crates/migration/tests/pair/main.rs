@@ -89,6 +89,7 @@ mod pulls;
 mod random;
 mod records;
 mod refusals;
+mod restarts;
 mod turn;
 mod workers;
 mod world;

@@ -7,16 +7,13 @@ use crate::cuts::{
     with_few_out_of_turn, writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
 };
 use crate::hot::write_behind_the_copy;
-use crate::model::{Model, Op};
+use crate::model::Op;
 use crate::net::{Arrival, End};
 use crate::random;
+use crate::restarts::{copies_of_a_source_that_restarted, notes_of_an_import, notes_of_what_was_given};
 use crate::turn::{delete_behind_an_inert_copy, writes_everywhere_while_it_turns};
-use crate::world::{Node, Pair, Role, Setup, key};
-use sidle_migration::{
-    ExportPhase, FULVA, ImportPhase, ProtocolChoices, SOURCE_DRIVEN, STOP_AND_COPY, TargetEvent, TargetInput,
-    Tuning,
-};
-use sidle_store::ImportStage;
+use crate::world::{Pair, Setup, key};
+use sidle_migration::{ExportPhase, FULVA, ProtocolChoices, SOURCE_DRIVEN, TargetEvent, TargetInput, Tuning};
 use sidle_types::{Fault, HashedKey};
 use sidle_wire::Lane;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,6 +30,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::SourceReleasesAtFin, last_replies_lost),
     (Fault::ActivateSentOnce, activation_lost),
     (Fault::ServedWithoutNote, notes_of_an_import),
+    (Fault::GivenWithoutNote, notes_of_what_was_given),
+    (Fault::CopiesOutliveTheirMarks, copies_of_a_source_that_restarted),
     (Fault::AbsentAnswerOverwrites, write_while_the_source_is_asked),
     (Fault::LostWake, two_wait_for_one_key),
     (Fault::TombstonesFreedEarly, delete_then_late_sampled_reply),
@@ -71,6 +70,8 @@ const STORIES: &[(Fault, fn())] = &[
 const NOT_MET_AT_RANDOM: &[Fault] = &[
     Fault::PartitionSkipsPosition,
     Fault::ServedWithoutNote,
+    Fault::GivenWithoutNote,
+    Fault::CopiesOutliveTheirMarks,
     Fault::TombstonesFreedEarly,
     Fault::TurnsBackWithCutInTransit,
     Fault::StaleGivenSurvivesTurn,
@@ -95,32 +96,6 @@ fn serving() -> Pair {
 fn ends_well(mut pair: Pair) {
     pair.run_to_end();
     pair.check_end();
-}
-
-/// The durable log of a target knows how far it is, before anybody is answered.
-fn notes_of_an_import() {
-    for protocol in [FULVA, STOP_AND_COPY, SOURCE_DRIVEN] {
-        let setup = Setup::of(protocol);
-        let target = Node::durable(setup.target_bytes, Role::Elsewhere);
-        let source = Node::new(setup.source_bytes, Role::Owned);
-        let mut pair = Pair::of_nodes(setup, source, target, Model::default(), 1);
-        for n in 0..200 {
-            pair.expect_ok(Op::Set(key(n), b"value".to_vec(), None));
-        }
-        pair.start();
-        while pair.step() {
-            let view = pair.target_machine.as_ref().map(|machine| machine.view().phase());
-            let noted = pair.target.store.noted_imports().first().map(|note| note.stage);
-            match view {
-                Some(ImportPhase::Serving) => assert_eq!(noted, Some(ImportStage::Serving)),
-                Some(ImportPhase::Complete) => assert_eq!(noted, Some(ImportStage::Complete)),
-                _ => assert_eq!(noted, None),
-            }
-            if view == Some(ImportPhase::Complete) {
-                break;
-            }
-        }
-    }
 }
 
 fn write_then_late_replay() {

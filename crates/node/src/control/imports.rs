@@ -33,7 +33,15 @@ pub struct Import {
 impl Import {
     pub(super) fn new(view: Arc<ImportView>) -> Import {
         let counters = ImporterCounters::default();
-        Import { view, counters, stalled: false, gave_all: None, settled: None, held: None, is_resumed: false }
+        Import {
+            view,
+            counters,
+            stalled: false,
+            gave_all: None,
+            settled: None,
+            held: None,
+            is_resumed: false,
+        }
     }
 
     /// Its progress as reported to the coordinator.
@@ -299,7 +307,9 @@ impl NodeControl {
                 target.import = Some(Import::new(view));
                 self.command(id, MoverStep::StartImport(Box::new(spec), writer));
                 self.publish(Vec::new());
-                self.event(ControlEvent::Note(format!("migration {id} goes on after a restart of its source")));
+                self.event(ControlEvent::Note(format!(
+                    "migration {id} goes on after a restart of its source"
+                )));
             }
             Err(why) => self.event(ControlEvent::Note(format!("migration {id} cannot go on: {why}"))),
         }

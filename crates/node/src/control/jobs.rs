@@ -67,12 +67,7 @@ impl Jobs {
         self.push(What::Everything, ranges.iter().copied(), Some(id));
     }
 
-    fn push(
-        &mut self,
-        what: What,
-        ranges: impl IntoIterator<Item = PositionRange>,
-        of: Option<MigrationId>,
-    ) {
+    fn push(&mut self, what: What, ranges: impl IntoIterator<Item = PositionRange>, of: Option<MigrationId>) {
         let ranges: VecDeque<_> = ranges.into_iter().collect();
         if !ranges.is_empty() {
             self.queue.push_back(Job { what, ranges, of });

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::hot::{copied_ahead_by, run_until_frozen};
-use sidle_migration::ImportPhase;
+use sidle_migration::{ExportPhase, HANDOFF, ImportPhase};
 use sidle_node::testing::{ClusterSetup, TestLog};
 use sidle_resp::Value;
 use sidle_types::PositionRange;
@@ -19,9 +19,9 @@ fn scene() -> Scene {
     Scene::of(durable())
 }
 
-/// Runs a scenario with durable logs, by every protocol with which a migration goes on after a restart.
+/// Runs a scenario with durable logs, by every protocol.
 fn for_durable_protocols(story: impl Fn(Scene)) {
-    for_protocols_that(freezes_first, 2, |scene| story(Scene { protocol: scene.protocol, ..self::scene() }));
+    for_every_protocol(|scene| story(Scene { protocol: scene.protocol, ..self::scene() }));
 }
 
 /// Restarts a node, and connects to it again.
@@ -102,8 +102,9 @@ fn a_restarted_node_keeps_nothing_that_it_does_not_own() {
         scene.cluster.network.release();
         scene.cluster.run_for(10_000_000);
         scene.to = (0..2).map(|node| scene.cluster.connect(node, 0)).collect();
-        let goes_on = freezes_first(&scene.protocol);
-        assert_eq!(scene.state(id), if goes_on { "done" } else { "failed" });
+        // What is copied ahead is held before it runs.
+        let runs = !copies_ahead(&scene.protocol);
+        assert_eq!(scene.state(id), if runs { "done" } else { "failed" });
         for node in &scene.cluster.nodes {
             let map = node.workers[0].ranges().map().clone();
             let owned: u64 = map
@@ -175,8 +176,19 @@ fn fill_everything(scene: &mut Scene) {
     }
 }
 
+/// Whether the target serves in the middle.
+fn serves_in_the_middle(scene: &Scene) -> bool {
+    serves_while_it_fills(&scene.protocol) || by_cuts(&scene.protocol)
+}
+
 fn change_in_the_middle(scene: &mut Scene) {
-    if serves_while_it_fills(&scene.protocol) {
+    if by_cuts(&scene.protocol) {
+        for words in ["SET key9 kept", "DEL key10", "HSET hash h x", "HDEL hash h"] {
+            let reply = scene.ask(0, words);
+            assert!(!matches!(reply, Value::Error(_)), "{words}: {reply:?}");
+        }
+    }
+    if serves_in_the_middle(scene) {
         scene.ask(1, "SET key3 new");
         scene.ask(1, "SET fresh 1");
         for words in ["DEL key4", "DEL fresh", "DEL nothing", "GETDEL key6", "INCR number", "HSET hash g w"] {
@@ -187,7 +199,10 @@ fn change_in_the_middle(scene: &mut Scene) {
 }
 
 fn check_everything(scene: &mut Scene, is_changed: bool) {
+    let is_by_cuts = by_cuts(&scene.protocol);
     let expect = |key: &str| match key {
+        "key9" if is_by_cuts => bulk("kept"),
+        "key10" if is_by_cuts => Value::Null,
         "key3" if is_changed => bulk("new"),
         "key4" | "key6" if is_changed => Value::Null,
         _ => bulk(&format!("old-{key}")),
@@ -203,7 +218,7 @@ fn check_everything(scene: &mut Scene, is_changed: bool) {
     let last = scene.ask(1, "LINDEX large -1");
     assert!(last.as_bytes().is_some_and(|last| last.starts_with(b"899-")), "{last:?}");
     assert_eq!(scene.ask(1, "EXISTS gone fresh nothing"), int(0));
-    let keys = 60 + 4 - if is_changed { 2 } else { 0 };
+    let keys = 60 + 4 - if is_changed { 2 } else { 0 } - i64::from(is_by_cuts);
     assert_eq!(scene.ask(1, "DBSIZE"), int(keys));
     for (node, left) in scene.cluster.nodes.iter().zip([0, keys as u64]) {
         assert_eq!(node.parts.store.len(), left, "M8: the source's is released");
@@ -217,9 +232,11 @@ fn restart_in_the_middle(nodes: &[usize]) {
     for_durable_protocols(|mut scene| {
         fill_everything(&mut scene);
         let id = scene.start(EVERYTHING, 1);
-        scene.cluster.run_until("the source is frozen", |cluster| {
+        scene.cluster.run_until("the source is frozen, or gives", |cluster| {
             let import = cluster.nodes[1].workers[0].ranges().import(id).cloned();
-            import.is_some_and(|view| view.source_is_frozen())
+            let mut exports = cluster.nodes[0].workers[0].ranges().exports();
+            let gives = exports.any(|view| view.phase() >= ExportPhase::Tracking);
+            import.is_some_and(|view| view.source_is_frozen() || view.is_by_cuts() && gives)
         });
         scene.cluster.network.hold_bulk = true;
         change_in_the_middle(&mut scene);
@@ -229,7 +246,7 @@ fn restart_in_the_middle(nodes: &[usize]) {
             restart(&mut scene, node);
         }
         assert_eq!(scene.state(id), "running");
-        if serves_while_it_fills(&scene.protocol) {
+        if serves_in_the_middle(&scene) {
             assert_eq!(scene.client("GET key5"), bulk("old-key5"), "it is pulled out of turn");
             assert_eq!(scene.client("GET key3"), bulk("new"), "M5");
             assert_eq!(scene.client("GET key4"), Value::Null, "M6");
@@ -238,7 +255,7 @@ fn restart_in_the_middle(nodes: &[usize]) {
         }
         scene.finish(id);
         assert_eq!(scene.state(id), "done");
-        let is_changed = serves_while_it_fills(&scene.protocol);
+        let is_changed = serves_in_the_middle(&scene);
         check_everything(&mut scene, is_changed);
         // So it is in the logs.
         for node in [0, 1] {
@@ -298,6 +315,121 @@ fn a_node_that_restarts_at_any_moment_loses_nothing() {
     }
 }
 
+/// The same where much is given, cut by cut, and clients of both ends change what these own.
+#[test]
+fn a_node_that_restarts_between_two_cuts_loses_nothing() {
+    let protocols = [
+        "handoff,cut-period=1000",
+        "handoff,uncovered=target",
+        "handoff,hot-first=off",
+        "source-driven",
+        "fulva",
+    ];
+    for (protocol, nodes) in protocols.iter().flat_map(|by| [(by, &[0][..]), (by, &[1]), (by, &[1, 0])]) {
+        let mut in_the_middle = 0;
+        for at_us in (0..100_000).step_by(5_000) {
+            let mut scene = scene();
+            scene.fill(keys("key", 300));
+            // So that a partition takes several pulls.
+            let value = "v".repeat(8_000);
+            for key in keys("large", 200) {
+                scene.ask(0, &format!("SET {key} {value}"));
+            }
+            let id = scene.start_by(&format!("{protocol} RATE 20000000"), EVERYTHING, 1);
+            scene.cluster.run_for(at_us);
+            let words = ["SET key1 new", "DEL key2", "APPEND key3 +", "SET fresh 1", "GETDEL key4"];
+            for (to, words) in [0, 1, 0, 1, 0].into_iter().zip(words) {
+                let reply = scene.ask(to, words);
+                if matches!(reply, Value::Error(_)) {
+                    scene.ask(1 - to, words);
+                }
+            }
+            let given = scene.cluster.nodes[1].workers[0].ranges().import(id).map(|view| view.owned());
+            let has_some = given.is_some_and(|given| !given.ranges().is_empty());
+            in_the_middle += u32::from(has_some && scene.state(id) == "running");
+            for &node in nodes {
+                restart(&mut scene, node);
+            }
+            scene.finish(id);
+            let owner = usize::from(scene.state(id) == "done");
+            let changed = [
+                ("key1", bulk("new")),
+                ("key2", Value::Null),
+                ("key3", bulk("old-key3+")),
+                ("key4", Value::Null),
+            ];
+            for (key, value) in changed.into_iter().chain([("fresh", bulk("1")), ("key5", bulk("old-key5"))])
+            {
+                assert_eq!(scene.ask(owner, &format!("GET {key}")), value, "{protocol}, {at_us} us: {key}");
+            }
+            assert_eq!(scene.ask(owner, "DBSIZE"), int(499), "{protocol}, {at_us} us");
+            assert_eq!(scene.cluster.nodes[1 - owner].parts.store.len(), 0);
+        }
+        assert!(in_the_middle > 2, "{protocol}: {in_the_middle}");
+    }
+}
+
+/// What the source keeps is served there until all its workers know that it is given.
+#[test]
+fn a_target_that_restarted_waits_for_the_freeze_of_what_was_kept() {
+    let mut scene = Scene { protocol: HANDOFF, ..scene() };
+    scene.fill(keys("key", 40));
+    let id = scene.start_and_hold(EVERYTHING, 1);
+    assert_eq!(scene.ask(1, "SET key3 new"), ok(), "it is taken");
+    scene.cluster.nodes[0].held_workers = vec![1];
+    restart(&mut scene, 1);
+    assert_eq!(scene.state(id), "running");
+    let reader = scene.to[1];
+    scene.cluster.send(reader, "GET key5");
+    assert_eq!(scene.cluster.reply_now(reader), None, "M1: the source's worker may change it");
+    scene.cluster.nodes[0].held_workers.clear();
+    assert_eq!(scene.cluster.reply(reader), bulk("old-key5"));
+    assert_eq!(scene.ask(1, "GET key3"), bulk("new"));
+    scene.finish(id);
+    assert_eq!(scene.state(id), "done");
+    assert_eq!(scene.ask(1, "DBSIZE"), int(40));
+}
+
+/// The last cut gives what is owed as it is frozen: nobody sees it before the source's log has it.
+#[test]
+fn what_is_owed_is_in_the_log_of_the_source_first() {
+    let mut scene = Scene { protocol: HANDOFF, ..scene() };
+    scene.fill(keys("key", 20));
+    scene.cluster.run_for(5_000);
+    log_of(&mut scene, 0).holds_commits = true;
+    scene.ask(0, "DEL key7");
+    scene.start_by("handoff,uncovered=target", EVERYTHING, 1);
+    scene.cluster.run_for(2_000_000);
+    let reader = scene.to[1];
+    scene.cluster.send(reader, "GET key7");
+    assert_eq!(scene.cluster.reply_now(reader), None, "C11: the source may lose it");
+    log_of(&mut scene, 0).holds_commits = false;
+    assert_eq!(scene.cluster.reply(reader), Value::Null);
+}
+
+/// A migration that is to turn back, and whose node restarts before it has, goes on to its end.
+#[test]
+fn a_migration_that_was_to_turn_back_goes_on_after_a_restart() {
+    for node in [0, 1] {
+        let mut scene = Scene { protocol: HANDOFF, ..scene() };
+        scene.fill(keys("key", 40));
+        let id = scene.start_and_hold(EVERYTHING, 1);
+        assert_eq!(scene.ask(1, "SET key3 new"), ok());
+        scene.cluster.nodes[0].held_workers = vec![1];
+        // In transit while it is to turn back.
+        let taker = scene.cluster.connect(1, 0);
+        scene.cluster.send(taker, "GET key4");
+        scene.cluster.run_for(5_000);
+        scene.ask(0, &format!("SIDLE.MIGRATE CANCEL {id}"));
+        restart(&mut scene, node);
+        scene.cluster.nodes[0].held_workers.clear();
+        scene.finish(id);
+        assert_eq!(scene.state(id), "done");
+        assert_eq!(scene.ask(1, "GET key3"), bulk("new"));
+        assert_eq!(scene.ask(1, "DBSIZE"), int(40));
+    }
+}
+
 /// A story of a named fault: the target restarts before it is activated, and what it had copied ahead has
 /// changed at the source.
 pub(crate) fn restart_behind_outdated_copies() {
@@ -345,7 +477,7 @@ fn copies_ahead_are_served_on_if_they_were_before_the_restart() {
 #[test]
 fn a_flush_in_the_middle_is_not_undone_by_a_restart() {
     for_durable_protocols(|mut scene| {
-        if !serves_while_it_fills(&scene.protocol) {
+        if !serves_in_the_middle(&scene) {
             return;
         }
         scene.fill(keys("key", 40));
