@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::hot::{copied_ahead_by, run_until_frozen};
-use sidle_migration::{ExportPhase, HANDOFF, ImportPhase};
+use sidle_migration::{ExportPhase, HANDOFF, ImportPhase, SOURCE_DRIVEN};
 use sidle_node::testing::{ClusterSetup, TestLog};
 use sidle_resp::Value;
 use sidle_types::PositionRange;
@@ -318,13 +318,7 @@ fn a_node_that_restarts_at_any_moment_loses_nothing() {
 /// The same where much is given, cut by cut, and clients of both ends change what these own.
 #[test]
 fn a_node_that_restarts_between_two_cuts_loses_nothing() {
-    let protocols = [
-        "handoff,cut-period=1000",
-        "handoff,uncovered=target",
-        "handoff,hot-first=off",
-        "source-driven",
-        "fulva",
-    ];
+    let protocols = ["handoff,cut-period=1000", "handoff,uncovered=target", "handoff,hot-first=off", "fulva"];
     for (protocol, nodes) in protocols.iter().flat_map(|by| [(by, &[0][..]), (by, &[1]), (by, &[1, 0])]) {
         let mut in_the_middle = 0;
         for at_us in (0..100_000).step_by(5_000) {
@@ -366,6 +360,28 @@ fn a_node_that_restarts_between_two_cuts_loses_nothing() {
             assert_eq!(scene.cluster.nodes[1 - owner].parts.store.len(), 0);
         }
         assert!(in_the_middle > 2, "{protocol}: {in_the_middle}");
+    }
+}
+
+/// It runs, and the target has a copy without the last round, when a node restarts.
+#[test]
+fn a_copy_without_its_last_round_is_made_anew_after_a_restart() {
+    for nodes in [&[0][..], &[1], &[1, 0]] {
+        let mut scene = Scene { protocol: SOURCE_DRIVEN, ..scene() };
+        scene.fill(keys("key", 40));
+        let id = scene.start_and_hold_freeze();
+        assert_eq!(scene.cluster.nodes[1].parts.store.len(), 40, "it is copied");
+        assert_eq!(scene.state(id), "running");
+        for &node in nodes {
+            restart(&mut scene, node);
+        }
+        scene.cluster.nodes[0].held_workers.clear();
+        scene.finish(id);
+        assert_eq!(scene.state(id), "done");
+        for key in keys("key", 40) {
+            assert_eq!(scene.ask(1, &format!("GET {key}")), bulk(&format!("old-{key}")));
+        }
+        assert_eq!(scene.ask(1, "DBSIZE"), int(40));
     }
 }
 

@@ -141,3 +141,17 @@ fn a_migration_goes_on_when_both_were_killed() {
 fn so_does_one_that_serves_when_all_is_there() {
     goes_on("stop-and-copy", "everysec", &[0, 1]);
 }
+
+/// The source serves what it has not given until it is killed.
+#[test]
+fn so_does_one_that_gives_bit_by_bit() {
+    goes_on("handoff", "everysec", &[0]);
+    goes_on("handoff", "always", &[1]);
+    goes_on("handoff", "everysec", &[0, 1]);
+}
+
+/// What was copied before is copied anew.
+#[test]
+fn so_does_one_that_is_copied_before() {
+    goes_on("source-driven", "everysec", &[0, 1]);
+}
