@@ -49,11 +49,11 @@
 //!   away when it takes the ownership, and only records packed behind that cut's barrier may enter. From then
 //!   on M4 to M8 hold for it as for any frozen range. So it is with hot positions that are copied before a
 //!   freeze, and change before it: the copies go before the target serves.
+//! - M31 A flush at the target clears the whole range at the instant when all of it is given. What an earlier
+//!   cut gives once the flush has come is thrown away, and is nobody's until then.
 //! - M33 What a target serves of a cut is noted in its durable log. Where either end restarts, nothing is given
 //!   bit by bit any more: the source freezes what it kept, and the target, which keeps what it was given and no
 //!   copies, pulls all else.
-//! - M31 A flush at the target clears the whole range at the instant when all of it is given. What an earlier
-//!   cut gives once the flush has come is thrown away, and is nobody's until then.
 
 mod barrier;
 #[cfg(all(test, loom))]

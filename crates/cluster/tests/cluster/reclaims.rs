@@ -2,13 +2,13 @@
 //! (The world takes no "absent" for an answer, since no value was lost with a process.)
 
 use crate::restarts::{at_every_step_by, count};
-use crate::world::{BAD, GOOD, World, chunks, node_id};
+use crate::world::{AHEAD, BAD, GOOD, World, chunks, node_id};
 use sidle_testbed::Quality;
 
 const RANGE: (u64, u64) = (4, 9);
 
 /// Kills these nodes at every step of a migration, and starts them again in this order.
-fn restarts_at_every_step(seed: u64, links: Quality, nodes: &[u8]) -> Vec<String> {
+fn restarts_at_every_step(protocol: &str, seed: u64, links: Quality, nodes: &[u8]) -> Vec<String> {
     let fault = |world: &mut World| {
         for &node in nodes {
             world.node(node).keeps_log = true;
@@ -21,13 +21,13 @@ fn restarts_at_every_step(seed: u64, links: Quality, nodes: &[u8]) -> Vec<String
             world.run_for(20_000);
         }
     };
-    at_every_step_by("fulva", seed, links, fault, repair)
+    at_every_step_by(protocol, seed, links, fault, repair)
 }
 
 #[test]
 fn source_restart_at_every_step_loses_nothing() {
     for (seed, links) in [(41, GOOD), (42, BAD)] {
-        let ends = restarts_at_every_step(seed, links, &[1]);
+        let ends = restarts_at_every_step("fulva", seed, links, &[1]);
         // Before it runs a restart ends it.
         assert!(count(&ends, "done") > 40, "{ends:?}");
     }
@@ -36,7 +36,7 @@ fn source_restart_at_every_step_loses_nothing() {
 #[test]
 fn target_restart_at_every_step_loses_nothing() {
     for (seed, links) in [(45, GOOD), (46, BAD)] {
-        let ends = restarts_at_every_step(seed, links, &[2]);
+        let ends = restarts_at_every_step("fulva", seed, links, &[2]);
         assert!(count(&ends, "done") > 40, "{ends:?}");
     }
 }
@@ -45,9 +45,17 @@ fn target_restart_at_every_step_loses_nothing() {
 fn restarts_of_both_nodes_at_every_step_lose_nothing() {
     for (seed, nodes) in [(47, [1, 2]), (48, [2, 1])] {
         for links in [GOOD, BAD] {
-            let ends = restarts_at_every_step(seed, links, &nodes);
+            let ends = restarts_at_every_step("fulva", seed, links, &nodes);
             assert!(count(&ends, "done") > 40, "{ends:?}");
         }
+    }
+}
+
+#[test]
+fn restarts_lose_nothing_of_a_range_that_is_copied_ahead() {
+    for (seed, nodes) in [(51, &[1][..]), (52, &[2]), (53, &[1, 2]), (54, &[2, 1])] {
+        let ends = restarts_at_every_step(AHEAD, seed, GOOD, nodes);
+        assert!(count(&ends, "done") > 20, "{ends:?}");
     }
 }
 

@@ -149,9 +149,3 @@ fn so_does_one_that_gives_bit_by_bit() {
     goes_on("handoff", "always", &[1]);
     goes_on("handoff", "everysec", &[0, 1]);
 }
-
-/// What was copied before is copied anew.
-#[test]
-fn so_does_one_that_is_copied_before() {
-    goes_on("source-driven", "everysec", &[0, 1]);
-}
