@@ -65,7 +65,7 @@ pub(crate) fn copies_of_a_source_that_restarted() {
                 owned.ranges().iter().map(|&range| pair.target.store.len_in(range)).sum::<u64>()
             });
             let is_untold = phase(pair) < Some(ImportPhase::Serving);
-            is_untold && pair.target.store.len() as u64 > if protocol == HANDOFF { served } else { 0 }
+            is_untold && pair.target.store.len() > if protocol == HANDOFF { served } else { 0 }
         });
         let (store, machine) = (&pair.target.store, pair.target_machine.as_mut().unwrap());
         let mut now = pair.now;
@@ -79,7 +79,7 @@ pub(crate) fn copies_of_a_source_that_restarted() {
         let ends = events.contains(&TargetEvent::Ended);
         assert_eq!(ends, protocol == HANDOFF, "M33: another goes on with what this one was given");
         let served: u64 = owned.ranges().iter().map(|&range| store.len_in(range)).sum();
-        assert_eq!(store.len() as u64, if ends { served } else { 0 }, "M33: a copy is left");
+        assert_eq!(store.len(), if ends { served } else { 0 }, "M33: a copy is left");
     }
 }
 
