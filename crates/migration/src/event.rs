@@ -53,9 +53,9 @@ pub enum TargetInput<'b> {
     /// Of a range that is given bit by bit: nothing more is given. The copies that are not this node's are
     /// discarded.
     GivenUp,
-    /// The source restarted, with its durable log. Copies that it had not frozen are discarded. Of a range that
-    /// is given bit by bit this machine ends then: another one goes on, with what this node owns. Commands that
-    /// wait go on waiting.
+    /// The source restarted, with its durable log. Copies that it had not frozen are discarded. Of a range
+    /// that is given bit by bit this machine ends then: another one goes on, with what this node owns.
+    /// Commands that wait go on waiting.
     SourceRestarted,
 }
 

@@ -71,8 +71,8 @@ pub struct ImportView {
     progresses_ahead: bool,
     /// Positions given out of turn, of a range that is given bit by bit.
     out_of_turn: Option<PositionsGiven>,
-    /// Of a way back, and of a range that was given bit by bit until a node restarted: what this node owned of
-    /// it when this view began.
+    /// Of a way back, and of a range that was given bit by bit until a node restarted: what this node owned
+    /// of it when this view began.
     began_with: Option<Share>,
     digest: Option<GivenDigest>,
     /// Of such a range: whether the source has given all that was left, what was not copied included.

@@ -51,9 +51,9 @@
 //!   freeze, and change before it: the copies go before the target serves.
 //! - M31 A flush at the target clears the whole range at the instant when all of it is given. What an earlier
 //!   cut gives once the flush has come is thrown away, and is nobody's until then.
-//! - M33 What a target serves of a cut is noted in its durable log. Where either end restarts, nothing is given
-//!   bit by bit any more: the source freezes what it kept, and the target, which keeps what it was given and no
-//!   copies, pulls all else.
+//! - M33 What a target serves of a cut is noted in its durable log. Where either end restarts, nothing is
+//!   given bit by bit any more: the source freezes what it kept. The target keeps what it was given and no
+//!   copies, and pulls all else.
 
 mod barrier;
 #[cfg(all(test, loom))]

@@ -78,7 +78,8 @@ impl TargetParts {
         }
     }
 
-    /// The same of what a cut gives: by partition everything before a cursor, and positions out of turn (M33).
+    /// The same of what a cut gives: by partition everything before a cursor, and positions out of turn
+    /// (M33).
     pub(super) fn note_given(&self, store: &Store, cursors: &Ahead, taken: &[Position]) {
         if fault!(GivenWithoutNote) {
             return;
