@@ -14,7 +14,7 @@ use sidle_collections::Limits;
 use sidle_commands::{Content, Keyspace, OutOfMemory, Overlay, Underlay, Value, Values};
 use sidle_outline::{Chunks, Large, Outline};
 use sidle_store::{Aside, Entry, Guard, LogHead, Record, SlotGuard, SlotGuards};
-use sidle_types::{HashedKey, ValueKind, WallMs};
+use sidle_types::{HashedKey, ValueKind, WallMs, fault};
 use typed_arena::Arena;
 
 /// The key space of a command over keys.
@@ -193,13 +193,18 @@ impl<'g> Writes<'g> {
     fn put_aside(&mut self, kind: ValueKind, outline: Outline) -> Result<(), OutOfMemory> {
         let of = (self.key, kind);
         match self.aside {
-            Some(aside) => done(aside.go_on(self.slot, self.head, of, outline)),
+            Some(aside) => done(aside.go_on(self.slot, self.head, of, outline))?,
             None => {
                 let begun = Aside::begin(self.slot, self.head, of, outline);
                 *self.aside = Some(begun.map_err(|_| OutOfMemory)?);
-                Ok(())
             }
         }
+        if fault!(HalfRestoreVisible)
+            && let Some(half) = self.aside.as_ref().and_then(Aside::outline)
+        {
+            return self.put_large(kind, half, None);
+        }
+        Ok(())
     }
 
     #[inline]

@@ -74,6 +74,11 @@ impl Session {
         self.route.wait.is_some()
     }
 
+    /// Whether its request builds a value that nobody sees before its end: without its client it is given up.
+    pub fn builds_aside(&self) -> bool {
+        self.route.goes_on.restoring.is_some()
+    }
+
     /// Whether it waits for a key that has a value, and nobody has the turn there (breaks B1 or B2).
     #[cfg(any(test, feature = "testing"))]
     pub fn misses_items(&self) -> bool {

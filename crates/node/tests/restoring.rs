@@ -141,6 +141,38 @@ fn a_write_in_between_is_before_it() {
     }
 }
 
+/// Of two at one time, each is seen whole where it ends.
+#[test]
+fn two_of_one_key_do_not_mix() {
+    let payloads = payloads();
+    let mut node = SoloNode::new();
+    let (mut clients, mut other) = ([node.connect(), node.connect()], node.connect());
+    for pair in [[0, 1], [1, 0], [2, 3], [3, 2]] {
+        let payloads = pair.map(|number| &payloads[number]);
+        let expected = payloads.map(|payload| {
+            assert_eq!(restore(&mut node, &mut other, (payload, &[b"REPLACE"]), 1000), Some(ok()));
+            all(&mut node, &mut other)
+        });
+        for (client, payload) in clients.iter_mut().zip(payloads) {
+            assert_eq!(restore(&mut node, client, (payload, &[b"REPLACE"]), 1), None);
+        }
+        let mut found = [None, None];
+        while found.contains(&None) {
+            for (client, found) in clients.iter_mut().zip(&mut found) {
+                client.serve(&mut node.worker, NOW);
+                if let Some(reply) = client.receive() {
+                    assert_eq!(reply, ok());
+                    *found = Some(all(&mut node, &mut other));
+                }
+            }
+            while let Some(ticket) = node.worker.poll_woken() {
+                clients.iter_mut().for_each(|client| client.wake(ticket));
+            }
+        }
+        assert!(found == expected.map(Some));
+    }
+}
+
 /// Whatever ends it, what was built is given back: it can be tried for ever in little memory.
 #[test]
 fn what_does_not_end_is_given_back() {

@@ -234,6 +234,9 @@ faults! {
         HalfMsetVisible, "half-mset-visible", USUAL;
         /// EXEC publishes what its first command wrote, and others run before the rest (breaks X1).
         HalfExecVisible, "half-exec-visible", USUAL;
+        /// A RESTORE in slices gives its key what it has built so far, in place of the value before (breaks
+        /// X1).
+        HalfRestoreVisible, "half-restore-visible", SCRIPTED;
         /// A watched key counts as unchanged although its range was another node's meanwhile (breaks O2).
         WatchOutlivesHandOver, "watch-outlives-hand-over", Some(300);
         /// A watched key counts as unchanged although its value has ended (breaks O1).

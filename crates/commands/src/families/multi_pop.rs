@@ -61,19 +61,8 @@ pub(super) fn pop_first<'g, K: Kind, E: Executor, S, T>(
     let count_at = 1 + usize::from(timeout.is_some());
     let keys = call.counted_keys(count_at, ReplyError::Syntax)?;
     let names = count_at + 1;
-    let (end, count) = match call.args[names + keys..] {
-        [word] => (end(word)?, 1),
-        [word, option, count] => {
-            let end = end(word)?;
-            if !option.eq_ignore_ascii_case(b"count") {
-                return Err(ReplyError::Syntax);
-            }
-            let count = parse_i64(count).filter(|count| *count > 0);
-            let count = count.ok_or(ReplyError::text("ERR count should be greater than 0"))?;
-            (end, usize::try_from(count).unwrap_or(usize::MAX))
-        }
-        _ => return Err(ReplyError::Syntax),
-    };
+    let [word, ref options @ ..] = call.args[names + keys..] else { return Err(ReplyError::Syntax) };
+    let (end, count) = (end(word)?, count_of(options)?);
     let at_most_ms = timeout.map(|word| timeout_ms(call, word)).transpose()?;
     if let Some((key, changed)) = first(call, keys)? {
         let popped = pop(call, changed, end, count)?;
@@ -84,4 +73,20 @@ pub(super) fn pop_first<'g, K: Kind, E: Executor, S, T>(
         call.reply.null_array();
     }
     Ok(())
+}
+
+/// How many elements are removed; the count is refused before what stands behind it, as in Redis.
+fn count_of(options: &[&[u8]]) -> Result<usize, ReplyError> {
+    let [option, count, rest @ ..] = options else {
+        return if options.is_empty() { Ok(1) } else { Err(ReplyError::Syntax) };
+    };
+    if !option.eq_ignore_ascii_case(b"count") {
+        return Err(ReplyError::Syntax);
+    }
+    let count = parse_i64(count).filter(|count| *count > 0);
+    let count = count.ok_or(ReplyError::text("ERR count should be greater than 0"))?;
+    if !rest.is_empty() {
+        return Err(ReplyError::Syntax);
+    }
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }

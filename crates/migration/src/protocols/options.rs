@@ -30,21 +30,25 @@ pub enum ProtocolError {
         /// Its name.
         option: String,
     },
-    /// No option has this name.
-    #[error("a protocol has no option '{name}': the options are {known}", known = OPTIONS.map(|option| option.name).join(", "))]
-    UnknownOption {
+    /// The protocol has no option of this name.
+    #[error("{protocol} has no option '{name}'{}: its options are {}", goes_with(*of), options.join(", "))]
+    NoOption {
+        /// The protocol.
+        protocol: &'static str,
         /// What was asked for.
         name: String,
+        /// The protocols that have it, if any has.
+        of: Option<&'static str>,
+        /// The options that this protocol has, with those chosen before.
+        options: Vec<&'static str>,
     },
     /// The option does not take this value.
-    #[error("{option}={value} is not possible: {option} {belongs}is {takes}", belongs = belongs(*of))]
+    #[error("{option}={value} is not possible: {option} is {takes}")]
     Value {
         /// The option.
         option: &'static str,
         /// The invalid value.
         value: String,
-        /// The protocols that have the option, if not all.
-        of: Option<&'static str>,
         /// The valid values.
         takes: &'static str,
     },
@@ -62,19 +66,53 @@ pub enum ProtocolError {
     SourceHasAll(String),
 }
 
-fn belongs(of: Option<&str>) -> String {
-    of.map_or_else(String::new, |of| format!("goes with {of}; it "))
+fn goes_with(of: Option<&str>) -> String {
+    of.map_or_else(String::new, |of| format!(", which goes with {of}"))
 }
 
 fn names() -> Vec<&'static str> {
     PROTOCOLS.iter().map(|protocol| protocol.name).collect()
 }
 
+/// The protocols that have an option.
+#[derive(Clone, Copy)]
+struct Of {
+    /// What they are called.
+    what: &'static str,
+    has: fn(&ProtocolChoices) -> bool,
+}
+
+const ALL: Of = Of { what: "any protocol", has: |_| true };
+const COPIES_AFTER: Of = Of {
+    what: "a protocol that copies after the freeze",
+    has: |choices| choices.copies == Copies::AfterFreeze,
+};
+const COPIES_BEFORE: Of = Of {
+    what: "a protocol that copies before the freeze",
+    has: |choices| matches!(choices.copies, Copies::BeforeFreeze(_)),
+};
+const FREEZES: Of = Of {
+    what: "a protocol that freezes the range",
+    has: |choices| !matches!(choices.copies, Copies::BeforeCuts(_)),
+};
+const BY_CUTS: Of = Of {
+    what: "a protocol that gives the range bit by bit",
+    has: |choices| matches!(choices.copies, Copies::BeforeCuts(_)),
+};
+const SERVES_EARLY: Of = Of {
+    what: "a protocol that serves while keys arrive or are given",
+    has: |choices| choices.serves != Serves::WhenAllIsHere,
+};
+const SERVES_WHILE_IT_FILLS: Of = Of {
+    what: "a protocol that serves while keys arrive",
+    has: |choices| choices.copies == Copies::AfterFreeze && choices.serves == Serves::AtActivation,
+};
+
 /// One choice that a text can change.
 struct ProtocolOption {
     name: &'static str,
-    /// The protocols that have it, if not all.
-    of: Option<&'static str>,
+    /// Elsewhere it is not listed; a value that changes nothing there is accepted.
+    of: Of,
     takes: &'static str,
     /// Sets the choice; `None` if the value is invalid.
     set: fn(&mut ProtocolChoices, &str) -> Option<()>,
@@ -83,10 +121,10 @@ struct ProtocolOption {
 /// The option that is applied before all others, wherever it stands: others may refine its changes.
 const OWNERSHIP: &str = "ownership";
 
-const OPTIONS: [ProtocolOption; 19] = [
+static OPTIONS: [ProtocolOption; 19] = [
     ProtocolOption {
         name: OWNERSHIP,
-        of: Some("a protocol that copies after the freeze"),
+        of: COPIES_AFTER,
         takes: "'source': it copies before, as source-driven does",
         set: |choices, value| {
             if value != "source" || choices.copies != Copies::AfterFreeze {
@@ -98,7 +136,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "partitions",
-        of: None,
+        of: ALL,
         takes: "a number from 1 to 64",
         set: |choices, value| {
             choices.partitions = number(value, 1, PARTITIONS_MAX)?;
@@ -107,7 +145,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "pull-bytes",
-        of: None,
+        of: ALL,
         takes: "a number of bytes from 16384 to 131072, the size of every pull, or 'adaptive'",
         set: |choices, value| {
             choices.pulls = match value {
@@ -119,7 +157,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "pace",
-        of: None,
+        of: ALL,
         takes: "'yield' or 'full'",
         set: |choices, value| {
             choices.pace = match value {
@@ -132,7 +170,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "sampling",
-        of: None,
+        of: COPIES_AFTER,
         takes: "'off', or the number of misses of which one is pulled, from 1 to 1000000",
         set: |choices, value| {
             let batch = choices.sampling.map_or(SAMPLED_BATCH, |sampling| sampling.batch);
@@ -145,7 +183,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "missing",
-        of: None,
+        of: COPIES_AFTER,
         takes: "'frozen' (the source's value is taken), 'wait', or the microseconds after which a client comes again, to \
                 100000",
         set: |choices, value| {
@@ -163,7 +201,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "priority-keys",
-        of: None,
+        of: FREEZES,
         takes: "a number from 1 to 16",
         set: |choices, value| {
             choices.priority.batch = number(value, 1, PRIORITY_PULL_KEYS_MAX)?;
@@ -172,7 +210,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "priority-pulls",
-        of: None,
+        of: FREEZES,
         takes: "the number of priority pulls in flight, from 0 (commands wait for their key's turn) to 16",
         set: |choices, value| {
             choices.priority.in_flight = number(value, 0, crate::tuning::PRIORITY_PULLS_QUEUED_MAX)?;
@@ -181,7 +219,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "serves",
-        of: None,
+        of: COPIES_AFTER,
         takes: "'at-once' or 'complete'",
         set: |choices, value| {
             choices.serves = match value {
@@ -194,7 +232,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "rounds",
-        of: Some("a protocol that copies before the freeze"),
+        of: COPIES_BEFORE,
         takes: "the number of rounds of changes after which the range is frozen at the latest, from 1 to 1000",
         set: |choices, value| {
             rounds(choices)?.at_most = number(value, 1, 1_000)?;
@@ -203,7 +241,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "few",
-        of: Some("a protocol that copies before the freeze"),
+        of: COPIES_BEFORE,
         takes: "the number of changes left at which the range is frozen, from 0 to 1000000",
         set: |choices, value| {
             rounds(choices)?.few = number(value, 0, 1_000_000)?;
@@ -212,7 +250,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "cut-period",
-        of: Some("a protocol that gives the range bit by bit"),
+        of: BY_CUTS,
         takes: "the microseconds from one cut to the next while no command waits, from 0 to 1000000",
         set: |choices, value| {
             cuts(choices)?.period_us = number(value, 0, 1_000_000)?;
@@ -221,7 +259,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "cut-keys",
-        of: Some("a protocol that gives the range bit by bit"),
+        of: BY_CUTS,
         takes: "the most keys that a cut gives out of turn, from 1 to 1024",
         set: |choices, value| {
             cuts(choices)?.keys = number(value, 1, SAMP_PULL_POSITIONS_MAX)?;
@@ -230,7 +268,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "cut-bytes",
-        of: Some("a protocol that gives the range bit by bit"),
+        of: BY_CUTS,
         takes: "about how many bytes are copied ahead of what is given, from 1 to 1073741824",
         set: |choices, value| {
             cuts(choices)?.bytes = number(value, 1, 1 << 30)?;
@@ -239,7 +277,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "hot-first",
-        of: Some("a protocol that serves while keys arrive or are given"),
+        of: SERVES_EARLY,
         takes: "'on' (keys that clients access often go first) or 'off'",
         set: |choices, value| {
             choices.hot_first = match value {
@@ -252,7 +290,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "collections",
-        of: Some("a protocol that serves while keys arrive"),
+        of: SERVES_WHILE_IT_FILLS,
         takes: "'ahead' (large collections are copied before the range changes its owner, and what changes in them \
                 meanwhile follows) or 'in-turn'",
         set: |choices, value| {
@@ -270,7 +308,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "digest",
-        of: Some("a protocol that gives the range bit by bit"),
+        of: BY_CUTS,
         takes: "'on' or 'off': whether the target tells clients what it was given",
         set: |choices, value| {
             cuts(choices)?.digest = match value {
@@ -283,7 +321,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "out-of-turn",
-        of: Some("a protocol that gives the range bit by bit"),
+        of: BY_CUTS,
         takes: "the most keys that are given out of turn in all, from 1 to 1000000",
         set: |choices, value| {
             cuts(choices)?.out_of_turn = number(value, 1, OUT_OF_TURN_MAX)?;
@@ -292,7 +330,7 @@ const OPTIONS: [ProtocolOption; 19] = [
     },
     ProtocolOption {
         name: "uncovered",
-        of: Some("a protocol that gives the range bit by bit"),
+        of: BY_CUTS,
         takes: "who serves what is not given yet: 'source', 'target' (everything is given at once), or 'load' (the \
                 source, until it falls behind)",
         set: |choices, value| {
@@ -377,12 +415,26 @@ fn name_of(word: &str) -> &str {
 fn apply_one(choices: &mut ProtocolChoices, text: &str) -> Result<(), ProtocolError> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let option = OPTIONS.iter().find(|option| option.name == name);
-    let option = option.ok_or_else(|| ProtocolError::UnknownOption { name: name.to_owned() })?;
-    let refusal = || {
-        let ProtocolOption { name, of, takes, .. } = *option;
-        ProtocolError::Value { option: name, value: value.to_owned(), of, takes }
-    };
-    (option.set)(choices, value).ok_or_else(refusal)
+    let before = *choices;
+    if option.and_then(|option| (option.set)(choices, value)).is_some() {
+        return Ok(());
+    }
+    Err(match option {
+        Some(&ProtocolOption { name, of, takes, .. }) if (of.has)(&before) => {
+            ProtocolError::Value { option: name, value: value.to_owned(), takes }
+        }
+        _ => ProtocolError::NoOption {
+            protocol: before.name,
+            name: name.to_owned(),
+            of: option.map(|option| option.of.what),
+            options: of_protocol(&before).collect(),
+        },
+    })
+}
+
+/// The options that a protocol with these choices has.
+fn of_protocol(choices: &ProtocolChoices) -> impl Iterator<Item = &'static str> {
+    OPTIONS.iter().filter(|option| (option.of.has)(choices)).map(|option| option.name)
 }
 
 #[cfg(test)]
@@ -494,8 +546,8 @@ mod tests {
     #[test]
     fn mistakes_are_told() {
         for (text, told) in [
-            ("fulva,sample=off", "a protocol has no option 'sample': the options are ownership, partitions"),
-            ("fulva,", "a protocol has no option ''"),
+            ("fulva,sample=off", "fulva has no option 'sample': its options are ownership, partitions"),
+            ("fulva,", "fulva has no option '': its options are"),
             ("fulva,partitions", "partitions= is not possible: partitions is a number from 1 to 64"),
             ("fulva,partitions=0", "partitions=0 is not possible"),
             ("fulva,partitions=65", "partitions=65 is not possible"),
@@ -503,11 +555,11 @@ mod tests {
             ("fulva,missing=never", "missing=never is not possible"),
             (
                 "fulva,rounds=3",
-                "rounds=3 is not possible: rounds goes with a protocol that copies before the freeze",
+                "fulva has no option 'rounds', which goes with a protocol that copies before the freeze: its",
             ),
             (
                 "source-driven,ownership=source",
-                "ownership=source is not possible: ownership goes with a protocol that copies after the freeze; it is 'source'",
+                "source-driven has no option 'ownership', which goes with a protocol that copies after the freeze: its",
             ),
             ("fulva,ownership=target", "ownership=target is not possible"),
             ("fulva,ownership=source,ownership=source", "the option 'ownership' is given twice"),
@@ -521,33 +573,71 @@ mod tests {
             ),
             ("rocksteady,ownership=source,missing=40", "with ownership=source nobody needs"),
             ("rocksteady,ownership=source,sampling=8", "with ownership=source nobody needs"),
-            (
-                "handoff,hot-first=yes",
-                "hot-first=yes is not possible: hot-first goes with a protocol that serves",
-            ),
+            ("handoff,hot-first=yes", "hot-first=yes is not possible: hot-first is 'on'"),
+            ("stop-and-copy,hot-first=yes", "stop-and-copy has no option 'hot-first', which goes with"),
             ("stop-and-copy,hot-first=on", "a protocol that serves when it is complete serves no key first"),
             ("source-driven,hot-first=on", "a protocol that serves when it is complete"),
             ("fulva,hot-first=on,serves=complete", "a protocol that serves when it is complete"),
             ("zephyr,ownership=source,hot-first=on", "a protocol that serves when it is complete"),
-            ("fulva,collections=on", "collections=on is not possible: collections goes with a protocol that"),
-            ("handoff,collections=ahead", "collections=ahead is not possible"),
-            ("stop-and-copy,collections=ahead", "collections=ahead is not possible"),
+            ("fulva,collections=on", "collections=on is not possible: collections is 'ahead'"),
+            (
+                "handoff,collections=ahead",
+                "handoff has no option 'collections', which goes with a protocol that",
+            ),
+            ("stop-and-copy,collections=ahead", "stop-and-copy has no option 'collections'"),
             (
                 "fulva,uncovered=target",
-                "uncovered=target is not possible: uncovered goes with a protocol that",
+                "fulva has no option 'uncovered', which goes with a protocol that gives the range bit by bit",
             ),
             ("handoff,uncovered=both", "uncovered=both is not possible"),
             ("handoff,out-of-turn=0", "out-of-turn=0 is not possible"),
             ("source-driven,few=some", "few=some is not possible"),
             ("handoff,digest=some", "digest=some is not possible"),
+            ("fulva,digest=off", "fulva has no option 'digest', which goes with a protocol that gives"),
+            ("handoff,uncovered=never", "uncovered=never is not possible: uncovered is who serves"),
             (
-                "fulva,digest=off",
-                "digest=off is not possible: digest goes with a protocol that gives the range",
+                "handoff,missing=never",
+                "handoff has no option 'missing', which goes with a protocol that copies",
             ),
             ("teleport", "there is no migration protocol 'teleport': the protocols are fulva, rocksteady"),
         ] {
             let error = protocol(text).unwrap_err().to_string();
             assert!(error.starts_with(told), "{error}");
+        }
+    }
+
+    /// What an error lists is what the protocol has, and each protocol has what its error lists.
+    #[test]
+    fn mistakes_list_what_the_protocol_has() {
+        for (text, listed) in [
+            (
+                "fulva,?",
+                "ownership, partitions, pull-bytes, pace, sampling, missing, priority-keys, priority-pulls, \
+                 serves, hot-first, collections",
+            ),
+            (
+                "stop-and-copy,?",
+                "ownership, partitions, pull-bytes, pace, sampling, missing, priority-keys, priority-pulls, serves",
+            ),
+            ("source-driven,?", "partitions, pull-bytes, pace, priority-keys, priority-pulls, rounds, few"),
+            (
+                "fulva,ownership=source,?",
+                "partitions, pull-bytes, pace, priority-keys, priority-pulls, rounds, few",
+            ),
+            (
+                "handoff,serves=never",
+                "partitions, pull-bytes, pace, cut-period, cut-keys, cut-bytes, hot-first, digest, out-of-turn, \
+                 uncovered",
+            ),
+        ] {
+            let error = protocol(text).unwrap_err().to_string();
+            let (_, found) = error.split_once("its options are ").expect("a list");
+            assert_eq!(found, listed, "{error}");
+            for option in listed.split(", ") {
+                let chosen = text.rsplit_once(',').map_or(text, |(chosen, _)| chosen);
+                let error = protocol(&format!("{chosen},{option}=?")).unwrap_err().to_string();
+                assert!(error.starts_with(&format!("{option}=? is not possible: {option} is ")), "{error}");
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::durable::{
     move_of_what_no_commit_has, move_to_a_node_whose_log_is_not_synced, restart_behind_outdated_copies,
 };
 use crate::hot::copied_ahead;
+use crate::restoring::restore_beside_a_reader;
 use crate::transactions::{watch_of_a_range_that_goes_and_comes_back, watch_of_a_value_that_ends};
 use sidle_migration::SOURCE_DRIVEN;
 use sidle_node::testing::{LATENCY_US, SoloNode};
@@ -42,6 +43,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::PartsWithoutHold, mset_over_both_halves),
     (Fault::HalfMsetVisible, mset_beside_mget),
     (Fault::HalfExecVisible, exec_beside_mget),
+    (Fault::HalfRestoreVisible, restore_beside_a_reader),
     (Fault::WatchOutlivesHandOver, watch_of_a_range_that_goes_and_comes_back),
     (Fault::WatchOutlivesTheEnd, watch_of_a_value_that_ends),
     (Fault::WaitsWithoutLook, item_between_look_and_wait),

@@ -15,6 +15,8 @@
 //! The shared buffers are borrowed within one poll only, never across a wait.
 
 mod lifetime;
+#[cfg(test)]
+mod tests;
 
 use super::engine::{Engine, JOIN_BYTES, READ_BYTES, ROUND_BYTES, SharedEngine};
 use super::waits::ConnectionId;
@@ -73,7 +75,7 @@ enum Step {
     Go,
     /// Let others have their turn.
     Yield,
-    /// Let all others have their turn, those too whose requests are still in their sockets.
+    /// Continue once all others had their turn, those too whose requests are still in their sockets.
     LetOthers,
     /// The connection is over.
     Over,
@@ -109,6 +111,9 @@ pub(super) struct Connection {
     is_subscribed: bool,
     /// What it owes by a deadline.
     owes: Owes,
+    /// A command goes on that is to be polled once all others had their turn, those too whose requests are
+    /// still in their sockets.
+    lets_others: bool,
     /// Its size as last announced to others.
     held_bytes: usize,
     /// Whether it was polled.
@@ -182,6 +187,7 @@ impl Connection {
             is_aware: false,
             is_subscribed: false,
             owes: Owes::Nothing,
+            lets_others: false,
             held_bytes: 0,
             has_begun: false,
             makes_way_since: None,
@@ -329,16 +335,15 @@ impl Connection {
                 State::Lingering(LINGER_BYTES)
             }
         };
-        self.watch_asides(cx, engine);
+        let asides = self.note_asides(engine);
         self.follow_debts(engine);
-        // After the ticket was noted: it may have been woken already.
+        // After the tickets were noted: they may have been woken already.
         engine.after_serving();
-        if let State::Parked(ticket) = self.state {
-            match engine.waits.is_parked(ticket) {
-                true => engine.waits.park(ticket, cx.waker().clone()),
-                // A command that goes on: it has no other turn before all others had theirs.
-                false => step = Step::LetOthers,
-            }
+        self.watch_asides(cx, engine, asides);
+        if let State::Parked(ticket) = self.state
+            && !engine.waits.is_woken_later(ticket, cx.waker())
+        {
+            step = Step::LetOthers;
         }
         self.send(engine)?;
         Ok(step)
@@ -361,13 +366,22 @@ impl Connection {
         }
     }
 
-    /// Has the connection woken for requests that have stepped aside.
+    /// Notes requests that have stepped aside since the last call.
     #[inline]
-    fn watch_asides(&mut self, cx: &Context<'_>, engine: &mut Engine) {
-        if self.session.has_asides() {
-            for ticket in self.session.take_aside_tickets() {
-                engine.waits.park(ticket, cx.waker().clone());
-            }
+    fn note_asides(&mut self, engine: &mut Engine) -> Vec<Ticket> {
+        if !self.session.has_asides() {
+            return Vec::new();
+        }
+        let asides = self.session.take_aside_tickets();
+        asides.iter().for_each(|&ticket| engine.waits.park(ticket, Waker::noop().clone()));
+        asides
+    }
+
+    /// Has the connection woken for them. One that was woken at once goes on.
+    #[inline]
+    fn watch_asides(&mut self, cx: &Context<'_>, engine: &mut Engine, asides: Vec<Ticket>) {
+        for ticket in asides {
+            self.lets_others |= !engine.waits.is_woken_later(ticket, cx.waker());
         }
     }
 
@@ -378,11 +392,10 @@ impl Connection {
         let engine = &mut *shared.borrow_mut();
         let now = engine.now();
         engine.begin_output();
-        if engine.worker.serve_asides(now, &mut self.session, &mut engine.output) {
-            cx.waker().wake_by_ref();
-        }
-        self.watch_asides(cx, engine);
+        self.lets_others = engine.worker.serve_asides(now, &mut self.session, &mut engine.output);
+        let asides = self.note_asides(engine);
         engine.after_serving();
+        self.watch_asides(cx, engine, asides);
         self.send(engine)
     }
 
@@ -472,6 +485,9 @@ impl Connection {
                 if self.engine.borrow().waits.is_parked(ticket) {
                     return self.read_while_waiting(cx);
                 }
+                if self.session.builds_aside() && self.is_left(cx)? {
+                    return Poll::Ready(Ok(Step::Over));
+                }
                 self.state = State::Running;
                 Poll::Ready(Ok(Step::Go))
             }
@@ -525,6 +541,15 @@ impl Connection {
         Poll::Ready(Ok(if length == 0 { Step::Over } else { Step::Go }))
     }
 
+    /// Whether the client has closed its end, and all that it sent is read.
+    fn is_left(&self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let mut byte = [0];
+        match self.stream.poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
+            Poll::Ready(length) => Ok(length? == 0),
+            Poll::Pending => Ok(false),
+        }
+    }
+
     /// Whether others go first, since some that hold too much memory have yet to end.
     fn is_to_make_way(&mut self) -> bool {
         let takes_more = matches!(self.state, State::Reading | State::Running) && !self.session.is_forwarded;
@@ -554,7 +579,7 @@ impl Connection {
             if !self.output.is_empty() {
                 ready!(self.flush(cx))?;
             }
-            if self.session.has_asides() {
+            if self.session.has_asides() && !self.lets_others {
                 self.run_asides(cx)?;
                 if !self.output.is_empty() {
                     continue;
@@ -567,12 +592,13 @@ impl Connection {
             match ready!(self.step(cx, &mut full_reads))? {
                 Step::Go => {}
                 Step::Yield => {
-                    cx.waker().wake_by_ref();
+                    if !self.lets_others {
+                        cx.waker().wake_by_ref();
+                    }
                     return Poll::Pending;
                 }
                 Step::LetOthers => {
-                    // Woken once the runtime has looked at all sockets.
-                    let _ = pin!(tokio::task::yield_now()).poll(cx);
+                    self.lets_others = true;
                     return Poll::Pending;
                 }
                 Step::Over => return Poll::Ready(Ok(())),
@@ -608,6 +634,10 @@ impl Future for Connection {
         let ended = match self.drive(cx) {
             Poll::Ready(ended) => ended,
             Poll::Pending => {
+                if std::mem::take(&mut self.lets_others) {
+                    // Woken once the runtime has looked at all sockets.
+                    let _ = pin!(tokio::task::yield_now()).poll(cx);
+                }
                 self.account();
                 return Poll::Pending;
             }
@@ -642,32 +672,5 @@ impl Drop for Connection {
         engine.watch.leave(self.id);
         self.session.stop_waiting();
         engine.after_serving();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// How many reads a request takes, if `need` returns how many bytes are known to be missing.
-    fn reads(bytes: usize, need: impl Fn(usize) -> usize) -> usize {
-        let (mut have, mut reads) = (READ_BYTES, 0);
-        while have < bytes {
-            have += read_ahead(need(have), have);
-            reads += 1;
-        }
-        reads
-    }
-
-    #[test]
-    fn a_request_of_many_arguments_takes_few_reads() {
-        assert!(reads(3 << 20, |_| 4) < 20, "short arguments");
-        assert!(reads(3 << 20, |have| (3 << 20) - have) < 10, "one long argument");
-    }
-
-    #[test]
-    fn no_more_is_read_than_an_announced_argument_needs_nor_than_was_sent() {
-        assert_eq!(read_ahead(READ_BYTES + 1, 3 * READ_BYTES), READ_BYTES + 1);
-        assert_eq!(read_ahead(1 << 30, 3 * READ_BYTES), 3 * READ_BYTES);
     }
 }

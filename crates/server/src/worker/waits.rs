@@ -28,6 +28,12 @@ impl Waits {
         self.parked.contains_key(&ticket)
     }
 
+    /// Has a connection woken with the ticket; false if that was woken already: its command goes on.
+    pub(super) fn is_woken_later(&mut self, ticket: Ticket, waker: &Waker) -> bool {
+        let parked = self.parked.get_mut(&ticket);
+        parked.map(|parked| *parked = waker.clone()).is_some()
+    }
+
     /// Forgets a ticket.
     pub(super) fn unpark(&mut self, ticket: Ticket) {
         self.parked.remove(&ticket);
