@@ -1,0 +1,210 @@
+//! The saver's thread: writes all keys of this node into an RDB file when SAVE or BGSAVE asks for it.
+//!
+//! The file is written aside, synced, and renamed; then its name is synced. So under its name there is a
+//! whole file at any time, the one of before or the new one. What a killed save left is removed at the start.
+
+use crate::clock::Clock;
+use crate::thread;
+use sidle_node::{NodeParts, REDIS_VERSION, SavedKeys, SavingStep};
+use sidle_rdb::FileWriter;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What is gathered before it is written.
+const BUFFER_BYTES: usize = 256 << 10;
+/// So much is written before it is synced: the durable log's syncs do not queue behind gigabytes.
+const SYNC_BYTES: u64 = 8 << 20;
+/// How long to rest while the next keys still arrive.
+const ARRIVAL_REST: Duration = Duration::from_millis(20);
+/// After so many rests without a key the save fails: the node that has the next ones may be down.
+const MOST_RESTS: u32 = 3000;
+/// Only the node's user may read it, as its durable log.
+const MODE: u32 = 0o600;
+
+/// The running saver; it gives up what it saves, and ends, when it is dropped.
+pub(crate) struct SaverThread {
+    parts: NodeParts,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SaverThread {
+    /// Starts the thread.
+    pub(crate) fn start(parts: NodeParts, clock: Clock) -> io::Result<SaverThread> {
+        let saver = Saver { parts: parts.clone(), clock };
+        let thread = thread::start("saver".to_owned(), move || {
+            thread::lower_priority();
+            saver.run();
+        })?;
+        Ok(SaverThread { parts, thread: Some(thread) })
+    }
+}
+
+impl Drop for SaverThread {
+    fn drop(&mut self) {
+        self.parts.shared.saves.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic would have ended the process.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Why there is no new file.
+#[derive(Debug, thiserror::Error)]
+enum SaveError {
+    #[error("the file {path} cannot be written: {error}")]
+    Refused { path: PathBuf, error: io::Error },
+    #[error("the node has not joined its cluster yet, and owns nothing")]
+    NotJoined,
+    #[error("keys of this node still arrive by migration {0}, and none came for a minute")]
+    Awaited(u64),
+    #[error("the node is being stopped")]
+    Stopped,
+}
+
+struct Saver {
+    parts: NodeParts,
+    clock: Clock,
+}
+
+impl Saver {
+    fn run(mut self) {
+        let (path, aside) = self.paths();
+        remove_leftover(&aside);
+        let shared = self.parts.shared.clone();
+        while shared.saves.await_next() {
+            self.clock.follow_wall_clock();
+            let outcome = self.save(&path, &aside);
+            match &outcome {
+                Ok(bytes) => tracing::info!("saved all keys to {}: {bytes} bytes", path.display()),
+                Err(error) => {
+                    tracing::error!("the save failed: {error}");
+                    remove_leftover(&aside);
+                }
+            }
+            self.clock.follow_wall_clock();
+            let now = self.clock.wall(self.clock.mono());
+            shared.saves.end(outcome.map(|_| ()).map_err(|error| error.to_string()), now);
+        }
+    }
+
+    /// The file, and where it is written before it has its name.
+    fn paths(&self) -> (PathBuf, PathBuf) {
+        let config = &self.parts.shared.config;
+        let (folder, name) = (PathBuf::from(config.value("dir")), config.value("dbfilename"));
+        (folder.join(&name), folder.join(format!("{name}.part")))
+    }
+
+    /// Returns how many bytes the file has.
+    fn save(&self, path: &Path, aside: &Path) -> Result<u64, SaveError> {
+        if !self.parts.published.table().is_joined() {
+            return Err(SaveError::NotJoined);
+        }
+        let refused = |error| SaveError::Refused { path: aside.to_owned(), error };
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(aside);
+        let output = Synced::of(file.map_err(refused)?);
+        let now = self.clock.wall(self.clock.mono());
+        let described = [
+            ("redis-ver", REDIS_VERSION),
+            ("redis-bits", "64"),
+            ("ctime", &(now.0 / 1000).to_string()),
+            ("used-mem", &self.parts.store.used_bytes().to_string()),
+        ];
+        let mut file =
+            FileWriter::new(BufWriter::with_capacity(BUFFER_BYTES, output), &described).map_err(refused)?;
+        self.write_keys(&mut file, refused)?;
+        let end = |file: FileWriter<BufWriter<Synced>>| -> io::Result<u64> {
+            let mut output = file.end()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+            let bytes = output.file.stream_position()?;
+            // It was longer where it went back.
+            output.file.set_len(bytes)?;
+            output.file.sync_all()?;
+            Ok(bytes)
+        };
+        let bytes = end(file).map_err(refused)?;
+        publish(aside, path).map_err(|error| SaveError::Refused { path: path.to_owned(), error })?;
+        Ok(bytes)
+    }
+
+    fn write_keys(
+        &self,
+        file: &mut FileWriter<BufWriter<Synced>>,
+        refused: impl Fn(io::Error) -> SaveError,
+    ) -> Result<(), SaveError> {
+        let mut keys = SavedKeys::of(&self.parts);
+        let mut rests = 0;
+        loop {
+            if self.parts.shared.saves.is_over() {
+                return Err(SaveError::Stopped);
+            }
+            let now = self.clock.wall(self.clock.mono());
+            match keys.step(now, file).map_err(&refused)? {
+                SavingStep::Wrote => rests = 0,
+                SavingStep::Awaits(migration) if rests == MOST_RESTS => {
+                    return Err(SaveError::Awaited(migration.0));
+                }
+                SavingStep::Awaits(_) => {
+                    rests += 1;
+                    std::thread::sleep(ARRIVAL_REST);
+                }
+                SavingStep::End => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Gives a whole file its name.
+fn publish(aside: &Path, path: &Path) -> io::Result<()> {
+    fs::rename(aside, path)?;
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+fn remove_leftover(aside: &Path) {
+    if let Err(error) = fs::remove_file(aside)
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!("what is left of a save, {}, cannot be removed: {error}", aside.display());
+    }
+}
+
+/// A file that is synced all along.
+#[derive(Debug)]
+struct Synced {
+    file: File,
+    unsynced: u64,
+}
+
+impl Synced {
+    fn of(file: File) -> Synced {
+        Synced { file, unsynced: 0 }
+    }
+}
+
+impl Write for Synced {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.unsynced += written as u64;
+        if self.unsynced >= SYNC_BYTES {
+            self.file.sync_data()?;
+            self.unsynced = 0;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Synced {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
