@@ -208,3 +208,95 @@ impl Seek for Synced {
         self.file.seek(to)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidle_cluster::{HostPort, TabletMap};
+    use sidle_node::{Config, CurrentTable, NodeShared, ProcessFacts, RangeTable};
+    use sidle_store::{Store, StoreConfig};
+    use sidle_testbed::fixtures::node_info_at;
+    use sidle_types::WallMs;
+    use std::sync::Arc;
+
+    /// The saver of a node without keys, which has joined its cluster or not.
+    fn saver(folder: &Path, is_joined: bool) -> Saver {
+        let info = node_info_at(1, HostPort::new("127.0.0.1", 7000).unwrap());
+        let process = ProcessFacts {
+            node: info.id,
+            run_id: info.id,
+            started_at: WallMs(0),
+            process_id: 1,
+            port: 7000,
+            system: "test".to_owned(),
+            executable: "sidle".to_owned(),
+            config_file: String::new(),
+        };
+        let config = Config::default();
+        config.apply(vec![("dir", folder.display().to_string())]);
+        let table = match is_joined {
+            true => RangeTable::new(info.id, Arc::new(TabletMap::founded_by(info)), &[], &[]),
+            false => RangeTable::before_joining(info),
+        };
+        let parts = NodeParts {
+            store: Arc::new(Store::new(StoreConfig::with_memory(64 << 20)).unwrap()),
+            shared: Arc::new(NodeShared::new(config, 1, process)),
+            published: Arc::new(CurrentTable::new(1, Arc::new(table))),
+        };
+        Saver { parts, clock: Clock::start() }
+    }
+
+    fn save(saver: &Saver) -> Result<u64, String> {
+        let (path, aside) = saver.paths();
+        saver.save(&path, &aside).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_takes_the_place_of_the_former_one_and_of_what_a_killed_save_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, aside) = (folder.path().join("dump.rdb"), folder.path().join("dump.rdb.part"));
+        fs::write(&path, "former").unwrap();
+        fs::write(&aside, vec![7; 100_000]).unwrap();
+        let bytes = save(&saver(folder.path(), true)).unwrap();
+        let file = fs::read(&path).unwrap();
+        assert!(file.starts_with(b"REDIS0010") && file.len() as u64 == bytes);
+        assert!(!aside.exists());
+    }
+
+    #[test]
+    fn a_missing_folder_is_an_error_with_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let error = save(&saver(&missing, true)).unwrap_err();
+        assert!(error.contains("missing/dump.rdb.part cannot be written: "), "{error}");
+    }
+
+    #[test]
+    fn a_node_that_owns_nothing_yet_keeps_the_former_file() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("dump.rdb"), "former").unwrap();
+        let error = save(&saver(folder.path(), false)).unwrap_err();
+        assert!(error.contains("has not joined"), "{error}");
+        assert_eq!(fs::read(folder.path().join("dump.rdb")).unwrap(), b"former");
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        // Every write to it fails as on a full disk.
+        std::os::unix::fs::symlink("/dev/full", folder.path().join("dump.rdb.part")).unwrap();
+        let error = save(&saver(folder.path(), true)).unwrap_err();
+        assert!(error.contains("cannot be written: "), "{error}");
+        let (path, aside) = saver(folder.path(), true).paths();
+        remove_leftover(&aside);
+        assert!(!path.exists() && !aside.exists());
+    }
+
+    #[test]
+    fn a_node_that_ends_gives_the_save_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let saver = saver(folder.path(), true);
+        saver.parts.shared.saves.stop();
+        assert_eq!(save(&saver).unwrap_err(), "the node is being stopped");
+    }
+}

@@ -1,10 +1,9 @@
 //! From settings to a running node, and to its end.
 //!
 //! The threads: workers serve clients; movers move data between nodes (by default on threads of
-//! their own); the cleaner gives the log's dead bytes back; the saver writes all keys into a file when
-//! asked to; the coordinator, if it is
-//! on this node, commits to its disk; the control thread, which called [`run`], does
-//! everything else.
+//! their own); the cleaner gives the log's dead bytes back; the saver writes all keys into a file when asked
+//! to; the coordinator, if it is on this node, commits to its disk; the control thread, which called
+//! [`run`], does everything else.
 
 use crate::bus::LargeFrames;
 use crate::cleaner::CleanerThread;

@@ -135,3 +135,81 @@ impl Found {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::range_table::RangeTable;
+    use crate::testing::{SoloNode, node_info};
+    use sidle_cluster::{Tablet, TabletMap};
+    use sidle_migration::{ExportView, FULVA, ImportView, MigrationSpec, Tuning};
+    use sidle_rdb::FileReader;
+    use sidle_testbed::fixtures::node_id as id;
+    use sidle_types::{MapEpoch, MigrationPolicy, PositionRange, ProtocolVersion, Slot, TabletEpoch};
+    use std::io::Cursor;
+    use std::sync::Arc;
+
+    fn slots(first: u16, last: u16) -> PositionRange {
+        let slot = |number| Slot::new(number).expect("a slot");
+        PositionRange::of_slots(slot(first), slot(last)).expect("in order")
+    }
+
+    fn spec(migration: u64, range: PositionRange, source: u8, target: u8) -> MigrationSpec {
+        MigrationSpec {
+            id: MigrationId(migration),
+            epoch: TabletEpoch(1),
+            range,
+            version: ProtocolVersion::CURRENT,
+            source: id(source),
+            source_life: 1,
+            target: id(target),
+            partitions: vec![range],
+            protocol: FULVA,
+            bytes: 0,
+            policy: MigrationPolicy::default(),
+            tuning: Tuning::default(),
+        }
+    }
+
+    #[test]
+    fn only_keys_that_this_node_owns_are_saved_and_those_that_arrive_are_awaited() {
+        let mut node = SoloNode::new();
+        let mut client = node.connect();
+        for number in 0..2000 {
+            node.ask(&mut client, &format!("SET key:{number} v"));
+        }
+        let (own, left, other, arrives) =
+            (slots(0, 4095), slots(4096, 8191), slots(8192, 12287), slots(12288, 16383));
+        let tablets = [(own, 1), (left, 2), (other, 2), (arrives, 1)];
+        let tablet = |(range, owner)| Tablet { range, owner: id(owner), epoch: TabletEpoch(1) };
+        let map = TabletMap::new(
+            MapEpoch(5),
+            vec![node_info(1), node_info(2)],
+            tablets.map(tablet).to_vec(),
+            Vec::new(),
+        );
+        let (export, _export_writer) = ExportView::new(&spec(1, left, 1, 2), &[]);
+        let (import, _import_writer) = ImportView::new(&spec(2, arrives, 2, 1));
+        let table = RangeTable::new(id(1), Arc::new(map.expect("a sound map")), &[import], &[export]);
+        let _ticket = node.parts.published.publish(Arc::new(table));
+
+        let mut keys = SavedKeys::of(&node.parts);
+        let mut file = FileWriter::new(Cursor::new(Vec::new()), &[]).expect("it fits");
+        let end = loop {
+            match keys.step(node.now.wall, &mut file).expect("it fits") {
+                SavingStep::Wrote => {}
+                end => break end,
+            }
+        };
+        assert_eq!(end, SavingStep::Awaits(MigrationId(2)));
+        assert_eq!(keys.step(node.now.wall, &mut file).expect("it fits"), end);
+        let file = file.end().expect("it fits").into_inner();
+        let mut reader = FileReader::new(&file[..]).expect("a file");
+        let mut count = 0;
+        while let Some(key) = reader.next_key().expect("it is whole") {
+            assert!(own.contains(HashedKey::new(&key.name).position()), "{:?}", key.name);
+            count += 1;
+        }
+        assert_eq!(count, node.parts.store.len_in(own));
+    }
+}

@@ -14,8 +14,6 @@
 
 mod keys;
 mod saves;
-#[cfg(test)]
-mod tests;
 mod value;
 
 pub use keys::{SavedKeys, SavingStep};

@@ -130,3 +130,70 @@ impl Saves {
         self.state().is_over
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: WallMs = WallMs(1000);
+
+    fn failed() -> Result<(), String> {
+        Err("full".to_owned())
+    }
+
+    #[test]
+    fn one_save_runs_at_a_time() {
+        let saves = Saves::default();
+        assert_eq!(saves.ask(SECOND), Some(1));
+        assert_eq!(saves.ask(SECOND), None);
+        assert_eq!(saves.outcome(1), None);
+        assert!(saves.await_next());
+        let runs = saves.shown(WallMs(3500));
+        assert_eq!((runs.runs_ms, runs.saved_at, runs.took_ms), (Some(2500), None, None));
+        saves.end(Ok(()), WallMs(5000));
+        assert_eq!(saves.outcome(1), Some(Ok(())));
+        let shown = SavesShown {
+            runs_ms: None,
+            saved_at: Some(WallMs(5000)),
+            took_ms: Some(4000),
+            last_failed: false,
+            succeeded: 1,
+        };
+        assert_eq!(saves.shown(WallMs(9000)), shown);
+        assert_eq!(saves.ask(WallMs(9000)), Some(2));
+    }
+
+    #[test]
+    fn a_failure_is_told_to_who_waits_for_it_and_leaves_the_last_success() {
+        let saves = Saves::default();
+        for (number, outcome) in [(1, Ok(())), (2, failed()), (3, Ok(()))] {
+            assert_eq!(saves.ask(SECOND), Some(number));
+            saves.end(outcome.clone(), WallMs(1000 * number));
+            assert_eq!(saves.shown(SECOND).last_failed, outcome.is_err());
+            assert_eq!(saves.outcome(number), Some(outcome));
+        }
+        // Another one has ended since.
+        assert_eq!(saves.outcome(2), Some(failed()));
+        assert_eq!((saves.shown(SECOND).saved_at, saves.shown(SECOND).succeeded), (Some(WallMs(3000)), 2));
+        for number in 4..4 + 2 * FAILURES as u64 {
+            assert_eq!(saves.ask(SECOND), Some(number));
+            saves.end(failed(), WallMs(9000));
+        }
+        assert_eq!(saves.state().failures.len(), FAILURES);
+        assert_eq!(saves.shown(SECOND).saved_at, Some(WallMs(3000)));
+    }
+
+    #[test]
+    fn a_node_that_ends_saves_no_more() {
+        let saves = Saves::default();
+        assert_eq!(saves.ask(SECOND), Some(1));
+        saves.stop();
+        assert!(saves.is_over() && !saves.await_next());
+    }
+
+    #[test]
+    #[should_panic(expected = "a save ends once")]
+    fn a_save_that_nobody_asked_for_does_not_end() {
+        Saves::default().end(Ok(()), SECOND);
+    }
+}
