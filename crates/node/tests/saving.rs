@@ -20,19 +20,19 @@ fn node() -> SoloNode {
 fn saved(node: &mut SoloNode, mut meanwhile: impl FnMut(&mut SoloNode, usize)) -> Vec<FileKey> {
     let parts = node.parts.clone();
     let mut keys = SavedKeys::of(&parts);
-    let mut file = FileWriter::new(Cursor::new(Vec::new()), &[]).unwrap();
+    let mut file = FileWriter::new(Cursor::new(Vec::new()), &[]).expect("it works");
     for step in 0.. {
-        match keys.step(node.now.wall, &mut file).unwrap() {
+        match keys.step(node.now.wall, &mut file).expect("it works") {
             SavingStep::Wrote => meanwhile(node, step),
             SavingStep::Awaits(migration) => panic!("nothing arrives by {migration}"),
             SavingStep::End => break,
         }
     }
     let bytes = file.bytes_written() as usize + 9;
-    let mut file = file.end().unwrap().into_inner();
+    let mut file = file.end().expect("it works").into_inner();
     file.truncate(bytes);
-    let mut reader = FileReader::new(&file[..]).unwrap();
-    std::iter::from_fn(|| reader.next_key().unwrap()).collect()
+    let mut reader = FileReader::new(&file[..]).expect("it works");
+    std::iter::from_fn(|| reader.next_key().expect("it works")).collect()
 }
 
 fn payload(key: &FileKey) -> &[u8] {
@@ -43,8 +43,8 @@ fn payload(key: &FileKey) -> &[u8] {
 }
 
 fn restored<'k>(keys: &'k [FileKey], name: &[u8]) -> Restored<'k> {
-    let key = keys.iter().find(|key| key.name == name).unwrap();
-    restore(payload(key), 1 << 30).unwrap()
+    let key = keys.iter().find(|key| key.name == name).expect("it works");
+    restore(payload(key), 1 << 30).expect("it works")
 }
 
 fn send(node: &mut SoloNode, client: &mut TestClient, args: &[&[u8]]) -> Value {

@@ -221,7 +221,7 @@ mod tests {
 
     /// The saver of a node without keys, which has joined its cluster or not.
     fn saver(folder: &Path, is_joined: bool) -> Saver {
-        let info = node_info_at(1, HostPort::new("127.0.0.1", 7000).unwrap());
+        let info = node_info_at(1, HostPort::new("127.0.0.1", 7000).expect("it works"));
         let process = ProcessFacts {
             node: info.id,
             run_id: info.id,
@@ -239,7 +239,7 @@ mod tests {
             false => RangeTable::before_joining(info),
         };
         let parts = NodeParts {
-            store: Arc::new(Store::new(StoreConfig::with_memory(64 << 20)).unwrap()),
+            store: Arc::new(Store::new(StoreConfig::with_memory(64 << 20)).expect("it works")),
             shared: Arc::new(NodeShared::new(config, 1, process)),
             published: Arc::new(CurrentTable::new(1, Arc::new(table))),
         };
