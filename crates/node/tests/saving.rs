@@ -51,9 +51,13 @@ fn send(node: &mut SoloNode, client: &mut TestClient, args: &[&[u8]]) -> Value {
     client.send(args);
     // A RESTORE goes on over many turns.
     loop {
-        while client.serve(&mut node.worker, node.now) {}
+        client.serve(&mut node.worker, node.now);
         if let Some(reply) = client.receive() {
             return reply;
+        }
+        node.worker.turn();
+        while let Some(ticket) = node.worker.poll_woken() {
+            client.wake(ticket);
         }
     }
 }
