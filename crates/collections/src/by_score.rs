@@ -38,6 +38,11 @@ pub(crate) fn written_bytes((member, score): Named<'_, f64>) -> usize {
     score.written_bytes() + elements::written_bytes(member)
 }
 
+/// The members of a chunk of the order of scores, with their scores.
+pub fn members_in_chunk(bytes: &[u8]) -> impl Iterator<Item = (&[u8], f64)> {
+    in_chunk(bytes)
+}
+
 fn in_chunk(bytes: &[u8]) -> impl Iterator<Item = Named<'_, f64>> {
     scored(Elements::of_chunk(bytes))
 }

@@ -44,6 +44,11 @@ pub fn count_in_chunk(kind: ValueKind, bytes: &[u8]) -> Option<u32> {
     (elements.bytes_left() == 0 && strings.is_multiple_of(strings_each)).then_some(strings / strings_each)
 }
 
+/// The byte strings of a chunk: those of its elements, one after the other.
+pub fn strings_in_chunk(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    Elements::of_chunk(bytes)
+}
+
 impl<'b> Elements<'b> {
     /// Those of a collection.
     pub(crate) fn of(bytes: &'b [u8]) -> Elements<'b> {

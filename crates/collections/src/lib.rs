@@ -53,8 +53,9 @@ mod sorted_set_slices;
 mod table;
 mod touched_chunks;
 
+pub use by_score::members_in_chunk;
 pub use collection::{Collection, Draft, Finished, Kind};
-pub use elements::{count_in_chunk, encoding};
+pub use elements::{count_in_chunk, encoding, strings_in_chunk};
 pub use encoding::{Encoding, Limits};
 pub use hash::{Hash, HashDraft, Hashes, Pair};
 pub use list::{List, ListDraft, Lists};

@@ -24,6 +24,8 @@ struct Parameter {
 pub enum Changing {
     /// It refuses it, as Redis does.
     Never,
+    /// It refuses it, as Redis does by default: a client could have files written anywhere.
+    Guarded,
     /// It accepts what describes the node anyway, and changes nothing. Redis would change it.
     Held,
     /// It changes it.
@@ -32,6 +34,10 @@ pub enum Changing {
 
 const fn settled(name: &'static str, default: &'static str) -> Parameter {
     Parameter { name, default, change: Changing::Never }
+}
+
+const fn guarded(name: &'static str, default: &'static str) -> Parameter {
+    Parameter { name, default, change: Changing::Guarded }
 }
 
 const fn held(name: &'static str, default: &'static str) -> Parameter {
@@ -54,7 +60,8 @@ const PARAMETERS: &[Parameter] = &[
     held("cluster-slot-stats-enabled", "yes"),
     settled("daemonize", "no"),
     settled("databases", "1"),
-    settled("dir", ""),
+    guarded("dbfilename", "dump.rdb"),
+    guarded("dir", ""),
     settled("enable-debug-command", "no"),
     mutable("hash-max-listpack-entries", "512"),
     mutable("hash-max-listpack-value", "64"),
@@ -97,6 +104,8 @@ pub enum ConfigError {
     Unknown,
     /// Not while the node runs.
     Immutable,
+    /// Not by a client.
+    Protected,
 }
 
 /// The node's configuration as Redis clients see it.
@@ -283,6 +292,7 @@ impl Config {
         match parameter(name) {
             None => Err(ConfigError::Unknown),
             Some(Parameter { change: Changing::Never, .. }) => Err(ConfigError::Immutable),
+            Some(Parameter { change: Changing::Guarded, .. }) => Err(ConfigError::Protected),
             Some(parameter) => Ok((parameter.name, parameter.change)),
         }
     }

@@ -717,6 +717,7 @@ impl Dispatcher {
             session.client.note_progress(0, taken);
         }
         session.route.synced_by = None;
+        session.route.save = None;
         session.route.settled.clear();
         session.route.waited_out = false;
         session.route.behind = None;

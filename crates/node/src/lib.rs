@@ -41,6 +41,7 @@ mod refusals;
 mod request;
 mod route;
 mod routing;
+mod saving;
 mod serve;
 mod session;
 mod shared;
@@ -74,6 +75,7 @@ pub use queue::{
     WorkerIndex, WorkerPort, connect,
 };
 pub use range_table::{RangeEntry, RangeTable, Reach, Redirect, Role};
+pub use saving::{SavedKeys, Saves, SavingStep};
 pub use serve::{BATCH_REQUESTS, SERVE_REPLY_BYTES, SERVE_REQUESTS, Served, Then};
 pub use session::{Replies, Session};
 pub use shared::{Gauges, MigrationTotals, NodeParts, NodeShared, ProcessFacts, REDIS_VERSION};

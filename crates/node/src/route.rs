@@ -51,6 +51,8 @@ pub(crate) struct RouteState {
     pub(crate) behind: Option<Box<Behind>>,
     /// The commit that a command waits to be synced.
     pub(crate) synced_by: Option<CommitNumber>,
+    /// The save that a command waits for.
+    pub(crate) save: Option<u64>,
     /// The progress of a command that goes on.
     pub(crate) goes_on: GoesOn,
     /// How far the fault `half-exec-visible` has come with an EXEC.

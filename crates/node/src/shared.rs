@@ -9,6 +9,7 @@ use crate::forward::{Holds, Suspects};
 use crate::loading::Loading;
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::peers::Peers;
+use crate::saving::Saves;
 use crate::stats::WorkerStats;
 use crate::waiters::Waiters;
 use sidle_commands::CommandId;
@@ -65,6 +66,8 @@ pub struct NodeShared {
     pub durability: Durability,
     /// How far it is read at the start.
     pub loading: Loading,
+    /// Saves of its keys as a file.
+    pub saves: Saves,
 }
 
 impl NodeShared {
@@ -92,6 +95,7 @@ impl NodeShared {
             expires_actively: AtomicBool::new(true),
             durability: Durability::default(),
             loading: Loading::default(),
+            saves: Saves::default(),
         }
     }
 

@@ -39,7 +39,6 @@ use sidle_resp::{Args, ReplyWriter};
 use sidle_store::ExpirySweep;
 use sidle_types::{CommitNumber, Fill, KeyHash, MonotonicUs, Slot, fault};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// A serving thread's state.
 pub struct Worker {
@@ -326,12 +325,10 @@ impl Worker {
 
     /// Time has passed: ends waits, and requests to other nodes, that took too long.
     pub fn pass_time(&mut self, now: Now) {
-        let Dispatcher { blocked, parking, executor, .. } = &mut self.dispatcher;
+        let Dispatcher { blocked, parking, .. } = &mut self.dispatcher;
         blocked.wake_over(now.mono, parking);
-        if executor.shared.durability.is_on.load(Relaxed) {
-            // What waits for a sync.
-            blocked.wake_keyless(parking);
-        }
+        // What waits for a sync, or for a save.
+        blocked.wake_keyless(parking);
         self.dispatcher.lines.pass_time(now.mono, &mut self.dispatcher.parking);
         self.conclude_joints(Some(now));
     }

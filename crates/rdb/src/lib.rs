@@ -43,7 +43,7 @@ mod ziplist;
 
 pub use dump::{Dump, dump};
 pub use error::RestoreError;
-pub use file::{FileError, FileKey, FileReader, FileValue, FileWriter};
+pub use file::{Begun, Checkpoint, FileError, FileKey, FileReader, FileValue, FileWriter};
 pub use restore::restore;
 pub use slices::{Element, SlicedKind, Slices};
 pub use value::{Dumped, Pair, Restored, Text};

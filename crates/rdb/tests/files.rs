@@ -1,8 +1,9 @@
 //! RDB files: what is written is read, damage is seen, and what is not known is passed over.
 
 use proptest::prelude::*;
-use sidle_rdb::{Dumped, FileError, FileKey, FileReader, FileValue, FileWriter, Restored, restore};
+use sidle_rdb::{Begun, Dumped, FileError, FileKey, FileReader, FileValue, FileWriter, Restored, restore};
 use std::borrow::Cow;
+use std::io::Cursor;
 
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -182,6 +183,61 @@ fn other_files_are_refused_with_words() {
         let error = keys(file).unwrap_err().to_string();
         assert!(error.contains(told), "{error}");
     }
+}
+
+fn text(text: &str) -> Cow<'_, [u8]> {
+    Cow::Borrowed(text.as_bytes())
+}
+
+#[test]
+fn values_whose_elements_follow_are_read() {
+    let mut writer = FileWriter::new(Cursor::new(Vec::new()), &[]).unwrap();
+    writer.begin(b"string", Some(1_900_000_000_123), Begun::String(5)).unwrap();
+    writer.bytes(b"val").unwrap();
+    writer.bytes(b"ue").unwrap();
+    writer.begin(b"hash", None, Begun::Hash(1)).unwrap();
+    writer.text(b"field").unwrap();
+    writer.text(b"17").unwrap();
+    for (name, value) in [(b"set ", Begun::Set(2)), (b"list", Begun::List(2))] {
+        writer.begin(name, None, value).unwrap();
+        writer.text(b"b").unwrap();
+        writer.text(b"a").unwrap();
+    }
+    writer.begin(b"sorted set", None, Begun::SortedSet(2)).unwrap();
+    for (member, score) in [(b"b", 2.5), (b"a", f64::NEG_INFINITY)] {
+        writer.text(member).unwrap();
+        writer.score(score).unwrap();
+    }
+    let file = writer.end().unwrap().into_inner();
+    let keys = keys(&file).unwrap();
+    assert_eq!((keys.len(), keys[0].expires_at_ms), (5, Some(1_900_000_000_123)));
+    assert_eq!(restored(&keys[0]), Restored::String(text("value")));
+    assert_eq!(restored(&keys[1]), Restored::Hash(vec![(text("field"), text("17"))]));
+    assert_eq!(restored(&keys[2]), Restored::Set(vec![text("b"), text("a")]));
+    assert_eq!(restored(&keys[3]), Restored::List(vec![text("b"), text("a")]));
+    let members = vec![(text("b"), 2.5), (text("a"), f64::NEG_INFINITY)];
+    assert_eq!(restored(&keys[4]), Restored::SortedSet(members));
+}
+
+#[test]
+fn what_was_gone_back_over_is_as_if_never_written() {
+    let written = |goes_back: bool| {
+        let mut writer = FileWriter::new(Cursor::new(Vec::new()), &[]).unwrap();
+        writer.key(b"first", None, Dumped::String(b"1")).unwrap();
+        if goes_back {
+            let here = writer.checkpoint();
+            writer.begin(b"half", None, Begun::List(1000)).unwrap();
+            writer.text(&[7; 300]).unwrap();
+            writer.go_back(&here).unwrap();
+        }
+        writer.key(b"second", None, Dumped::String(b"2")).unwrap();
+        let bytes = writer.bytes_written() as usize + 9;
+        let mut file = writer.end().unwrap().into_inner();
+        file.truncate(bytes);
+        file
+    };
+    assert_eq!(written(true), written(false));
+    assert_eq!(keys(&written(true)).unwrap().len(), 2);
 }
 
 proptest! {

@@ -25,6 +25,7 @@ mod memory;
 mod mover;
 mod process;
 mod repeated;
+mod saver;
 mod start;
 mod thread;
 mod worker;

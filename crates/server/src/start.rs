@@ -1,9 +1,9 @@
 //! From settings to a running node, and to its end.
 //!
 //! The threads: workers serve clients; movers move data between nodes (by default on threads of
-//! their own); the cleaner gives the log's dead bytes back; the coordinator, if it is
-//! on this node, commits to its disk; the control thread, which called [`run`], does
-//! everything else.
+//! their own); the cleaner gives the log's dead bytes back; the saver writes all keys into a file when asked
+//! to; the coordinator, if it is on this node, commits to its disk; the control thread, which called
+//! [`run`], does everything else.
 
 use crate::bus::LargeFrames;
 use crate::cleaner::CleanerThread;
@@ -24,6 +24,7 @@ use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
 use crate::memory::{self, MemoryError};
 use crate::mover::{MoverInput, MoverLink, MoverReports, MoverSetup};
 use crate::process;
+use crate::saver::SaverThread;
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
 use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo};
 use sidle_log_files::{LogId, Settings as LogSettings, Syncs};
@@ -193,6 +194,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         (Some(path), Some(requests)) => (Some(around.start_to_read(config, path, requests, &calls)?), None),
         _ => (None, Some(CleanerThread::start(Arc::clone(&parts.store))?)),
     };
+    let saver = SaverThread::start(parts.clone(), clock)?;
     let movers = around.mover_setups(mover_ports, inbox_queues, &reports);
     let beside_worker = threads.start_movers(movers, config.node.has_movers_on_workers())?;
     let limits = ClientLimits::new(&config.limits, parts.store.memory().limit);
@@ -204,6 +206,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     data_dir.keep_folder();
     control.run()?;
     drop(threads);
+    drop(saver);
     // After everyone who writes.
     drop((log_threads, cleaner));
     tracing::info!("stopped");

@@ -7,7 +7,7 @@ use super::Done;
 use crate::blocking::Blocking;
 use crate::call::{Call, Executor};
 use crate::key_spec::KeySpec;
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, Value};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::reply_error::ReplyError;
@@ -116,8 +116,14 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
         call.reply.null();
         return Ok(());
     };
+    with_dumped(value, |dumped| call.reply.bulk_parts(&sidle_rdb::dump(dumped).parts()));
+    Ok(())
+}
+
+/// Passes a value to `f`, as it is serialised.
+pub fn with_dumped<T>(value: Value<'_>, f: impl FnOnce(Dumped<'_>) -> T) -> T {
     let (pairs, members, scored): (Vec<_>, Vec<_>, Vec<_>);
-    let dumped = match value.kind {
+    f(match value.kind {
         ValueKind::String => Dumped::String(value.bytes()),
         ValueKind::Hash => {
             let hash = value.into_collection::<Hashes>();
@@ -138,9 +144,7 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
             scored = set.members().collect();
             Dumped::SortedSet { members: &scored, is_small: set.encoding().is_small() }
         }
-    };
-    call.reply.bulk_parts(&sidle_rdb::dump(dumped).parts());
-    Ok(())
+    })
 }
 
 fn restore<E: Executor>(call: &mut Call<'_, E>) -> Done {

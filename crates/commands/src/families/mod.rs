@@ -37,6 +37,7 @@ mod sort_pattern;
 mod sorted_sets;
 mod walk;
 
+pub use dump::with_dumped;
 pub use object::encoding_of;
 
 /// Every family's commands.

@@ -74,6 +74,7 @@ fn set(call: &mut Call<'_>) -> CommandResult {
             Ok(found) => found,
             Err(ConfigError::Unknown) => return Err(unknown(name)),
             Err(ConfigError::Immutable) => return Err(failed(name, "can't set immutable config")),
+            Err(ConfigError::Protected) => return Err(failed(name, "can't set protected config")),
         };
         if named.iter().any(|(other, ..)| *other == proper_name) {
             return Err(failed(name, "duplicate parameter"));

@@ -54,8 +54,6 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("Server", "redis_mode", "cluster"),
     ("Cluster", "cluster_enabled", "1"),
     ("Persistence", "async_loading", "0"),
-    // Backup tools check whether a dump runs: never.
-    ("Persistence", "rdb_bgsave_in_progress", "0"),
     // A full node refuses writes; dashboards show that it evicts nothing.
     ("Stats", "evicted_keys", "0"),
     // Topology refreshes of Lettuce and others read these. No node has replicas.
@@ -216,6 +214,7 @@ fn persistence(call: &Call<'_>, lines: &mut Channels) {
         lines.add("loading_loaded_perc", format_args!("{:.2}", progress.percent()));
         lines.add("loading_eta_seconds", progress.left_seconds(call.now.0 / 1000));
     }
+    saves(call, lines);
     let is_on = durability.is_on.load(Relaxed);
     lines.add("aof_enabled", u8::from(is_on));
     if is_on {
@@ -231,6 +230,19 @@ fn persistence(call: &Call<'_>, lines: &mut Channels) {
         }
         lines.add("sidle_log_recovered_values", durability.recovered_values.load(Relaxed));
     }
+}
+
+/// What backup tools look at.
+fn saves(call: &Call<'_>, lines: &mut Channels) {
+    let shown = call.shared.saves.shown(call.now);
+    let seconds = |ms: Option<u64>| ms.map_or(-1, |ms| (ms / 1000) as i64);
+    let saved_at = shown.saved_at.unwrap_or(call.shared.process.started_at);
+    lines.add("rdb_bgsave_in_progress", u8::from(shown.runs_ms.is_some()));
+    lines.add("rdb_last_save_time", saved_at.0 / 1000);
+    lines.add("rdb_last_bgsave_status", if shown.last_failed { "err" } else { "ok" });
+    lines.add("rdb_last_bgsave_time_sec", seconds(shown.took_ms));
+    lines.add("rdb_current_bgsave_time_sec", seconds(shown.runs_ms));
+    lines.add("rdb_saves", shown.succeeded);
 }
 
 fn cpu(call: &Call<'_>, lines: &mut Channels) {

@@ -1,6 +1,5 @@
-//! What Redis has for its files, as a durable log has it: WAITAOF, SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF.
-//!
-//! Nothing is saved beside the log: saving is to sync it. A node without one has nothing to save.
+//! What Redis has for its files: SAVE, BGSAVE and LASTSAVE write an RDB file and tell of it. WAITAOF and
+//! BGREWRITEAOF are about the durable log.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::table::{CommandFlags, CommandSpec};
@@ -22,14 +21,14 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("save", 1, ADMIN.with(CommandFlags::NO_MULTI), save).docs(
         "server",
         "1.0.0",
-        "O(1)",
-        "Syncs the durable log, and waits for that.",
+        "O(N) where N is the number of keys",
+        "Writes all keys of this node into a file, and waits for that.",
     ),
     CommandSpec::new("bgsave", -1, ADMIN, save_aside).docs(
         "server",
         "1.0.0",
-        "O(1)",
-        "Syncs the durable log.",
+        "O(N) where N is the number of keys",
+        "Writes all keys of this node into a file, in the background.",
     ),
     CommandSpec::new("bgrewriteaof", 1, ADMIN, rewrite).docs(
         "server",
@@ -46,12 +45,12 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             .with(CommandFlags::DANGEROUS),
         last_save,
     )
-    .docs("server", "1.0.0", "O(1)", "Returns when the durable log was last synced, in Unix time.")
+    .docs("server", "1.0.0", "O(1)", "Returns when all keys were last written into a file, in Unix time.")
     .tips(&["nondeterministic_output"]),
 ];
 
 const NO_LOG: ReplyError = ReplyError::text(
-    "ERR there is nothing to save: this node has no durable log, which --durability disk gives it",
+    "ERR there is nothing to rewrite: this node has no durable log, which --durability disk gives it",
 );
 
 /// Whether everything is synced that was written before this command first ran.
@@ -93,17 +92,22 @@ fn wait_for_sync(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
+/// Begins a save, and returns its number.
+fn begin(call: &Call<'_>) -> Result<u64, ReplyError> {
+    call.shared.saves.ask(call.now).ok_or(ReplyError::text("ERR Background save already in progress"))
+}
+
 fn save(call: &mut Call<'_>) -> CommandResult {
-    if !call.shared.durability.is_on.load(Relaxed) {
-        return Err(NO_LOG);
+    let number = match call.session.route.save {
+        Some(number) => number,
+        None => begin(call)?,
+    };
+    call.session.route.save = Some(number);
+    match call.shared.saves.outcome(number) {
+        None => return Ok(Flow::Block(0)),
+        Some(Err(why)) => return Err(ReplyError::owned(format!("ERR the save failed: {why}"))),
+        Some(Ok(())) => call.reply.ok(),
     }
-    if let Some(why) = call.shared.durability.refuses_writes() {
-        return Err(ReplyError::owned(why));
-    }
-    if !is_synced(call) {
-        return Ok(Flow::Block(0));
-    }
-    call.reply.ok();
     Ok(Flow::Done)
 }
 
@@ -113,8 +117,7 @@ fn save_aside(call: &mut Call<'_>) -> CommandResult {
         [how] if how.eq_ignore_ascii_case(b"schedule") => {}
         _ => return Err(ReplyError::Syntax),
     }
-    let Some(commits) = call.store.commits() else { return Err(NO_LOG) };
-    call.shared.durability.want_synced(commits.open());
+    begin(call)?;
     call.reply.simple("Background saving started");
     Ok(Flow::Done)
 }
@@ -128,8 +131,7 @@ fn rewrite(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn last_save(call: &mut Call<'_>) -> CommandResult {
-    let synced = call.shared.durability.synced_at_seconds.load(Relaxed);
-    let started = call.shared.process.started_at.0 / 1000;
-    call.reply.integer(synced.max(started) as i64);
+    let saved_at = call.shared.saves.shown(call.now).saved_at;
+    call.reply.integer((saved_at.unwrap_or(call.shared.process.started_at).0 / 1000) as i64);
     Ok(Flow::Done)
 }

@@ -23,7 +23,7 @@ mod writer;
 
 pub use error::FileError;
 pub use reader::{FileKey, FileReader, FileValue};
-pub use writer::FileWriter;
+pub use writer::{Begun, Checkpoint, FileWriter};
 
 /// What a file begins with, before its version.
 const MAGIC: &[u8; 5] = b"REDIS";

@@ -10,6 +10,7 @@ mod in_the_middle;
 mod kills;
 mod little_memory;
 mod loading;
+mod rdb_files;
 mod saving;
 
 use sidle_resp::Value;
