@@ -485,9 +485,6 @@ impl Connection {
                 if self.engine.borrow().waits.is_parked(ticket) {
                     return self.read_while_waiting(cx);
                 }
-                if self.session.builds_aside() && self.is_left(cx)? {
-                    return Poll::Ready(Ok(Step::Over));
-                }
                 self.state = State::Running;
                 Poll::Ready(Ok(Step::Go))
             }
@@ -539,15 +536,6 @@ impl Connection {
         }
         let length = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(cx))?;
         Poll::Ready(Ok(if length == 0 { Step::Over } else { Step::Go }))
-    }
-
-    /// Whether the client has closed its end, and all that it sent is read.
-    fn is_left(&self, cx: &mut Context<'_>) -> io::Result<bool> {
-        let mut byte = [0];
-        match self.stream.poll_peek(cx, &mut ReadBuf::new(&mut byte)) {
-            Poll::Ready(length) => Ok(length? == 0),
-            Poll::Pending => Ok(false),
-        }
     }
 
     /// Whether others go first, since some that hold too much memory have yet to end.

@@ -193,25 +193,3 @@ fn all_sockets_are_looked_at_between_two_slices() {
         assert_eq!(scene.parts.store.len(), 1);
     });
 }
-
-/// What it has built, and its request, are given back: it can be tried for ever in little memory.
-#[test]
-fn a_restore_whose_client_is_gone_is_given_up() {
-    run(async {
-        let scene = Scene::new();
-        let clients_bytes = scene.parts.shared.clients.memory_bytes();
-        for half in (SLICES / 3..SLICES).cycle().take(100) {
-            let (mut connection, client) = scene.connect(false, scene.restore.clone());
-            assert_eq!(go_on(&mut connection, half).await, (half, false));
-            drop(client.join().expect("it has sent all"));
-            let (turns, has_ended) = go_on(&mut connection, 10).await;
-            assert!(has_ended, "{turns} more turns");
-            drop(connection);
-            assert_eq!(scene.parts.store.len(), 0);
-            assert_eq!(scene.parts.shared.clients.memory_bytes(), clients_bytes);
-        }
-        let (mut connection, client) = scene.connect(false, scene.restore.clone());
-        go_on(&mut connection, usize::MAX).await;
-        assert_eq!(read_until(client, b"\r\n"), b"+OK\r\n");
-    });
-}
