@@ -5,7 +5,7 @@ use crate::durable::{LogDisk, ReadLog, recover};
 use crate::network::{Place, Side};
 use crate::process::{Begins, HostSetup, Process};
 use crate::world::{Fact, HostId, World};
-use sidle_cluster::StartNumber;
+use sidle_cluster::{Incarnation, StartNumber};
 use sidle_store::Store;
 use sidle_types::Speaks;
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub struct Host {
     pub log: Option<LogDisk>,
     /// Whether the next process begins with an empty log: clients know what was in it as lost.
     clears_log: bool,
+    /// Since which incarnation the log has everything.
+    log_since: u64,
     /// Until then its threads have no turns.
     pub paused_until_us: u64,
 }
@@ -52,6 +54,7 @@ impl Host {
             id,
             log,
             clears_log: false,
+            log_since: 1,
             setup,
             process: None,
             incarnations: 0,
@@ -93,7 +96,8 @@ impl Host {
         world.tell(|| format!("node {} starts, incarnation {}, of {speaks}", self.id.0, lives.0));
         let store = Arc::new(Store::new(self.setup.store_config()).expect("a good configuration"));
         let log = self.open_log(&store, world);
-        let begins = Begins { disk: self.disk.clone(), store, log };
+        let log_since = log.as_ref().map(|_| Incarnation(self.log_since));
+        let begins = Begins { disk: self.disk.clone(), store, log, log_since };
         match Process::start(self.id, self.setup.clone(), lives, begins, world) {
             Ok(process) => self.process = Some(process),
             Err(error) => {
@@ -125,6 +129,9 @@ impl Host {
         store.commits().expect("a durable store has commits").resume(resumed.last);
         world.tell(|| format!("the durable log has {} values, up to commit {}", store.len(), resumed.last.0));
         let is_to_be_cleared = std::mem::take(&mut self.clears_log);
+        if is_to_be_cleared {
+            self.log_since = self.incarnations;
+        }
         Some(ReadLog { setup, log, resumed, is_to_be_cleared })
     }
 

@@ -47,9 +47,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// This seed's plan: one in six is of a node with a durable log.
+    /// This seed's plan: one in six is of durable logs, and of these every second one of a cluster.
     pub fn draw(seed: u64) -> Plan {
         match DurableDraw::is_next(seed) {
+            true if DurableDraw::is_of_cluster(seed) => Plan::of_durable_cluster(seed),
             true => Plan::of_durable_log(seed),
             false => Plan::of_cluster(seed),
         }
@@ -57,12 +58,12 @@ impl Plan {
 
     /// This seed's plan of a cluster of several nodes.
     pub fn of_cluster(seed: u64) -> Plan {
-        Plan::drawn(seed, false)
+        Plan::drawn(seed, Kind::Cluster)
     }
 
     /// This seed's plan of a node with a durable log.
     pub fn of_durable_log(seed: u64) -> Plan {
-        let mut plan = Plan::drawn(seed, true);
+        let mut plan = Plan::drawn(seed, Kind::LogAlone);
         let durable = DurableDraw::new(seed);
         plan.nemesis = durable.finish(&mut plan.hosts, &mut plan.workload, plan.safety_us);
         plan.replacements.clear();
@@ -70,8 +71,19 @@ impl Plan {
         plan
     }
 
-    /// `is_alone`: of a single node.
-    fn drawn(seed: u64, is_alone: bool) -> Plan {
+    /// This seed's plan of a cluster of several nodes, each with a durable log. Nothing turns back: a way back
+    /// does not go on after a restart.
+    pub fn of_durable_cluster(seed: u64) -> Plan {
+        let mut plan = Plan::drawn(seed, Kind::LogsInCluster);
+        DurableDraw::new(seed).join(&mut plan.hosts, &mut plan.workload, &mut plan.nemesis);
+        plan.replacements.clear();
+        plan.operator.upgrades = UpgradesSetup::default();
+        plan.operator.cancel_permille = 0;
+        plan.others.retain(|other| !matches!(other, OtherSetup::Canceller(_)));
+        plan
+    }
+
+    fn drawn(seed: u64, kind: Kind) -> Plan {
         let mut random = Random::new(seed ^ 0x51d1_e5ee_d000_0000);
         // Separate streams leave the rest of every seed's plan unchanged.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
@@ -79,12 +91,12 @@ impl Plan {
         let mut digests_random = Random::new(seed ^ 0xd16e_5700_0000_0000);
         let mut builds_random = Random::new(seed ^ 0xb01d_0000_0000_0000);
         let nodes = match random.below(8) {
-            _ if is_alone => 1,
+            _ if kind == Kind::LogAlone => 1,
             0 => random.between(4, 7) as usize,
             1..4 => 3,
             _ => 2,
         };
-        let is_tight = random.one_in(5) && !is_alone;
+        let is_tight = random.one_in(5) && kind == Kind::Cluster;
         let mut hosts: Vec<HostSetup> = (0..nodes).map(|_| host(&mut random, is_tight)).collect();
         let pace = Pace {
             turn_us: random.magnitude(1, 20),
@@ -139,6 +151,17 @@ impl Plan {
             is_tight,
         }
     }
+}
+
+/// What a plan is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Nodes without durable logs.
+    Cluster,
+    /// A single node with one.
+    LogAlone,
+    /// Nodes with one each.
+    LogsInCluster,
 }
 
 /// How large pieces are where they are small: less than many records, more than all but the largest.

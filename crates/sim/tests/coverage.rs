@@ -105,6 +105,15 @@ const MET_WITH_A_LOG: &[(&str, u64)] = &[
 
 const SEEDS_WITH_A_LOG: u64 = 60;
 
+const MET_IN_DURABLE_CLUSTERS: &[(&str, u64)] = &[
+    ("commits", 24),
+    ("deaths with a durable log", 18),
+    ("acknowledged commits lost as the mode allows", 2),
+    ("migrations that went on after a restart", 8),
+];
+
+const SEEDS_OF_DURABLE_CLUSTERS: u64 = 24;
+
 /// In how many of these seeds each situation is met.
 fn met_in(seeds: u64, plan: impl Fn(u64) -> Plan) -> BTreeMap<&'static str, u64> {
     let mut met = BTreeMap::<&str, u64>::new();
@@ -124,6 +133,15 @@ fn seeds_with_a_durable_log_meet_what_they_are_there_for() {
     let met = met_in(SEEDS_WITH_A_LOG, Plan::of_durable_log);
     let is_rare = |(what, least): &(&str, u64)| met.get(what).copied().unwrap_or(0) < *least;
     let rare: Vec<_> = MET_WITH_A_LOG.iter().copied().filter(is_rare).collect();
+    assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
+}
+
+/// A cluster whose nodes have durable logs loses nothing in a migration.
+#[test]
+fn clusters_with_durable_logs_meet_what_they_are_there_for() {
+    let met = met_in(SEEDS_OF_DURABLE_CLUSTERS, Plan::of_durable_cluster);
+    let is_rare = |(what, least): &(&str, u64)| met.get(what).copied().unwrap_or(0) < *least;
+    let rare: Vec<_> = MET_IN_DURABLE_CLUSTERS.iter().copied().filter(is_rare).collect();
     assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
 }
 

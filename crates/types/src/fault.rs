@@ -326,6 +326,9 @@ faults! {
         RepliesBeforeSafe, "replies-before-safe", USUAL;
         /// Replies of commands that only read do not wait (breaks C5 of a connection).
         ReadsPassTheGate, "reads-pass-the-gate", USUAL;
+        /// The reply of a command over two nodes' keys does not wait for the commit that has this node's part
+        /// (breaks C5 of a connection).
+        OwnPartPassesTheGate, "own-part-passes-the-gate", SCRIPTED;
     }
 }
 

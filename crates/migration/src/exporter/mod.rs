@@ -258,6 +258,10 @@ impl Exporter {
             // From an earlier connection (M10): it will be repeated after `Hello`.
             return;
         }
+        if matches!(message, Message::CutPull(_)) && self.cuts.is_none() {
+            // This node has restarted, which the target has yet to learn (M33).
+            return;
+        }
         let is_in_range = serve::is_in_range(&self.parts.spec, &message);
         if is_in_range.is_some_and(|is_in_range| !self.accepts(lane, &message, is_in_range)) {
             return;

@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::table::Found;
 use sidle_commands::ReplyError;
 use sidle_resp::{ReplyWriter, RespVersion};
-use sidle_types::NodeId;
+use sidle_types::{CommitNumber, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(crate) struct Joint {
     pub(super) settled: Asked,
     /// The other nodes, by their part's number.
     pub(super) nodes: Vec<NodeId>,
+    /// The commit that has this node's part, and what its reply shows of it.
+    pub(super) shown: CommitNumber,
     /// Whether its client is still there.
     pub(super) has_client: bool,
     pub(super) ended: Option<Ended>,

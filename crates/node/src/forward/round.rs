@@ -17,7 +17,7 @@ use crate::table::CommandFlags;
 use sidle_commands::{ReplyError, Split};
 use sidle_resp::{ReplyWriter, RequestWriter};
 use sidle_store::Entry;
-use sidle_types::{HashedKey, WallMs, fault};
+use sidle_types::{CommitNumber, HashedKey, WallMs, fault};
 use std::sync::Arc;
 
 impl Dispatcher {
@@ -108,6 +108,7 @@ impl Dispatcher {
             settled: among(&here, &session.route.settled),
             here,
             nodes,
+            shown: CommitNumber::default(),
             has_client: true,
             ended: None,
             progress,
@@ -156,6 +157,7 @@ impl Dispatcher {
     /// Concludes joint commands whose parts at other nodes have all ended. `now`: a new range table alone
     /// leads to no part of this node's.
     pub(crate) fn conclude_joints(&mut self, now: Option<Now>) {
+        let shown = self.executor.shown;
         while let Some(ticket) = self.lines.poll_joint_over() {
             let Some(mut joint) = self.joints.take(ticket) else { continue };
             let ended = match self.lines.take_endings(ticket) {
@@ -172,6 +174,7 @@ impl Dispatcher {
                 self.parking.wake(ticket);
             }
         }
+        assert_eq!(self.executor.shown, shown, "C5: each part is shown by its own command's reply");
     }
 
     fn end_of_round(&mut self, now: Option<Now>, joint: &mut Joint, endings: Vec<(u32, Ending)>) -> Ended {
@@ -236,7 +239,11 @@ impl Dispatcher {
         session.version = joint.version;
         let mut reply = Vec::new();
         self.executor.has_hold = joint.progress.hold.is_some();
+        let shown = std::mem::take(&mut self.executor.shown);
         let (result, is_cut) = self.call(now, &mut session, part, &clearance, &mut reply);
+        if !fault!(OwnPartPassesTheGate) {
+            joint.shown = std::mem::replace(&mut self.executor.shown, shown);
+        }
         self.executor.has_hold = false;
         self.executor.has_run = false;
         self.executor.ranges = current;
@@ -265,6 +272,7 @@ impl Dispatcher {
         let has_reader = session.sends_reply();
         // Its time counts for the command.
         self.executor.has_run = true;
+        self.executor.shown = self.executor.shown.max(joint.shown);
         match joint.ended.expect("it is woken when it has ended") {
             Ended::Reply(reply) => {
                 out.extend_from_slice(&reply);

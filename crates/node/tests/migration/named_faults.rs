@@ -12,7 +12,7 @@ use crate::hot::copied_ahead;
 use crate::restoring::restore_beside_a_reader;
 use crate::transactions::{watch_of_a_range_that_goes_and_comes_back, watch_of_a_value_that_ends};
 use sidle_migration::SOURCE_DRIVEN;
-use sidle_node::testing::{LATENCY_US, SoloNode};
+use sidle_node::testing::{ClusterSetup, LATENCY_US, SoloNode};
 use sidle_resp::Value;
 use sidle_types::Fault;
 
@@ -53,6 +53,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
     (Fault::RepliesBeforeSafe, replies_before_their_commit),
     (Fault::ReadsPassTheGate, read_of_what_no_commit_has),
+    (Fault::OwnPartPassesTheGate, mset_over_two_durable_nodes),
 ];
 
 fn expire(scene: &mut Scene, node: usize) {
@@ -273,7 +274,14 @@ fn increment_whose_answer_is_lost() {
 
 /// A command over both halves of a slot, while another client reads one half after the other.
 fn mset_over_both_halves() {
-    let mut scene = Scene::new();
+    mset_over_both_halves_of(Scene::new());
+}
+
+fn mset_over_two_durable_nodes() {
+    mset_over_both_halves_of(Scene::of(ClusterSetup { is_durable: true, ..ClusterSetup::default() }));
+}
+
+fn mset_over_both_halves_of(mut scene: Scene) {
     let (below, above, upper) = pair_in_one_slot();
     let id = scene.start(&upper, 1);
     scene.finish(id);

@@ -36,9 +36,16 @@ pub(crate) struct DurableJudge {
     known: BTreeMap<u64, Known>,
     synced: CommitNumber,
     safe: CommitNumber,
+    /// Whether records come from other nodes, too, whose versions say nothing here.
+    is_in_cluster: bool,
 }
 
 impl DurableJudge {
+    /// The judge of a node that has others beside it, or not.
+    pub(crate) fn new(is_in_cluster: bool) -> DurableJudge {
+        DurableJudge { is_in_cluster, ..DurableJudge::default() }
+    }
+
     /// This commit was taken. One without records is not written: what the store has is what the last one
     /// `written` has.
     pub(crate) fn taken(&mut self, commit: CommitNumber, written: Option<CommitNumber>, store: &Store) {
@@ -123,7 +130,8 @@ impl DurableJudge {
         Err(format!("read up to commit {}, key {name} {how}", last.0))
     }
 
-    /// What a store has. `is_live`: it is the running node's, whose versions tell what has changed.
+    /// What a store has. `is_live`: it is the running node's, whose versions tell what has changed, if it is
+    /// alone.
     fn content_of(&mut self, store: &Store, is_live: bool) -> Vec<(u64, u64)> {
         let mut content = Vec::with_capacity(store.len() as usize);
         let all = PositionRange::ALL;
@@ -132,7 +140,8 @@ impl DurableJudge {
             let key = record.hashed_key();
             let (hash, version) = (key.hash().0, guard.version_of(record));
             let known = self.known.get(&hash);
-            if let Some(known) = known.filter(|known| is_live && Some(known.version) == version) {
+            let tells = is_live && !self.is_in_cluster;
+            if let Some(known) = known.filter(|known| tells && Some(known.version) == version) {
                 content.push((hash, known.digest));
                 return;
             }

@@ -35,6 +35,8 @@ pub struct DurableSetup {
     pub looks_permille: u64,
     /// How many of a thousand starts are disturbed by another death.
     pub dies_at_start_permille: u64,
+    /// Whether there are other nodes.
+    pub is_in_cluster: bool,
 }
 
 /// A log that was read, for the thread that goes on with it.
@@ -56,7 +58,8 @@ pub struct LogDisk {
 impl LogDisk {
     /// An empty disk.
     pub fn new(setup: &DurableSetup, random: Random) -> LogDisk {
-        LogDisk { disk: Disk::new(setup.sync_us, random), judge: Arc::default() }
+        let judge = DurableJudge::new(setup.is_in_cluster);
+        LogDisk { disk: Disk::new(setup.sync_us, random), judge: Arc::new(Mutex::new(judge)) }
     }
 
     /// The disk itself.

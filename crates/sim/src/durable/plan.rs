@@ -24,6 +24,11 @@ impl DurableDraw {
         Random::new(seed ^ 0xd04a_b1e0_0000_0000).one_in(6)
     }
 
+    /// Whether it is several, of those seeds.
+    pub(crate) fn is_of_cluster(seed: u64) -> bool {
+        Random::new(seed ^ 0xc1_057e_0000_0000).one_in(2)
+    }
+
     /// Such a cluster.
     pub(crate) fn new(seed: u64) -> DurableDraw {
         DurableDraw { random: Random::new(seed ^ 0x106_5ee0_0000_0000) }
@@ -37,16 +42,8 @@ impl DurableDraw {
         workload: &mut Workload,
         safety_us: u64,
     ) -> NemesisSetup {
-        let durable = self.setup();
-        for host in hosts {
-            host.durable = Some(durable.clone());
-            host.speaks = Speaks::THIS_BUILD;
-        }
+        self.prepare(hosts, workload);
         let random = &mut self.random;
-        for keys in [&mut workload.keys, &mut workload.noise_keys, &mut workload.hashes] {
-            *keys = (*keys).min(MOST_KEYS);
-        }
-        workload.large_bytes = workload.large_bytes.min(LONGEST_BYTES);
         let rest_us = random.magnitude(safety_us / 50, safety_us / 4);
         NemesisSetup {
             starts_us: random.below(safety_us / 8),
@@ -63,6 +60,33 @@ impl DurableDraw {
             absences_permille: 0,
             targets_permille: 0,
         }
+    }
+
+    /// Makes the drawn nodes of a cluster and the drawn load fit for it: each has a log, and processes die.
+    pub(crate) fn join(
+        mut self,
+        hosts: &mut [HostSetup],
+        workload: &mut Workload,
+        nemesis: &mut NemesisSetup,
+    ) {
+        self.prepare(hosts, workload);
+        let least_us = nemesis.longest_us.min(1_000_000);
+        nemesis.deaths = nemesis.deaths.max(self.random.between(1, 4));
+        nemesis.rest_us = nemesis.rest_us.max(self.random.magnitude(10_000, least_us));
+        // Each safe commit is a step.
+        nemesis.follows_permille = nemesis.follows_permille.min(self.random.below(10));
+    }
+
+    fn prepare(&mut self, hosts: &mut [HostSetup], workload: &mut Workload) {
+        let durable = DurableSetup { is_in_cluster: hosts.len() > 1, ..self.setup() };
+        for host in hosts {
+            host.durable = Some(durable.clone());
+            host.speaks = Speaks::THIS_BUILD;
+        }
+        for keys in [&mut workload.keys, &mut workload.noise_keys, &mut workload.hashes] {
+            *keys = (*keys).min(MOST_KEYS);
+        }
+        workload.large_bytes = workload.large_bytes.min(LONGEST_BYTES);
     }
 
     fn setup(&mut self) -> DurableSetup {
@@ -84,6 +108,7 @@ impl DurableDraw {
             judged_bytes: random.magnitude(200, 20_000) as usize,
             looks_permille: random.between(2, 30),
             dies_at_start_permille: random.below(300),
+            is_in_cluster: false,
         }
     }
 }

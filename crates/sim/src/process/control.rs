@@ -5,7 +5,7 @@ use super::{HostSetup, Process, node_id};
 use crate::disk::Disk;
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
-use sidle_cluster::{ControlMessage, MetaError, NodeInfo, StartNumber, ToCoordinator, ToNode};
+use sidle_cluster::{ControlMessage, Incarnation, MetaError, NodeInfo, StartNumber, ToCoordinator, ToNode};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlRequest, MoverIndex, MoverReport, MoverStep, NodeControl, NodeParts,
@@ -58,7 +58,7 @@ pub struct ControlThread {
 impl ControlThread {
     pub(super) fn new(
         now: MonotonicUs,
-        (info, start): (NodeInfo, StartNumber),
+        (info, start, log_since): (NodeInfo, StartNumber, Option<Incarnation>),
         parts: &NodeParts,
         setup: &HostSetup,
         disk: Option<Disk>,
@@ -71,6 +71,7 @@ impl ControlThread {
         };
         let mut control = NodeControl::new(now, info, start, None, parts.clone(), super::MOVERS, tuning);
         control.set_speaks(setup.speaks);
+        control.set_log_since(log_since);
         if seat.is_some() {
             control.handle(now, ControlInput::Connected);
         }

@@ -5,7 +5,7 @@ use super::log_cleaning::LogCleaning;
 use crate::durable::{DurableSetup, LogDisk, LogFolder, ReadLog, Resumed};
 use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_log_files::{LogWriter, Syncs};
-use sidle_node::Now;
+use sidle_node::{NodeParts, NodeShared, Now};
 use sidle_store::{Commits, Store, StoreConfig};
 use sidle_testbed::SyncUnderWay;
 use sidle_types::{CommitNumber, MonotonicUs, PositionRange};
@@ -35,6 +35,7 @@ pub(super) struct LogThread {
     setup: DurableSetup,
     log: LogDisk,
     store: Arc<Store>,
+    shared: Arc<NodeShared>,
     config: StoreConfig,
     writer: LogWriter,
     folder: LogFolder,
@@ -51,14 +52,15 @@ pub(super) struct LogThread {
 
 impl LogThread {
     /// Goes on behind what was read into the store.
-    pub(super) fn begin(read: ReadLog, store: Arc<Store>, host: &HostSetup, now: MonotonicUs) -> LogThread {
+    pub(super) fn begin(read: ReadLog, parts: &NodeParts, host: &HostSetup, now: MonotonicUs) -> LogThread {
         let ReadLog { setup, log, resumed, is_to_be_cleared } = read;
         let Resumed { folder, log: id, files, last } = resumed;
         let writer = LogWriter::new(setup.settings, id, files, last, now);
         let mut thread = LogThread {
             setup,
             log,
-            store,
+            store: Arc::clone(&parts.store),
+            shared: Arc::clone(&parts.shared),
             config: host.store_config(),
             writer,
             folder,
@@ -73,7 +75,22 @@ impl LogThread {
         if is_to_be_cleared {
             thread.clear(now);
         }
+        thread.tell_synced();
         thread
+    }
+
+    /// Everything up to this commit is synced.
+    fn synced(&mut self, commit: CommitNumber, now: MonotonicUs) {
+        self.writer.synced(commit, now);
+        self.log.judge().synced(commit);
+        self.tell_synced();
+    }
+
+    /// Without records a commit is as synced as the one before.
+    fn tell_synced(&self) {
+        let is_all = self.writer.last_synced() == self.writer.last_written();
+        let synced = if is_all { self.taken } else { self.writer.last_synced() };
+        self.shared.durability.note_synced(synced, 0);
     }
 
     /// Removes everything, with the durable log's knowledge, before anybody else uses the store.
@@ -88,9 +105,7 @@ impl LogThread {
         self.sync_folder();
         self.log.disk().settle();
         self.log.disk().take_stall_us();
-        let last = self.writer.last_written();
-        self.writer.synced(last, now);
-        self.log.judge().synced(last);
+        self.synced(self.writer.last_written(), now);
         self.report(commits(&store));
     }
 
@@ -114,8 +129,7 @@ impl LogThread {
             }
             Stage::Syncing(commit) => {
                 self.log.disk().settle();
-                self.writer.synced(commit, now.mono);
-                self.log.judge().synced(commit);
+                self.synced(commit, now.mono);
                 self.finish(commits, world)
             }
             Stage::Closing => {
@@ -178,7 +192,12 @@ impl LogThread {
         if let Some(file) = self.cleaned.take_if(|_| commits.is_whole(self.taken)) {
             self.writer.cleaned(file, self.writer.last_written());
         }
-        let due = self.writer.is_sync_due(now);
+        let wanted = self.shared.durability.is_sync_wanted().then(|| self.writer.last_written());
+        let due = self.writer.is_sync_due(now).or(wanted);
+        if due == Some(self.writer.last_synced()) {
+            self.tell_synced();
+            return self.finish(commits, world);
+        }
         let waits = self.setup.settings.syncs == Syncs::Always || self.writer.is_full();
         match due {
             Some(commit) if waits => {
@@ -245,8 +264,7 @@ impl LogThread {
     fn end_sync_beside(&mut self, now: MonotonicUs, now_us: u64) {
         if let Some((sync, commit, _)) = self.beside.take_if(|(_, _, until_us)| *until_us <= now_us) {
             sync.end().expect("the disk works");
-            self.writer.synced(commit, now);
-            self.log.judge().synced(commit);
+            self.synced(commit, now);
         }
     }
 }

@@ -94,6 +94,8 @@ pub struct Begins {
     pub store: Arc<Store>,
     /// The durable log.
     pub log: Option<ReadLog>,
+    /// Since which incarnation that has everything.
+    pub log_since: Option<Incarnation>,
 }
 
 /// The store's configuration for this many workers, except for its size.
@@ -157,13 +159,13 @@ impl Process {
         host: HostId,
         setup: HostSetup,
         (incarnation, start): (u64, StartNumber),
-        Begins { disk, store, log }: Begins,
+        Begins { disk, store, log, log_since }: Begins,
         world: &mut World,
     ) -> Result<Process, MetaError> {
         let now = setup.clock.now(world.now_us);
         let info = node_info(host, incarnation);
         let parts = parts(&info, &setup, store);
-        let log = log.map(|read| LogThread::begin(read, Arc::clone(&parts.store), &setup, now.mono));
+        let log = log.map(|read| LogThread::begin(read, &parts, &setup, now.mono));
         let (worker_ports, mover_ports) = connect(setup.workers, MOVERS);
         let workers = (worker_ports.into_iter().enumerate())
             .map(|(index, ports)| {
@@ -174,7 +176,7 @@ impl Process {
         let movers = (mover_ports.into_iter().enumerate())
             .map(|(index, ports)| MoverThread::new(&parts, MoverIndex(index as u16), ports))
             .collect();
-        let control = ControlThread::new(now.mono, (info, start), &parts, &setup, disk)?;
+        let control = ControlThread::new(now.mono, (info, start, log_since), &parts, &setup, disk)?;
         let cleaner = CleanerThread::new(&parts);
         let (mailboxes, excused_at) = (BTreeMap::new(), MonotonicUs(0));
         let mut process =

@@ -84,6 +84,9 @@ impl Seat {
     /// Its next message and the connection for it; `None` for its own node.
     pub(super) fn poll(&mut self, world: &mut World) -> Option<(ToNode, Option<StreamId>)> {
         while let Some(event) = self.coordinator.poll_event() {
+            if matches!(event, CoordinatorEvent::GoesOn { .. }) {
+                world.meet("migrations that went on after a restart", 1);
+            }
             if matches!(event, CoordinatorEvent::VersionRaised { .. }) {
                 world.meet("versions raised", 1);
                 let runs = self.coordinator.map().migrations().iter();
