@@ -108,8 +108,8 @@ const SEEDS_WITH_A_LOG: u64 = 60;
 const MET_IN_DURABLE_CLUSTERS: &[(&str, u64)] = &[
     ("commits", 24),
     ("deaths with a durable log", 18),
-    ("acknowledged commits lost as the mode allows", 2),
-    ("migrations that went on after a restart", 8),
+    ("acknowledged commits lost as the mode allows", 1),
+    ("migrations that went on after a restart", 4),
 ];
 
 const SEEDS_OF_DURABLE_CLUSTERS: u64 = 24;
