@@ -11,6 +11,7 @@ use sidle_migration::ImportView;
 use sidle_store::{Entry, Store};
 use sidle_types::{HashedKey, MigrationId, Position, PositionRange};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
 
 /// One partition's progress at the last check.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,7 +25,8 @@ struct Seen {
 /// Every import's progress at the last check.
 #[derive(Debug, Default)]
 pub(super) struct ProgressSeen {
-    imports: BTreeMap<(HostId, MigrationId), Vec<Seen>>,
+    /// With the view that showed it: where the source restarted, another import goes on, and pulls all anew.
+    imports: BTreeMap<(HostId, MigrationId), (Weak<ImportView>, Vec<Seen>)>,
     /// Machines that were asked to flush: from then on progress may pass records that never arrive, and are
     /// absent for good.
     flushed: BTreeSet<HostId>,
@@ -35,7 +37,7 @@ impl ProgressSeen {
     pub(super) fn look(
         &mut self,
         host: HostId,
-        view: &ImportView,
+        view: &Arc<ImportView>,
         copy: Option<&FrozenCopy>,
         store: &Store,
     ) -> Result<(), Violation> {
@@ -45,7 +47,11 @@ impl ProgressSeen {
             self.imports.remove(&(host, view.id()));
             return Ok(());
         }
-        let seen = (self.imports.entry((host, view.id()))).or_insert_with(|| first_look(view));
+        let first = || (Arc::downgrade(view), first_look(view));
+        let (shown_by, seen) = self.imports.entry((host, view.id())).or_insert_with(first);
+        if !std::ptr::eq(shown_by.as_ptr(), Arc::as_ptr(view)) {
+            (*shown_by, *seen) = first();
+        }
         for ((index, next), (bounds, seen)) in
             view.progress().enumerate().zip(view.partitions().iter().zip(seen))
         {
