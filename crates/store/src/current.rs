@@ -20,7 +20,7 @@ pub(crate) fn is_current(data: &Data, record: &LoggedRecord<'_>) -> bool {
         Meaning::Chunk(name, chunk) => is_chunk(data, name, chunk.version()),
         Meaning::Removed(removed) => is_removal(data, removed, record.order()),
         Meaning::NoChunk(..) | Meaning::Cleared(..) => false,
-        Meaning::Import(note) => data.imports.is_current(&note),
+        Meaning::Import(note, _) => data.imports.is_current(&note),
     }
 }
 

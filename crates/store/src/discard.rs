@@ -20,6 +20,8 @@ enum What {
     Tombstones,
     /// What has this version, or an earlier one: for a recovery.
     UpTo(Version),
+    /// Tombstones of those.
+    TombstonesUpTo(Version),
 }
 
 impl What {
@@ -28,6 +30,9 @@ impl What {
             What::Everything => true,
             What::Tombstones => word.kind().is_tombstone,
             What::UpTo(version) => guard.record(word).version() <= version,
+            What::TombstonesUpTo(version) => {
+                word.kind().is_tombstone && guard.record(word).version() <= version
+            }
         }
     }
 }
@@ -52,6 +57,12 @@ impl Store {
     /// Removes what has this version, or an earlier one, from a range. The durable log is not told.
     pub(crate) fn discard_up_to(&self, version: Version, range: PositionRange) {
         self.take_out(What::UpTo(version), range.first(), range.last(), usize::MAX, &mut |_, _| ());
+    }
+
+    /// The same of tombstones.
+    pub(crate) fn sweep_tombstones_up_to(&self, version: Version, range: PositionRange) {
+        let what = What::TombstonesUpTo(version);
+        self.take_out(what, range.first(), range.last(), usize::MAX, &mut |_, _| ());
     }
 
     /// Removes everything. The durable log is not told.

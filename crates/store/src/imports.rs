@@ -8,13 +8,16 @@
 //! Of a range that is given bit by bit it says which positions are this node's. At the others lie copies that
 //! no command has seen.
 //!
+//! Only tombstones are recovered that are younger than the note: an earlier stay of the range here may have
+//! left removals in the log, and what they removed may have come back elsewhere.
+//!
 //! Nobody is answered because of a note before the log is safe up to it: the note counts as a change of every
 //! slot that it is about.
 
 use crate::commit::Commits;
 use crate::range_key::{key_of, range_of};
 use crate::record::{CLEARED_KEY_BYTES, Draft, IMPORT_KEY_BYTES};
-use sidle_types::{MigrationId, Position, PositionRange, fault};
+use sidle_types::{MigrationId, Position, PositionRange, Version, fault};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -80,13 +83,15 @@ impl ImportNote {
 struct Known {
     /// How far it is, once it is further than taking.
     furthest: Option<ImportNote>,
+    /// What is no younger than this was here before it was served.
+    since: Version,
     /// What was given of it, joined where it is adjacent: each part's last position by its first.
     given: BTreeMap<Position, Position>,
 }
 
 impl Known {
     /// Whether it is news.
-    fn take(&mut self, note: ImportNote) -> bool {
+    fn take(&mut self, note: ImportNote, since: Version) -> bool {
         let stage = self.furthest.map(|furthest| furthest.stage);
         if note.stage == ImportStage::Taking {
             let is_news = stage < Some(ImportStage::Complete) && !self.was_given(note.range);
@@ -97,7 +102,7 @@ impl Known {
         }
         let is_news = stage < Some(note.stage);
         if is_news {
-            self.furthest = Some(note);
+            (self.furthest, self.since) = (Some(note), since);
         }
         if self.furthest.is_some_and(|furthest| furthest.stage >= ImportStage::Complete) {
             self.given.clear();
@@ -143,23 +148,24 @@ impl Imports {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a note in; an earlier stage than the known one counts for nothing. Whether it is news.
-    pub(crate) fn take(&self, note: ImportNote) -> bool {
-        self.known().entry(note.id).or_default().take(note)
+    /// Takes a note in; an earlier stage than the known one counts for nothing. `since`: what is no younger
+    /// was here before. Whether it is news.
+    pub(crate) fn take(&self, note: ImportNote, since: Version) -> bool {
+        self.known().entry(note.id).or_default().take(note, since)
     }
 
     /// Takes notes in, and enters those that are news into the durable log, in one change; these. An end is
     /// none where nothing was noted.
-    pub(crate) fn enter(&self, notes: &[ImportNote], commits: &Commits) -> Vec<ImportNote> {
+    pub(crate) fn enter(&self, notes: &[ImportNote], since: Version, commits: &Commits) -> Vec<ImportNote> {
         let is_news = |note: &ImportNote| {
             let is_noted = note.stage < ImportStage::Over || self.known().contains_key(&note.id);
-            is_noted && self.take(*note)
+            is_noted && self.take(*note, since)
         };
         let news: Vec<_> = notes.iter().copied().filter(is_news).collect();
         self.forget_ended();
         if !news.is_empty() {
             let mut change = Vec::new();
-            news.iter().for_each(|note| Draft::import(&note.key()).append_to(&mut change));
+            news.iter().for_each(|note| Draft::import(&note.key(), since).append_to(&mut change));
             commits.enter_unlocked(&mut change);
         }
         news
@@ -190,6 +196,13 @@ impl Imports {
     /// What was given of an import that is not complete.
     pub(crate) fn given(&self, id: MigrationId) -> Vec<PositionRange> {
         self.known().get(&id).map_or_else(Vec::new, |known| known.parts().collect())
+    }
+
+    /// Ranges that are served, and since which version: older tombstones are not needed there.
+    pub(crate) fn serving(&self) -> Vec<(PositionRange, Version)> {
+        let is_serving = |note: &ImportNote| note.stage == ImportStage::Serving;
+        let serving = |known: &Known| Some((known.furthest.filter(is_serving)?.range, known.since));
+        self.known().values().filter_map(serving).collect()
     }
 
     /// The parts of a range where tombstones are not needed.
@@ -228,7 +241,7 @@ mod tests {
     #[test]
     fn what_was_given_is_joined() {
         let imports = Imports::default();
-        let given = |first, last| imports.take(note(first, last, ImportStage::Taking));
+        let given = |first, last| imports.take(note(first, last, ImportStage::Taking), Version(0));
         assert!(given(10, 19) && given(30, 30) && given(50, u64::MAX));
         assert!(!given(12, 19), "it is known");
         assert!(given(20, 25) && given(31, 49) && given(0, 5) && given(4, 11));
@@ -243,12 +256,12 @@ mod tests {
     #[test]
     fn what_was_given_counts_until_all_is_here() {
         let imports = Imports::default();
-        assert!(imports.take(note(10, 19, ImportStage::Taking)));
-        assert!(imports.take(note(0, 99, ImportStage::Serving)));
-        assert!(imports.take(note(30, 39, ImportStage::Taking)));
+        assert!(imports.take(note(10, 19, ImportStage::Taking), Version(0)));
+        assert!(imports.take(note(0, 99, ImportStage::Serving), Version(0)));
+        assert!(imports.take(note(30, 39, ImportStage::Taking), Version(0)));
         assert_eq!(imports.given(MigrationId(7)), [range(10, 19), range(30, 39)]);
-        assert!(imports.take(note(0, 99, ImportStage::Complete)));
-        assert!(!imports.take(note(50, 59, ImportStage::Taking)));
+        assert!(imports.take(note(0, 99, ImportStage::Complete), Version(0)));
+        assert!(!imports.take(note(50, 59, ImportStage::Taking), Version(0)));
         assert_eq!(imports.given(MigrationId(7)), []);
         assert_eq!(imports.all(), [note(0, 99, ImportStage::Complete)]);
     }

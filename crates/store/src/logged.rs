@@ -46,8 +46,8 @@ pub(crate) enum Meaning<'r> {
     NoChunk(ChunkName, Version),
     /// Everything up to this version was removed.
     Cleared(PositionRange, Version),
-    /// How far the import of a range is.
-    Import(ImportNote),
+    /// How far the import of a range is. What is no younger than this version was there before.
+    Import(ImportNote, Version),
 }
 
 /// Bytes of a durable log are no records.
@@ -89,7 +89,7 @@ impl<'r> LoggedRecord<'r> {
             RecordKind::Chunk(_) => Meaning::Chunk(ChunkName::of_key(key), record),
             RecordKind::NoChunk => Meaning::NoChunk(ChunkName::of_key(key), record.version()),
             RecordKind::Cleared => Meaning::Cleared(range_key::range_of(key), record.version()),
-            RecordKind::Import => Meaning::Import(ImportNote::of_key(key)),
+            RecordKind::Import => Meaning::Import(ImportNote::of_key(key), record.version()),
             RecordKind::Order => unreachable!("it is part of the record behind it"),
         }
     }

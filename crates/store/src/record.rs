@@ -207,9 +207,10 @@ impl<'a> Draft<'a> {
         Draft { key, value: &[], version, expires_at: None, kind: RecordKind::Cleared }
     }
 
-    /// The import with this key is at the stage that the key names.
-    pub(crate) fn import(key: &'a [u8]) -> Draft<'a> {
-        Draft { key, value: &[], version: Version(0), expires_at: None, kind: RecordKind::Import }
+    /// The import with this key is at the stage that the key names. What is no younger than this version was
+    /// here before.
+    pub(crate) fn import(key: &'a [u8], since: Version) -> Draft<'a> {
+        Draft { key, value: &[], version: since, expires_at: None, kind: RecordKind::Import }
     }
 
     /// The record behind it counts as if it had this version.

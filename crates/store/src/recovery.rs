@@ -25,7 +25,7 @@ use crate::recovery_part::{Reading, RecoveryError, RecoveryPart};
 use crate::store::Store;
 use crate::writer::SlotGuard;
 use sidle_outline::{Chunk, CollectionId, Order, Outline, Place};
-use sidle_types::{Position, PositionRange, SLOT_COUNT, Slot, ValueKind};
+use sidle_types::{Position, PositionRange, SLOT_COUNT, Slot, ValueKind, fault};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -152,6 +152,11 @@ impl<'s> Recovery<'s> {
         self.all.close_graves();
         for swept in store.data.imports.outside_serving(read) {
             store.sweep_tombstones(swept.first(), swept.last(), usize::MAX);
+        }
+        for (served, since) in store.data.imports.serving() {
+            if !fault!(OldTombstonesRecovered) {
+                store.sweep_tombstones_up_to(since, served);
+            }
         }
         if self.all.reading != Reading::Everything {
             // Tables grew for tombstones too.

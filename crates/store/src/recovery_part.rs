@@ -150,8 +150,8 @@ impl<'s> RecoveryPart<'s> {
                 self.note_use(name.id);
                 chunks.push(FoundChunk::new(name, version, None));
             }
-            Meaning::Import(note) => {
-                self.store.data.imports.take(note);
+            Meaning::Import(note, since) => {
+                self.store.data.imports.take(note, since);
             }
             Meaning::Cleared(range, version) => {
                 let read = self.reading.entries().and_then(|read| {

@@ -328,7 +328,14 @@ impl Store {
 
     fn note_imports(&self, notes: &[ImportNote]) {
         let Some(commits) = self.commits() else { return };
-        for note in self.data.imports.enter(notes, commits) {
+        let begins = notes.iter().find(|note| note.stage == ImportStage::Serving);
+        let since = begins.map_or(Version(0), |note| {
+            // What is removed from here on has a later version.
+            let since = self.highest_version(note.range);
+            self.raise_version_floor(note.range, since);
+            since
+        });
+        for note in self.data.imports.enter(notes, since, commits) {
             if note.stage < ImportStage::Over {
                 slots_of(note.range).for_each(|slot| commits.note_step(self.lock_slot(slot).slot()));
             }

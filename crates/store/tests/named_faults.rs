@@ -16,6 +16,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::ChunksGoWithTheirFile, chunks_are_needed_as_long_as_their_collection_has_them),
     (Fault::TombstonesGoWithTheirFile, a_tombstone_of_an_import_is_needed_until_its_end),
     (Fault::RecoveredWithoutTombstones, a_tombstone_of_an_import_is_recovered),
+    (Fault::OldTombstonesRecovered, a_removal_of_an_earlier_stay_is_no_tombstone),
     (Fault::FirstRecordReadCounts, the_oldest_commit_is_read_first),
 ];
 
@@ -127,6 +128,19 @@ fn a_tombstone_of_an_import_is_recovered() {
     let (_, records) = deleted_in_an_import();
     let again = recovered(&[&records]);
     assert_eq!(again.tombstones_in(PositionRange::ALL), 1, "M6");
+}
+
+/// What was removed here before the range left may have come back elsewhere, and arrive.
+fn a_removal_of_an_earlier_stay_is_no_tombstone() {
+    let (store, mut head) = store();
+    put(&store, &mut head, "key", "old");
+    let key = HashedKey::new(b"key");
+    store.lock_slot(key.slot()).remove(&mut head, key, Leave::Nothing).expect("there is room");
+    let range = PositionRange::ALL;
+    store.note_import(ImportNote { id: MigrationId(9), range, stage: ImportStage::Serving });
+    let again = recovered(&[&commit(&store)]);
+    assert_eq!(again.noted_imports().len(), 1);
+    assert_eq!(again.tombstones_in(range), 0, "M6: the key may arrive");
 }
 
 fn the_oldest_commit_is_read_first() {

@@ -318,6 +318,9 @@ faults! {
         TombstonesGoWithTheirFile, "tombstones-go-with-their-file", SCRIPTED;
         /// Recovery keeps no tombstone of a range that was being imported (breaks M6).
         RecoveredWithoutTombstones, "recovered-without-tombstones", SCRIPTED;
+        /// Where an import goes on, removals of an earlier stay of the range are recovered as tombstones, and
+        /// what arrives is taken for older (breaks M6).
+        OldTombstonesRecovered, "old-tombstones-recovered", SCRIPTED;
         /// What recovery has read of a key counts, though it reads a newer record.
         FirstRecordReadCounts, "first-record-read-counts", USUAL;
     }

@@ -258,8 +258,7 @@ impl Exporter {
             // From an earlier connection (M10): it will be repeated after `Hello`.
             return;
         }
-        if matches!(message, Message::CutPull(_)) && self.cuts.is_none() {
-            // This node has restarted, which the target has yet to learn (M33).
+        if self.is_of_earlier_life(&message) {
             return;
         }
         let is_in_range = serve::is_in_range(&self.parts.spec, &message);
@@ -274,11 +273,7 @@ impl Exporter {
             Message::ChangedPull(pull) if self.parts.spec.protocol.copies_collections_ahead() => {
                 self.requests.take_collection_pull(pull);
             }
-            Message::ChangedPull(pull) if self.parts.spec.copies_ahead() => {
-                self.changes.take_changed_pull(pull);
-            }
-            // From before a restart: the changes since then are in no round.
-            Message::ChangedPull(_) => {}
+            Message::ChangedPull(pull) => self.changes.take_changed_pull(pull),
             Message::CutPull(pull) => {
                 if let Some(cuts) = &mut self.cuts {
                     cuts.take_cut_pull(&mut self.parts, pull);
@@ -299,6 +294,18 @@ impl Exporter {
             Message::ProbeReply(_) => self.parts.wrong_direction(lane, "ProbeReply"),
             Message::Forward(_) => self.parts.wrong_direction(lane, "Forward"),
             Message::Control(_) => self.parts.wrong_direction(lane, "Control"),
+        }
+    }
+
+    /// Whether it asks for what only an earlier incarnation of this node gave, or marked: the target has yet
+    /// to learn of the restart (M33).
+    fn is_of_earlier_life(&self, message: &Message<'_>) -> bool {
+        match message {
+            Message::CutPull(_) => self.cuts.is_none(),
+            Message::ChangedPull(_) => {
+                !self.parts.spec.copies_ahead() && !self.parts.spec.protocol.copies_collections_ahead()
+            }
+            _ => false,
         }
     }
 
