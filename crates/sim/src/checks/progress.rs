@@ -123,7 +123,7 @@ mod tests {
     use crate::checks::tests::{import, put, remove, store};
     use sidle_migration::ImportWriter;
     use sidle_store::Leave;
-    use std::sync::Arc;
+    use sidle_types::Fault;
 
     const HOST: HostId = HostId(2);
 
@@ -189,10 +189,21 @@ mod tests {
         scene.source.forget(HostId(0));
         scene.writer.advance(0, Some(Position(1 << 40)));
         assert_eq!(scene.look(), Ok(()));
-        // A view that lost its progress.
+        let _in_effect = Fault::FinishedPartitionResets.put_back();
+        scene.writer.advance(0, None);
+        assert!(scene.look().is_err());
+    }
+
+    /// After a restart of the source another import goes on.
+    #[test]
+    fn another_import_begins_with_progress_of_its_own() {
+        let mut scene = Scene::new();
+        scene.source.forget(HostId(0));
+        scene.writer.advance(0, Some(Position(1 << 40)));
+        assert_eq!(scene.look(), Ok(()));
         (scene.view, scene.writer) = import();
         scene.writer.activate();
-        assert!(scene.look().is_err());
+        assert_eq!(scene.look(), Ok(()));
     }
 
     #[test]
