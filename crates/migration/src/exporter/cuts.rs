@@ -40,8 +40,8 @@ enum State {
     Given,
     /// Its step is to be published, or is published and not passed by every worker.
     Stepping { step: Step, is_published: bool },
-    /// Every worker has passed its step, which gives all. What is owed is as frozen: the durable log is to be
-    /// safe up to this commit, its last change, before anybody sees it (C11).
+    /// Every worker has passed its step. If that gives all, what is owed is as frozen: the durable log is to
+    /// be safe up to this commit, its last change, before anybody sees it (C11).
     Unsafe { step: Step, last: CommitNumber, look_at: MonotonicUs },
 }
 
@@ -213,25 +213,17 @@ impl Cuts {
         store: &Store,
         _passed: BarrierPassed,
     ) -> bool {
-        let commits = store.commits().filter(|_| !fault!(ActivatedBeforeSafe));
-        match (std::mem::replace(&mut self.state, State::Given), commits) {
-            (State::Stepping { step, .. }, Some(commits)) if step.gives.is_all() => {
-                let last = commits.latest_in(parts.spec.range);
-                self.state = State::Unsafe { step, last, look_at: now };
-                self.timeout(parts, now, store)
-            }
-            (State::Stepping { step, .. }, _) => {
-                self.give(parts, store, step);
-                true
-            }
-            (other, _) => {
-                self.state = other;
-                false
-            }
-        }
+        let State::Stepping { step, .. } = std::mem::replace(&mut self.state, State::Given) else {
+            return false;
+        };
+        let waits = step.gives.is_all() && !fault!(ActivatedBeforeSafe);
+        let commits = store.commits().filter(|_| waits);
+        let last = commits.map_or(CommitNumber(0), |commits| commits.latest_in(parts.spec.range));
+        self.state = State::Unsafe { step, last, look_at: now };
+        self.timeout(parts, now, store)
     }
 
-    /// Gives all, if that waits for nothing but the durable log, and is safe by now. Whether it is given.
+    /// Gives what every worker has passed, if the durable log is safe up to it by now. Whether it is given.
     pub(super) fn timeout(&mut self, parts: &mut SourceParts, now: MonotonicUs, store: &Store) -> bool {
         let safe = store.commits().map_or(CommitNumber(u64::MAX), Commits::safe);
         match std::mem::replace(&mut self.state, State::Given) {
