@@ -488,11 +488,10 @@ fn rest(range: PositionRange, from: Position) -> PositionRange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::node_info;
+    use crate::testing::{migration_spec, node_info};
     use sidle_cluster::{HostPort, Tablet};
-    use sidle_migration::{FULVA, MigrationSpec, Tuning};
     use sidle_testbed::fixtures::{node_id as id, range};
-    use sidle_types::{MapEpoch, MigrationPolicy, TabletEpoch};
+    use sidle_types::{MapEpoch, TabletEpoch};
 
     /// Node 1 owns everything but 100..=199 and 300..=399, which are node 2's.
     fn map() -> Arc<TabletMap> {
@@ -506,23 +505,6 @@ mod tests {
         ];
         let nodes = vec![node_info(1), node_info(2)];
         Arc::new(TabletMap::new(MapEpoch(5), nodes, tablets, Vec::new()).expect("a sound map"))
-    }
-
-    fn spec(range: PositionRange, source: u8, target: u8) -> MigrationSpec {
-        MigrationSpec {
-            id: MigrationId(1),
-            epoch: TabletEpoch(1),
-            range,
-            version: ProtocolVersion::CURRENT,
-            source: id(source),
-            source_life: 1,
-            target: id(target),
-            partitions: vec![range],
-            protocol: FULVA,
-            bytes: 0,
-            policy: MigrationPolicy::default(),
-            tuning: Tuning::default(),
-        }
     }
 
     #[test]
@@ -547,8 +529,8 @@ mod tests {
 
     #[test]
     fn imports_and_exports_cut_entries() {
-        let (import, _writer) = ImportView::new(&spec(range(120, 150), 1, 2));
-        let (export, _export_writer) = ExportView::new(&spec(range(250, 450), 2, 1), &[]);
+        let (import, _writer) = ImportView::new(&migration_spec(1, range(120, 150), 1, 2));
+        let (export, _export_writer) = ExportView::new(&migration_spec(1, range(250, 450), 2, 1), &[]);
         let table = RangeTable::new(id(2), map(), &[import], &[export]);
         let roles: Vec<(u64, String)> =
             table.entries().iter().map(|e| (e.range.first().0, format!("{:?}", e.role))).collect();
@@ -568,7 +550,7 @@ mod tests {
 
     #[test]
     fn a_range_that_is_copied_is_owned_and_tracked() {
-        let mut ahead = spec(range(120, 150), 2, 1);
+        let mut ahead = migration_spec(1, range(120, 150), 2, 1);
         ahead.protocol = sidle_migration::SOURCE_DRIVEN;
         let (view, _writer) = ExportView::new(&ahead, &[]);
         let founded = Arc::new(TabletMap::founded_by(node_info(2)));
@@ -659,7 +641,7 @@ mod tests {
     #[test]
     fn reach_skips_what_is_elsewhere_and_stops_at_what_has_not_arrived() {
         let whole = range(300, 399);
-        let (view, mut writer) = ImportView::new(&spec(whole, 1, 2));
+        let (view, mut writer) = ImportView::new(&migration_spec(1, whole, 1, 2));
         let table = RangeTable::new(id(2), map(), &[view], &[]);
         assert_eq!(table.reach(Position(0)), Reach::Here(range(100, 199)));
         assert_eq!(table.reach(Position(150)), Reach::Here(range(150, 199)));

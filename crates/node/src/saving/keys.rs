@@ -140,35 +140,18 @@ impl Found {
 mod tests {
     use super::*;
     use crate::range_table::RangeTable;
-    use crate::testing::{SoloNode, node_info};
+    use crate::testing::{SoloNode, migration_spec, node_info};
     use sidle_cluster::{Tablet, TabletMap};
-    use sidle_migration::{ExportView, FULVA, ImportView, MigrationSpec, Tuning};
+    use sidle_migration::{ExportView, ImportView};
     use sidle_rdb::FileReader;
     use sidle_testbed::fixtures::node_id as id;
-    use sidle_types::{MapEpoch, MigrationPolicy, PositionRange, ProtocolVersion, Slot, TabletEpoch};
+    use sidle_types::{MapEpoch, PositionRange, Slot, TabletEpoch};
     use std::io::Cursor;
     use std::sync::Arc;
 
     fn slots(first: u16, last: u16) -> PositionRange {
         let slot = |number| Slot::new(number).expect("a slot");
         PositionRange::of_slots(slot(first), slot(last)).expect("in order")
-    }
-
-    fn spec(migration: u64, range: PositionRange, source: u8, target: u8) -> MigrationSpec {
-        MigrationSpec {
-            id: MigrationId(migration),
-            epoch: TabletEpoch(1),
-            range,
-            version: ProtocolVersion::CURRENT,
-            source: id(source),
-            source_life: 1,
-            target: id(target),
-            partitions: vec![range],
-            protocol: FULVA,
-            bytes: 0,
-            policy: MigrationPolicy::default(),
-            tuning: Tuning::default(),
-        }
     }
 
     #[test]
@@ -188,8 +171,8 @@ mod tests {
             tablets.map(tablet).to_vec(),
             Vec::new(),
         );
-        let (export, _export_writer) = ExportView::new(&spec(1, left, 1, 2), &[]);
-        let (import, _import_writer) = ImportView::new(&spec(2, arrives, 2, 1));
+        let (export, _export_writer) = ExportView::new(&migration_spec(1, left, 1, 2), &[]);
+        let (import, _import_writer) = ImportView::new(&migration_spec(2, arrives, 2, 1));
         let table = RangeTable::new(id(1), Arc::new(map.expect("a sound map")), &[import], &[export]);
         let _ticket = node.parts.published.publish(Arc::new(table));
 

@@ -14,4 +14,4 @@ pub use hooks::Hooks;
 pub use log::TestLog;
 pub use network::{LATENCY_US, Network};
 pub use node::TestNode;
-pub use solo::{SoloNode, node_info, parts};
+pub use solo::{SoloNode, migration_spec, node_info, parts};

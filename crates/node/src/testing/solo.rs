@@ -11,16 +11,37 @@ use crate::shared::NodeParts;
 use crate::shared::{NodeShared, ProcessFacts};
 use crate::worker::Worker;
 use sidle_cluster::{HostPort, NodeInfo, TabletMap};
+use sidle_migration::{FULVA, MigrationSpec, Tuning};
 use sidle_resp::Value;
 use sidle_store::{Store, StoreConfig};
-use sidle_testbed::fixtures::node_info_at;
-use sidle_types::{MonotonicUs, WallMs};
+use sidle_testbed::fixtures::{node_id, node_info_at};
+use sidle_types::{
+    MigrationId, MigrationPolicy, MonotonicUs, PositionRange, ProtocolVersion, TabletEpoch, WallMs,
+};
 use std::sync::Arc;
 
 /// A member of a test cluster, identified by `number`.
 pub fn node_info(number: u8) -> NodeInfo {
     let client_addr = HostPort::new("127.0.0.1", 7000 + u16::from(number)).expect("a good address");
     node_info_at(number, client_addr)
+}
+
+/// A migration by Fulva between two such members, in one part.
+pub fn migration_spec(number: u64, range: PositionRange, source: u8, target: u8) -> MigrationSpec {
+    MigrationSpec {
+        id: MigrationId(number),
+        epoch: TabletEpoch(1),
+        range,
+        version: ProtocolVersion::CURRENT,
+        source: node_id(source),
+        source_life: 1,
+        target: node_id(target),
+        partitions: vec![range],
+        protocol: FULVA,
+        bytes: 0,
+        policy: MigrationPolicy::default(),
+        tuning: Tuning::default(),
+    }
 }
 
 /// The parts shared by a test node's workers, movers and control.
