@@ -128,31 +128,30 @@ fn met_in(seeds: u64, plan: impl Fn(u64) -> Plan) -> BTreeMap<&'static str, u64>
     met
 }
 
+/// Panics if a situation was met in fewer seeds than it is to be.
+fn assert_met(met: &BTreeMap<&'static str, u64>, floors: impl Iterator<Item = (&'static str, u64)>) {
+    let is_rare = |(what, least): &(&str, u64)| met.get(what).copied().unwrap_or(0) < *least;
+    let rare: Vec<_> = floors.filter(is_rare).collect();
+    assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
+}
+
 #[test]
 fn seeds_with_a_durable_log_meet_what_they_are_there_for() {
-    let met = met_in(SEEDS_WITH_A_LOG, Plan::of_durable_log);
-    let is_rare = |(what, least): &(&str, u64)| met.get(what).copied().unwrap_or(0) < *least;
-    let rare: Vec<_> = MET_WITH_A_LOG.iter().copied().filter(is_rare).collect();
-    assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
+    assert_met(&met_in(SEEDS_WITH_A_LOG, Plan::of_durable_log), MET_WITH_A_LOG.iter().copied());
 }
 
 /// A cluster whose nodes have durable logs loses nothing in a migration.
 #[test]
 fn clusters_with_durable_logs_meet_what_they_are_there_for() {
     let met = met_in(SEEDS_OF_DURABLE_CLUSTERS, Plan::of_durable_cluster);
-    let is_rare = |(what, least): &(&str, u64)| met.get(what).copied().unwrap_or(0) < *least;
-    let rare: Vec<_> = MET_IN_DURABLE_CLUSTERS.iter().copied().filter(is_rare).collect();
-    assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
+    assert_met(&met, MET_IN_DURABLE_CLUSTERS.iter().copied());
 }
 
 #[test]
 fn seeds_meet_what_they_are_there_for() {
     let met = met_in(SEEDS, Plan::of_cluster);
     let usual = MET.iter().map(|&(what, least)| (what, least * SEEDS / 120));
-    let rare: Vec<_> = (usual.chain(RARE.iter().copied()))
-        .filter(|(what, least)| met.get(what).copied().unwrap_or(0) < *least)
-        .collect();
-    assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
+    assert_met(&met, usual.chain(RARE.iter().copied()));
 }
 
 /// Enough seeds for the fault to show a few times in keys with a time to live: it does in every 36th.
