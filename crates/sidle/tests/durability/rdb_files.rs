@@ -3,17 +3,12 @@
 
 use super::loading::{KEYS, fill};
 use super::saving::{error, ok};
-use super::support::{Client, Node, NodeOptions, StopWhenDropped, eventually};
+use super::support::{Client, Node, NodeOptions, RedisServer, StopWhenDropped, eventually};
 use super::{durable, info, number, text};
 use sidle_resp::Value;
-use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tempfile::TempDir;
 
-/// Names the redis-server to compare with; by default the one on the PATH.
-const REDIS_VARIABLE: &str = "SIDLE_TEST_REDIS_SERVER";
 /// Elements of a collection: many slices.
 const ELEMENTS: usize = 60_000;
 /// Far away: the year 2100.
@@ -147,55 +142,32 @@ fn assert_is_a_beginning(list: &[String]) {
     }
 }
 
-/// A redis-server that has loaded a file.
-struct Redis(Child, String, #[expect(dead_code, reason = "it is kept")] TempDir);
+/// A redis-server that has loaded a file, and its address.
+struct Redis {
+    _server: RedisServer,
+    address: String,
+}
 
 impl Redis {
     fn with_file(file: &PathBuf) -> Option<Redis> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        std::fs::copy(file, folder.path().join("dump.rdb")).expect("the file is copied");
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
-        let program = std::env::var_os(REDIS_VARIABLE).unwrap_or("redis-server".into());
-        let spawned = Command::new(program)
-            .args([
-                "--port",
-                &port.to_string(),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-                "--dbfilename",
-                "dump.rdb",
-            ])
-            .arg("--dir")
-            .arg(folder.path())
-            .stdout(Stdio::null())
-            .spawn();
-        match spawned {
-            Ok(child) => Some(Redis(child, format!("127.0.0.1:{port}"), folder)),
-            Err(error) => {
-                eprintln!("no redis-server, so none loads the file: {error}");
-                None
-            }
+        let started = RedisServer::listening(|[port]| {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            std::fs::copy(file, folder.path().join("dump.rdb")).expect("the file is copied");
+            RedisServer::start(folder, &["--port", port, "--bind", "127.0.0.1", "--dbfilename", "dump.rdb"])
+        });
+        if started.is_none() {
+            eprintln!("no redis-server, so none loads the file");
         }
+        let (server, [port]) = started?;
+        Some(Redis { _server: server, address: format!("127.0.0.1:{port}") })
     }
 
     fn client(&self) -> Client {
-        eventually("redis-server answers", || std::net::TcpStream::connect(&self.1).ok());
-        let mut client = Client::connect(&self.1);
+        let mut client = Client::connect(&self.address);
         eventually("it has loaded", || {
             (client.request(&["PING"]) == Value::Simple("PONG".into())).then_some(())
         });
         client
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

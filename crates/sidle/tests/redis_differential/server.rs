@@ -1,17 +1,12 @@
 //! The two servers and a connection to each.
 
-use crate::support::{Client, Node, NodeOptions, eventually};
+use crate::support::{Client, Node, NodeOptions, RedisServer, eventually};
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use tempfile::TempDir;
-
-/// Names the redis-server to compare with; by default the one on the PATH.
-const REDIS_VARIABLE: &str = "SIDLE_TEST_REDIS_SERVER";
 
 /// How long a reply may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -62,52 +57,23 @@ fn whole_reply(bytes: &[u8]) -> Option<usize> {
 
 /// A redis-server on a socket in an empty folder.
 struct Redis {
-    process: Child,
+    server: RedisServer,
     socket: PathBuf,
-    folder: TempDir,
 }
 
 impl Redis {
     fn start() -> Option<Redis> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let socket = folder.path().join("redis.sock");
-        let program = std::env::var_os(REDIS_VARIABLE).unwrap_or("redis-server".into());
-        let spawned = Command::new(program)
-            .args([
-                "--port",
-                "0",
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-                "--rdbcompression",
-                "no",
-                "--unixsocket",
-            ])
-            .arg(&socket)
-            .arg("--dir")
-            .arg(folder.path())
-            .stdout(Stdio::null())
-            .spawn();
-        match spawned {
-            Ok(process) => Some(Redis { process, socket, folder }),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => panic!("redis-server does not start: {error}"),
-        }
+        let path = socket.to_str().expect("its name is text");
+        let settings = ["--port", "0", "--appendonly", "no", "--rdbcompression", "no", "--unixsocket", path];
+        Some(Redis { server: RedisServer::start(folder, &settings)?, socket })
     }
 
     fn connect(&self) -> Connection {
         let stream = eventually("redis-server answers", || UnixStream::connect(&self.socket).ok());
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
         Connection::new(stream)
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // It may have ended by itself; in both cases it is gone afterwards.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -157,7 +123,7 @@ impl Both {
 
     /// The file that Redis's SAVE writes.
     pub(crate) fn redis_file(&self) -> PathBuf {
-        self.redis_server.folder.path().join("dump.rdb")
+        self.redis_server.server.folder().join("dump.rdb")
     }
 
     /// Opens all connections anew.
@@ -189,18 +155,18 @@ fn connect(node: &Node) -> Connection {
 
 /// Two redis-servers that are one cluster; the first has all slots.
 pub(crate) struct RedisCluster {
-    _servers: [Redis; 2],
+    _servers: [RedisServer; 2],
     address: String,
 }
 
 impl RedisCluster {
     /// `None`, and a printed line, if there is no redis-server to compare with.
     pub(crate) fn start() -> Option<RedisCluster> {
-        let Some((first, address, _)) = Redis::start_member() else {
+        let Some((first, address, _)) = start_member() else {
             eprintln!("skipped: there is no redis-server to compare with");
             return None;
         };
-        let (second, other, other_bus) = Redis::start_member()?;
+        let (second, other, other_bus) = start_member()?;
         let cluster = RedisCluster { _servers: [first, second], address };
         let port = other.rsplit_once(':').expect("host:port").1;
         let mut client = cluster.client();
@@ -229,38 +195,13 @@ impl RedisCluster {
     }
 }
 
-impl Redis {
-    /// A server in cluster mode, with its client address and its bus port. It cannot
-    /// choose its own ports: some that are free are tried.
-    fn start_member() -> Option<(Redis, String, String)> {
-        const TRIES: usize = 5;
-        for _ in 0..TRIES {
-            let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-            let [port, bus] =
-                free.map(|listener| listener.local_addr().expect("an address").port().to_string());
-            let folder = tempfile::tempdir().expect("a temporary folder");
-            let program = std::env::var_os(REDIS_VARIABLE).unwrap_or("redis-server".into());
-            let spawned = Command::new(program)
-                .args(["--port", &port, "--cluster-enabled", "yes", "--cluster-port", &bus])
-                .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
-                .arg(folder.path())
-                .stdout(Stdio::null())
-                .spawn();
-            let process = match spawned {
-                Ok(process) => process,
-                Err(error) if error.kind() == ErrorKind::NotFound => return None,
-                Err(error) => panic!("redis-server does not start: {error}"),
-            };
-            let mut server = Redis { process, socket: PathBuf::new(), folder };
-            let address = format!("127.0.0.1:{port}");
-            let has_ended = eventually("redis-server answers or ends", || {
-                let status = server.process.try_wait().expect("a child can be asked");
-                status.map(|_| true).or_else(|| TcpStream::connect(&address).is_ok().then_some(false))
-            });
-            if !has_ended {
-                return Some((server, address, bus));
-            }
-        }
-        panic!("redis-server found no free ports in {TRIES} tries");
-    }
+/// A server in cluster mode, with its client address and its bus port.
+fn start_member() -> Option<(RedisServer, String, String)> {
+    let (server, [port, bus]) = RedisServer::listening(|[port, bus]| {
+        let settings = ["--port", port, "--bind", "127.0.0.1", "--appendonly", "no"];
+        let of_cluster = ["--cluster-enabled", "yes", "--cluster-port", bus];
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        RedisServer::start(folder, &[&settings[..], &of_cluster].concat())
+    })?;
+    Some((server, format!("127.0.0.1:{port}"), bus))
 }
