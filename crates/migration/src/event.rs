@@ -54,8 +54,8 @@ pub enum TargetInput<'b> {
     /// discarded.
     GivenUp,
     /// The source restarted, with its durable log. Copies that it had not frozen are discarded. Of a range
-    /// that is given bit by bit this machine ends then: another one goes on, with what this node owns.
-    /// Commands that wait go on waiting.
+    /// that is given bit by bit this machine ends then: another one goes on, with what this node owns. A
+    /// flush that waits runs again, and meets that one; other commands go on waiting.
     SourceRestarted,
 }
 

@@ -177,7 +177,7 @@ impl Importer {
             Then::Begin => self.parts.writer.set_inert(0),
             Then::Resume => {
                 self.parts.writer.set_inert(0);
-                self.parts.events.push_back(TargetEvent::Ended);
+                self.ended();
             }
             Then::Settle => {
                 self.is_settled = true;
@@ -188,9 +188,14 @@ impl Importer {
         }
     }
 
-    /// The way back begins. Only here a flush is answered.
+    /// The way back begins.
     pub(super) fn turned(&mut self) {
         assert!(self.is_settled, "M21: a way back begins where nothing changes any more");
+        self.ended();
+    }
+
+    /// Another import, or another migration, goes on. A flush that waits runs again, and meets that one.
+    fn ended(&mut self) {
         let flushes = std::mem::take(&mut self.flushes);
         self.parts.wake(flushes);
         self.parts.events.push_back(TargetEvent::Ended);

@@ -4,6 +4,7 @@ use crate::model::{Model, Op};
 use crate::world::{Node, Pair, Role, Setup, key};
 use sidle_migration::{
     FULVA, HANDOFF, ImportPhase, ProtocolChoices, SOURCE_DRIVEN, STOP_AND_COPY, TargetEvent, TargetInput,
+    Waiter,
 };
 use sidle_store::ImportStage;
 use sidle_types::MonotonicUs;
@@ -69,6 +70,8 @@ pub(crate) fn copies_of_a_source_that_restarted() {
         });
         let (store, machine) = (&pair.target.store, pair.target_machine.as_mut().unwrap());
         let mut now = pair.now;
+        let flush = Waiter { worker: 0, ticket: 1_000_000 };
+        assert!(machine.handle(now, store, TargetInput::Flush(flush)).is_none());
         assert!(machine.handle(now, store, TargetInput::SourceRestarted).is_none());
         for _ in 0..100 {
             now = MonotonicUs(now.0 + 1_000);
@@ -78,6 +81,7 @@ pub(crate) fn copies_of_a_source_that_restarted() {
         let owned = machine.view().owned();
         let ends = events.contains(&TargetEvent::Ended);
         assert_eq!(ends, protocol == HANDOFF, "M33: another goes on with what this one was given");
+        assert_eq!(events.contains(&TargetEvent::Wake(flush)), ends, "a flush meets the one that goes on");
         let served: u64 = owned.ranges().iter().map(|&range| store.len_in(range)).sum();
         assert_eq!(store.len(), if ends { served } else { 0 }, "M33: a copy is left");
     }

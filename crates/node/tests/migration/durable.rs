@@ -511,3 +511,27 @@ fn a_flush_in_the_middle_is_not_undone_by_a_restart() {
         assert_eq!(scene.ask(1, "DBSIZE"), int(1));
     });
 }
+
+/// A flush that waits for the source outlasts the source's restart.
+#[test]
+fn a_flush_that_waits_for_a_source_that_restarts_is_answered() {
+    for by in ["handoff,uncovered=source", "handoff,uncovered=load", "fulva"] {
+        let mut scene = scene();
+        scene.fill(keys("key", 40));
+        scene.cluster.nodes[0].held_workers = vec![1];
+        let id = scene.start_by(by, EVERYTHING, 1);
+        scene
+            .cluster
+            .run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(id).is_some());
+        let flusher = scene.to[1];
+        scene.cluster.send(flusher, "FLUSHALL");
+        scene.cluster.run_for(5_000);
+        assert_eq!(scene.cluster.reply_now(flusher), None, "{by}: the source has not given it all");
+        restart(&mut scene, 0);
+        scene.cluster.nodes[0].held_workers.clear();
+        assert_eq!(scene.cluster.reply(flusher), ok(), "{by}");
+        scene.finish(id);
+        assert_eq!(scene.state(id), "done", "{by}");
+        assert_eq!(scene.ask(1, "DBSIZE"), int(0), "{by}");
+    }
+}
