@@ -51,6 +51,9 @@ impl Importer {
             // Nothing is held back for clients any more.
             self.parts.governor.hurry();
             changes.last_round_begins();
+        }
+        // A copy that was made anew after a restart of the source may be here already.
+        if self.parts.phase().takes_records() {
             self.finish_if_all_here(store);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use crate::hot::{copied_ahead_by, run_until_frozen};
-use sidle_migration::{ExportPhase, HANDOFF, ImportPhase, SOURCE_DRIVEN};
+use sidle_migration::{ExportPhase, HANDOFF, ImportPhase, ProtocolChoices, SOURCE_DRIVEN, Serves};
 use sidle_node::testing::{ClusterSetup, TestLog};
 use sidle_resp::Value;
 use sidle_types::PositionRange;
@@ -381,6 +381,24 @@ fn a_copy_without_its_last_round_is_made_anew_after_a_restart() {
         for key in keys("key", 40) {
             assert_eq!(scene.ask(1, &format!("GET {key}")), bulk(&format!("old-{key}")));
         }
+        assert_eq!(scene.ask(1, "DBSIZE"), int(40));
+    }
+}
+
+/// All of it is pulled anew from the restarted source before that reports the freeze.
+#[test]
+fn a_copy_that_is_made_anew_before_the_freeze_is_reported_is_served() {
+    for serves in [SOURCE_DRIVEN.serves, Serves::AtActivation] {
+        let mut scene = Scene { protocol: ProtocolChoices { serves, ..SOURCE_DRIVEN }, ..scene() };
+        scene.fill(keys("key", 40));
+        let id = scene.start_and_hold_freeze();
+        scene.cluster.nodes[0].held_workers.clear();
+        scene.cluster.network.hold_priority = true;
+        restart(&mut scene, 0);
+        assert_eq!(scene.cluster.nodes[1].parts.store.len(), 40, "it is copied again");
+        assert_eq!(scene.state(id), "running");
+        scene.finish(id);
+        assert_eq!(scene.state(id), "done");
         assert_eq!(scene.ask(1, "DBSIZE"), int(40));
     }
 }
