@@ -358,9 +358,10 @@ impl Bounded for MigrationRecord {
         self.state.check_bounds()?;
         self.counters.check_bounds()?;
         self.requested_by.check_bounds()?;
-        if let Some(Turn { by, requested_by }) = &self.turn {
+        if let Some(Turn { by, requested_by, settled_at }) = &self.turn {
             by.check_bounds()?;
             requested_by.check_bounds()?;
+            settled_at.check_bounds()?;
         }
         self.continues.as_ref().map_or(Ok(()), MigrationId::check_bounds)
     }

@@ -147,6 +147,7 @@ impl Metadata {
             requested_by: turn.requested_by,
             turn: None,
             continues: Some(id),
+            kept_is_noted: turn.settled_at > MapEpoch(0),
             ..record.clone()
         };
         self.map = Arc::new(self.map.changed(|map| map.turn_back(id, back)));

@@ -181,6 +181,9 @@ pub struct MigrationRecord {
     /// Of a way back: the migration that it continues, from where that stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<MigrationId>,
+    /// Of a way back: its target has noted, in its durable log if there is one, what it kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept_is_noted: bool,
 }
 
 /// A migration's way back: another migration of the same range, from its target to its source.
@@ -191,6 +194,14 @@ pub struct Turn {
     pub by: MigrationId,
     /// The request that asked for it.
     pub requested_by: RequestKey,
+    /// The epoch of the first map that says that nothing is in transit; 0 until then. By it the source notes
+    /// in its durable log what it kept, if it has one: the way back's target begins with that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub settled_at: MapEpoch,
+}
+
+fn is_zero(epoch: &MapEpoch) -> bool {
+    *epoch == MapEpoch(0)
 }
 
 impl MigrationRecord {
@@ -210,6 +221,12 @@ impl MigrationRecord {
     /// Whether another migration gave back what this one had given.
     pub fn turned_back(&self) -> Option<MigrationId> {
         self.turn.filter(|_| self.state == MigrationState::Cancelled && self.ran()).map(|turn| turn.by)
+    }
+
+    /// The number of its way back, if that begins next: nothing is in transit, and neither of its nodes has
+    /// restarted.
+    pub fn settled_for(&self) -> Option<MigrationId> {
+        self.turn.filter(|turn| self.kept_by_source && turn.settled_at > MapEpoch(0)).map(|turn| turn.by)
     }
 
     /// Whether the node takes part in it.

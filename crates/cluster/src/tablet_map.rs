@@ -120,7 +120,7 @@ impl TabletMap {
                 let mut map = self.clone().in_version(version);
                 for record in &mut map.migrations {
                     (record.version, record.kept_by_source) = (version, false);
-                    (record.turn, record.continues) = (None, None);
+                    (record.turn, record.continues, record.kept_is_noted) = (None, None, false);
                 }
                 json(&map)
             }

@@ -71,15 +71,12 @@ impl Plan {
         plan
     }
 
-    /// This seed's plan of a cluster of several nodes, each with a durable log. Nothing turns back: a way
-    /// back does not go on after a restart.
+    /// This seed's plan of a cluster of several nodes, each with a durable log.
     pub fn of_durable_cluster(seed: u64) -> Plan {
         let mut plan = Plan::drawn(seed, Kind::LogsInCluster);
         DurableDraw::new(seed).join(&mut plan.hosts, &mut plan.workload, &mut plan.nemesis);
         plan.replacements.clear();
         plan.operator.upgrades = UpgradesSetup::default();
-        plan.operator.cancel_permille = 0;
-        plan.others.retain(|other| !matches!(other, OtherSetup::Canceller(_)));
         plan
     }
 

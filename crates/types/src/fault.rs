@@ -203,6 +203,9 @@ faults! {
         NewTableWakesNobody, "new-table-wakes-nobody", SCRIPTED;
         /// A range is taken although what an earlier owner left in it is still here (breaks C4 and M5).
         PreparesOverLeavings, "prepares-over-leavings", SCRIPTED;
+        /// A target that is to turn back reports that nothing is in transit before its durable log is synced
+        /// (breaks C10): the source forgets what it gave, and nobody has it after a restart.
+        SettledBeforeSynced, "settled-before-synced", SCRIPTED;
         /// A target reports that all has arrived before its durable log has it, and the source forgets its
         /// copy (breaks C10).
         FinishedBeforeSynced, "finished-before-synced", SCRIPTED;
@@ -279,6 +282,9 @@ faults! {
         /// A migration goes on with a node that restarted without what it had: what had not arrived is taken
         /// for absent (breaks linearizability and the coordinator's invariant 4).
         ReboundWithoutItsLog, "rebound-without-its-log", SCRIPTED;
+        /// A way back begins before its target's durable log has what that kept: it is lost if the node
+        /// restarts (breaks the coordinator's invariant 8).
+        TurnedBeforeNoted, "turned-before-noted", SCRIPTED;
         /// The cluster's version is raised to what one member speaks, whatever the others do (breaks M9: who
         /// does not speak it reads no message of a migration that begins in it).
         RaisedBeforeAllSpeak, "raised-before-all-speak", Some(150);

@@ -59,6 +59,10 @@ pub enum AgentEvent {
     /// As the target: the migration is to turn back. Request nothing more to be given, and report in the
     /// progress when nothing is in transit ([`Settled`](crate::Settled)).
     TurnsBack(MigrationId),
+    /// As the source of a migration that turns back: nothing is in transit. Note what this node kept in its
+    /// durable log, if there is one, for the way back with this number; publish the next map only then. Ends
+    /// with [`AgentEvent::StartImport`] of that, [`AgentEvent::OtherEndRestarted`] or [`AgentEvent::Over`].
+    Settled(MigrationId, MigrationId),
     /// As the source: the next map gives the range away; prepare to freeze it and serve it to the target. If
     /// the record continues another migration, this node was the target of that one, and keeps its share.
     StartExport(MigrationId),

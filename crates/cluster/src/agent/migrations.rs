@@ -129,8 +129,13 @@ impl<X, I> Migrations<X, I> {
             hear(known.as_ref(), record, out);
             if source.advance(SourceStage::GivenAway) {
                 out.event(AgentEvent::StartExport(id));
-            } else if known.is_some_and(|known| known.target_incarnation != record.target_incarnation) {
+            } else if known.as_ref().is_some_and(|at| at.target_incarnation != record.target_incarnation) {
                 out.event(AgentEvent::OtherEndRestarted(id));
+            }
+            if let Some(back) = record.settled_for()
+                && known.and_then(|known| known.settled_for()).is_none()
+            {
+                out.event(AgentEvent::Settled(id, back));
             }
         } else if (record.target, record.target_incarnation) == me && !self.sources.contains_key(&id) {
             let unprepared = || Target::new(now, record.clone(), TargetStage::Dropped);

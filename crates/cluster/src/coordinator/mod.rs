@@ -23,8 +23,9 @@
 //!
 //! 8. A migration that gives its range bit by bit turns back in one change: it ends, and its way back runs.
 //!    The target has settled before: nothing is in transit, and neither end's share of the range changes
-//!    until it uses the map of that change. So each position keeps its owner over the turn (M20). A way back
-//!    never goes back as in 7: its target owns a share from the start.
+//!    until it uses the map of that change. The source has noted its share, so that each may restart. So each
+//!    position keeps its owner over the turn (M20). A way back never goes back as in 7: its target owns a
+//!    share from the start.
 //!
 //! # Realises
 //! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with
@@ -455,10 +456,15 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// Commits a step, then does what follows from it.
     fn take(&mut self, now: MonotonicUs, id: MigrationId, step: Step) -> Result<(), MetaError> {
+        let is_settled = matches!(step, Step::Settle);
         let is_withheld = matches!(step, Step::Run);
         let is_turn = matches!(step, Step::TurnBack);
         let next = self.steps().metadata_after(now, id, step);
         self.commit(now, next)?;
+        if is_settled {
+            // What its target reports goes on.
+            return Ok(());
+        }
         if let Some(record) = self.data.unfinished().find(|record| record.id == id) {
             // The reports so far belong to the state before; the next ones are asked for again.
             let mut attempt = Attempt::new(now, record);

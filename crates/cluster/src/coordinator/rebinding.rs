@@ -47,9 +47,9 @@ impl Rebinding<'_> {
     }
 }
 
-/// Not a way back that is given bit by bit: what its target had kept before is in no log.
+/// Not a way back that a coordinator of an earlier version began: what its target had kept is in no log.
 fn may_go_on(record: &MigrationRecord) -> bool {
-    !(record.kept_by_source && record.continues.is_some())
+    record.continues.is_none() || record.kept_is_noted
 }
 
 /// As which incarnation the node took part.

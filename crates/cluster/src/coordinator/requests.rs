@@ -130,6 +130,7 @@ impl<M: MetaStore> Coordinator<M> {
             version: self.data.map.version(),
             turn: None,
             continues: None,
+            kept_is_noted: false,
         };
         if self.data.unfinished().any(|earlier| earlier.shares_a_node_with(&record)) {
             record.state = MigrationState::Queued;
@@ -195,7 +196,8 @@ impl<M: MetaStore> Coordinator<M> {
         let mut next = self.data.clone();
         let by = next.next_migration;
         next.next_migration = MigrationId(by.0 + 1);
-        next.map = Arc::new(next.map.changed(|map| map.set_turn(migration, Turn { by, requested_by })));
+        let turn = Turn { by, requested_by, settled_at: MapEpoch(0) };
+        next.map = Arc::new(next.map.changed(|map| map.set_turn(migration, turn)));
         self.commit(now, next).map_err(not_committed)?;
         Ok(Reply::TurnsBack { migration, by })
     }

@@ -4,7 +4,8 @@ use super::attempt::{Attempt, Attempts};
 use super::members::{Members, incarnation_of, shown};
 use crate::timing::{PREPARE_DEADLINE_US, RETRY_US};
 use crate::{
-    CoordinatorSays, Metadata, MigrationRecord, MigrationState, PrepareRefusal, ReadProtocol, Settled, Survey,
+    CoordinatorSays, Metadata, MigrationRecord, MigrationState, PrepareRefusal, ReadProtocol, Settled,
+    Survey, Turn,
 };
 use sidle_types::words::{count, counted};
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, TabletEpoch, fault};
@@ -22,7 +23,9 @@ pub(super) enum Step {
     /// The range goes back to the source, which never learnt of the migration, or knows what it gave; the
     /// migration ends so.
     GiveBack(MigrationState),
-    /// It ends, and its way back begins: nothing is in transit.
+    /// Nothing is in transit: its source is to note what it kept.
+    Settle,
+    /// It ends, and its way back begins: its source has noted what it kept.
     TurnBack,
     /// It ends.
     End(MigrationState),
@@ -78,7 +81,7 @@ impl Steps<'_> {
         let is_known = record.continues.is_none() || published >= record.map_epoch;
         if !is_target_back
             && is_known
-            && let Some(step) = turn_of(record, attempt)
+            && let Some(step) = turn_of(record, attempt, published)
         {
             return Some(step);
         }
@@ -220,6 +223,12 @@ impl Steps<'_> {
                 next.map = Arc::new(next.map.changed(|map| map.start(record)));
             }
             (Step::Begin | Step::Counted(_) | Step::Run, None) => unreachable!("it waits"),
+            (Step::Settle, _) => {
+                let turn = self.data.migration(id).and_then(|record| record.turn);
+                let settled_at = MapEpoch(next.map.epoch().0 + 1);
+                let turn = Turn { settled_at, ..turn.expect("it is to turn back") };
+                next.map = Arc::new(next.map.changed(|map| map.set_turn(id, turn)));
+            }
             (Step::TurnBack, _) => {
                 let record = self.data.migration(id).expect("it runs");
                 let counters = attempt.expect("it has settled").counters(now, record);
@@ -309,13 +318,16 @@ impl Steps<'_> {
     }
 }
 
-/// How a migration goes on that is to turn back, once its target has settled what it owns.
-fn turn_of(record: &MigrationRecord, attempt: &Attempt) -> Option<Step> {
-    record.turn.filter(|_| record.kept_by_source)?;
+/// How a migration goes on that is to turn back, once its target has settled what it owns. `published`: by
+/// the source. A way back goes on with a target that restarts, if its log has the share it begins with.
+fn turn_of(record: &MigrationRecord, attempt: &Attempt, published: MapEpoch) -> Option<Step> {
+    let turn = record.turn.filter(|_| record.kept_by_source)?;
     match attempt.progress.settled? {
         // As a preparation's cancel: the source owned all of it throughout.
         Settled::OwnsNothing => Some(Step::GiveBack(MigrationState::Cancelled)),
-        Settled::OwnsSome => Some(Step::TurnBack),
+        Settled::OwnsSome if fault!(TurnedBeforeNoted) => Some(Step::TurnBack),
+        Settled::OwnsSome if turn.settled_at == MapEpoch(0) => Some(Step::Settle),
+        Settled::OwnsSome => (published >= turn.settled_at).then_some(Step::TurnBack),
     }
 }
 

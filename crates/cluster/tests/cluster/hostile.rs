@@ -223,6 +223,11 @@ impl Draw {
         }
     }
 
+    fn turn(&mut self) -> Turn {
+        let (by, settled_at) = (MigrationId(self.number()), MapEpoch(self.number()));
+        Turn { by, requested_by: self.request_key(), settled_at }
+    }
+
     fn request_key(&mut self) -> RequestKey {
         RequestKey { node: self.node(), incarnation: Incarnation(1), number: self.number() }
     }
@@ -241,9 +246,7 @@ impl Draw {
             map_epoch: MapEpoch(self.number()),
             state: states[self.below(3) as usize].clone(),
             requested_by: self.request_key(),
-            turn: self
-                .one_in(4)
-                .then(|| Turn { by: MigrationId(self.number()), requested_by: self.request_key() }),
+            turn: self.one_in(4).then(|| self.turn()),
             continues: self.one_in(4).then(|| MigrationId(self.number())),
             ..running(0, range, 1, 2, 0)
         }

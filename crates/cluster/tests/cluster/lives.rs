@@ -53,6 +53,7 @@ fn record(source: u8, target: u8) -> MigrationRecord {
         version: ProtocolVersion::CURRENT,
         turn: None,
         continues: None,
+        kept_is_noted: false,
     }
 }
 

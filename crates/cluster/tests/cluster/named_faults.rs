@@ -1,5 +1,6 @@
 //! Tests of the tests: each known fault, when put back, fails the scenario written for it.
 
+use crate::turned_back::a_turn_before_it_is_noted;
 use crate::world::{BAD, World, assert_defined, chunks, state_named};
 use sidle_cluster::{CommitFailure, NodeState, Refusal, Reply, Request};
 use sidle_testbed::fixtures::node_id;
@@ -18,6 +19,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::EndToldOnce, the_end_is_not_heard),
     (Fault::OlderMapAdopted, maps_come_late),
     (Fault::ReboundWithoutItsLog, the_source_restarts_without_its_data),
+    (Fault::TurnedBeforeNoted, a_turn_before_it_is_noted),
     (Fault::RaisedBeforeAllSpeak, an_upgrade_is_asked_for_too_early),
 ];
 

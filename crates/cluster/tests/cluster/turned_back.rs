@@ -3,7 +3,7 @@
 use crate::world::{info, node_id, start_of};
 use sidle_cluster::{
     ClusterId, CommitFailure, Coordinator, CoordinatorInput, CoordinatorSays, Founding, Heartbeat,
-    MemoryMetaStore, MigrationRecord, MigrationState, NodeInfo, NodeName, NodeSays, Progress,
+    Incarnation, MemoryMetaStore, MigrationRecord, MigrationState, NodeInfo, NodeName, NodeSays, Progress,
     ProtocolOutline, Refusal, Reply, Request, Settled, Survey, ToCoordinator,
 };
 use sidle_types::{
@@ -78,8 +78,20 @@ impl Scene {
     /// The same, and it has turned back.
     fn turned() -> Scene {
         let mut scene = Scene::turning();
-        scene.settled(2, 1, Settled::OwnsSome);
+        scene.turns(2, 1);
         scene
+    }
+
+    /// The target reports that nothing is in transit, and the source that it has noted what it kept.
+    fn turns(&mut self, target: u8, id: u64) -> Vec<(u8, CoordinatorSays)> {
+        self.settled(target, id, Settled::OwnsSome);
+        self.noted(3 - target)
+    }
+
+    /// The node uses the present map, and so has noted what that asks for.
+    fn noted(&mut self, node: u8) -> Vec<(u8, CoordinatorSays)> {
+        let map_epoch = self.coordinator.map().epoch();
+        self.says(node, NodeSays::Heartbeat(Heartbeat { map_epoch, ..Heartbeat::default() }))
     }
 
     fn says(&mut self, from: u8, body: NodeSays) -> Vec<(u8, CoordinatorSays)> {
@@ -93,9 +105,15 @@ impl Scene {
     }
 
     fn join(&mut self, number: u8, incarnation: u64) {
+        self.join_with_log(number, incarnation, None);
+    }
+
+    /// The same, with a durable log that has everything since an incarnation.
+    fn join_with_log(&mut self, number: u8, incarnation: u64, log_since: Option<u64>) {
+        let log_since = log_since.map(Incarnation);
         let NodeInfo { id, incarnation, client_addr, bus_addr } = info(number, incarnation);
         let (start, speaks) = (Some(start_of(incarnation.0)), Speaks::THIS_BUILD);
-        let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start, speaks, log_since: None };
+        let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start, speaks, log_since };
         // Its earlier incarnation has been silent.
         for _ in 0..100 {
             self.now = self.now.plus_us(100_000);
@@ -108,8 +126,7 @@ impl Scene {
 
     fn all_use_the_map(&mut self) {
         for node in [2, 1, 2] {
-            let map_epoch = self.coordinator.map().epoch();
-            self.says(node, NodeSays::Heartbeat(Heartbeat { map_epoch, ..Heartbeat::default() }));
+            self.noted(node);
         }
     }
 
@@ -189,8 +206,10 @@ fn it_ends_and_its_way_back_runs_in_one_change() {
         MigrationId(2),
         "the target reads it"
     );
+    scene.settled(2, 1, Settled::OwnsSome);
+    assert!(scene.coordinator.map().migrations()[0].settled_for().is_some(), "the source reads it");
     let before = scene.coordinator.meta().commits();
-    let sent = scene.settled(2, 1, Settled::OwnsSome);
+    let sent = scene.noted(1);
     assert_eq!(scene.coordinator.meta().commits(), before + 1);
     assert_turned(&scene);
     let over =
@@ -205,7 +224,7 @@ fn cancel_twice_turns_once() {
     let epoch = scene.coordinator.map().epoch();
     assert_eq!(scene.cancel(1), turns_back(1, 2));
     assert_eq!(scene.coordinator.map().epoch(), epoch);
-    scene.settled(2, 1, Settled::OwnsSome);
+    scene.turns(2, 1);
     assert_eq!(scene.cancel(1), turns_back(1, 2), "it has turned");
     assert_turned(&scene);
 }
@@ -217,6 +236,7 @@ fn cancel_of_the_way_back_turns_again() {
     assert_eq!(scene.cancel(2), turns_back(2, 3));
     let moved = Progress { records_moved: 1, bytes_moved: 100, ..Progress::default() };
     scene.progress(1, 2, Progress { settled: Some(Settled::OwnsSome), ..moved });
+    scene.noted(2);
     let third = scene.record(3);
     assert_eq!((third.source, third.continues), (node_id(1), Some(MigrationId(2))));
     let to_move = (third.counters.records, third.counters.bytes);
@@ -231,7 +251,9 @@ fn a_way_back_turns_only_when_its_source_knows_of_it() {
     assert_eq!(scene.cancel(2), turns_back(2, 3));
     scene.settled(1, 2, Settled::OwnsSome);
     assert_eq!(scene.record(2).state, MigrationState::Running, "node 2 could begin nothing with its share");
-    scene.all_use_the_map();
+    scene.noted(2);
+    assert_eq!(scene.record(2).state, MigrationState::Running, "nor is it noted");
+    scene.noted(2);
     assert_eq!((scene.record(2).state, scene.record(3).state.name()), (MigrationState::Cancelled, "running"));
 }
 
@@ -271,6 +293,9 @@ fn a_coordinator_that_restarts_at_the_turn_goes_on_with_it() {
     assert_eq!(scene.record(1).state, MigrationState::Running);
     assert_eq!(scene.cancel(1), turns_back(1, 2), "it is remembered");
     scene.settled(2, 1, Settled::OwnsSome);
+    scene.reopen();
+    assert_eq!(scene.record(1).state, MigrationState::Running, "the source has not noted what it kept");
+    scene.turns(2, 1);
     assert_turned(&scene);
     scene.reopen();
     assert_turned(&scene);
@@ -283,8 +308,9 @@ fn a_turn_that_may_not_be_written_down_is_acted_on_when_it_is() {
     for failure in [CommitFailure::NotWritten, CommitFailure::Written] {
         for restarts in [false, true] {
             let mut scene = Scene::turning();
+            scene.settled(2, 1, Settled::OwnsSome);
             scene.coordinator.meta_mut().fail_commits(Some(failure));
-            let sent = scene.settled(2, 1, Settled::OwnsSome);
+            let sent = scene.noted(1);
             assert_eq!(scene.record(1).state, MigrationState::Running);
             let acts = |(_, body): &(u8, CoordinatorSays)| {
                 matches!(body, CoordinatorSays::MapUpdate { .. } | CoordinatorSays::Over { .. })
@@ -296,7 +322,7 @@ fn a_turn_that_may_not_be_written_down_is_acted_on_when_it_is() {
             } else {
                 scene.now = scene.now.plus_us(5_000_000);
             }
-            scene.settled(2, 1, Settled::OwnsSome);
+            scene.turns(2, 1);
             assert_turned(&scene);
         }
     }
@@ -320,6 +346,43 @@ fn a_death_at_the_turn_leaves_the_range_to_who_has_the_rest() {
     let mut scene = Scene::turned();
     scene.join(2, 2);
     assert_eq!((scene.record(2).state.name(), scene.owner()), ("failed", 1));
+}
+
+/// A story of a named fault: nothing is in transit, and the source has yet to note what it kept.
+pub(crate) fn a_turn_before_it_is_noted() {
+    let mut scene = Scene::turning();
+    scene.settled(2, 1, Settled::OwnsSome);
+    assert_eq!(scene.record(1).state, MigrationState::Running);
+    scene.noted(1);
+    assert_turned(&scene);
+}
+
+#[test]
+fn a_turn_waits_until_the_source_has_noted_what_it_kept() {
+    a_turn_before_it_is_noted();
+}
+
+#[test]
+fn a_restart_before_the_turn_ends_it_and_one_after_it_does_not() {
+    for node in [1, 2] {
+        let mut scene = Scene::turning();
+        for number in [1, 2] {
+            scene.join_with_log(number, 2, Some(1));
+        }
+        // Such a restart of both is one of a range that is given whole.
+        assert!(!scene.record(1).kept_by_source);
+        scene.settled(2, 1, Settled::OwnsSome);
+        scene.noted(1);
+        assert_eq!(scene.record(1).state, MigrationState::Running, "it goes on to its end");
+
+        let mut scene = Scene::turned();
+        scene.all_use_the_map();
+        // What it has noted is in the log of its first incarnation.
+        scene.join_with_log(node, 2, Some(1));
+        let back = scene.record(2);
+        assert_eq!((back.state, back.kept_by_source), (MigrationState::Running, false), "node {node}");
+        assert_eq!((scene.owner(), back.continues), (1, Some(MigrationId(1))));
+    }
 }
 
 #[test]

@@ -7,12 +7,16 @@ use crate::mover::{MoverStep, Table};
 use crate::shared::NodeParts;
 use sidle_cluster::{Source, SourceStage, Survey, TabletMap, TargetStage};
 use sidle_migration::{BarrierPassed, ExportView, ExportWriter, MigrationSpec};
+use sidle_store::{ImportNote, ImportStage};
 use sidle_types::{MigrationId, Position, PositionRange};
 use std::sync::Arc;
 
 /// How many positions are known to be hot when a migration begins, at most, and of how many seconds.
 const HOT_POSITIONS: usize = 256;
 const HOT_SECONDS: usize = 5;
+
+/// How many parts of a range are noted in one change of the durable log, at most.
+const NOTES_AT_ONCE: usize = 4096;
 
 /// What clients have accessed most in the range, where that goes first.
 fn hot_in(parts: &NodeParts, spec: &MigrationSpec) -> Vec<Position> {
@@ -90,13 +94,51 @@ impl NodeControl {
     /// Nothing is in transit: what it owns is its share of the way back (C9, M20). The mover clears nothing.
     fn export_way_back(&mut self, id: MigrationId, before: MigrationId) {
         let turned = self.agent.migrations.targets.get_mut(&before);
-        let Some(target) = turned.filter(|target| target.stage() == TargetStage::Importing) else {
-            return self.note_without_share(id, before);
+        let turned = turned.filter(|target| target.stage() == TargetStage::Importing);
+        let share = turned.and_then(|target| {
+            let import = target.import.take()?;
+            target.advance(TargetStage::Over);
+            Some(import.view.owned())
+        });
+        if share.is_some() {
+            self.command(before, MoverStep::Turned);
+            let range = self.agent.migrations.sources[&id].range;
+            self.parts.store.note_import(ImportNote { id: before, range, stage: ImportStage::Over });
+        }
+        let is_kept = self.agent.migrations.sources[&id].record.as_ref().is_some_and(|at| at.kept_by_source);
+        match share {
+            // A node has restarted since: all of it is given at once (M33).
+            _ if !is_kept => _ = self.serve(id),
+            Some(share) => _ = self.serve_by(id, |spec, hot| ExportView::of_way_back(spec, hot, share)),
+            None => self.note_without_share(id, before),
+        }
+    }
+
+    /// Nothing is in transit of a migration that turns back. What this node kept is in its durable log before
+    /// the way back begins, so that it may restart in that (M33).
+    pub(super) fn note_kept(&mut self, id: MigrationId, back: MigrationId) {
+        let source = self.agent.migrations.sources.get(&id);
+        let Some(view) = source.and_then(|source| source.view.as_ref()) else { return };
+        let Some(commits) = self.parts.store.commits() else { return };
+        for some in view.kept().ranges().chunks(NOTES_AT_ONCE) {
+            self.parts.store.note_given(back, some.iter().copied());
+        }
+        let noted = commits.latest_in(view.range());
+        self.parts.shared.durability.want_synced(noted);
+        self.reports.wait_for(noted);
+    }
+
+    /// A migration that was to turn back does not: what was noted for its way back is in vain.
+    pub(super) fn forget_kept(&self, id: MigrationId) {
+        let Some(source) = self.agent.migrations.sources.get(&id) else { return };
+        let Some(back) = source.record.as_ref().and_then(|record| record.turn).map(|turn| turn.by) else {
+            return;
         };
-        let Some(import) = target.import.take() else { return self.note_without_share(id, before) };
-        target.advance(TargetStage::Over);
-        self.command(before, MoverStep::Turned);
-        self.serve_by(id, |spec, hot| ExportView::of_way_back(spec, hot, import.view.owned()));
+        let begun = self.agent.migrations.targets.get(&back);
+        if begun.is_none_or(|target| target.import.is_none()) {
+            let stage = ImportStage::Over;
+            self.parts.store.note_import(ImportNote { id: back, range: source.range, stage });
+        }
     }
 
     /// The coordinator turns nothing back that this incarnation of the node has no part in.
@@ -162,6 +204,7 @@ impl NodeControl {
             return;
         }
         source.stage = SourceStage::GivenAway;
+        self.forget_kept(id);
         self.barriers.forget(id);
         self.command(id, MoverStep::Drop);
         self.serve(id);

@@ -2,8 +2,10 @@
 //! needs it, takes it over, and sweeps it at the end.
 
 use super::table::Then;
+use super::unsynced::News;
 use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
+use sidle_cluster::Settled::{OwnsNothing, OwnsSome};
 use sidle_cluster::{LargeCollections, PrepareRefusal, Progress, Settled, SourceStage, Target, TargetStage};
 use sidle_migration::{ImportView, ImportWriter, ImporterCounters, MigrationSpec, Share};
 use sidle_store::{ImportNote, ImportStage};
@@ -230,20 +232,30 @@ impl NodeControl {
     }
 
     /// The next map shows this node as the target of a way back: it was the source of the migration before,
-    /// and was not asked to prepare. As in [`start_export`](Self::start_export).
+    /// and was not asked to prepare. As in [`start_export`](Self::start_export). If a node has restarted
+    /// since, it goes on as any import does then, with what this node kept; that is in its log (M33).
     fn import_way_back(&mut self, id: MigrationId, before: MigrationId) {
         let speaks = self.agent.speaks();
-        let spec = match spec(&self.agent.migrations.targets[&id].record, self.tuning, speaks) {
+        let record = &self.agent.migrations.targets[&id].record;
+        let is_resumed = !record.kept_by_source;
+        let spec = match spec(record, self.tuning, speaks) {
             Ok(spec) => spec,
             Err(why) => return self.event(ControlEvent::Note(format!("migration {id} cannot begin: {why}"))),
         };
         let turned = self.agent.migrations.sources.get_mut(&before);
-        let Some(source) = turned.filter(|source| source.stage == SourceStage::Exported) else {
-            return self.note_without_share(id, before);
+        let turned = turned.filter(|source| source.stage == SourceStage::Exported);
+        let Some((kept, source)) = turned.and_then(|source| Some((source.view.take()?, source))) else {
+            match is_resumed && self.parts.store.commits().is_some() {
+                true => self.resume_import(id),
+                false => self.note_without_share(id, before),
+            }
+            return;
         };
-        let Some(kept) = source.view.take() else { return self.note_without_share(id, before) };
         source.stage = SourceStage::Over;
         self.command(before, MoverStep::Turned);
+        if is_resumed {
+            return self.resume(spec, kept.kept(), None);
+        }
         let (view, writer) = ImportView::of_way_back(&spec, kept.kept(), kept.given_records());
         let import = Import::new(view);
         let target = self.agent.migrations.targets.get_mut(&id).expect("just announced");
@@ -259,15 +271,19 @@ impl NodeControl {
     /// (C4).
     fn resume_import(&mut self, id: MigrationId) {
         let speaks = self.agent.speaks();
-        let mut spec = match spec(&self.agent.migrations.targets[&id].record, self.tuning, speaks) {
+        let spec = match spec(&self.agent.migrations.targets[&id].record, self.tuning, speaks) {
             Ok(spec) => spec,
             Err(why) => return self.event(ControlEvent::Note(format!("migration {id} cannot go on: {why}"))),
         };
-        spec.protocol = spec.protocol.resumed();
         let store = &self.parts.store;
         let noted = store.noted_imports().into_iter().find(|note| note.id == id);
-        let stage = noted.map(|note| note.stage);
-        let given = Share::of(store.noted_as_given(id));
+        self.resume(spec, Share::of(store.noted_as_given(id)), noted.map(|note| note.stage));
+    }
+
+    /// The import goes on with what this node owns of the range, and has noted, as far as this stage.
+    fn resume(&mut self, mut spec: MigrationSpec, given: Share, stage: Option<ImportStage>) {
+        let id = spec.id;
+        spec.protocol = spec.protocol.resumed();
         let copies = given.rest_of(spec.range);
         let (view, mut writer) = ImportView::resumed(&spec, given);
         if stage == Some(ImportStage::Complete) {
@@ -293,6 +309,8 @@ impl NodeControl {
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let Some(import) = &mut target.import else { return };
         import.is_resumed = !target.record.kept_by_source && import.view.is_by_cuts();
+        import.settled = None;
+        self.unsynced.forget_settled(id);
         self.command(id, MoverStep::SourceRestarted);
     }
 
@@ -379,7 +397,13 @@ impl NodeControl {
                 return self.refuse(id, PrepareRefusal::SourceUnreachable { error });
             }
             MoverReport::Finished(_) => {
-                let last = self.arrivals.add(id, target.record.range, self.parts.store.commits());
+                let of = (id, target.record.range);
+                let last = self.unsynced.add(of, News::AllIsHere, self.parts.store.commits());
+                self.parts.shared.durability.want_synced(last);
+            }
+            MoverReport::Settled { owns, .. } => {
+                let (of, owns) = ((id, target.record.range), if owns { OwnsSome } else { OwnsNothing });
+                let last = self.unsynced.add(of, News::Settled(owns), self.parts.store.commits());
                 self.parts.shared.durability.want_synced(last);
             }
             MoverReport::Failed(why) if stage < TargetStage::Ready => {
@@ -400,9 +424,6 @@ impl NodeControl {
         if let MoverReport::GaveAll(why) = report {
             import.gave_all = Some(why);
         }
-        if let MoverReport::Settled { owns, .. } = report {
-            import.settled = Some(if owns { Settled::OwnsSome } else { Settled::OwnsNothing });
-        }
         import.stalled = match report {
             MoverReport::Stalled(stalled) => stalled,
             MoverReport::Finished(_) => false,
@@ -412,11 +433,20 @@ impl NodeControl {
         target.progressed(progress);
     }
 
-    /// Reports that all has arrived of what is synced by now (C10).
+    /// Reports what is synced by now (C10).
     pub(super) fn report_synced(&mut self) {
         let synced = self.parts.shared.durability.synced();
-        for id in self.arrivals.take_synced(synced) {
-            self.agent.migrations.targets.get_mut(&id).into_iter().for_each(|target| target.finish(Ok(())));
+        for (id, news) in self.unsynced.take_synced(synced) {
+            let Some(target) = self.agent.migrations.targets.get_mut(&id) else { continue };
+            match (news, &mut target.import) {
+                (News::AllIsHere, _) => target.finish(Ok(())),
+                (News::Settled(owns), Some(import)) => {
+                    import.settled = Some(owns);
+                    let progress = import.progress();
+                    target.progressed(progress);
+                }
+                (News::Settled(_), None) => {}
+            }
         }
     }
 

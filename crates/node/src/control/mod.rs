@@ -28,22 +28,26 @@
 //!   deleted or overwritten since. A node may come to own the range without a report that the migration ran.
 //! - C9 (M20): a way back begins with this node's share of the migration that it continues, in the table of
 //!   the map in which it runs. No barrier is needed: neither end's share changes meanwhile.
-//! - C10: a target reports that all has arrived only when its durable log, if it has one, is synced up to
-//!   there: the source then forgets its copy.
+//! - C10: a target reports that all has arrived, or that nothing is in transit, only when its durable log, if
+//!   it has one, is synced up to there: the source then forgets its copy, or what it gave.
 //! - C11: a mover is notified of a frozen range only when the durable log, if there is one, is safe up to the
 //!   last change there: what the target shows of it is in a log.
+//! - C12 (M33): the agent learns that a map is used only when the durable log, if there is one, is synced up
+//!   to what was noted by that map. So a way back begins only when its target's log has the share it begins
+//!   with.
 //!
 //! Realises: Fulva, III (initiation and end of a migration).
 //! Ownership: the control thread.
 
-mod arrivals;
 mod exports;
 mod freezes;
 mod imports;
 mod jobs;
 mod protocol;
+mod reports;
 mod requests;
 mod table;
+mod unsynced;
 
 pub use protocol::read_protocol;
 
@@ -52,10 +56,10 @@ use crate::outcome::{ControlReply, ControlRequest};
 use crate::queue::MoverIndex;
 use crate::range_table::RangeTable;
 use crate::shared::NodeParts;
-use arrivals::Arrivals;
 use freezes::Freezes;
 use imports::Import;
 use jobs::Jobs;
+use reports::Reports;
 use requests::Requests;
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, End, HostPort, Incarnation, MigrationRecord, NodeAgent, NodeInfo,
@@ -66,6 +70,7 @@ use sidle_types::{MigrationId, MonotonicUs, NodeId, ProtocolVersion, Speaks, fau
 use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Barriers, Then};
+use unsynced::Unsynced;
 
 /// How often the control checks whether every worker has passed a barrier.
 pub const BARRIER_POLL_US: u64 = 100;
@@ -133,8 +138,9 @@ pub struct NodeControl {
     map: Option<Arc<TabletMap>>,
     barriers: Barriers,
     jobs: Jobs,
-    arrivals: Arrivals,
+    unsynced: Unsynced,
     freezes: Freezes,
+    reports: Reports,
     requests: Requests,
     events: VecDeque<ControlEvent>,
 }
@@ -159,8 +165,9 @@ impl NodeControl {
             map: None,
             barriers: Barriers::default(),
             jobs: Jobs::default(),
-            arrivals: Arrivals::default(),
+            unsynced: Unsynced::default(),
             freezes: Freezes::default(),
+            reports: Reports::default(),
             requests: Requests::default(),
             events: VecDeque::new(),
         }
@@ -210,6 +217,7 @@ impl NodeControl {
         self.follow_agent();
         self.pass_barriers(now);
         self.pass_safe();
+        self.report_published(now);
         if let Some(cleared) = self.jobs.run(now, &self.parts.store) {
             self.cleared_unserved(cleared);
         }
@@ -240,8 +248,9 @@ impl NodeControl {
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
         let waits = self.barriers.len() + self.freezes.len() > 0;
         let barrier = waits.then(|| now.plus_us(BARRIER_POLL_US));
-        let own = [barrier, self.jobs.deadline(), self.arrivals.deadline(now)];
-        own.into_iter().chain([self.agent.poll_timeout()]).flatten().min()
+        let synced = [self.unsynced.deadline(now), self.reports.deadline(now)];
+        let own = [barrier, self.jobs.deadline()].into_iter().chain(synced);
+        own.chain([self.agent.poll_timeout()]).flatten().min()
     }
 
     /// The node.
@@ -290,6 +299,7 @@ impl NodeControl {
         let own = [
             ("tables not passed", self.barriers.len()),
             ("freezes that no commit has", self.freezes.len()),
+            ("maps whose notes are not synced", self.reports.len()),
             ("ranges to be cleared", self.jobs.len()),
             ("open requests", self.requests.len()),
             ("events not taken", self.events.len()),
@@ -317,6 +327,7 @@ impl NodeControl {
                 AgentEvent::Track(id) => self.drop_tracked_before(id),
                 AgentEvent::Policy(id, policy) => self.command(id, MoverStep::Policy(policy)),
                 AgentEvent::TurnsBack(id) => self.command(id, MoverStep::TurnBack),
+                AgentEvent::Settled(id, back) => self.note_kept(id, back),
                 AgentEvent::StartExport(id) => self.start_export(id),
                 AgentEvent::StartImport(id) => self.start_import(id),
                 AgentEvent::OtherEndRestarted(id) => {
@@ -332,12 +343,7 @@ impl NodeControl {
                     }
                     self.publish(then);
                 }
-                AgentEvent::Over(id, End::GivenAway(range)) => self.release(id, range),
-                AgentEvent::Over(id, End::Complete) => self.finish_import(id),
-                AgentEvent::Over(id, End::GivenUp(why)) => {
-                    self.keep(id);
-                    self.give_up(id, why);
-                }
+                AgentEvent::Over(id, end) => self.over(id, end),
                 AgentEvent::Suspected(nodes) => {
                     self.parts.shared.unreachable.replace(nodes, self.agent.coordinator())
                 }
@@ -349,6 +355,19 @@ impl NodeControl {
                     let reply = self.requests.close(tag, reply);
                     reply.into_iter().for_each(|reply| self.event(ControlEvent::Reply { tag, reply }));
                 }
+            }
+        }
+    }
+
+    /// A migration is over.
+    fn over(&mut self, id: MigrationId, end: End) {
+        self.forget_kept(id);
+        match end {
+            End::GivenAway(range) => self.release(id, range),
+            End::Complete => self.finish_import(id),
+            End::GivenUp(why) => {
+                self.keep(id);
+                self.give_up(id, why);
             }
         }
     }
@@ -405,9 +424,19 @@ impl NodeControl {
         }
     }
 
+    /// The agent learns of the last map that all workers use, once it is synced what was noted by it.
+    fn report_published(&mut self, now: MonotonicUs) {
+        if let Some(epoch) = self.reports.take_synced(self.parts.shared.durability.synced()) {
+            self.agent.handle(now, AgentInput::Published(epoch));
+        }
+    }
+
     fn pass(&mut self, now: MonotonicUs, step: Then, proof: BarrierPassed) {
         match step {
-            Then::NotifyAgent(epoch) => self.agent.handle(now, AgentInput::Published(epoch)),
+            Then::NotifyAgent(epoch) => {
+                self.reports.add(epoch);
+                self.report_published(now);
+            }
             Then::Mover(id, table) => self.pass_at_mover(id, table, proof),
             Then::Discard(range) => self.jobs.discard(self.leavings_in(range), proof),
             Then::Sweep(range) => self.jobs.sweep(range, proof),

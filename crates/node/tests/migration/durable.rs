@@ -15,7 +15,7 @@ fn durable() -> ClusterSetup {
     ClusterSetup { is_durable: true, ..ClusterSetup::default() }
 }
 
-fn scene() -> Scene {
+pub(crate) fn scene() -> Scene {
     Scene::of(durable())
 }
 
@@ -25,7 +25,7 @@ fn for_durable_protocols(story: impl Fn(Scene)) {
 }
 
 /// Restarts a node, and connects to it again.
-fn restart(scene: &mut Scene, node: usize) {
+pub(crate) fn restart(scene: &mut Scene, node: usize) {
     scene.cluster.restart(node);
     scene.cluster.run_for(3_000_000);
     scene.to[node] = scene.cluster.connect(node, 0);
@@ -159,7 +159,7 @@ pub(crate) fn move_of_what_no_commit_has() {
     assert_eq!(scene.cluster.reply(reader), bulk("new"));
 }
 
-fn log_of(scene: &mut Scene, node: usize) -> &mut TestLog {
+pub(crate) fn log_of(scene: &mut Scene, node: usize) -> &mut TestLog {
     scene.cluster.nodes[node].log.as_mut().expect("it has one")
 }
 
@@ -315,6 +315,33 @@ fn a_node_that_restarts_at_any_moment_loses_nothing() {
     }
 }
 
+/// Changes five keys, each where it is.
+pub(crate) fn change_five(scene: &mut Scene) {
+    let words = ["SET key1 new", "DEL key2", "APPEND key3 +", "SET fresh 1", "GETDEL key4"];
+    for (to, words) in [0, 1, 0, 1, 0].into_iter().zip(words) {
+        let reply = scene.ask(to, words);
+        if matches!(reply, Value::Error(_)) {
+            scene.ask(1 - to, words);
+        }
+    }
+}
+
+/// The node has these changes, and so many keys.
+pub(crate) fn check_five(scene: &mut Scene, owner: usize, keys: i64, what: &str) {
+    let changed = [
+        ("key1", bulk("new")),
+        ("key2", Value::Null),
+        ("key3", bulk("old-key3+")),
+        ("key4", Value::Null),
+        ("fresh", bulk("1")),
+        ("key5", bulk("old-key5")),
+    ];
+    for (key, value) in changed {
+        assert_eq!(scene.ask(owner, &format!("GET {key}")), value, "{what}: {key}");
+    }
+    assert_eq!(scene.ask(owner, "DBSIZE"), int(keys), "{what}");
+}
+
 /// The same where much is given, cut by cut, and clients of both ends change what these own.
 #[test]
 fn a_node_that_restarts_between_two_cuts_loses_nothing() {
@@ -331,13 +358,7 @@ fn a_node_that_restarts_between_two_cuts_loses_nothing() {
             }
             let id = scene.start_by(&format!("{protocol} RATE 20000000"), EVERYTHING, 1);
             scene.cluster.run_for(at_us);
-            let words = ["SET key1 new", "DEL key2", "APPEND key3 +", "SET fresh 1", "GETDEL key4"];
-            for (to, words) in [0, 1, 0, 1, 0].into_iter().zip(words) {
-                let reply = scene.ask(to, words);
-                if matches!(reply, Value::Error(_)) {
-                    scene.ask(1 - to, words);
-                }
-            }
+            change_five(&mut scene);
             let given = scene.cluster.nodes[1].workers[0].ranges().import(id).map(|view| view.owned());
             let has_some = given.is_some_and(|given| !given.ranges().is_empty());
             in_the_middle += u32::from(has_some && scene.state(id) == "running");
@@ -346,17 +367,7 @@ fn a_node_that_restarts_between_two_cuts_loses_nothing() {
             }
             scene.finish(id);
             let owner = usize::from(scene.state(id) == "done");
-            let changed = [
-                ("key1", bulk("new")),
-                ("key2", Value::Null),
-                ("key3", bulk("old-key3+")),
-                ("key4", Value::Null),
-            ];
-            for (key, value) in changed.into_iter().chain([("fresh", bulk("1")), ("key5", bulk("old-key5"))])
-            {
-                assert_eq!(scene.ask(owner, &format!("GET {key}")), value, "{protocol}, {at_us} us: {key}");
-            }
-            assert_eq!(scene.ask(owner, "DBSIZE"), int(499), "{protocol}, {at_us} us");
+            check_five(&mut scene, owner, 499, &format!("{protocol}, {at_us} us"));
             assert_eq!(scene.cluster.nodes[1 - owner].parts.store.len(), 0);
         }
         assert!(in_the_middle > 2, "{protocol}: {in_the_middle}");

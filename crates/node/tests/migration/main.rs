@@ -9,6 +9,7 @@ mod counts;
 mod deadlines;
 mod digest;
 mod durable;
+mod durable_turns;
 mod faults;
 mod flush;
 mod forward;

@@ -8,6 +8,7 @@ use crate::common::*;
 use crate::durable::{
     move_of_what_no_commit_has, move_to_a_node_whose_log_is_not_synced, restart_behind_outdated_copies,
 };
+use crate::durable_turns::turn_with_a_log_that_is_not_synced;
 use crate::hot::copied_ahead;
 use crate::restoring::restore_beside_a_reader;
 use crate::transactions::{watch_of_a_range_that_goes_and_comes_back, watch_of_a_value_that_ends};
@@ -30,6 +31,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::ParkedCommandRunsTwice, increment_of_what_has_not_arrived),
     (Fault::NewTableWakesNobody, the_source_of_a_wanted_key_restarts),
     (Fault::PreparesOverLeavings, back_at_once),
+    (Fault::SettledBeforeSynced, turn_with_a_log_that_is_not_synced),
     (Fault::FinishedBeforeSynced, move_to_a_node_whose_log_is_not_synced),
     (Fault::ActivatedBeforeSafe, move_of_what_no_commit_has),
     (Fault::ResumedOverCopies, restart_behind_outdated_copies),

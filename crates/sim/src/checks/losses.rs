@@ -150,14 +150,16 @@ fn is_prepared(data: &Metadata, target: NodeId, position: Position) -> bool {
 }
 
 /// Whether the node that the key moves to has an entry of its own for it, which then wins for ever. A copy
-/// made before the freeze is discarded without its last round.
+/// made before the freeze is discarded without its last round. A node with a durable log that restarts takes
+/// what it has not served for a copy, too, and pulls it again.
 fn has_arrived(hosts: &[Host], dying: HostId, key: &str) -> bool {
     let position = Position::of_key(key.as_bytes());
     hosts.iter().enumerate().filter(|(number, _)| *number != dying.0).any(|(_, host)| {
         host.process.as_ref().is_some_and(|process| {
             let ranges = process.workers[0].worker.ranges();
+            let is_durable = process.parts.store.commits().is_some();
             let is_stale = matches!(&ranges.entry_at(position).role,
-                Role::Importing(view) if view.is_copied_ahead() && !view.activated());
+                Role::Importing(view) if (view.is_copied_ahead() || is_durable) && !view.activated());
             let is_inert = matches!(&ranges.entry_at(position).role,
                 Role::Importing(view) if view.is_by_cuts() && !view.has_arrived(position));
             ranges.is_owned(position)

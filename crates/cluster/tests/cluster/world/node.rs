@@ -404,6 +404,7 @@ impl SimNode {
             AgentEvent::Superseded
             | AgentEvent::Policy(..)
             | AgentEvent::TurnsBack(_)
+            | AgentEvent::Settled(..)
             | AgentEvent::OtherEndRestarted(_) => {}
             AgentEvent::Survey(migration, partitions) => {
                 let range = self.agent.as_ref().expect("it asks").migrations.sources[&migration].range;
