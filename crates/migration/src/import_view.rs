@@ -229,14 +229,14 @@ impl ImportView {
     }
 
     /// Whether the position is this node's, wherever the progress stands.
-    pub(crate) fn owns_beyond_progress(&self, position: Position) -> bool {
+    pub fn owns_beyond_progress(&self, position: Position) -> bool {
         self.out_of_turn.as_ref().is_some_and(|given| given.since(position).is_some())
             || self.began_with_position(position)
     }
 
     /// Whether this node owned the position when this view began: never, but for a way back, and after a
     /// restart of a node.
-    pub fn began_with_position(&self, position: Position) -> bool {
+    fn began_with_position(&self, position: Position) -> bool {
         self.began_with.as_ref().is_some_and(|share| share.has(position))
     }
 

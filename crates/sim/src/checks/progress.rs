@@ -105,7 +105,7 @@ fn pass(
     let is_passed = |position: Position| position <= bounds.last() && next.is_none_or(|next| position < next);
     let mut passed = seen.passed.unwrap_or_else(first);
     while let Some(record) = copy.records.get(passed).filter(|record| is_passed(record.position)) {
-        // What it had been given before a restart is outdated at the source, and needs no tombstone (M24).
+        // What it had been given is outdated at a source that restarted since, and needs no tombstone (M24).
         let is_owned = view.began_with_position(record.position);
         if !is_owned && matches!(store.pin().get(HashedKey::new(&record.key)), Entry::Absent) {
             return Err(record.key.escape_ascii().to_string());
