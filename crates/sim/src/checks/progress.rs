@@ -68,7 +68,8 @@ impl ProgressSeen {
                 return accuse(format!("its progress went back from {:?} to {next:?}", seen.next));
             }
             seen.next = next;
-            if let Some(copy) = copy.filter(|_| !self.flushed.contains(&host))
+            // What is given bit by bit is in no frozen copy, unless the source restarted: then it is outdated.
+            if let Some(copy) = copy.filter(|_| !self.flushed.contains(&host) && !view.is_by_cuts())
                 && let Err(key) = pass(seen, (view, *bounds), next, copy, store)
             {
                 return accuse(format!("its progress {next:?} has passed \"{key}\", which is not here"));
@@ -103,10 +104,11 @@ fn pass(
 ) -> Result<(), String> {
     let first = || copy.records.partition_point(|record| record.position < bounds.first());
     let is_passed = |position: Position| position <= bounds.last() && next.is_none_or(|next| position < next);
-    let mut passed = seen.passed.unwrap_or_else(first);
+    let given = || copy.records.partition_point(|record| is_passed(record.position)).max(first());
+    let mut passed = seen.passed.unwrap_or_else(|| if view.gave_all() { given() } else { first() });
     while let Some(record) = copy.records.get(passed).filter(|record| is_passed(record.position)) {
         // What it had been given is outdated at a source that restarted since, and needs no tombstone (M24).
-        let is_owned = view.began_with_position(record.position);
+        let is_owned = view.owns_beyond_progress(record.position);
         if !is_owned && matches!(store.pin().get(HashedKey::new(&record.key)), Entry::Absent) {
             return Err(record.key.escape_ascii().to_string());
         }
