@@ -78,8 +78,22 @@ fn begin(cluster: &TestCluster, protocol: &str) {
     assert!(begun.status.success(), "{begun:?}");
 }
 
+/// Waits until a migration runs.
+fn runs(cluster: &TestCluster, id: u64) {
+    eventually("it runs", || {
+        let state = cluster.migration(id)?["state"].as_str()?.to_owned();
+        (state == "running").then_some(())
+    });
+}
+
 /// Everything moves from the first node, the coordinator's, to the second, and these are killed meanwhile.
 fn goes_on(protocol: &str, fsync: &str, killed: &[usize]) {
+    goes_on_or_back(protocol, fsync, killed, false);
+}
+
+/// The same; or it turns back, and these are killed on its way back.
+fn goes_on_or_back(protocol: &str, fsync: &str, killed: &[usize], turns: bool) {
+    let (last, owner) = if turns { (2, 0) } else { (1, 1) };
     let mut cluster = TestCluster::start_with(2, &durable(fsync));
     begin_anew(&cluster.nodes[..1], |_| 0);
     fill(&mut cluster.client(0));
@@ -96,29 +110,33 @@ fn goes_on(protocol: &str, fsync: &str, killed: &[usize]) {
             progress.iter().all(|writer| writer.acknowledged > 3).then_some(())
         });
         begin(&cluster, protocol);
-        eventually("it runs", || {
-            let state = cluster.migration(1)?["state"].as_str()?.to_owned();
-            (state == "running").then_some(())
-        });
-        std::thread::sleep(Duration::from_millis(500));
+        runs(&cluster, 1);
+        if turns {
+            std::thread::sleep(Duration::from_millis(1_500));
+            let reply = cluster.client(0).request(&["SIDLE.MIGRATE", "CANCEL", "1"]);
+            assert_eq!(reply, Value::Integer(2), "{protocol}");
+            runs(&cluster, 2);
+        } else {
+            std::thread::sleep(Duration::from_millis(500));
+        }
         killed.iter().for_each(|&node| cluster.nodes[node].kill());
         std::thread::sleep(Duration::from_millis(200));
         killed.iter().for_each(|&node| cluster.nodes[node].restart());
         std::thread::sleep(Duration::from_millis(500));
     });
-    let over = cluster.wait_for_migration(1);
+    let over = cluster.wait_for_migration(last);
     assert_eq!(over["state"], "done", "{over}");
     let log = cluster.nodes[0].log();
-    assert!(log.contains("migration 1 goes on"), "it was killed in the middle: {log}");
+    assert!(log.contains(&format!("migration {last} goes on")), "it was killed in the middle: {log}");
     let progress = *progress.lock().expect("no writer panicked");
     for (writer, Progress { acknowledged }) in progress.into_iter().enumerate() {
-        check(&mut cluster.client(1), writer, acknowledged);
+        check(&mut cluster.client(owner), writer, acknowledged);
     }
-    is_filled(&mut cluster.client(1));
+    is_filled(&mut cluster.client(owner));
     cluster.nodes.iter_mut().for_each(Node::kill);
     cluster.nodes.iter_mut().for_each(Node::restart);
-    is_filled(&mut cluster.client(1));
-    assert_eq!(number(&mut cluster.client(0), &["DBSIZE"]), 0);
+    is_filled(&mut cluster.client(owner));
+    assert_eq!(number(&mut cluster.client(1 - owner), &["DBSIZE"]), 0);
 }
 
 #[test]
@@ -148,4 +166,11 @@ fn so_does_one_that_gives_bit_by_bit() {
     goes_on("handoff", "everysec", &[0]);
     goes_on("handoff", "always", &[1]);
     goes_on("handoff", "everysec", &[0, 1]);
+}
+
+#[test]
+fn so_does_its_way_back() {
+    for killed in [&[0][..], &[1], &[0, 1]] {
+        goes_on_or_back("handoff", "everysec", killed, true);
+    }
 }

@@ -68,7 +68,7 @@ impl ProgressSeen {
                 return accuse(format!("its progress went back from {:?} to {next:?}", seen.next));
             }
             seen.next = next;
-            // What is given bit by bit is in no frozen copy, unless the source restarted: then it is outdated.
+            // What is given bit by bit is in no frozen copy but a restarted source's: then it is outdated.
             if let Some(copy) = copy.filter(|_| !self.flushed.contains(&host) && !view.is_by_cuts())
                 && let Err(key) = pass(seen, (view, *bounds), next, copy, store)
             {
