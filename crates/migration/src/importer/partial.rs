@@ -102,7 +102,7 @@ impl Partial {
 
     pub(super) fn into_records<'b>(self) -> Records<'b> {
         match self.body {
-            Body::Records(assembly) => Records::Assembled(assembly),
+            Body::Records(assembly) => Records::Assembled(assembly, self.piece.position),
             Body::Collection(arrival) => Records::Arrived(arrival, self.piece),
         }
     }

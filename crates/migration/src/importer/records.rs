@@ -14,8 +14,8 @@ use sidle_wire::{ChangedRanges, Piece};
 pub(super) enum Records<'b> {
     /// Whole.
     Batch(RecordBatch<'b>),
-    /// In pieces.
-    Assembled(Assembly),
+    /// In pieces, at this position.
+    Assembled(Assembly, Position),
     /// A large collection, in patches, of which this piece was the last.
     Arrived(Arrival, Piece),
     /// One that was not fetched completely, since its key has an entry here.
@@ -61,7 +61,7 @@ impl<'b> Records<'b> {
     pub(super) fn last_position(&self) -> Option<Position> {
         match self {
             Records::Batch(batch) => batch.iter().last().map(|record| record.hashed_key().position()),
-            Records::Assembled(_) | Records::Arrived(..) | Records::Superseded => None,
+            Records::Assembled(..) | Records::Arrived(..) | Records::Superseded => None,
         }
     }
 
@@ -83,14 +83,13 @@ impl<'b> Records<'b> {
         let overwrites = fault!(ReplayOverwrites);
         match self {
             Records::Batch(batch) if overwrites => Ok(overwrite(store, head, &batch)?),
-            Records::Assembled(assembly) if overwrites => {
+            Records::Assembled(assembly, _) if overwrites => {
                 Ok(overwrite(store, head, &RecordBatch::parse(assembly.bytes())?)?)
             }
             Records::Batch(batch) if !view.may_own_beyond_progress() => store.replay(head, &batch, within),
             Records::Batch(batch) => store.replay_where(head, &batch, within, |at| !is_owned(at)),
-            // One position.
-            Records::Assembled(_) if is_owned(within.first()) => Ok(Replayed::default()),
-            Records::Assembled(assembly) => assembly.replay(store, head, within),
+            Records::Assembled(_, position) if is_owned(position) => Ok(Replayed::default()),
+            Records::Assembled(assembly, _) => assembly.replay(store, head, within),
             Records::Arrived(arrival, _) if is_owned(arrival.position()) => Ok(Replayed::default()),
             Records::Arrived(mut arrival, piece) => {
                 let replayed = arrival.finish(store, head, within)?;

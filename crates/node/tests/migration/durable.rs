@@ -3,7 +3,7 @@
 use crate::common::*;
 use crate::hot::{copied_ahead_by, run_until_frozen};
 use sidle_migration::{ExportPhase, HANDOFF, ImportPhase, ProtocolChoices, SOURCE_DRIVEN, Serves};
-use sidle_node::testing::{ClusterSetup, TestLog};
+use sidle_node::testing::{ClusterSetup, TestCluster, TestLog};
 use sidle_resp::Value;
 use sidle_types::PositionRange;
 
@@ -562,5 +562,37 @@ fn a_flush_that_waits_for_a_source_that_restarts_is_answered() {
         scene.finish(id);
         assert_eq!(scene.state(id), "done", "{by}");
         assert_eq!(scene.ask(1, "DBSIZE"), int(0), "{by}");
+    }
+}
+
+/// What is larger than a piece is pulled out of turn after a restart, too, and once.
+#[test]
+fn large_values_are_pulled_out_of_turn_after_a_restart() {
+    let value = "v".repeat(600_000);
+    let large = keys("large", 8);
+    for node in [0, 1] {
+        let mut scene = scene();
+        scene.fill(keys("key", 300));
+        for key in &large {
+            assert_eq!(scene.ask(0, &format!("SET {key} {value}")), ok());
+        }
+        let by = "handoff,cut-period=1000,cut-bytes=1000,hot-first=off RATE 20000000";
+        let id = scene.start_by(by, EVERYTHING, 1);
+        let given = |cluster: &TestCluster| {
+            cluster.nodes[1].workers[0].ranges().import(id).map(|view| view.owned()).unwrap_or_default()
+        };
+        let first = PositionRange::ALL.first();
+        scene.cluster.run_until("its first part is given", |cluster| given(cluster).has(first));
+        let given = given(&scene.cluster);
+        scene.cluster.network.hold_bulk = true;
+        restart(&mut scene, node);
+        let kept: Vec<_> = large.iter().filter(|key| !given.has(position(key))).collect();
+        assert!(kept.len() > 2, "{}", kept.len());
+        for key in &kept {
+            assert_eq!(scene.ask(1, &format!("STRLEN {key}")), int(600_000), "{node} restarted");
+        }
+        scene.finish(id);
+        assert_eq!(scene.state(id), "done");
+        assert_eq!(scene.ask(1, "DBSIZE"), int(308));
     }
 }
