@@ -126,7 +126,7 @@ const NOT_TOLD: &[(&str, &str, &[&str])] = &[
     ),
     (
         "Persistence",
-        "nothing is saved",
+        "no process is forked, no change is counted, and there is no AOF",
         &[
             "current_cow_peak",
             "current_cow_size",
@@ -135,11 +135,6 @@ const NOT_TOLD: &[(&str, &str, &[&str])] = &[
             "current_save_keys_processed",
             "current_save_keys_total",
             "rdb_changes_since_last_save",
-            "rdb_last_save_time",
-            "rdb_last_bgsave_status",
-            "rdb_last_bgsave_time_sec",
-            "rdb_current_bgsave_time_sec",
-            "rdb_saves",
             "rdb_last_cow_size",
             "rdb_last_load_keys_expired",
             "rdb_last_load_keys_loaded",
