@@ -187,7 +187,8 @@ pub enum Refusal {
     },
     /// It gave its range bit by bit, and has given all of it.
     #[error(
-        "migration {migration} cannot be cancelled any more: all of {range} was given to the target, and only what          was not copied still arrives; let it finish, then move the range back"
+        "migration {migration} cannot be cancelled any more: all of {range} was given to the target, and only what \
+         was not copied still arrives; let it finish, then move the range back"
     )]
     GaveAll {
         /// The migration.
