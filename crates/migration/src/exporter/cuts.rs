@@ -213,8 +213,12 @@ impl Cuts {
         store: &Store,
         _passed: BarrierPassed,
     ) -> bool {
-        let State::Stepping { step, .. } = std::mem::replace(&mut self.state, State::Given) else {
-            return false;
+        let step = match std::mem::replace(&mut self.state, State::Given) {
+            State::Stepping { step, .. } => step,
+            other => {
+                self.state = other;
+                return false;
+            }
         };
         let waits = step.gives.is_all() && !fault!(ActivatedBeforeSafe);
         let commits = store.commits().filter(|_| waits);
