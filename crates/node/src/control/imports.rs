@@ -5,7 +5,6 @@ use super::table::Then;
 use super::unsynced::News;
 use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
-use sidle_cluster::Settled::{OwnsNothing, OwnsSome};
 use sidle_cluster::{LargeCollections, PrepareRefusal, Progress, Settled, SourceStage, Target, TargetStage};
 use sidle_migration::{ImportView, ImportWriter, ImporterCounters, MigrationSpec, Share};
 use sidle_store::{ImportNote, ImportStage};
@@ -388,6 +387,10 @@ impl NodeControl {
         }
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let stage = target.stage();
+        if let Some(news) = News::of(&report) {
+            let last = self.unsynced.add((id, target.record.range), news, self.parts.store.commits());
+            self.parts.shared.durability.want_synced(last);
+        }
         match report {
             MoverReport::Connected => return self.connected(id),
             MoverReport::CaughtUp if target.is_prepared() => target.advance(TargetStage::Ready),
@@ -395,16 +398,6 @@ impl NodeControl {
             MoverReport::Unreachable if stage == TargetStage::Connecting => {
                 let error = "no connection to it could be opened, after several attempts".to_owned();
                 return self.refuse(id, PrepareRefusal::SourceUnreachable { error });
-            }
-            MoverReport::Finished(_) => {
-                let of = (id, target.record.range);
-                let last = self.unsynced.add(of, News::AllIsHere, self.parts.store.commits());
-                self.parts.shared.durability.want_synced(last);
-            }
-            MoverReport::Settled { owns, .. } => {
-                let (of, owns) = ((id, target.record.range), if owns { OwnsSome } else { OwnsNothing });
-                let last = self.unsynced.add(of, News::Settled(owns), self.parts.store.commits());
-                self.parts.shared.durability.want_synced(last);
             }
             MoverReport::Failed(why) if stage < TargetStage::Ready => {
                 return self.refuse(id, PrepareRefusal::Other { why });

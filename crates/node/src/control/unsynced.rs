@@ -4,6 +4,7 @@
 //! lets it forget what it gave, since the way back begins then. Until then a crash of this node costs nothing
 //! that the source has.
 
+use crate::mover::MoverReport;
 use sidle_cluster::Settled;
 use sidle_store::Commits;
 use sidle_types::{CommitNumber, MigrationId, MonotonicUs, PositionRange, fault};
@@ -19,6 +20,18 @@ pub(super) enum News {
     AllIsHere,
     /// It is to turn back, and nothing is in transit.
     Settled(Settled),
+}
+
+impl News {
+    /// What a mover's report is news of, if it is to be reported.
+    pub(super) fn of(report: &MoverReport) -> Option<News> {
+        match report {
+            MoverReport::Finished(_) => Some(News::AllIsHere),
+            MoverReport::Settled { owns: true, .. } => Some(News::Settled(Settled::OwnsSome)),
+            MoverReport::Settled { owns: false, .. } => Some(News::Settled(Settled::OwnsNothing)),
+            _ => None,
+        }
+    }
 }
 
 /// By import: the last commit that changes its range.
