@@ -3,7 +3,8 @@
 
 use super::loading::{KEYS, fill};
 use super::saving::{error, ok};
-use super::support::{Client, Node, NodeOptions, RedisServer, StopWhenDropped, eventually};
+use super::support::redis::RedisServer;
+use super::support::{Client, Node, NodeOptions, StopWhenDropped, eventually};
 use super::{durable, info, number, text};
 use sidle_resp::Value;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! The two servers and a connection to each.
 
-use crate::support::{Client, Node, NodeOptions, RedisServer, eventually};
+use crate::support::redis::RedisServer;
+use crate::support::{Client, Node, NodeOptions, eventually};
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use std::io::{Read, Write};
 use std::net::TcpStream;

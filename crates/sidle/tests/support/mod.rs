@@ -6,14 +6,12 @@
 
 mod client;
 mod node;
-mod redis;
+pub mod redis;
 
 #[allow(unused_imports)] // each test program uses a part of it
 pub use client::{Client, bulk};
 #[allow(unused_imports)]
 pub use node::{Node, NodeOptions, sidle};
-#[allow(unused_imports)]
-pub use redis::RedisServer;
 
 use serde_json::Value as Json;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
