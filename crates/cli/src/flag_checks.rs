@@ -146,6 +146,10 @@ impl Flags<'_> {
     fn assert_numbers_are_judged(&self) {
         let mut faults = Vec::new();
         for (base, name, expected) in self.numbers() {
+            let apart = format!("{base} --{name} -1");
+            if let Some(told) = self.refusal(&words(&apart)).filter(|told| told.contains("unexpected")) {
+                faults.push(format!("{apart}: {told}"));
+            }
             for number in ABSURD {
                 let flag = format!("--{name}={number}");
                 let line: Vec<&str> = base.split(' ').chain([flag.as_str()]).collect();

@@ -1,5 +1,5 @@
 //! The common parts of the programs' command lines: how a program ends ([`exit`]) and is interrupted
-//! ([`interrupt`]), how numbers are read ([`numbers`]), tables printed ([`table`]) and results written
+//! ([`interrupt`]), how its [`line`] and its numbers are read ([`numbers`]), tables printed ([`table`]) and results written
 //! ([`output`]), and the commands of both: a node ([`server`]) and a demonstration ([`demo`]), which
 //! starts its nodes from its own program.
 
@@ -12,6 +12,7 @@ pub mod exit;
 #[cfg(feature = "testing")]
 pub mod flag_checks;
 pub mod interrupt;
+pub mod line;
 pub mod load;
 #[cfg(feature = "testing")]
 pub mod named;

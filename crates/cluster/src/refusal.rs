@@ -5,7 +5,7 @@ use crate::bounds::{self, clipped};
 use crate::limits::MAX_TEXT_BYTES;
 use serde::{Deserialize, Serialize};
 use sidle_types::words::{count, counted};
-use sidle_types::{MigrationId, PositionRange, ProtocolVersion};
+use sidle_types::{GaveAll, MigrationId, PositionRange, ProtocolVersion};
 
 /// A refused request. Nothing was done, unless the text states that this is unknown. Nodes are named as
 /// `sidle status` shows them: client address and the start of the id.
@@ -187,14 +187,18 @@ pub enum Refusal {
     },
     /// It gave its range bit by bit, and has given all of it.
     #[error(
-        "migration {migration} cannot be cancelled any more: all of {range} was given to the target, and only what \
-         was not copied still arrives; let it finish, then move the range back"
+        "migration {migration} cannot be cancelled any more: all of {range} was given to the target{}, and only what \
+         was not copied still arrives; let it finish, then move the range back",
+        because(*why)
     )]
     GaveAll {
         /// The migration.
         migration: MigrationId,
         /// Its range.
         range: PositionRange,
+        /// Why at once, if so.
+        #[serde(default)]
+        why: Option<GaveAll>,
     },
     /// It is over.
     #[error("migration {migration} is over: {state}")]
@@ -247,6 +251,10 @@ impl Refusal {
     pub(crate) fn not_committed(error: &MetaError) -> Refusal {
         Refusal::NotCommitted { error: clipped(error.to_string(), MAX_TEXT_BYTES) }
     }
+}
+
+fn because(why: Option<GaveAll>) -> String {
+    why.map_or_else(String::new, |why| format!(" at once ({why})"))
 }
 
 /// The commands, ready to copy, and a note if there are more.

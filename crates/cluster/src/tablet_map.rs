@@ -16,7 +16,7 @@ use crate::migration_record::tiles;
 use crate::{Incarnation, MigrationRecord, MigrationState, NodeInfo, Turn};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
-    MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch,
+    GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch,
 };
 
 /// A range of positions with one owner.
@@ -308,7 +308,9 @@ impl MapChange<'_> {
         };
         assert!(*noted < incarnation, "a later incarnation takes its place");
         *noted = incarnation;
-        record.kept_by_source = false;
+        if std::mem::take(&mut record.kept_by_source) {
+            record.counters.gave_all.get_or_insert(GaveAll::Restart);
+        }
     }
 
     /// Raises the version that the cluster speaks.

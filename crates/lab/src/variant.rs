@@ -184,7 +184,7 @@ mod tests {
             ("teleport", "there is no migration protocol 'teleport'"),
             ("fulva,tracking=perhaps", "tracking=perhaps is neither on nor off"),
             ("fulva,offloading", "offloading= is neither on nor off"),
-            ("fulva,sampling", "sampling= is not possible"),
+            ("fulva,sampling", "the option 'sampling' has no value"),
         ] {
             let error = text.parse::<Variant>().unwrap_err();
             assert!(error.starts_with(told), "{error}");

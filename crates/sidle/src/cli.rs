@@ -144,7 +144,8 @@ pub(crate) struct MigrateArguments {
 }
 
 fn migration_id(text: &str) -> Result<u64, &'static str> {
-    text.parse().map_err(|_| "give a migration's number, as `sidle status` shows it")
+    let id = text.parse().ok().filter(|&id| id > 0);
+    id.ok_or("give a migration's number, as `sidle status` shows it")
 }
 
 #[derive(Debug, Subcommand)]

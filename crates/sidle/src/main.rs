@@ -25,9 +25,8 @@ mod watch;
 #[cfg(test)]
 mod wrong_lines;
 
-use clap::Parser;
 use sidle_cli::exit::Failure;
-use sidle_cli::{demo, exit, server};
+use sidle_cli::{demo, exit, line, server};
 use std::process::ExitCode;
 
 /// For many small allocations on several threads: measured faster than the system's allocator.
@@ -36,7 +35,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let command = cli::Cli::parse().command;
+    let command = line::of_process::<cli::Cli>().command;
     exit::run("sidle", || match command {
         cli::Command::Server(arguments) => server::run(*arguments),
         cli::Command::Migrate(arguments) => reached(&arguments.via.via, migrate::run(&arguments)),

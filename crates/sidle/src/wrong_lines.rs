@@ -2,10 +2,10 @@
 
 use crate::cli::{Cli, Command};
 use crate::{bench, elsewhere};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use sidle_cli::exit::Failure;
 use sidle_cli::flag_checks::{BUDGET_BYTES, Flags, NumberFlag, unparsed};
-use sidle_cli::{demo, server};
+use sidle_cli::{demo, line, server};
 
 const NUMBERS: &[NumberFlag] = &[
     ("migrate --to a:1 --slots 1", "timeout", Some("3600")),
@@ -114,7 +114,7 @@ fn wrong_lines_are_refused_with_what_would_do() {
 
 /// Parses a command line and checks it as before a run.
 fn check(line: &[&str]) -> Result<(), Failure> {
-    let parsed = Cli::try_parse_from(["sidle"].iter().chain(line)).map_err(|error| unparsed(&error))?;
+    let parsed = line::read::<Cli>(["sidle"].iter().chain(line)).map_err(|error| unparsed(&error))?;
     match parsed.command {
         Command::Server(arguments) => server::settings(*arguments).map(|_| ()),
         Command::Demo(arguments) => demo::checked(&arguments, BUDGET_BYTES).map(|_| ()),

@@ -14,6 +14,8 @@ pub enum GaveAll {
     TableFull,
     /// The range was flushed.
     Flush,
+    /// One of its nodes restarted: what was marked, or in transit, is not known any more.
+    Restart,
 }
 
 impl std::fmt::Display for GaveAll {
@@ -23,6 +25,7 @@ impl std::fmt::Display for GaveAll {
             GaveAll::Load => "the source fell behind its clients",
             GaveAll::TableFull => "no more keys could be taken out of turn",
             GaveAll::Flush => "the range was flushed",
+            GaveAll::Restart => "one of its nodes restarted",
         })
     }
 }

@@ -53,18 +53,38 @@ pub(super) struct Attempt {
     rate: Option<Rate>,
 }
 
-/// The recent rate of a migration.
-#[derive(Debug)]
-struct Rate {
+/// The recent rate of a migration. Its bytes include what is sent again, and what is copied long before it is
+/// given: they do not say when it ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rate {
     window_since: MonotonicUs,
     bytes_at_start: u64,
-    bytes_per_second: u64,
+    fraction_at_start: f64,
+    pub(super) bytes_per_second: u64,
+    /// Of the range, as [`Attempt::fraction`].
+    pub(super) fraction_per_second: f64,
 }
 
 impl Rate {
-    /// Nothing is known yet of what comes behind these bytes.
-    const fn from(now: MonotonicUs, bytes_at_start: u64) -> Rate {
-        Rate { window_since: now, bytes_at_start, bytes_per_second: 0 }
+    /// Nothing is known yet of what comes behind this.
+    const fn from(now: MonotonicUs, bytes_at_start: u64, fraction_at_start: f64) -> Rate {
+        let (bytes_per_second, fraction_per_second) = (0, 0.0);
+        Rate { window_since: now, bytes_at_start, fraction_at_start, bytes_per_second, fraction_per_second }
+    }
+
+    /// Takes in how far it has come by now.
+    fn advance(&mut self, now: MonotonicUs, bytes_moved: u64, fraction: f64) {
+        let elapsed_us = now.since(self.window_since);
+        let is_first = self.bytes_per_second == 0 && elapsed_us >= FIRST_RATE_AFTER_US;
+        if elapsed_us < RATE_WINDOW_US && !is_first {
+            return;
+        }
+        let bytes = bytes_moved.saturating_sub(self.bytes_at_start);
+        self.bytes_per_second = (u128::from(bytes) * 1_000_000 / u128::from(elapsed_us)) as u64;
+        self.fraction_per_second = (fraction - self.fraction_at_start).max(0.0) * 1e6 / elapsed_us as f64;
+        if elapsed_us >= RATE_WINDOW_US {
+            (self.window_since, self.bytes_at_start, self.fraction_at_start) = (now, bytes_moved, fraction);
+        }
     }
 }
 
@@ -84,7 +104,7 @@ impl Attempt {
             is_withheld: false,
             moves_since: record.ran().then_some(now),
             is_joined_late: false,
-            rate: Some(Rate::from(now, bytes_moved)),
+            rate: Some(Rate::from(now, bytes_moved, 0.0)),
         }
     }
 
@@ -137,13 +157,13 @@ impl Attempt {
             NodeSays::PrepareRefused { why, .. } if preparing && is_target && counted => {
                 self.prepared.get_or_insert(Err(why));
             }
-            NodeSays::Progress { progress, .. } if running && is_target => self.advance(now, progress),
+            NodeSays::Progress { progress, .. } if running && is_target => self.advance(now, record, progress),
             NodeSays::Progress { progress, .. } if preparing && is_target && counted && copies_before => {
-                self.copied(now, progress);
+                self.copied(now, record, progress);
                 return true;
             }
             NodeSays::Finished { progress, .. } if running && is_target => {
-                self.advance(now, progress);
+                self.advance(now, record, progress);
                 self.finished = true;
             }
             NodeSays::Broken { why, .. } if running && is_target => {
@@ -166,14 +186,14 @@ impl Attempt {
     /// of the source's freeze stays true.
     pub(super) fn begin_anew(&mut self, now: MonotonicUs, record: &MigrationRecord) {
         let fresh = Attempt::new(now, record);
-        let (activated, next) = (self.progress.activated, fresh.progress.next);
-        self.progress = Progress { activated, next, ..Progress::default() };
+        let Progress { activated, gave_all, .. } = self.progress;
+        self.progress = Progress { activated, gave_all, next: fresh.progress.next, ..Progress::default() };
         (self.finished, self.broken, self.rate) = (false, None, None);
     }
 
     /// Takes in the progress of a copy that is made before the migration runs; a copy with progress is not
     /// given up.
-    pub(super) fn copied(&mut self, now: MonotonicUs, told: Progress) {
+    pub(super) fn copied(&mut self, now: MonotonicUs, record: &MigrationRecord, told: Progress) {
         let is_first = self.moves_since.is_none();
         self.moves_since.get_or_insert(now);
         let marks = |progress: &Progress| {
@@ -181,14 +201,14 @@ impl Attempt {
             (*records_moved, *bytes_moved, *changes, next.clone())
         };
         let before = marks(&self.progress);
-        self.advance(now, told);
+        self.advance(now, record, told);
         if is_first || marks(&self.progress) != before {
             self.deadline = now.plus_us(PREPARE_DEADLINE_US);
         }
     }
 
     /// Takes in progress, which may be outdated: nothing moves back (M7).
-    pub(super) fn advance(&mut self, now: MonotonicUs, told: Progress) {
+    pub(super) fn advance(&mut self, now: MonotonicUs, record: &MigrationRecord, told: Progress) {
         let known = &mut self.progress;
         if told.changes >= known.changes {
             (known.changes, known.changes_left) = (told.changes, told.changes_left);
@@ -208,21 +228,22 @@ impl Attempt {
                 };
             }
         }
-        let rate = self.rate.get_or_insert(Rate::from(now, self.progress.bytes_moved));
-        let elapsed_us = now.since(rate.window_since);
-        if elapsed_us >= RATE_WINDOW_US || rate.bytes_per_second == 0 && elapsed_us >= FIRST_RATE_AFTER_US {
-            let bytes = self.progress.bytes_moved.saturating_sub(rate.bytes_at_start);
-            rate.bytes_per_second = (u128::from(bytes) * 1_000_000 / u128::from(elapsed_us)) as u64;
-            if elapsed_us >= RATE_WINDOW_US {
-                rate.window_since = now;
-                rate.bytes_at_start = self.progress.bytes_moved;
-            }
-        }
+        let (bytes_moved, fraction) = (self.progress.bytes_moved, self.fraction(record));
+        let rate = self.rate.get_or_insert(Rate::from(now, bytes_moved, fraction));
+        rate.advance(now, bytes_moved, fraction);
     }
 
-    /// The recent rate in bytes per second.
-    pub(super) fn bytes_per_second(&self) -> u64 {
-        self.rate.as_ref().map_or(0, |rate| rate.bytes_per_second)
+    /// The recent rate, once something has been reported.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        self.rate
+    }
+
+    /// The share of the range that has arrived. The partitions hold about equally many records, and positions
+    /// are hashes. So the mean of the partitions' shares is the records' share, even while clients write.
+    pub(super) fn fraction(&self, record: &MigrationRecord) -> f64 {
+        let parts = self.partitions(record);
+        let arrived: f64 = parts.iter().map(PartitionStatus::fraction).sum();
+        if parts.is_empty() { 0.0 } else { arrived / parts.len() as f64 }
     }
 
     /// The record's counters, brought up to date.

@@ -5,10 +5,10 @@ use super::members::{Members, shown};
 use super::rebinding::Rebinding;
 use super::record::Record;
 use crate::{
-    Metadata, MigrationRecord, MigrationState, MigrationStatus, NodeState, NodeStatus, PartitionStatus,
+    Metadata, MigrationCounters, MigrationRecord, MigrationState, MigrationStatus, NodeState, NodeStatus,
     StatusReport,
 };
-use sidle_types::{MapEpoch, MonotonicUs, NodeId, TabletEpoch};
+use sidle_types::{GaveAll, MapEpoch, MonotonicUs, NodeId, TabletEpoch};
 
 /// The sources of a report.
 pub(super) struct Reporter<'a> {
@@ -65,14 +65,14 @@ impl Reporter<'_> {
         let running = attempt.filter(|attempt| attempt.moves_since.is_some());
         let counters = running.map_or(record.counters, |attempt| attempt.counters(now, record));
         let partitions = running.map_or_else(Vec::new, |attempt| attempt.partitions(record));
-        let fraction = fraction_of(record, &partitions);
+        let fraction = running.filter(|_| !partitions.is_empty());
+        let fraction = fraction.map_or_else(|| fraction_of_ended(record), |attempt| attempt.fraction(record));
         let silence = self.silence_of(now, record);
-        // A rate from before a node fell silent would promise an end.
-        let measured = running.filter(|_| silence.is_none());
-        let bytes_per_second = measured.map_or(0, |attempt| attempt.bytes_per_second());
-        let remaining_bytes = (1.0 - fraction) * counters.bytes as f64;
-        let remaining_us = (bytes_per_second > 0)
-            .then(|| (remaining_bytes * 1_000_000.0 / bytes_per_second as f64).round() as u64);
+        let stalled = silence.or_else(|| running.and_then(|attempt| attempt.progress.stalled.clone()));
+        // A rate from before it stalled would promise an end.
+        let rate = running.filter(|_| stalled.is_none()).and_then(|attempt| attempt.rate());
+        let per_second = rate.map_or(0.0, |rate| rate.fraction_per_second);
+        let remaining_us = (per_second > 0.0).then(|| ((1.0 - fraction) * 1e6 / per_second).round() as u64);
         MigrationStatus {
             id: record.id,
             protocol: record.protocol.clone(),
@@ -95,12 +95,12 @@ impl Reporter<'_> {
             bytes_moved: counters.bytes_moved,
             collections: counters.collections,
             elapsed_us: counters.elapsed_us,
-            bytes_per_second,
+            bytes_per_second: rate.map_or(0, |rate| rate.bytes_per_second),
             remaining_us,
             changes_left: running.map_or(0, |attempt| attempt.progress.changes_left),
-            stalled: silence.or_else(|| running.and_then(|attempt| attempt.progress.stalled.clone())),
+            stalled,
             gave_all: counters.gave_all,
-            turn: turn_of(record),
+            turn: turn_of(record, counters.gave_all),
             partitions,
         }
     }
@@ -132,7 +132,7 @@ impl Reporter<'_> {
 }
 
 /// How a migration and its way back hang together, in words.
-fn turn_of(record: &MigrationRecord) -> Option<String> {
+fn turn_of(record: &MigrationRecord, gave_all: Option<GaveAll>) -> Option<String> {
     let of_way_back = || record.continues.map(|before| format!("turned back: continues migration {before}"));
     let by = record.turn.map(|turn| turn.by);
     match by.filter(|_| !record.state.is_over() && record.kept_by_source) {
@@ -142,23 +142,20 @@ fn turn_of(record: &MigrationRecord) -> Option<String> {
             let too_late = || {
                 let by =
                     by.filter(|_| matches!(record.state, MigrationState::Done | MigrationState::Running))?;
-                Some(format!("all was given before it could turn back: there is no migration {by}"))
+                let why = gave_all.map_or_else(String::new, |why| format!(" ({why})"));
+                Some(format!("gave all before it could turn back{why}: there is no migration {by}"))
             };
             turned.or_else(too_late).or_else(of_way_back)
         }
     }
 }
 
-/// The share of the range that has arrived. The partitions hold about equally many records, and positions are
-/// hashes. So the mean of the partitions' shares is the records' share, even while clients write.
-fn fraction_of(record: &MigrationRecord, partitions: &[PartitionStatus]) -> f64 {
-    if record.state == MigrationState::Done {
-        1.0
-    } else if !partitions.is_empty() {
-        partitions.iter().map(PartitionStatus::fraction).sum::<f64>() / partitions.len() as f64
-    } else if record.counters.records > 0 {
-        (record.counters.records_moved as f64 / record.counters.records as f64).min(1.0)
-    } else {
-        0.0
+/// The share of the range that arrived, of a migration of which nothing more is reported.
+fn fraction_of_ended(record: &MigrationRecord) -> f64 {
+    let MigrationCounters { records, records_moved, .. } = record.counters;
+    match record.state {
+        MigrationState::Done => 1.0,
+        _ if records > 0 => (records_moved as f64 / records as f64).min(1.0),
+        _ => 0.0,
     }
 }

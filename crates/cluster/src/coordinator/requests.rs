@@ -162,11 +162,19 @@ impl<M: MetaStore> Coordinator<M> {
                     Ok(reply) => return reply,
                     Err(refusal) => refusal,
                 },
+                MigrationState::Running if record.counters.gave_all.is_some() => self.gave_all(now, record),
                 MigrationState::Running => Refusal::Running { migration, range: record.range },
                 over => Refusal::IsOver { migration, state: over.to_string() },
             },
         };
         Reply::Refused(refused)
+    }
+
+    /// Of a running migration that gives its range bit by bit, and gave all.
+    fn gave_all(&self, now: MonotonicUs, record: &MigrationRecord) -> Refusal {
+        let counters = self.attempts.get(&record.id).map(|attempt| attempt.counters(now, record));
+        let why = counters.unwrap_or(record.counters).gave_all;
+        Refusal::GaveAll { migration: record.id, range: record.range, why }
     }
 
     /// Has a running migration turn back that gives its range bit by bit. If its source knows of nothing yet,
@@ -191,7 +199,7 @@ impl<M: MetaStore> Coordinator<M> {
         }
         let attempt = self.attempts.get(&migration);
         if attempt.is_some_and(|attempt| attempt.finished || attempt.progress.activated) {
-            return Err(Refusal::GaveAll { migration, range: record.range });
+            return Err(self.gave_all(now, record));
         }
         let mut next = self.data.clone();
         let by = next.next_migration;

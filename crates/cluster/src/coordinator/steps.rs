@@ -240,8 +240,12 @@ impl Steps<'_> {
                 let is_kept = record.is_some_and(|record| record.kept_by_source);
                 let is_known = is_whole || is_kept || fault!(GivenBackThoughSent);
                 assert!(is_known, "M1: the source may have frozen the range");
+                // What a restarted target had been given is lost, and was moved.
+                let is_lost = is_kept && !is_whole && matches!(state, MigrationState::Failed { .. });
+                let counters = attempt.zip(record).filter(|_| is_lost);
+                let counters = counters.map(|(attempt, record)| attempt.counters(now, record));
                 next.give_back(id);
-                next.end(id, state, None);
+                next.end(id, state, counters);
             }
             (Step::End(state), _) => {
                 // A failed copy has moved nothing.

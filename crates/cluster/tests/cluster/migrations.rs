@@ -212,6 +212,7 @@ fn progress_is_reported_while_it_runs() {
     world.run_for(1_000_000);
     let status = world.migration(2).unwrap();
     assert_eq!(status.stalled.as_deref(), Some("told to"));
+    assert_eq!((status.bytes_per_second, status.remaining_us), (0, None), "nothing promises an end");
     assert_eq!(status.partitions.len(), 8);
     assert_eq!(status.fraction, 0.0);
 }

@@ -277,7 +277,7 @@ fn cancel_is_free_before_anything_was_given() {
 fn cancel_is_refused_once_all_is_given() {
     let mut scene = Scene::running();
     scene.progress(2, 1, Progress { activated: true, ..Progress::default() });
-    let refused = Reply::Refused(Refusal::GaveAll { migration: MigrationId(1), range: RANGE });
+    let refused = Reply::Refused(Refusal::GaveAll { migration: MigrationId(1), range: RANGE, why: None });
     assert_eq!(scene.cancel(1), refused);
     // It may have crossed the last cut in transit.
     let mut late = Scene::turning();
@@ -337,6 +337,12 @@ fn a_death_at_the_turn_leaves_the_range_to_who_has_the_rest() {
     let mut scene = Scene::turning();
     scene.join(1, 2);
     assert_eq!((scene.record(1).state.name(), scene.owner()), ("failed", 2));
+    // What was moved is shown though it is lost.
+    let mut scene = Scene::running();
+    scene.progress(2, 1, Progress { records_moved: 3, bytes_moved: 300, ..Progress::default() });
+    scene.join(2, 2);
+    let counters = scene.record(1).counters;
+    assert_eq!((scene.record(1).state.name(), counters.records_moved, counters.bytes_moved), ("failed", 3, 300));
     // After it: the other way round.
     let mut scene = Scene::turned();
     scene.join(1, 2);
@@ -371,6 +377,10 @@ fn a_restart_before_the_turn_ends_it_and_one_after_it_does_not() {
         }
         // Such a restart of both is one of a range that is given whole.
         assert!(!scene.record(1).kept_by_source);
+        let turn = scene.turn(1).unwrap_or_default();
+        assert!(turn.contains("before it could turn back (one of its nodes restarted)"), "{turn}");
+        let Reply::Refused(refusal) = scene.cancel(1) else { panic!("all is given") };
+        assert!(refusal.to_string().contains("at once (one of its nodes restarted)"), "{refusal}");
         scene.settled(2, 1, Settled::OwnsSome);
         scene.noted(1);
         assert_eq!(scene.record(1).state, MigrationState::Running, "it goes on to its end");

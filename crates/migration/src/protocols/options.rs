@@ -24,6 +24,17 @@ pub enum ProtocolError {
         /// What was asked for.
         name: String,
     },
+    /// Nothing stands between two commas, or behind the last one.
+    #[error("an option is empty: leave out the comma before it")]
+    Empty,
+    /// The option stands alone.
+    #[error("the option '{option}' has no value: write {option}=VALUE, which is {takes}")]
+    NoValue {
+        /// Its name.
+        option: &'static str,
+        /// The valid values.
+        takes: &'static str,
+    },
     /// It is ambiguous which of two values counts.
     #[error("the option '{option}' is given twice: give each once")]
     Repeated {
@@ -380,6 +391,9 @@ fn number<N: std::str::FromStr + PartialOrd>(text: &str, least: N, most: N) -> O
 /// Changes choices, each given as `OPTION=VALUE`.
 pub(super) fn apply(choices: &mut ProtocolChoices, words: &[&str]) -> Result<(), ProtocolError> {
     for (place, word) in words.iter().enumerate() {
+        if word.is_empty() {
+            return Err(ProtocolError::Empty);
+        }
         if words[..place].iter().any(|before| name_of(before) == name_of(word)) {
             return Err(ProtocolError::Repeated { option: name_of(word).to_owned() });
         }
@@ -420,6 +434,9 @@ fn apply_one(choices: &mut ProtocolChoices, text: &str) -> Result<(), ProtocolEr
         return Ok(());
     }
     Err(match option {
+        Some(&ProtocolOption { name, of, takes, .. }) if (of.has)(&before) && !text.contains('=') => {
+            ProtocolError::NoValue { option: name, takes }
+        }
         Some(&ProtocolOption { name, of, takes, .. }) if (of.has)(&before) => {
             ProtocolError::Value { option: name, value: value.to_owned(), takes }
         }
@@ -547,8 +564,12 @@ mod tests {
     fn mistakes_are_told() {
         for (text, told) in [
             ("fulva,sample=off", "fulva has no option 'sample': its options are ownership, partitions"),
-            ("fulva,", "fulva has no option '': its options are"),
-            ("fulva,partitions", "partitions= is not possible: partitions is a number from 1 to 64"),
+            ("fulva,", "an option is empty: leave out the comma before it"),
+            ("handoff,,", "an option is empty"),
+            ("handoff,,cut-keys=3", "an option is empty"),
+            ("fulva,partitions", "the option 'partitions' has no value: write partitions=VALUE, which is a number from 1 to 64"),
+            ("handoff,cut-keys", "the option 'cut-keys' has no value: write cut-keys=VALUE, which is the most"),
+            ("fulva,partitions=", "partitions= is not possible: partitions is a number from 1 to 64"),
             ("fulva,partitions=0", "partitions=0 is not possible"),
             ("fulva,partitions=65", "partitions=65 is not possible"),
             ("fulva,pull-bytes=-1", "pull-bytes=-1 is not possible"),

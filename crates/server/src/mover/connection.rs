@@ -11,6 +11,7 @@ use sidle_wire::{FrameFilter, FrameReader, Hello, Message};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
+use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -45,12 +46,16 @@ pub(super) fn follow_events(around: &Around) {
             let driver = &around.driver;
             match open(&around, &wanted).await {
                 Ok(stream) => {
+                    driver.borrow_mut().complaints.forget();
                     let reader = FrameReader::filtered(FrameFilter::FROM_SOURCE);
                     let link = run(&around, Rc::new(stream), reader, None);
                     driver.borrow_mut().connected(&wanted, link);
                 }
                 Err(error) => {
-                    tracing::warn!("migration {}: cannot reach its source: {error}", wanted.migration);
+                    let text = format!("migration {}: cannot reach its source: {error}", wanted.migration);
+                    if let Some(text) = driver.borrow_mut().complaints.due(&text, Instant::now()) {
+                        tracing::warn!("{text}");
+                    }
                     driver.borrow_mut().connect_failed(&wanted);
                 }
             }

@@ -3,6 +3,7 @@
 use crate::clock::{Clock, process_cpu_us, thread_cpu_us};
 use crate::mover::MoverReports;
 use crate::mover::spare_cores::SpareCoresProbe;
+use crate::repeated::Repeated;
 use crate::worker::WorkerLink;
 use sidle_node::{Link, Mover, MoverCommand, MoverEvent, NodeParts};
 use sidle_pacing::{Load, OwnTime, probe_after_us};
@@ -87,6 +88,8 @@ pub(super) struct Driver {
     pub(super) wanted: Vec<Wanted>,
     /// Notified when there are some.
     pub(super) wanted_added: Rc<Notify>,
+    /// What was logged of sources that cannot be reached.
+    pub(super) complaints: Repeated,
 }
 
 impl Driver {
@@ -112,6 +115,7 @@ impl Driver {
             last_link: 0,
             wanted: Vec::new(),
             wanted_added: Rc::default(),
+            complaints: Repeated::default(),
         }))
     }
 

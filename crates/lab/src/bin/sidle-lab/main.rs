@@ -14,9 +14,8 @@ mod table;
 #[cfg(test)]
 mod wrong_lines;
 
-use clap::Parser;
 use cli::{Cli, Command};
-use sidle_cli::{exit, server};
+use sidle_cli::{exit, line, server};
 use std::process::ExitCode;
 
 /// Nodes are measured as `sidle` runs them.
@@ -25,7 +24,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = line::of_process::<Cli>().command;
     exit::run("sidle-lab", || match command {
         Command::Run(arguments) => runs::run(&arguments),
         Command::Figures(arguments) => runs::figures(&arguments),

@@ -2,10 +2,10 @@
 
 use crate::cli::{Cli, Command};
 use crate::demo;
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use sidle_cli::exit::Failure;
 use sidle_cli::flag_checks::{BUDGET_BYTES, Flags, NumberFlag, unparsed};
-use sidle_cli::server;
+use sidle_cli::{line, server};
 
 const NUMBERS: &[NumberFlag] = &[
     ("demo --modelled paper --records 1000000000000", "sample", Some("to 281474976710656")),
@@ -96,7 +96,7 @@ fn wrong_lines_are_refused_with_what_would_do() {
 
 /// Parses a command line and checks it as before a run.
 fn check(line: &[&str]) -> Result<(), Failure> {
-    let parsed = Cli::try_parse_from(["sidle-lab"].iter().chain(line)).map_err(|error| unparsed(&error))?;
+    let parsed = line::read::<Cli>(["sidle-lab"].iter().chain(line)).map_err(|error| unparsed(&error))?;
     match parsed.command {
         Command::Run(arguments) => arguments.check(BUDGET_BYTES),
         Command::Figures(arguments) => arguments.check(BUDGET_BYTES),
