@@ -16,7 +16,8 @@ use crate::migration_record::tiles;
 use crate::{Incarnation, MigrationRecord, MigrationState, NodeInfo, Turn};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
-    GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch,
+    GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion,
+    TabletEpoch,
 };
 
 /// A range of positions with one owner.

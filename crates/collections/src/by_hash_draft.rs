@@ -10,10 +10,19 @@ use sidle_outline::{Chunk, Large, Order, Outline, Place};
 #[derive(Debug)]
 pub(crate) struct ByHashDraft<'b, V> {
     old: ByHash<'b, V>,
-    /// What became of each name that was changed; of a removed one nothing is left.
-    changes: Table<'b, Option<V>>,
+    /// The names that were changed.
+    changes: Table<'b, Became<V>>,
     len: usize,
     bytes: usize,
+}
+
+/// What became of a name.
+#[derive(Clone, Copy, Debug)]
+struct Became<V> {
+    /// What the collection has; nothing of a new name.
+    was: Option<V>,
+    /// Nothing of a removed one.
+    now: Option<V>,
 }
 
 impl<'b, V: Known<'b>> ByHashDraft<'b, V> {
@@ -41,36 +50,49 @@ impl<'b, V: Known<'b>> ByHashDraft<'b, V> {
     /// What is known of a name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<V> {
         match self.changes.get(name) {
-            Some(change) => change,
+            Some(change) => change.now,
             None => self.old.get(name),
         }
     }
 
     /// Sets what is known of a name; returns what was.
     pub(crate) fn set(&mut self, name: &'b [u8], known: V) -> Option<V> {
-        let was = match self.changes.set(name, Some(known)) {
-            Some(change) => change,
-            None => self.old.get(name),
-        };
-        self.forget(name, was);
+        let old = self.old;
+        let mut before = None;
+        self.changes.change(name, |changed| {
+            let was = changed.map_or_else(|| old.get(name), |changed| changed.was);
+            before = changed.map_or(was, |changed| changed.now);
+            Became { was, now: Some(known) }
+        });
+        self.forget(name, before);
         self.len += 1;
         self.bytes += named_bytes((name, known));
-        was
+        before
     }
 
     /// Removes a name; returns what was known of it.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<V> {
-        let change = self.changes.remove(name);
-        let old = self.old.find(name);
-        if let Some((old_name, _)) = old {
-            self.changes.set(old_name, None);
+        match self.changes.remove(name) {
+            // Of a new name nothing is left.
+            Some(Became { was: None, now }) => {
+                self.forget(name, now);
+                now
+            }
+            changed => {
+                // The request's name does not last.
+                let (name, was) = self.old.find(name)?;
+                let before = changed.map_or(Some(was), |changed| changed.now);
+                self.changes.set(name, Became { was: Some(was), now: None });
+                self.forget(name, before);
+                before
+            }
         }
-        let was = match change {
-            Some(change) => change,
-            None => old.map(|(_, known)| known),
-        };
-        self.forget(name, was);
-        was
+    }
+
+    /// Removes a name that was found in the collection.
+    pub(crate) fn remove_found(&mut self, (name, was): Named<'b, V>) {
+        let changed = self.changes.set(name, Became { was: Some(was), now: None });
+        self.forget(name, changed.map_or(Some(was), |changed| changed.now));
     }
 
     fn forget(&mut self, name: &[u8], was: Option<V>) {
@@ -82,20 +104,24 @@ impl<'b, V: Known<'b>> ByHashDraft<'b, V> {
 
     /// What was known of each name that was changed, and what is.
     pub(crate) fn changes(&self) -> impl Iterator<Item = (&'b [u8], Option<V>, Option<V>)> + '_ {
-        self.changes.iter().map(|(name, now)| (name, self.old.get(name), now))
+        self.changes.iter().map(|(name, changed)| (name, changed.was, changed.now))
     }
 
     /// All names: first those that were not changed. Reads all chunks.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Named<'b, V>> + '_ {
         let kept = self.old.from(0).filter(|(name, _)| self.changes.get(name).is_none());
-        let set = self.changes.iter().filter_map(|(name, change)| Some((name, change?)));
+        let set = self.changes.iter().filter_map(|(name, changed)| Some((name, changed.now?)));
         kept.chain(set)
     }
 
     /// Makes the changes to a sequence of the outline: a clone of the old one. Chunks that are longer than
     /// so many bytes are split.
     pub(crate) fn write_into(&self, outline: &mut Outline, order: Order, most_bytes: usize) {
-        let changes = self.changes.iter().map(|(name, known)| Change { hash: hash_of(name), name, known });
+        let changes = self.changes.iter().map(|(name, Became { now, .. })| Change {
+            hash: hash_of(name),
+            name,
+            known: now,
+        });
         let lent = Some(self.old.large());
         Writing { outline, order, most_bytes, lent, touched: Vec::new() }.write(changes.collect());
     }

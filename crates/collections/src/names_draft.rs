@@ -62,6 +62,14 @@ impl<'b, V: Known<'b>> NamesDraft<'b, V> {
         }
     }
 
+    /// Removes a name that was found in the collection.
+    pub(crate) fn remove_found(&mut self, name: Named<'b, V>) {
+        match self {
+            NamesDraft::Packed(table) => _ = table.remove(name.0),
+            NamesDraft::Large(draft) => draft.remove_found(name),
+        }
+    }
+
     /// All names; of a collection in chunks it reads all of them.
     pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = Named<'b, V>> + '_> {
         match self {

@@ -108,6 +108,20 @@ pub struct SetDraft<'b> {
 }
 
 impl<'b> SetDraft<'b> {
+    /// What is left of a set without these members of it.
+    pub fn without(set: Set<'b>, removed: impl ExactSizeIterator<Item = &'b [u8]>) -> SetDraft<'b> {
+        let mut draft = SetDraft::of(Some(set), removed.len());
+        removed.for_each(|member| draft.members.remove_found((member, ())));
+        draft
+    }
+
+    /// What is left of a set: only these members of it.
+    pub fn left_of(set: Set<'b>, left: impl ExactSizeIterator<Item = &'b [u8]>) -> SetDraft<'b> {
+        let mut draft = SetDraft { encoding: set.encoding(), ..SetDraft::of(None, left.len()) };
+        left.for_each(|member| draft.take(member));
+        draft
+    }
+
     /// All members: those that were added here behind the others.
     pub fn members(&self) -> impl Iterator<Item = &'b [u8]> + '_ {
         self.members.iter().map(|(member, ())| member)

@@ -50,6 +50,11 @@ impl<'b, V: Copy> Table<'b, V> {
 
     /// Sets a name's value; returns the old one.
     pub(crate) fn set(&mut self, name: &'b [u8], value: V) -> Option<V> {
+        self.change(name, |_| value)
+    }
+
+    /// Sets a name's value to what the old one becomes; returns the old one.
+    pub(crate) fn change(&mut self, name: &'b [u8], becomes: impl FnOnce(Option<V>) -> V) -> Option<V> {
         let place = match &mut self.index {
             None => self.place_of(name),
             Some(index) => {
@@ -65,9 +70,13 @@ impl<'b, V: Copy> Table<'b, V> {
             }
         };
         match place {
-            Some(place) => self.places[place].replace((name, value)).map(|(_, old)| old),
+            Some(place) => {
+                let old = self.places[place].map(|(_, old)| old);
+                self.places[place] = Some((name, becomes(old)));
+                old
+            }
             None => {
-                self.places.push(Some((name, value)));
+                self.places.push(Some((name, becomes(None))));
                 self.len += 1;
                 None
             }

@@ -67,13 +67,14 @@ const OF_SORTED_SETS: &[Case] = &[
     ("zadd z 77.5 member5", 2 * SEARCH + 6, 5),
     ("zincrby z 0.5 member5", 2 * SEARCH + 6, 5),
     ("zrem z member500 member501", 2 * SEARCH + 8, 4),
-    ("zpopmin z 2", SEARCH + 8, 3),
+    ("zpopmin z 2", SEARCH + 4, 3),
     ("zpopmax z", SEARCH + 6, 2),
     ("zmpop 1 z min", SEARCH + 6, 2),
     ("bzpopmax z 0", SEARCH + 6, 2),
-    ("zremrangebyrank z 40 49", 2 * SEARCH + 30, 13),
+    ("zremrangebyrank z 40 49", SEARCH + 14, 13),
     ("zremrangebyscore z 100 100", 3 * SEARCH + 8, 13),
     ("zrangestore other z 5 9", 2, 0),
+    ("zremrangebyrank z 5 -6", 4, 0),
 ];
 
 /// Runs the cases one after the other, after what the keys have was set.

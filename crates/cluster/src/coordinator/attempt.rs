@@ -157,7 +157,9 @@ impl Attempt {
             NodeSays::PrepareRefused { why, .. } if preparing && is_target && counted => {
                 self.prepared.get_or_insert(Err(why));
             }
-            NodeSays::Progress { progress, .. } if running && is_target => self.advance(now, record, progress),
+            NodeSays::Progress { progress, .. } if running && is_target => {
+                self.advance(now, record, progress)
+            }
             NodeSays::Progress { progress, .. } if preparing && is_target && counted && copies_before => {
                 self.copied(now, record, progress);
                 return true;

@@ -342,7 +342,10 @@ fn a_death_at_the_turn_leaves_the_range_to_who_has_the_rest() {
     scene.progress(2, 1, Progress { records_moved: 3, bytes_moved: 300, ..Progress::default() });
     scene.join(2, 2);
     let counters = scene.record(1).counters;
-    assert_eq!((scene.record(1).state.name(), counters.records_moved, counters.bytes_moved), ("failed", 3, 300));
+    assert_eq!(
+        (scene.record(1).state.name(), counters.records_moved, counters.bytes_moved),
+        ("failed", 3, 300)
+    );
     // After it: the other way round.
     let mut scene = Scene::turned();
     scene.join(1, 2);

@@ -13,6 +13,7 @@ use crate::reply::Reply;
 use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec};
 use sidle_collections::{Draft, MemberTable, Set, SetDraft, Sets};
+use std::collections::BTreeSet;
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::SET);
 const READ_FAST: CommandFlags = READ.with(CommandFlags::FAST);
@@ -193,31 +194,40 @@ fn spop<E: Executor>(call: &mut Call<'_, E>) -> Done {
     };
     let set = Changed::of(call, 0)?;
     call.count_look_up(set.old.is_some());
-    let urn = Urn::of(set.old, names, Set::nth);
-    let most = count.unwrap_or(1);
-    let popped: Vec<&[u8]> = match set.old.filter(|all| all.is_large() && all.len() <= most) {
-        Some(all) => all.members().collect(),
-        None => {
-            let seed = call.keyspace.random();
-            urn.some(&mut Draws::new(seed), most).into_iter().map(|(member, ())| member).collect()
-        }
-    };
-    if popped.len() == urn.len() {
-        // Of a set that was not there nothing is to be removed.
-        set.old.is_some().then(|| set.remove(call)).transpose()?;
-    } else if !popped.is_empty() {
-        let mut draft = set.draft(popped.len());
-        popped.iter().for_each(|member| {
-            draft.remove(member);
-        });
-        set.write(call, &draft)?;
-    }
+    let popped = take_some(call, set, count.unwrap_or(1))?;
     match (count, popped.first()) {
         (Some(_), _) => reply_set(call, &popped),
         (None, Some(member)) => call.reply.bulk(member),
         (None, None) => call.reply.null(),
     }
     Ok(())
+}
+
+/// Takes so many members out of a set, by lot; returns them.
+fn take_some<'g, E: Executor>(
+    call: &mut Call<'g, E>,
+    set: Changed<'g>,
+    most: usize,
+) -> Result<Vec<&'g [u8]>, ReplyError> {
+    let Some(old) = set.old.filter(|_| most > 0) else { return Ok(Vec::new()) };
+    let all = old.member_count();
+    if most >= all {
+        set.remove(call)?;
+        return Ok(old.members().collect());
+    }
+    let mut draws = Draws::new(call.keyspace.random());
+    if old.is_large() && most > all / 2 {
+        // Those that stay are drawn: they are fewer.
+        let stay: BTreeSet<usize> = draws.distinct_below(all, all - most).into_iter().collect();
+        let (left, popped): (Vec<_>, Vec<_>) =
+            old.members().enumerate().partition(|(index, _)| stay.contains(index));
+        set.write(call, &SetDraft::left_of(old, left.into_iter().map(|(_, member)| member)))?;
+        return Ok(popped.into_iter().map(|(_, member)| member).collect());
+    }
+    let drawn = Urn::of(Some(old), names, Set::nth).some(&mut draws, most);
+    let popped: Vec<&[u8]> = drawn.into_iter().map(|(member, ())| member).collect();
+    set.write(call, &SetDraft::without(old, popped.iter().copied()))?;
+    Ok(popped)
 }
 
 /// Members as elements of which nothing more is known.

@@ -567,8 +567,14 @@ mod tests {
             ("fulva,", "an option is empty: leave out the comma before it"),
             ("handoff,,", "an option is empty"),
             ("handoff,,cut-keys=3", "an option is empty"),
-            ("fulva,partitions", "the option 'partitions' has no value: write partitions=VALUE, which is a number from 1 to 64"),
-            ("handoff,cut-keys", "the option 'cut-keys' has no value: write cut-keys=VALUE, which is the most"),
+            (
+                "fulva,partitions",
+                "the option 'partitions' has no value: write partitions=VALUE, which is a number from 1 to 64",
+            ),
+            (
+                "handoff,cut-keys",
+                "the option 'cut-keys' has no value: write cut-keys=VALUE, which is the most",
+            ),
             ("fulva,partitions=", "partitions= is not possible: partitions is a number from 1 to 64"),
             ("fulva,partitions=0", "partitions=0 is not possible"),
             ("fulva,partitions=65", "partitions=65 is not possible"),

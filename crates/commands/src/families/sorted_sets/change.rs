@@ -159,12 +159,13 @@ fn pop_some<'g, E: Executor>(
     count: usize,
 ) -> Result<Vec<Scored<'g>>, ReplyError> {
     let Some(old) = set.old else { return Ok(Vec::new()) };
-    let length = old.len();
-    let members: Vec<Scored<'_>> = match highest {
-        true => old.range_back(length.saturating_sub(count)..length).collect(),
-        false => old.range(0..count.min(length)).collect(),
+    let all = old.member_count();
+    let indices = if highest { all.saturating_sub(count)..all } else { 0..count.min(all) };
+    let members = match highest {
+        true => old.range_back(indices.clone()).collect(),
+        false => old.range(indices.clone()).collect(),
     };
-    remove(call, set, &members)?;
+    remove(call, set, indices)?;
     Ok(members)
 }
 

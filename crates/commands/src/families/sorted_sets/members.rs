@@ -1,28 +1,27 @@
 //! Members as commands take and return them.
 
-use super::super::Done;
 use super::Changed;
 use crate::call::{Call, Executor};
 use crate::reply::Reply;
-use sidle_collections::Scored;
+use crate::reply_error::ReplyError;
+use sidle_collections::{Scored, SortedSetDraft};
+use std::ops::Range;
 
-/// Removes these members of a sorted set, each named once.
+/// Removes the members of these indices; returns how many there were.
 pub(super) fn remove<'g, E: Executor>(
     call: &mut Call<'g, E>,
     set: Changed<'g>,
-    members: &[Scored<'_>],
-) -> Done {
-    if members.is_empty() {
-        return Ok(());
+    indices: Range<usize>,
+) -> Result<usize, ReplyError> {
+    let Some(old) = set.old else { return Ok(0) };
+    let all = old.member_count();
+    let indices = indices.start.min(all)..indices.end.min(all);
+    match indices.len() {
+        0 => {}
+        removed if removed == all => set.remove(call)?,
+        _ => set.write(call, &SortedSetDraft::without(old, indices.clone()))?,
     }
-    if set.old.is_some_and(|old| old.member_count() == members.len()) {
-        return set.remove(call);
-    }
-    let mut draft = set.draft(members.len());
-    for (member, _) in members {
-        draft.remove(member);
-    }
-    set.write(call, &draft)
+    Ok(indices.len())
 }
 
 /// Replies with so many members, and with their scores if wanted: in pairs where the protocol has them.

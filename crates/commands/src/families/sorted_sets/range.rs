@@ -178,10 +178,9 @@ pub(super) fn zlexcount<E: Executor>(call: &mut Call<'_, E>) -> Done {
 
 fn remove_in<E: Executor>(call: &mut Call<'_, E>, bounds: Bounds<'_>) -> Done {
     let set: Changed<'_> = Changed::of(call, 0)?;
-    let found = set.old.into_iter().flat_map(|old| old.range(bounds.indices(old, false)));
-    let found: Vec<Scored<'_>> = found.collect();
-    remove(call, set, &found)?;
-    call.reply.integer(found.len() as i64);
+    let indices = set.old.map_or(0..0, |old| bounds.indices(old, false));
+    let removed = remove(call, set, indices)?;
+    call.reply.integer(removed as i64);
     Ok(())
 }
 
