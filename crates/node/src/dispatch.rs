@@ -20,7 +20,7 @@ use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
 use crate::range_table::{RangeTable, Redirect, Role};
 use crate::refusals::{
-    CROSS_PROTOCOL, CROSSSLOT, NOT_SERVED, TOO_LONG, cannot_wait, redirect_error, refusal, restriction,
+    CROSS_PROTOCOL, NOT_SERVED, TOO_LONG, cannot_wait, redirect_error, refusal, restriction, several_owners,
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
@@ -550,6 +550,10 @@ impl Dispatcher {
             }
             Verdict::Redirect(_) | Verdict::CrossSlot => {
                 let stays = found.spec.flags.contains(CommandFlags::BLOCKING);
+                if stays && matches!(judgement.verdict, Verdict::CrossSlot) {
+                    let error = several_owners(&self.executor.ranges, found.spec.name, keys);
+                    return Err(Attempt::Refused(error));
+                }
                 return Err(not_here(session, judgement.verdict, stays));
             }
             Verdict::AwaitActivation(migration) => return Err(Attempt::AwaitActivation(migration)),
@@ -759,7 +763,6 @@ fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> Attempt {
         // Another node knows no more about unserved positions.
         Verdict::Redirect(Redirect::NotServed) => Attempt::Refused(NOT_SERVED),
         _ if session.is_forwarded => Attempt::Refused(NOT_HERE_ERROR),
-        Verdict::CrossSlot if stays => Attempt::Refused(CROSSSLOT),
         Verdict::CrossSlot => Attempt::Elsewhere,
         Verdict::Redirect(Redirect::Ask(..)) if !session.capa_sidle && !stays => Attempt::Elsewhere,
         Verdict::Redirect(redirect) => Attempt::Refused(redirect_error(redirect)),

@@ -2,11 +2,12 @@
 
 use crate::commands::aborted;
 use crate::outcome::Closing;
-use crate::range_table::Redirect;
+use crate::range_table::{RangeTable, Redirect};
 use crate::session::Session;
 use crate::table::{CommandFlags, Found};
 use sidle_commands::ReplyError;
 use sidle_migration::WaiterRefusal;
+use sidle_types::{HashedKey, Slot};
 use std::fmt::Write;
 
 /// The error of a command that cannot wait for its keys, even if others of them were done elsewhere.
@@ -93,4 +94,26 @@ pub(crate) fn redirect_error(redirect: Redirect<'_>) -> ReplyError {
     };
     written.expect("writing to a string cannot fail");
     ReplyError::owned(text)
+}
+
+/// The error of a command that is not forwarded, and whose keys have several owners.
+#[cold]
+pub(crate) fn several_owners(ranges: &RangeTable, command: &str, keys: &[HashedKey<'_>]) -> ReplyError {
+    let slot = keys[0].slot();
+    match keys.iter().all(|key| key.slot() == slot) {
+        true => cannot_be_split(ranges, command, slot),
+        false => CROSSSLOT,
+    }
+}
+
+/// The error of a command whose keys lie in one slot, on several nodes.
+#[cold]
+pub(crate) fn cannot_be_split(ranges: &RangeTable, command: &str, slot: Slot) -> ReplyError {
+    let name = command.to_ascii_uppercase();
+    let to = &ranges.map().node(ranges.node()).expect("this node is a member").client_addr;
+    ReplyError::owned(format!(
+        "SIDLESPLIT {name} cannot be carried out by several nodes, and its keys lie on several, since hash \
+         slot {slot} is split between nodes: move what others own of the slot here (sidle migrate --slots {slot} --to \
+         {to}), or name keys of one node only"
+    ))
 }

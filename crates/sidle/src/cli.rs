@@ -124,7 +124,8 @@ pub(crate) struct MigrateArguments {
     /// The slots to move
     #[arg(long, value_name = "A-B", value_parser = range::slots)]
     pub(crate) slots: Option<PositionRange>,
-    /// The positions to move, finer than slots
+    /// The positions to move, finer than slots. In a slot that it splits, commands over several keys are
+    /// refused when these lie on both nodes, but for those that docs/operations.md lists
     #[arg(long, value_name = "0xA-0xB", value_parser = range::positions)]
     pub(crate) positions: Option<PositionRange>,
     /// Cancel this migration instead

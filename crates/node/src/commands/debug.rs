@@ -23,9 +23,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("debug", -2, ADMI
 )];
 
 const NOT_ALLOWED: ReplyError = ReplyError::text(
-    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from \
-     a local connection, otherwise you need to set this option in the configuration file, and then restart the \
-     server.",
+    "ERR DEBUG command not allowed: start the node with --debug-commands, or with debug_commands = true in the \
+     section [security] of its configuration file",
 );
 
 fn debug(call: &mut Call<'_>) -> CommandResult {

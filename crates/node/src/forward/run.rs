@@ -8,7 +8,7 @@ use crate::dispatch::{Attempt, Dispatcher};
 use crate::now::Now;
 use crate::queue::Ticket;
 use crate::range_table::Redirect;
-use crate::refusals::{CROSSSLOT, NOT_SERVED, redirect_error};
+use crate::refusals::{CROSSSLOT, NOT_SERVED, cannot_be_split, redirect_error, several_owners};
 use crate::request::Request;
 use crate::session::Session;
 use sidle_cluster::NodeInfo;
@@ -106,7 +106,11 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Attempt {
         if request.found.spec.flags.contains(CommandFlags::TRANSACTION) {
-            return Attempt::Refused(self.not_forwarded(request));
+            return Attempt::Refused(several_owners(
+                &self.executor.ranges,
+                request.found.spec.name,
+                request.keys,
+            ));
         }
         let (keys, is_write) = (request.keys, request.found.spec.access.is_write());
         let mut progress = Box::new(Progress::new(now.mono, keys[0].slot(), is_write, keys.len()));
@@ -190,7 +194,11 @@ impl Dispatcher {
             Split::AllOrNone => 2,
             Split::Each | Split::Sum | Split::AllOk => usize::MAX,
         };
-        if nodes > most { Err(self.cannot_be_split(request)) } else { Ok(places) }
+        if nodes > most {
+            Err(cannot_be_split(&self.executor.ranges, request.found.spec.name, keys[0].slot()))
+        } else {
+            Ok(places)
+        }
     }
 
     /// Sends the command as it is to the owner of all of its keys.
@@ -224,28 +232,5 @@ impl Dispatcher {
         };
         session.route.forward = Some(progress);
         self.lines.send(now, command, vec![(node, bytes)], &mut self.parking)
-    }
-
-    /// The error of a transaction, or of a WATCH, whose keys are not all here.
-    fn not_forwarded(&self, request: Request<'_>) -> ReplyError {
-        let slot = request.keys[0].slot();
-        if request.keys.iter().all(|key| key.slot() == slot) {
-            self.cannot_be_split(request)
-        } else {
-            CROSSSLOT
-        }
-    }
-
-    fn cannot_be_split(&self, request: Request<'_>) -> ReplyError {
-        let name = request.found.spec.name.to_ascii_uppercase();
-        let slot = request.keys[0].slot();
-        let own =
-            self.executor.ranges.map().node(self.executor.ranges.node()).expect("this node is a member");
-        let to = &own.client_addr;
-        ReplyError::owned(format!(
-            "SIDLESPLIT {name} cannot be carried out by several nodes, and its keys lie on several, since hash \
-             slot {slot} is split between nodes: move what others own of the slot here (sidle migrate --slots {slot} --to \
-             {to}), or name keys of one node only"
-        ))
     }
 }

@@ -390,6 +390,10 @@ fn another_owner_redirects_several_keys_to_the_shown_one() {
     assert_eq!(split.ask(1, "MGET $x $y"), Value::Array(vec![split.old("$x"), split.old("$y")]));
     let crossed = error("CROSSSLOT Keys in request don't hash to the same slot");
     assert_eq!(split.ask(1, "MGET $x other"), crossed, "these are keys of two slots indeed");
+    for words in ["BLPOP $a $x 1", "BLMOVE $a $x LEFT LEFT 1"] {
+        let told = format!("{:?}", split.ask(0, words));
+        assert!(told.contains("SIDLESPLIT BL") && told.contains("is split between nodes"), "{words}: {told}");
+    }
 }
 
 #[test]
