@@ -55,6 +55,11 @@ impl ProtocolChoices {
         self.copies_hot_ahead() || self.copies_collections_ahead()
     }
 
+    /// Whether the source names large collections that it serves until their turn comes.
+    pub fn names_large(&self) -> bool {
+        matches!(self.copies, Copies::BeforeCuts(_))
+    }
+
     /// Whether something is copied while the migration is prepared, and the source marks its changes.
     pub fn copies_in_preparation(&self) -> bool {
         self.names_ahead() || matches!(self.copies, Copies::BeforeFreeze(_))

@@ -26,8 +26,8 @@ use crate::cuts::{Ahead, GivenDigest, PositionsGiven, Share};
 use crate::{Copies, MigrationSpec, OnMissing};
 use sidle_store::Leave;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, fault};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// An import's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +75,8 @@ pub struct ImportView {
     /// of it when this view began.
     began_with: Option<Share>,
     digest: Option<GivenDigest>,
+    /// Large collections that the source serves until their turn comes, in order.
+    large: OnceLock<Box<[Position]>>,
     /// Of such a range: whether the source has given all that was left, what was not copied included.
     gave_all: AtomicBool,
     missing: OnMissing,
@@ -152,6 +154,7 @@ impl ImportView {
             out_of_turn: spec.cuts().map(|cuts| PositionsGiven::new(cuts.out_of_turn)),
             began_with,
             digest: spec.cuts().filter(|cuts| cuts.digest).map(|_| GivenDigest::default()),
+            large: OnceLock::new(),
             gave_all: AtomicBool::new(false),
             missing: spec.protocol.missing,
             sample_one_in: spec.protocol.sampling.map(|sampling| sampling.one_in),
@@ -267,6 +270,14 @@ impl ImportView {
     #[inline]
     pub fn is_by_cuts(&self) -> bool {
         self.out_of_turn.is_some() && !self.gave_all()
+    }
+
+    /// Whether commands over a large collection at this position are for the source, which serves it until
+    /// its turn comes: nobody would while all of it is in transit. A hint (M26): it may have been given.
+    #[inline]
+    pub fn is_left_to_source(&self, position: Position) -> bool {
+        let Some(large) = self.large.get().filter(|_| self.is_by_cuts()) else { return false };
+        large.binary_search(&position).is_ok() && !self.has_arrived(position)
     }
 
     /// What clients that subscribe are told of it, if they are.
@@ -431,6 +442,15 @@ impl ImportWriter {
         [met, passed, inert].into_iter().for_each(|count| count.store(0, Ordering::Relaxed));
         self.view.gave_all.store(true, Ordering::Release);
         self.view.phase.store(ImportPhase::Serving as u8, Ordering::Release);
+    }
+
+    /// The source names its large collections; the first list counts.
+    pub(crate) fn leave_to_source(&mut self, collections: impl Iterator<Item = Position>) {
+        let mut large: Vec<Position> = collections.collect();
+        large.sort_unstable();
+        if !large.is_empty() {
+            self.view.large.get_or_init(|| large.into());
+        }
     }
 
     /// Sets how many records are in the store and not this node's.

@@ -533,7 +533,7 @@ impl Dispatcher {
         if session.is_forwarded && fault!(ForwardedWithoutOwnershipCheck) {
             judgement.verdict = Verdict::Run;
         }
-        let is_aware = session.is_aware();
+        let (is_aware, is_forwarded) = (session.is_aware(), session.is_forwarded);
         let mut report = || {
             if let Some(view) = judgement.import.filter(|_| is_aware) {
                 session.route.reported.report(session.version, now.mono, view, out);
@@ -541,22 +541,13 @@ impl Dispatcher {
         };
         match judgement.verdict {
             Verdict::Run => report(),
-            Verdict::Redirect(_)
-                if is_aware
-                    && session.reads_version.has_cuts()
-                    && let Some(id) = given_of(&self.executor.ranges, keys) =>
-            {
-                return Err(Attempt::Refused(given_error(id)));
-            }
-            Verdict::Redirect(_) | Verdict::CrossSlot => {
-                let stays = found.spec.flags.contains(CommandFlags::BLOCKING);
-                if stays && matches!(judgement.verdict, Verdict::CrossSlot) {
-                    let error = several_owners(&self.executor.ranges, found.spec.name, keys);
-                    return Err(Attempt::Refused(error));
-                }
-                return Err(not_here(session, judgement.verdict, stays));
+            verdict @ (Verdict::Redirect(_) | Verdict::CrossSlot) => {
+                return Err(self.elsewhere(session, request, verdict));
             }
             Verdict::AwaitActivation(migration) => return Err(Attempt::AwaitActivation(migration)),
+            Verdict::NotHereYet(_) if !is_forwarded && self.is_left_to_source(request) => {
+                return Err(Attempt::Elsewhere);
+            }
             Verdict::NotHereYet(missing) => {
                 let choice = judgement.import.map_or(OnMissing::Waits, |view| view.missing());
                 return Err(match (choice, &missing[..]) {
@@ -614,6 +605,32 @@ impl Dispatcher {
                 self.parking.offer(migration, ToMover::WrittenUnseen { migration, position });
             }
         }
+    }
+
+    /// The outcome of a command with keys elsewhere.
+    #[cold]
+    fn elsewhere(&self, session: &Session, request: Request<'_>, verdict: Verdict<'_>) -> Attempt {
+        let Request { found, keys, .. } = request;
+        let ranges = &self.executor.ranges;
+        let knows_cuts = session.is_aware() && session.reads_version.has_cuts();
+        let stays = found.spec.flags.contains(CommandFlags::BLOCKING);
+        match verdict {
+            Verdict::Redirect(_) if knows_cuts && let Some(id) = given_of(ranges, keys) => {
+                Attempt::Refused(given_error(id))
+            }
+            Verdict::CrossSlot if stays => Attempt::Refused(several_owners(ranges, found.spec.name, keys)),
+            verdict => not_here(session, verdict, stays),
+        }
+    }
+
+    /// Whether a command waits for its key at the node that gives it: nobody serves a large collection while
+    /// all of it is in transit. One that may stay there for its client's sake, or needs other keys, does not.
+    #[cold]
+    fn is_left_to_source(&self, request: Request<'_>) -> bool {
+        let Request { found, keys: [key], .. } = request else { return false };
+        let stays = found.spec.flags.contains(CommandFlags::BLOCKING)
+            || found.spec.flags.contains(CommandFlags::TRANSACTION);
+        !stays && self.executor.ranges.left_to_source(key.position()).is_some()
     }
 
     pub(crate) fn needs_old_values(&self, request: Request<'_>) -> bool {

@@ -279,6 +279,15 @@ impl RangeTable {
         }
     }
 
+    /// The node that serves a large collection at this position until its turn comes, of a range that this
+    /// node is given bit by bit.
+    pub fn left_to_source(&self, position: Position) -> Option<NodeId> {
+        match &self.entry_at(position).role {
+            Role::Importing(view) if view.is_left_to_source(position) => Some(view.source()),
+            _ => None,
+        }
+    }
+
     /// Whether this node owns the position.
     #[inline]
     pub fn is_owned(&self, position: Position) -> bool {

@@ -16,6 +16,8 @@ const KEY: &str = "scores";
 const MEMBERS: usize = 100_000;
 /// Changes before the move begins, and behind its end.
 const AROUND: Duration = Duration::from_millis(300);
+/// Between two requests to a target that does not own the key yet.
+const BEFORE_IT_ANSWERS: Duration = Duration::from_millis(1);
 
 fn members() -> usize {
     let said = std::env::var("SIDLE_TEST_MEMBERS").ok();
@@ -72,6 +74,23 @@ fn write(nodes: &[Node], members: usize, stop: &AtomicBool) -> Written {
     Written { increments, longest }
 }
 
+/// Asks the target alone, from when it answers at all; the longest wait for a score.
+fn read_at_target(node: &Node, members: usize, stop: &AtomicBool) -> Duration {
+    let (mut client, mut longest) = (node.client(), Duration::ZERO);
+    for turn in 0_usize.. {
+        if stop.load(Relaxed) {
+            break;
+        }
+        let asked_at = Instant::now();
+        match client.request(&["ZSCORE", KEY, &member(turn.wrapping_mul(7_919) % members)]) {
+            Value::Error(text) if text.starts_with("MOVED ") => std::thread::sleep(BEFORE_IT_ANSWERS),
+            Value::Bulk(_) => longest = longest.max(asked_at.elapsed()),
+            other => panic!("a score, not {other:?}"),
+        }
+    }
+    longest
+}
+
 fn start(cluster: &TestCluster, protocol: &str) -> u64 {
     let to = cluster.nodes[1].address();
     let line = ["migrate", "--to", &to, "--slots", "0-16383", "--protocol", protocol, "--detach", "--json"];
@@ -86,20 +105,22 @@ fn moves_while_it_is_changed(protocol: &str, counts_ahead: u64) {
     let cluster = TestCluster::start(2);
     fill(&cluster, members);
     let stop = AtomicBool::new(false);
-    let (ended, written) = std::thread::scope(|scope| {
+    let (ended, written, longest_read) = std::thread::scope(|scope| {
         let _stop = StopWhenDropped(&stop);
+        let reader = scope.spawn(|| read_at_target(&cluster.nodes[1], members, &stop));
         let writer = scope.spawn(|| write(&cluster.nodes, members, &stop));
         std::thread::sleep(AROUND);
         let id = start(&cluster, protocol);
         let ended = cluster.wait_for_migration(id);
         std::thread::sleep(AROUND);
         stop.store(true, Relaxed);
-        (ended, writer.join().expect("every increment was answered with the score before, and one"))
+        let written = writer.join().expect("every increment was answered with the score before, and one");
+        (ended, written, reader.join().expect("the target answers with scores"))
     });
     assert_eq!(ended["state"], "done", "{ended}");
     let changes: u64 = written.increments.iter().sum();
     eprintln!(
-        "{protocol}: {members} members, {changes} changes, longest wait {:?}, {ended}",
+        "{protocol}: {members} members, {changes} changes, longest wait {:?}, at the target {longest_read:?}, {ended}",
         written.longest
     );
     let collections = &ended["collections"];

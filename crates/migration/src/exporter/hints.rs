@@ -11,6 +11,9 @@
 //!
 //! With them go large collections, if these are copied ahead too: the largest, as far as they fit into the
 //! frame. Their changes are not marked, since their versions say what has changed (M32).
+//!
+//! Of a range that is given bit by bit, large collections are named as well: the target does not take them
+//! out of turn for a command, but sends the command here.
 
 use super::cuts::Cuts;
 use super::parts::SourceParts;
@@ -67,7 +70,8 @@ impl Hints {
     /// ahead.
     pub(super) fn copy_ahead(&mut self, parts: &mut SourceParts, now: MonotonicUs, is_connected: bool) {
         let is_tracked = parts.phase() == ExportPhase::Tracking;
-        if !parts.spec.protocol.names_ahead() || !is_tracked || !is_connected {
+        let names_any = parts.spec.protocol.names_ahead() || parts.spec.protocol.names_large();
+        if !names_any || !is_tracked || !is_connected {
             return;
         }
         match self.ahead {
@@ -81,9 +85,9 @@ impl Hints {
         }
     }
 
-    /// Looks for large collections, if these are copied ahead.
+    /// Looks for large collections, if these are named.
     fn look(&mut self, parts: &SourceParts, now: MonotonicUs) {
-        if parts.spec.protocol.copies_collections_ahead() {
+        if parts.spec.protocol.copies_collections_ahead() || parts.spec.protocol.names_large() {
             (self.ahead, self.look_at) = (Ahead::Looking(0), Some(now));
         } else {
             self.ahead = Ahead::ToBeNamed;
@@ -97,7 +101,11 @@ impl Hints {
         self.collections.extend(found);
         self.collections.sort_unstable_by_key(|&(position, bytes)| (Reverse(bytes), position));
         self.collections.truncate(LARGE_HINTS_MAX);
-        self.look_at = next.map(|_| now.plus_us(RELEASE_PAUSE_US));
+        self.look_at = match next {
+            Some(_) => Some(now.plus_us(RELEASE_PAUSE_US)),
+            None if parts.spec.protocol.names_large() => next_look(parts, now),
+            None => None,
+        };
         self.ahead = next.map_or(Ahead::ToBeNamed, Ahead::Looking);
     }
 
@@ -118,9 +126,9 @@ impl Hints {
         matches!(self.ahead, Ahead::Looking(_) | Ahead::ToBeNamed | Ahead::Named)
     }
 
-    /// The range is being given: looks for hot positions from now on.
+    /// The range is being given: looks for large collections, and then for hot positions.
     pub(super) fn begin(&mut self, parts: &SourceParts, now: MonotonicUs) {
-        self.look_at = parts.spec.protocol.hot_first.then(|| now.plus_us(HINTS_EVERY_US));
+        self.look(parts, now);
     }
 
     /// These positions are hot.
@@ -147,7 +155,7 @@ impl Hints {
         if let Ahead::Looking(from) = self.ahead {
             return self.look_on(parts, now, store, from);
         }
-        self.begin(parts, now);
+        self.look_at = next_look(parts, now);
         if parts.phase() == ExportPhase::Tracking {
             self.offer(parts, parts.writer.take_hot());
         } else {
@@ -169,11 +177,14 @@ impl Hints {
     ) -> bool {
         if self.ahead == Ahead::ToBeNamed && parts.phase() == ExportPhase::Tracking {
             self.ahead = Ahead::Named;
-            let known = parts.writer.view().known_hot().iter().copied();
+            let names_hot = parts.spec.protocol.names_ahead();
+            let known = parts.writer.view().known_hot().iter().copied().filter(|_| names_hot);
             let named: Vec<_> = known.filter(|&position| is_small(parts, store, position)).collect();
             let collections: Vec<_> = self.collections.iter().map(|&(position, _)| position).collect();
-            HotHints::write(parts.scope, &named, &collections, out);
-            return true;
+            if names_hot || !collections.is_empty() {
+                HotHints::write(parts.scope, &named, &collections, out);
+                return true;
+            }
         }
         let Some(cuts) = cuts.filter(|_| parts.phase() == ExportPhase::Tracking) else { return false };
         let mut named = Vec::new();
@@ -191,6 +202,11 @@ impl Hints {
         }
         !named.is_empty()
     }
+}
+
+/// When to look for hot positions again.
+fn next_look(parts: &SourceParts, now: MonotonicUs) -> Option<MonotonicUs> {
+    parts.spec.protocol.hot_first.then(|| now.plus_us(HINTS_EVERY_US))
 }
 
 /// Whether what stands at a position may go out of turn.

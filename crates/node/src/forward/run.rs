@@ -14,7 +14,7 @@ use crate::session::Session;
 use sidle_cluster::NodeInfo;
 use sidle_commands::{CommandFlags, ReplyError, Split};
 use sidle_resp::RequestWriter;
-use sidle_types::{MonotonicUs, fault};
+use sidle_types::{MonotonicUs, NodeId, fault};
 use std::sync::Arc;
 
 /// The owners of the keys still to be done, by number.
@@ -133,7 +133,11 @@ impl Dispatcher {
             Ok(Places { elsewhere, .. }) if elsewhere.is_empty() && !progress.has_done() => {
                 // Its own hold would be in its way.
                 drop(progress);
-                self.attempt(now, session, request, out)
+                match self.attempt(now, session, request, out) {
+                    // Its range began to arrive meanwhile, and it is left to the source.
+                    Attempt::Elsewhere => self.forward(now, session, request, out),
+                    attempt => attempt,
+                }
             }
             Ok(mut places) => match (&places.here[..], places.elsewhere.len()) {
                 ([], 1) if !progress.has_done() => {
@@ -163,6 +167,11 @@ impl Dispatcher {
         let mut places = Places { here: Vec::new(), elsewhere: Vec::new() };
         for index in progress.todo() {
             let position = keys[index].position();
+            let left_to = self.executor.ranges.left_to_source(position).filter(|_| keys.len() == 1);
+            if let Some(source) = left_to {
+                places.elsewhere.push((self.member(source), vec![index]));
+                continue;
+            }
             let entry = self.executor.ranges.entry_at(position);
             if entry.role.is_served() {
                 places.here.push(index);
@@ -180,10 +189,7 @@ impl Dispatcher {
             }
             match places.elsewhere.iter_mut().find(|(node, _)| node.id == entry.owner) {
                 Some((_, of_node)) => of_node.push(index),
-                None => {
-                    let node = self.executor.ranges.map().node(entry.owner).expect("every owner is a member");
-                    places.elsewhere.push((node.clone(), vec![index]));
-                }
+                None => places.elsewhere.push((self.member(entry.owner), vec![index])),
             }
         }
         let nodes = usize::from(!places.here.is_empty()) + places.elsewhere.len();
@@ -199,6 +205,11 @@ impl Dispatcher {
         } else {
             Ok(places)
         }
+    }
+
+    fn member(&self, node: NodeId) -> NodeInfo {
+        let member = self.executor.ranges.map().node(node);
+        member.expect("an owner, or a migration's source, is a member").clone()
     }
 
     /// Sends the command as it is to the owner of all of its keys.

@@ -19,6 +19,7 @@ mod health;
 mod histories;
 mod hot;
 mod late;
+mod left_to_source;
 mod many;
 mod missing;
 mod named_faults;

@@ -160,11 +160,13 @@ impl Cuts {
         self.hints.as_ref().map(Hints::queue)
     }
 
-    /// The source names hot positions.
-    pub(super) fn hinted(&mut self, parts: &TargetParts, hints: &HotHints<'_>) -> Result<(), Untaken> {
-        if !hints.positions.iter().all(|position| parts.spec.range.contains(position)) {
+    /// The source names hot positions, and large collections that it serves until their turn comes.
+    pub(super) fn hinted(&mut self, parts: &mut TargetParts, hints: &HotHints<'_>) -> Result<(), Untaken> {
+        let mut named = hints.positions.iter().chain(hints.collections.iter());
+        if !named.all(|position| parts.spec.range.contains(position)) {
             return Err(Untaken::Corrupt("a hint of another migration".to_owned()));
         }
+        parts.writer.leave_to_source(hints.collections.iter());
         if let Some(queue) = &mut self.hints {
             queue.offer(hints.positions.iter(), parts.writer.view());
         }

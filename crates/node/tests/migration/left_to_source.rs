@@ -1,0 +1,80 @@
+//! Large collections of a range that is given bit by bit: the source serves them until their turn comes, also
+//! for clients that ask the target.
+
+use crate::common::*;
+use sidle_migration::ImportView;
+use sidle_resp::Value;
+use sidle_types::{MigrationId, Position};
+use std::sync::Arc;
+
+const FIELDS: usize = 400;
+
+/// A migration of a large hash and some strings in its middle: nothing is copied, since bulk frames are held.
+fn held(scene: &mut Scene) -> (MigrationId, Arc<ImportView>) {
+    let long = "x".repeat(1_000);
+    for field in 0..FIELDS {
+        assert_eq!(scene.ask(0, &format!("HSET large {field} {long}")), int(1));
+    }
+    scene.fill(keys("key", 20));
+    scene.cluster.network.hold_bulk = true;
+    let id = scene.start_by("handoff", "SLOTS 0-16383", 1);
+    let view = |scene: &Scene| scene.cluster.nodes[1].workers[0].ranges().import(id).cloned();
+    scene.cluster.run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(id).is_some());
+    scene.cluster.run_for(50_000);
+    let view = view(scene).expect("it runs");
+    assert!(view.is_left_to_source(large()) && !view.is_left_to_source(Position::of_key(b"key1")));
+    (id, view)
+}
+
+fn large() -> Position {
+    Position::of_key(b"large")
+}
+
+#[test]
+fn a_command_over_one_is_carried_out_at_the_source() {
+    let mut scene = Scene::new();
+    let (id, view) = held(&mut scene);
+    assert_eq!(scene.ask(1, "HLEN large"), int(FIELDS as i64));
+    assert_eq!(scene.ask(1, "HSET large new 1"), int(1));
+    assert_eq!(scene.ask(0, "HGET large new"), bulk("1"));
+    assert_eq!(scene.ask(1, "GET key1"), bulk("old-key1"), "others are taken");
+    assert!(view.has_arrived(Position::of_key(b"key1")) && !view.has_arrived(large()));
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "HINCRBY large new 1"), int(2));
+    assert_eq!(scene.ask(1, "HLEN large"), int(FIELDS as i64 + 1));
+    assert_eq!(scene.ask(0, "HLEN large"), moved("large", 1));
+}
+
+#[test]
+fn commands_that_need_it_here_have_it_given() {
+    for request in ["EXISTS large key1", "TOUCH key2 large"] {
+        let mut scene = Scene::new();
+        let (id, view) = held(&mut scene);
+        assert_eq!(scene.ask(1, request), int(2));
+        assert!(view.has_arrived(large()), "{request}");
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "HLEN large"), int(FIELDS as i64));
+    }
+    let mut scene = Scene::new();
+    let (id, view) = held(&mut scene);
+    for request in ["MULTI", "HSET large new 1"] {
+        scene.ask(1, request);
+    }
+    assert_eq!(scene.ask(1, "EXEC"), Value::Array(vec![int(1)]));
+    assert!(view.has_arrived(large()));
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "HLEN large"), int(FIELDS as i64 + 1));
+}
+
+#[test]
+fn what_is_given_meanwhile_is_waited_for_here() {
+    let mut scene = Scene::new();
+    let (id, view) = held(&mut scene);
+    scene.cluster.send(scene.to[1], "HSET large new 1");
+    scene.cluster.network.release();
+    scene.cluster.network.hold_bulk = false;
+    assert_eq!(scene.cluster.reply(scene.to[1]), int(1));
+    scene.finish(id);
+    assert!(view.has_arrived(large()));
+    assert_eq!(scene.ask(1, "HGET large new"), bulk("1"));
+}
