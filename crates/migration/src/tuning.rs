@@ -57,6 +57,9 @@ pub const HOT_COPIES_US: u64 = 100_000;
 
 /// How many of a store's collections are looked at in one go for those that are large.
 pub const LOOK_FOR_LARGE: u32 = 4096;
+/// A target of what is given bit by bit waits at most so long for their names before it takes keys out of
+/// turn. They come as soon as the source can give anything: when its workers, idle ones too, use the map.
+pub const NAMES_US: u64 = 300_000;
 
 /// How many positions of blind writes may wait for a probe. Further ones are dropped, and make the number of
 /// missing keys too high until the end.

@@ -279,11 +279,10 @@ impl RangeTable {
         }
     }
 
-    /// The node that serves a large collection at this position until its turn comes, of a range that this
-    /// node is given bit by bit.
-    pub fn left_to_source(&self, position: Position) -> Option<NodeId> {
+    /// The import whose source serves a large collection at this position until its turn comes.
+    pub fn left_to_source(&self, position: Position) -> Option<&ImportView> {
         match &self.entry_at(position).role {
-            Role::Importing(view) if view.is_left_to_source(position) => Some(view.source()),
+            Role::Importing(view) if view.is_left_to_source(position) => Some(view),
             _ => None,
         }
     }

@@ -104,11 +104,14 @@ fn moves_while_it_is_changed(protocol: &str, counts_ahead: u64) {
     let members = members();
     let cluster = TestCluster::start(2);
     fill(&cluster, members);
-    let stop = AtomicBool::new(false);
+    let stop = &AtomicBool::new(false);
+    let target = &cluster.nodes[1];
     let (ended, written, longest_read) = std::thread::scope(|scope| {
-        let _stop = StopWhenDropped(&stop);
-        let reader = scope.spawn(|| read_at_target(&cluster.nodes[1], members, &stop));
-        let writer = scope.spawn(|| write(&cluster.nodes, members, &stop));
+        let _stop = StopWhenDropped(stop);
+        // Others freeze the range whole, and send what a client of the target asks for.
+        let asks_target = protocol == "handoff";
+        let reader = scope.spawn(move || asks_target.then(|| read_at_target(target, members, stop)));
+        let writer = scope.spawn(|| write(&cluster.nodes, members, stop));
         std::thread::sleep(AROUND);
         let id = start(&cluster, protocol);
         let ended = cluster.wait_for_migration(id);

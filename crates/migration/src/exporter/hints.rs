@@ -181,10 +181,8 @@ impl Hints {
             let known = parts.writer.view().known_hot().iter().copied().filter(|_| names_hot);
             let named: Vec<_> = known.filter(|&position| is_small(parts, store, position)).collect();
             let collections: Vec<_> = self.collections.iter().map(|&(position, _)| position).collect();
-            if names_hot || !collections.is_empty() {
-                HotHints::write(parts.scope, &named, &collections, out);
-                return true;
-            }
+            HotHints::write(parts.scope, &named, &collections, out);
+            return true;
         }
         let Some(cuts) = cuts.filter(|_| parts.phase() == ExportPhase::Tracking) else { return false };
         let mut named = Vec::new();

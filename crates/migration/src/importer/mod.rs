@@ -283,6 +283,12 @@ impl Importer {
             Message::HotHints(hints) => {
                 if let Some(cuts) = &mut self.cuts {
                     cuts.hinted(parts, &hints)?;
+                    if hints.collections.iter().next().is_some() {
+                        // Those that can go there do, and the others ask again.
+                        let view = parts.writer.view();
+                        let left = self.priority.take_at(|position| view.is_left_to_source(position));
+                        parts.wake(left);
+                    }
                 }
                 if let Some(ahead) = &mut self.ahead {
                     ahead.named(parts, &mut self.samples, &hints)?;

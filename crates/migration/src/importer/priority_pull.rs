@@ -209,7 +209,12 @@ impl PriorityQueue {
 
     /// Removes and returns the waiters for keys in this range.
     fn take_covered(&mut self, covered: PositionRange) -> Vec<Waiter> {
-        let taken = self.waiting.extract_if(.., |_, waiting| covered.contains(waiting.position));
+        self.take_at(|position| covered.contains(position))
+    }
+
+    /// Removes and returns the waiters for keys at positions for which this holds.
+    pub(super) fn take_at(&mut self, holds: impl Fn(Position) -> bool) -> Vec<Waiter> {
+        let taken = self.waiting.extract_if(.., |_, waiting| holds(waiting.position));
         let waiters: Vec<Waiter> = taken.flat_map(|(_, waiting)| waiting.waiters).collect();
         self.leave(&waiters);
         if self.queue.len() > PRIORITY_WAITERS_MAX {

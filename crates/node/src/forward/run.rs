@@ -10,11 +10,14 @@ use crate::queue::Ticket;
 use crate::range_table::Redirect;
 use crate::refusals::{CROSSSLOT, NOT_SERVED, cannot_be_split, redirect_error, several_owners};
 use crate::request::Request;
+use crate::routing::Missing;
 use crate::session::Session;
 use sidle_cluster::NodeInfo;
 use sidle_commands::{CommandFlags, ReplyError, Split};
+use sidle_migration::ImportView;
 use sidle_resp::RequestWriter;
 use sidle_types::{MonotonicUs, NodeId, fault};
+use smallvec::smallvec;
 use std::sync::Arc;
 
 /// The owners of the keys still to be done, by number.
@@ -87,6 +90,11 @@ impl Dispatcher {
     ) -> Attempt {
         if let Some(error) = progress.overdue(now.mono) {
             return Attempt::Ran(Err(error));
+        }
+        if was_elsewhere && let Some(import) = self.left_to_source(request) {
+            // It is in transit.
+            let migration = import.id();
+            return Attempt::Pull(smallvec![Missing { migration, key: 0 }]);
         }
         // Without a newer map than the last one the answer would be the same.
         if was_elsewhere && progress.sent_under == self.executor.seen {
@@ -167,9 +175,8 @@ impl Dispatcher {
         let mut places = Places { here: Vec::new(), elsewhere: Vec::new() };
         for index in progress.todo() {
             let position = keys[index].position();
-            let left_to = self.executor.ranges.left_to_source(position).filter(|_| keys.len() == 1);
-            if let Some(source) = left_to {
-                places.elsewhere.push((self.member(source), vec![index]));
+            if let Some(import) = self.left_to_source(request) {
+                places.elsewhere.push((self.member(import.source()), vec![index]));
                 continue;
             }
             let entry = self.executor.ranges.entry_at(position);
@@ -205,6 +212,12 @@ impl Dispatcher {
         } else {
             Ok(places)
         }
+    }
+
+    /// The import whose source serves the only key of a command until its turn comes.
+    fn left_to_source(&self, request: Request<'_>) -> Option<&ImportView> {
+        let [key] = request.keys else { return None };
+        self.executor.ranges.left_to_source(key.position())
     }
 
     fn member(&self, node: NodeId) -> NodeInfo {

@@ -20,6 +20,9 @@ fn held(scene: &mut Scene) -> (MigrationId, Arc<ImportView>) {
     let id = scene.start_by("handoff", "SLOTS 0-16383", 1);
     let view = |scene: &Scene| scene.cluster.nodes[1].workers[0].ranges().import(id).cloned();
     scene.cluster.run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(id).is_some());
+    // The source has named nothing yet.
+    assert!(!view(scene).expect("it runs").is_left_to_source(large()));
+    assert_eq!(scene.ask(1, "HSTRLEN large 0"), int(1_000));
     scene.cluster.run_for(50_000);
     let view = view(scene).expect("it runs");
     assert!(view.is_left_to_source(large()) && !view.is_left_to_source(Position::of_key(b"key1")));

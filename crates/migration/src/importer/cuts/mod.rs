@@ -33,7 +33,7 @@ use super::pull::Pulls;
 use super::records::{Records, Untaken, records_of};
 use crate::cuts::{Ahead, PositionsGiven};
 use crate::resend::Resend;
-use crate::tuning::{PRIORITY_RESEND_US, PULL_BYTES_MAX};
+use crate::tuning::{NAMES_US, PRIORITY_RESEND_US, PULL_BYTES_MAX};
 use crate::{Cuts as Choices, ImportPhase, MigrationSpec, Uncovered};
 use sidle_store::{Replayed, Store};
 use sidle_types::{Fill, GaveAll, MonotonicUs, Position, PositionRange, fault};
@@ -77,6 +77,16 @@ struct Requested {
     records: u64,
 }
 
+/// Whether the source has named its large collections. Until then none is taken out of turn: whoever asked
+/// for a large one would have all of it sent at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    /// They are waited for from the first cut on, until then at most.
+    Awaited(Option<MonotonicUs>),
+    /// They are known, or do not come.
+    Settled,
+}
+
 /// The cuts of a migration.
 #[derive(Debug)]
 pub(super) struct Cuts {
@@ -95,6 +105,8 @@ pub(super) struct Cuts {
     put: Vec<PositionRange>,
     /// The next cut is not requested before this, unless a command waits.
     rests_until: Option<MonotonicUs>,
+    /// Which large collections the source serves until their turn comes is not known yet.
+    names: Names,
     partitions: Vec<Partition>,
     /// Of a protocol that gives hot positions first.
     hints: Option<Hints>,
@@ -127,6 +139,7 @@ impl Cuts {
             wants_whole: None,
             put: Vec::new(),
             rests_until: None,
+            names: Names::Awaited(None),
             partitions: spec.partitions.iter().map(partition).collect(),
             hints: spec.protocol.hot_first.then(|| Hints::new(choices.keys)),
             inert: 0,
@@ -167,6 +180,7 @@ impl Cuts {
             return Err(Untaken::Corrupt("a hint of another migration".to_owned()));
         }
         parts.writer.leave_to_source(hints.collections.iter());
+        self.names = Names::Settled;
         if let Some(queue) = &mut self.hints {
             queue.offer(hints.positions.iter(), parts.writer.view());
         }
@@ -180,6 +194,9 @@ impl Cuts {
             resend.expire(now);
         }
         self.rests_until = self.rests_until.filter(|&until| until > now);
+        if matches!(self.names, Names::Awaited(Some(until)) if until <= now) {
+            self.names = Names::Settled;
+        }
     }
 
     pub(super) fn reconnected(&mut self) {
@@ -189,7 +206,12 @@ impl Cuts {
     }
 
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
-        let rests = self.rests_until.into_iter().chain(self.hints.as_ref().and_then(Hints::deadline)).min();
+        let named = match self.names {
+            Names::Awaited(until) => until,
+            Names::Settled => None,
+        };
+        let hints = self.hints.as_ref().and_then(Hints::deadline);
+        let rests = [self.rests_until, hints, named].into_iter().flatten().min();
         let cut = self.in_flight.as_ref().map_or(rests, Resend::deadline);
         [cut, self.news.deadline()].into_iter().flatten().min()
     }
@@ -291,7 +313,10 @@ impl Cuts {
         let gives = self.gives(parts, waiting);
         let most = if parts.stall.is_some() { 1 } else { self.choices.keys };
         let mut taken = Vec::new();
-        if !gives.is_all() {
+        if self.names == Names::Awaited(None) {
+            self.names = Names::Awaited(Some(now.plus_us(NAMES_US)));
+        }
+        if !gives.is_all() && self.names == Names::Settled {
             let arrived;
             let limits = (most, self.choices.uncovered != Uncovered::Source);
             (taken, arrived) = waiting.positions_for_cut(store, parts.writer.view(), limits);
