@@ -23,8 +23,9 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("debug", -2, ADMI
 )];
 
 const NOT_ALLOWED: ReplyError = ReplyError::text(
-    "ERR DEBUG command not allowed: start the node with --debug-commands, or with debug_commands = true in the \
-     section [security] of its configuration file",
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from \
+     a local connection, otherwise you need to set this option in the configuration file, and then restart the \
+     server.",
 );
 
 fn debug(call: &mut Call<'_>) -> CommandResult {
