@@ -234,7 +234,7 @@ faults! {
         /// Nodes carry out their parts of a command without a hold of its keys (breaks F8).
         PartsWithoutHold, "parts-without-hold", SCRIPTED;
         /// MSET publishes its first key by itself, and others run before it publishes the rest (breaks X1).
-        HalfMsetVisible, "half-mset-visible", USUAL;
+        HalfMsetVisible, "half-mset-visible", Some(150);
         /// EXEC publishes what its first command wrote, and others run before the rest (breaks X1).
         HalfExecVisible, "half-exec-visible", USUAL;
         /// A RESTORE in slices gives its key what it has built so far, in place of the value before (breaks
