@@ -8,7 +8,7 @@
 
 use crate::blocked::Blocked;
 use crate::call::{Awaited, CommandResult, Flow};
-use crate::commands::{aborted, commands};
+use crate::commands::commands;
 use crate::execute::Executor;
 use crate::flush::Flush;
 use crate::forward::{Channels, Joints, NOT_HERE_ERROR};
@@ -20,7 +20,8 @@ use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
 use crate::range_table::{RangeTable, Redirect, Role};
 use crate::refusals::{
-    CROSS_PROTOCOL, NOT_SERVED, TOO_LONG, cannot_wait, redirect_error, refusal, restriction, several_owners,
+    CROSS_PROTOCOL, NOT_SERVED, TOO_LONG, aborted, cannot_wait, redirect_error, refusal, restriction,
+    several_owners,
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
@@ -627,10 +628,9 @@ impl Dispatcher {
     /// all of it is in transit. One that may stay there for its client's sake, or needs other keys, does not.
     #[cold]
     fn is_left_to_source(&self, request: Request<'_>) -> bool {
-        let Request { found, keys: [key], .. } = request else { return false };
-        let stays = found.spec.flags.contains(CommandFlags::BLOCKING)
-            || found.spec.flags.contains(CommandFlags::TRANSACTION);
-        !stays && self.executor.ranges.left_to_source(key.position()).is_some()
+        let flags = request.found.spec.flags;
+        let stays = flags.contains(CommandFlags::BLOCKING) || flags.contains(CommandFlags::TRANSACTION);
+        !stays && self.left_to_source(request).is_some()
     }
 
     pub(crate) fn needs_old_values(&self, request: Request<'_>) -> bool {

@@ -1,6 +1,5 @@
 //! Why a request is refused: the reasons that need no decision about its keys, and their words.
 
-use crate::commands::aborted;
 use crate::outcome::Closing;
 use crate::range_table::{RangeTable, Redirect};
 use crate::session::Session;
@@ -73,6 +72,14 @@ pub(crate) fn refusal(session: &mut Session, found: Found, error: ReplyError) ->
 }
 
 /// Redis's reply while it reads its files.
+/// The reply to an EXEC that is refused before it runs, as from Redis: the transaction is over, and why.
+pub(crate) fn aborted(error: &ReplyError) -> ReplyError {
+    // Redis leaves its general code out.
+    let line = error.line();
+    let why = line.strip_prefix(b"ERR ").unwrap_or(&line);
+    ReplyError::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
+}
+
 pub(crate) const LOADING: ReplyError = ReplyError::text("LOADING Redis is loading the dataset in memory");
 /// Redis's reply to a command that cannot be queued.
 const NOT_IN_MULTI: ReplyError = ReplyError::text("ERR Command not allowed inside a transaction");

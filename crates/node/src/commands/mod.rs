@@ -22,8 +22,6 @@ mod slot_stats;
 mod transaction;
 mod walk;
 
-pub(crate) use transaction::aborted;
-
 /// Every family's commands.
 const GROUPS: &[&[CommandSpec]] = &[
     walk::COMMANDS,

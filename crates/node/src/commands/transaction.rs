@@ -53,14 +53,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     ),
 ];
 
-/// The reply to an EXEC that is refused before it runs, as from Redis: the transaction is over, and why.
-pub(crate) fn aborted(error: &ReplyError) -> ReplyError {
-    // Redis leaves its general code out.
-    let line = error.line();
-    let why = line.strip_prefix(b"ERR ").unwrap_or(&line);
-    ReplyError::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
-}
-
 const MULTI_NESTED: ReplyError = ReplyError::text("ERR MULTI calls can not be nested");
 const WITHOUT_MULTI: ReplyError = ReplyError::text("ERR EXEC without MULTI");
 const SPOILT: ReplyError = ReplyError::text("EXECABORT Transaction discarded because of previous errors.");

@@ -215,7 +215,7 @@ impl Dispatcher {
     }
 
     /// The import whose source serves the only key of a command until its turn comes.
-    fn left_to_source(&self, request: Request<'_>) -> Option<&ImportView> {
+    pub(crate) fn left_to_source(&self, request: Request<'_>) -> Option<&ImportView> {
         let [key] = request.keys else { return None };
         self.executor.ranges.left_to_source(key.position())
     }

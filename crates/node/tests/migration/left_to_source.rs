@@ -3,6 +3,7 @@
 
 use crate::common::*;
 use sidle_migration::ImportView;
+use sidle_node::testing::LATENCY_US;
 use sidle_resp::Value;
 use sidle_types::{MigrationId, Position};
 use std::sync::Arc;
@@ -69,15 +70,30 @@ fn commands_that_need_it_here_have_it_given() {
     assert_eq!(scene.ask(1, "HLEN large"), int(FIELDS as i64 + 1));
 }
 
+/// Looking again now and then would find it later.
 #[test]
-fn what_is_given_meanwhile_is_waited_for_here() {
+fn what_is_in_transit_is_waited_for_here() {
     let mut scene = Scene::new();
     let (id, view) = held(&mut scene);
+    let other = scene.cluster.connect(1, 0);
+    scene.cluster.send(other, "EXISTS large key1");
+    // The source has given it, and nothing of it has been delivered.
+    let keeps = |scene: &Scene| {
+        let source = scene.cluster.nodes[0].workers[0].ranges();
+        let views: Vec<_> = source.exports().map(|view| view.kept()).collect();
+        views.iter().any(|kept| kept.has(large()))
+    };
+    while keeps(&scene) {
+        scene.cluster.run_for(LATENCY_US / 4);
+    }
+    scene.cluster.network.hold_priority = true;
     scene.cluster.send(scene.to[1], "HSET large new 1");
+    scene.cluster.run_for(1_000);
+    assert!(!view.has_arrived(large()) && scene.cluster.reply_now(scene.to[1]).is_none());
     scene.cluster.network.release();
-    scene.cluster.network.hold_bulk = false;
+    let before = scene.cluster.now();
     assert_eq!(scene.cluster.reply(scene.to[1]), int(1));
+    assert!(scene.cluster.now().mono.since(before.mono) < 2_000, "it is woken");
     scene.finish(id);
-    assert!(view.has_arrived(large()));
     assert_eq!(scene.ask(1, "HGET large new"), bulk("1"));
 }
