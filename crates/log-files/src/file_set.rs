@@ -62,11 +62,6 @@ impl FileSet {
         FileSet { last: file - 1, ..self }
     }
 
-    /// The same without a file that is to be removed, and those before it.
-    pub fn behind(self, file: u64) -> FileSet {
-        FileSet { first: file + 1, ..self }
-    }
-
     /// The first file that is to be there and is not among these.
     pub fn missing(&self, numbers: &[u64]) -> Option<u64> {
         (self.first..=self.last).find(|number| !numbers.contains(number))
@@ -95,7 +90,7 @@ mod tests {
         let set = FileSet { log: LogId([7; 16]), first: 3, last: 5 };
         assert_eq!(set.missing(&[2, 3, 4, 5, 6]), None);
         assert_eq!((set.missing(&[4, 5]), set.missing(&[3, 4])), (Some(3), Some(5)));
-        assert_eq!((set.before(4).missing(&[3]), set.behind(4).missing(&[5])), (None, None));
+        assert_eq!(set.before(4).missing(&[3]), None);
         assert_eq!(set.before(3).missing(&[]), None);
     }
 }

@@ -7,6 +7,9 @@
 //! |---|---|
 //! | `block` | a block, and the head of a file |
 //! | `writer` | what is written next, and where |
+//! | `steps` | in which order that is written and synced, and what follows a failure |
+//! | `kept` | the records that would have to be written again |
+//! | `cleaning` | what is still needed of the oldest file |
 //! | `reader` | the blocks of a file, and whether what ends them is a tear or damage |
 //! | `file_set` | which files there are to be |
 //! | `survey` | the same of all files of a log |
@@ -28,13 +31,17 @@
 //!   names none that may be removed, or begun again.
 
 mod block;
+mod cleaning;
 mod file_set;
+mod kept;
 mod reader;
+mod steps;
 mod survey;
 mod writer;
 
 pub use block::{FILE_HEAD_BYTES, LogId, file_name, number_of_file};
 pub use file_set::{FILE_SET_NAME, FileSet};
 pub use reader::{Block, Closing, FileEnd, FileError, LogFile, is_torn_beginning};
+pub use steps::{CommitSteps, Failed, Step, Taken};
 pub use survey::{Damage, Survey, SurveyedFile, survey};
 pub use writer::{LogWriter, Settings, Syncs, Write};

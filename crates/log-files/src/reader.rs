@@ -67,6 +67,9 @@ pub struct Closing {
     pub at: usize,
     /// The last block.
     pub bytes: Vec<u8>,
+    /// What lies before is written again first: a sync of it may have failed, and what the system dropped
+    /// then no later sync writes (G5).
+    pub writes_again: bool,
     /// The file is synced before these bytes are written, and again behind them. They name all before them as
     /// synced (G2), and a process that died had perhaps only written it.
     pub syncs_before: bool,
@@ -132,7 +135,8 @@ impl<'f> LogFile<'f> {
         let (end, Behind { at, previous, last }) = self.walk(f);
         let head = BlockHead { is_end: true, records: 0, commit: last, synced: last, previous, padding: 0 };
         let bytes = head.to_bytes(&self.head, &[]).0.to_vec();
-        (end, Closing { at, bytes, syncs_before: !fault!(ClosedBeforeSynced) })
+        let writes_again = !fault!(ReadIsTakenAsWritten);
+        (end, Closing { at, bytes, writes_again, syncs_before: !fault!(ClosedBeforeSynced) })
     }
 
     fn walk(&self, mut f: impl FnMut(Block<'f>)) -> (FileEnd, Behind) {

@@ -29,10 +29,12 @@ pub struct Settings {
     pub least_bytes: u64,
     /// See `least_bytes`.
     pub share_percent: u64,
+    /// So many bytes of the oldest file are judged for one commit at least.
+    pub judged_bytes: usize,
 }
 
 /// Bytes to be written.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write<'w> {
     /// The file.
     pub file: u64,
@@ -52,13 +54,15 @@ struct File {
     bytes: u64,
     /// It may go once this commit is synced (G4).
     goes_after: Option<CommitNumber>,
+    /// It is being removed, and may be gone.
+    is_leaving: bool,
     /// It could not be synced: what it has behind this commit is in the next file (G5).
     given_up_behind: Option<CommitNumber>,
 }
 
 impl File {
     fn new(number: u64, bytes: u64) -> File {
-        File { number, bytes, goes_after: None, given_up_behind: None }
+        File { number, bytes, goes_after: None, is_leaving: false, given_up_behind: None }
     }
 }
 
@@ -126,6 +130,11 @@ impl LogWriter {
     /// When files are synced.
     pub fn syncs(&self) -> Syncs {
         self.settings.syncs
+    }
+
+    /// How many bytes of the oldest file are judged for one commit at least.
+    pub(crate) fn judged_bytes(&self) -> usize {
+        self.settings.judged_bytes
     }
 
     /// The head of a new file, if one is to be begun before the next commit: it is to be written and synced,
@@ -278,9 +287,10 @@ impl LogWriter {
         Write { file: file.number, at, head: bytes.to_vec(), records: &[], padding: 0 }
     }
 
-    /// The files that the log has.
+    /// The files that the log has, but for one that is being removed (G6).
     pub fn file_set(&self) -> FileSet {
-        let first = self.files.front().map_or(self.head.number, |file| file.number);
+        let stays = |file: &&File| !file.is_leaving || fault!(GoneFileIsRecorded);
+        let first = self.files.iter().find(stays).map_or(self.head.number, |file| file.number);
         let last = self.files.back().map_or(first - 1, |file| file.number);
         FileSet { log: self.log, first, last }
     }
@@ -321,6 +331,13 @@ impl LogWriter {
         let oldest = self.files.front()?;
         let safe = if fault!(FileGoesBeforeSurvivorsSynced) { self.written } else { self.synced };
         oldest.goes_after.filter(|by| *by <= safe).map(|_| oldest.number)
+    }
+
+    /// The oldest file is to be removed: from now on it may be gone, and is needed no more.
+    pub fn leave(&mut self) {
+        if let Some(oldest) = self.files.front_mut() {
+            oldest.is_leaving = true;
+        }
     }
 
     /// It is removed.

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use sidle_log_files::{
-    Closing, Damage, FileSet, LogFile, LogId, LogWriter, Settings, Survey, SurveyedFile, Syncs, Write,
-    is_torn_beginning, survey,
+    Closing, CommitSteps, Damage, Failed, FileSet, LogFile, LogId, LogWriter, Settings, Step, Survey,
+    SurveyedFile, Syncs, Taken, Write, is_torn_beginning, survey,
 };
 use sidle_types::{CommitNumber, MonotonicUs};
 use std::collections::BTreeMap;
@@ -41,9 +41,28 @@ impl Disk {
         file.written.resize(file.written.len() + write.padding, 0);
     }
 
-    fn sync(&mut self, file: u64) {
-        let file = self.files.get_mut(&file).expect("it was written");
-        file.synced = file.written.clone();
+    /// The file that was written last.
+    fn last(&mut self) -> &mut Kept {
+        self.files.last_entry().expect("it was written").into_mut()
+    }
+
+    /// Carries out a step. A sync that fails drops what it could not write; nothing else is done by half.
+    fn carry_out(&mut self, step: Step<'_>, fails: bool) {
+        match step {
+            Step::Sync | Step::EndSync if fails => {
+                let file = self.last();
+                file.written = file.synced.clone();
+            }
+            _ if fails => {}
+            Step::Record(set) => self.recorded = Some(set),
+            Step::Write(write) => self.write(&write),
+            Step::Sync | Step::EndSync => {
+                let file = self.last();
+                file.synced = file.written.clone();
+            }
+            Step::Remove(number) => drop(self.files.remove(&number)),
+            Step::SyncNames | Step::BeginSync | Step::Check(_) => {}
+        }
     }
 
     /// What is recorded is on the disk, with a head that is synced; and all but a file that is being begun is
@@ -103,94 +122,90 @@ fn read(files: &mut BTreeMap<u64, Vec<u8>>) -> (Commits, Result<Survey, Damage>)
 }
 
 struct Log {
-    writer: LogWriter,
+    steps: CommitSteps,
     disk: Disk,
     commits: Commits,
+    /// The last commit that was taken.
+    taken: u64,
     now: MonotonicUs,
+    /// Whether the next steps fail; then none does.
+    fails: Vec<bool>,
+    /// What failures were followed by.
+    followed: Vec<Failed>,
 }
+
+const SETTINGS: Settings = Settings {
+    syncs: Syncs::Always,
+    file_bytes: 20_000,
+    least_bytes: 1 << 30,
+    share_percent: 0,
+    judged_bytes: 1000,
+};
 
 impl Log {
     fn new(syncs: Syncs) -> Log {
-        let settings = Settings { syncs, file_bytes: 20_000, least_bytes: 0, share_percent: 0 };
-        let writer = LogWriter::new(settings, LOG, [], CommitNumber(0), MonotonicUs(0));
-        Log { writer, disk: Disk::default(), commits: Vec::new(), now: MonotonicUs(0) }
+        Log::with(LogWriter::new(Settings { syncs, ..SETTINGS }, LOG, [], CommitNumber(0), MonotonicUs(0)))
+    }
+
+    fn with(writer: LogWriter) -> Log {
+        Log {
+            steps: CommitSteps::new(writer, MonotonicUs(0)),
+            disk: Disk::default(),
+            commits: Vec::new(),
+            taken: 0,
+            now: MonotonicUs(0),
+            fails: Vec::new(),
+            followed: Vec::new(),
+        }
     }
 
     /// `doubles`: eights of bytes.
     fn commit(&mut self, doubles: usize, skipped: u64, us: u64) {
-        let last = self.commits.last().map_or(0, |(commit, _)| commit.0);
-        let commit = CommitNumber(last + 1 + skipped);
+        self.carry_out();
+        self.followed.clear();
+        let commit = CommitNumber(self.taken + 1 + skipped);
+        self.taken = commit.0;
         let records: Vec<u8> = (0..doubles * 8).map(|at| (at as u64 * 31 + commit.0) as u8).collect();
-        if let Some(head) = self.writer.open() {
-            self.begin_file(&head);
+        self.steps.take(|into| {
+            into.extend_from_slice(&records);
+            Taken { commit, is_whole: true }
+        });
+        if doubles > 0 {
+            self.commits.push((commit, records));
         }
-        let write = self.writer.begin(commit, &records);
-        self.disk.write(&write);
-        self.writer.written();
-        self.commits.push((commit, records));
+        self.carry_out();
         self.now = MonotonicUs(self.now.0 + us);
-        if let Some(commit) = self.writer.is_sync_due(self.now) {
-            let file = self.writer.file().expect("a file is open");
-            self.disk.sync(file);
-            self.writer.synced(commit, self.now);
-        }
-        if let Some(end) = self.writer.close() {
-            self.disk.write(&end);
-            self.disk.sync(end.file);
-        }
-    }
-}
-
-impl Log {
-    /// Begins a file. Whenever the power fails meanwhile, none is missing (G6).
-    fn begin_file(&mut self, head: &Write<'_>) {
-        let set = self.writer.file_set();
-        self.disk.recorded = Some(set.before(head.file));
-        self.disk.files.remove(&head.file);
-        self.disk.check_record();
-        self.disk.write(head);
-        self.disk.check_record();
-        self.disk.sync(head.file);
-        self.disk.recorded = Some(set);
-        self.disk.check_record();
+        self.steps.sync(self.now, false, false);
+        self.carry_out();
+        self.steps.tidy(self.now, false);
+        self.carry_out();
     }
 
-    /// A sync fails, and the system drops what it could not write: all that was not synced is written again.
-    /// `fails`: how often that fails too, and where.
-    fn fail_sync(&mut self, fails: &[bool]) {
-        for fails_early in fails.iter().map(Some).chain([None]) {
-            let file = self.writer.file().expect("a file is open");
-            if let Some(file) = self.disk.files.get_mut(&file) {
-                file.written = file.synced.clone();
+    /// Carries out what is to be done, however often that fails. Whenever the power fails meanwhile, no file
+    /// is missing (G6).
+    fn carry_out(&mut self) {
+        while let Some(step) = self.steps.step() {
+            let fails = !self.fails.is_empty() && self.fails.remove(0);
+            let is_begun = matches!(step, Step::BeginSync);
+            self.disk.carry_out(step, fails);
+            match fails {
+                true => self.followed.push(self.steps.failed()),
+                false => self.steps.done(self.now),
             }
-            self.writer.give_up_file();
-            let head = self.writer.open().expect("the last one was given up");
-            let set = self.writer.file_set();
-            self.disk.recorded = Some(set.before(head.file));
-            self.disk.files.remove(&head.file);
-            self.disk.check_record();
-            self.disk.write(&head);
-            if fails_early == Some(&true) {
-                continue;
+            if is_begun && !fails {
+                // It ends at once, and fails, too.
+                let fails = !self.fails.is_empty() && self.fails.remove(0);
+                self.disk.carry_out(Step::Sync, fails);
+                self.followed.extend(self.steps.sync_ended(!fails, self.now));
             }
-            self.disk.sync(head.file);
-            self.disk.recorded = Some(set);
-            self.disk.check_record();
-            let synced = self.writer.last_synced();
-            let again = self.commits.iter().filter(|(commit, _)| *commit > synced);
-            let records: Vec<u8> = again.flat_map(|(_, records)| records.clone()).collect();
-            let last = self.commits.last().map_or(CommitNumber(0), |(commit, _)| *commit);
-            if last == synced {
-                return;
-            }
-            let write = self.writer.begin(last, &records);
-            self.disk.write(&write);
-            self.writer.written();
-            if fails_early.is_none() {
-                self.disk.sync(head.file);
-                self.writer.synced(last, self.now);
+            if self.disk.recorded.is_some() {
+                self.disk.check_record();
             }
         }
+    }
+
+    fn last_synced(&self) -> CommitNumber {
+        self.steps.writer().last_synced()
     }
 }
 
@@ -217,9 +232,9 @@ proptest! {
         prop_assert!(log.commits.starts_with(&found));
         let last = found.last().map_or(CommitNumber(0), |(commit, _)| *commit);
         // A file's head tells of commits without records before it.
-        prop_assert!(last >= log.writer.last_synced() && survey.last >= last);
+        prop_assert!(last >= log.last_synced() && survey.last >= last);
         if is_always {
-            prop_assert_eq!(last, log.writer.safe());
+            prop_assert_eq!(log.commits.last().map_or(CommitNumber(0), |(commit, _)| *commit), last);
         }
         // It is closed, goes on in a new file, and is whole again.
         if let Some((&number, bytes)) = left.last_key_value() {
@@ -231,13 +246,14 @@ proptest! {
         }
         let lengths: Vec<(u64, u64)> =
             left.iter().map(|(number, bytes)| (*number, bytes.len() as u64)).collect();
-        let mut again = Log { commits: found.clone(), ..Log::new(Syncs::Always) };
-        let settings =
-            Settings { syncs: Syncs::Always, file_bytes: 20_000, least_bytes: 0, share_percent: 0 };
-        again.writer = LogWriter::new(settings, LOG, lengths, survey.last, MonotonicUs(0));
+        let writer = LogWriter::new(SETTINGS, LOG, lengths, survey.last, MonotonicUs(0));
+        let mut again = Log { commits: found.clone(), taken: survey.last.0, ..Log::with(writer) };
         let kept = |bytes: &Vec<u8>| Kept { written: bytes.clone(), synced: bytes.clone() };
         again.disk.files = left.iter().map(|(number, bytes)| (*number, kept(bytes))).collect();
-        again.commit(10, survey.last.0 - last.0, 1);
+        if let (Some((&first, _)), Some((&last, _))) = (left.first_key_value(), left.last_key_value()) {
+            again.disk.recorded = Some(FileSet { log: LOG, first, last });
+        }
+        again.commit(10, 0, 1);
         left.extend(again.disk.files.into_iter().map(|(number, file)| (number, file.synced)));
         let (found, judged) = read(&mut left);
         prop_assert_eq!(judged.map(|survey| survey.last), Ok(again.commits.last().expect("one").0));
@@ -245,12 +261,12 @@ proptest! {
     }
 
     #[test]
-    fn what_a_failed_sync_lost_is_in_the_next_file(
+    fn whatever_fails_nothing_that_is_synced_is_lost(
         steps in prop::collection::vec(
             (
                 1usize..40,
                 0u64..300_000,
-                prop::option::weighted(0.3, prop::collection::vec(any::<bool>(), 0..3)),
+                prop::option::weighted(0.3, prop::collection::vec(any::<bool>(), 0..20)),
             ),
             1..40,
         ),
@@ -259,15 +275,16 @@ proptest! {
     ) {
         let mut log = Log::new(if is_always { Syncs::Always } else { Syncs::Every(1_000_000) });
         for (doubles, us, fails) in &steps {
+            log.fails = fails.clone().unwrap_or_default();
             log.commit(*doubles, 0, *us);
-            if let Some(fails) = fails {
-                log.fail_sync(fails);
-                prop_assert_eq!(log.writer.last_synced(), log.commits.last().expect("one").0);
+            let last = log.commits.last().expect("one").0;
+            if is_always || log.followed.last() == Some(&Failed::BeginsAnew) {
+                prop_assert_eq!(log.last_synced(), last);
             }
         }
         let (found, judged) = read(&mut log.disk.fail(draw(seed)));
         prop_assert!(judged.is_ok(), "{:?}", judged);
-        let synced = log.writer.last_synced();
+        let synced = log.last_synced();
         for (commit, records) in log.commits.iter().filter(|(commit, _)| *commit <= synced) {
             let is_in = |bytes: &[u8]| bytes.windows(records.len()).any(|some| some == records);
             prop_assert!(found.iter().any(|(_, bytes)| is_in(bytes)), "{} is lost", commit.0);
@@ -332,20 +349,48 @@ fn files_of_another_log_and_missing_ones_are_reported() {
 
 #[test]
 fn a_file_goes_once_what_is_needed_of_it_is_synced_elsewhere() {
-    let settings =
-        Settings { syncs: Syncs::Every(1_000_000), file_bytes: 1000, least_bytes: 2000, share_percent: 200 };
-    let mut log = Log::new(Syncs::Always);
-    log.writer = LogWriter::new(settings, LOG, [], CommitNumber(0), MonotonicUs(0));
+    let settings = Settings {
+        syncs: Syncs::Every(1_000_000),
+        file_bytes: 1000,
+        least_bytes: 2000,
+        share_percent: 200,
+        judged_bytes: 100,
+    };
+    let mut log = Log::with(LogWriter::new(settings, LOG, [], CommitNumber(0), MonotonicUs(0)));
     (0..8).for_each(|_| log.commit(125, 0, 600_000));
-    assert!(log.writer.file_count() >= 3);
-    assert_eq!(log.writer.to_clean(1 << 30), None, "it is all live");
-    assert_eq!((log.writer.to_clean(0), log.writer.to_remove()), (Some(1), None));
+    assert!(log.steps.writer().file_count() >= 3);
+    assert_eq!(log.steps.file_to_read(1 << 30), None, "it is all live");
+    assert_eq!(log.steps.file_to_read(0), None, "and that was all until there is another file");
+    log.commit(125, 0, 600_000);
+    log.commit(125, 0, 600_000);
+    assert_eq!((log.steps.file_to_read(0), log.steps.file_to_read(0)), (Some(1), None), "once");
+    let bytes = log.disk.files[&1].written.clone();
+    log.steps.file_read(Ok(bytes)).expect("it is closed");
+    let nothing_survives = |records: &[u8], most: usize, _: &mut Vec<u8>| most.min(records.len());
+    // One without records: as little is judged as is set.
+    log.commit(0, 0, 1);
+    let mut rounds = 0;
+    while !log.steps.clean(nothing_survives) {
+        log.commit(0, 0, 1);
+        rounds += 1;
+    }
+    assert!(rounds > 1, "it is judged in steps");
     log.commit(10, 0, 1);
-    let by = log.commits.last().expect("one").0;
-    log.writer.cleaned(1, by);
-    assert_eq!((log.writer.to_clean(0), log.writer.to_remove()), (Some(2), None), "it is not synced");
+    assert!(log.disk.files.contains_key(&1), "G4: what is needed of it is not synced");
     log.commit(10, 0, 2_000_000);
-    assert_eq!(log.writer.to_remove(), Some(1));
-    log.writer.removed(1);
-    assert_eq!(log.writer.to_remove(), None);
+    assert!(!log.disk.files.contains_key(&1));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_kept_and_those_behind_it() {
+    let mut log = Log::new(Syncs::Always);
+    (0..30).for_each(|_| log.commit(300, 0, 1));
+    let settings = Settings { least_bytes: 0, ..SETTINGS };
+    let lengths = log.disk.files.iter().map(|(number, file)| (*number, file.written.len() as u64));
+    let writer = LogWriter::new(settings, LOG, lengths, log.last_synced(), MonotonicUs(0));
+    let mut steps = CommitSteps::new(writer, MonotonicUs(0));
+    assert_eq!(steps.file_to_read(0), Some(1));
+    let bytes = log.disk.files[&1].written[..5000].to_vec();
+    steps.file_read(Ok(bytes)).expect_err("it is cut short");
+    assert_eq!(steps.file_to_read(0), None);
 }

@@ -30,7 +30,7 @@ pub enum TargetInput<'b> {
     /// of missing keys is then too high until everything has arrived.
     WrittenUnseen(Position),
     /// A command waits for this key. Answered with exactly one [`TargetEvent::Wake`] or
-    /// [`TargetEvent::Refuse`], or ended by [`TargetEvent::GaveAll`].
+    /// [`TargetEvent::Refuse`], or ended by [`TargetEvent::AskAgain`] or [`TargetEvent::GaveAll`].
     PriorityPull(&'b [u8], Waiter),
     /// A client was asked to retry this key soon. May be dropped.
     Wanted(&'b [u8]),
@@ -68,8 +68,10 @@ pub enum TargetEvent {
     Close(Lane, Breach),
     /// The import may be served (M3): rerun all requests parked for that.
     Activated,
-    /// Rerun this command.
+    /// Rerun this command: its key was answered for.
     Wake(Waiter),
+    /// Rerun this command, which may go to the source now. Nothing was answered for its key.
+    AskAgain(Waiter),
     /// The import was flushed for this command.
     Flushed(Waiter),
     /// Fail this command.

@@ -17,7 +17,7 @@
 
 use crate::queue::{MAX_MOVERS, MoverIndex, Ticket, ToMover, ToWorker, WorkerPort};
 use sidle_migration::WaiterRefusal;
-use sidle_types::{Fill, MigrationId};
+use sidle_types::{Fill, MigrationId, fault};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -167,6 +167,12 @@ impl ParkingLot {
                     }
                     self.wake(ticket);
                 }
+            }
+            ToWorker::AskAgain(ticket) => {
+                if fault!(AskedAgainCountsAsAnswered) && self.waiting.contains_key(&ticket) {
+                    self.answered.insert(ticket);
+                }
+                self.wake(ticket);
             }
             ToWorker::Refuse(ticket, why) => {
                 if self.waiting.contains_key(&ticket) {

@@ -102,6 +102,8 @@ pub enum ToWorker {
         /// The command.
         ticket: Ticket,
     },
+    /// The command is to run again; nothing was answered.
+    AskAgain(Ticket),
     /// The import was flushed for the command.
     Flushed {
         /// The migration.

@@ -42,6 +42,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use tokio::sync::{Notify, mpsc};
 
+/// How many bytes of the durable log's oldest file are judged for one commit, at least.
+const JUDGED_BYTES: usize = 256 << 10;
+
 /// Why a node could not be started. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -301,6 +304,7 @@ impl Around {
                 file_bytes: config.durability.file.0,
                 least_bytes: config.durability.clean_above.0,
                 share_percent: config.durability.clean_percent,
+                judged_bytes: JUDGED_BYTES,
             },
             clock: self.clock,
         };

@@ -86,6 +86,10 @@ impl Host {
     /// Starts the machine's process with empty memory. Returns whether it runs: without its disk it does not.
     pub fn begin_life(&mut self, world: &mut World) -> bool {
         assert!(self.process.is_none(), "a machine runs one process");
+        if self.log.as_ref().is_some_and(|log| !log.disk().is_sound()) {
+            world.tell(|| format!("node {} does not start: its log's disk fails", self.id.0));
+            return false;
+        }
         if self.starts > 0 {
             self.setup.speaks = Speaks::THIS_BUILD;
         }

@@ -17,6 +17,7 @@ impl Simulation {
         meet("groups", self.history.groups);
         meet("names", self.history.names.iter().filter(|record| record.answer.is_some()).count() as u64);
         meet("out of memory", self.history.out_of_memory);
+        meet("refused while a log could not be written", self.history.misconfigured);
         for counters in self.sessions.iter().map(Session::counters) {
             meet("answered", counters.replies);
             meet("timeouts", counters.timeouts);

@@ -95,6 +95,16 @@ const LONELY_SOURCES_PERMILLE: u64 = 150;
 /// the activation is on its way.
 const BREAKS_AT_FREEZE_PERMILLE: u64 = 200;
 
+/// How a disk fails.
+fn draw_mood(random: &mut Random) -> DiskMood {
+    match random.below(4) {
+        0 => DiskMood::Full { writes: random.magnitude(1, 64) - 1 },
+        1 => DiskMood::FailsAfterWriting,
+        2 => DiskMood::ForgetsWrites { syncs: random.magnitude(1, 16) - 1 },
+        _ => DiskMood::Slow { sync_us: random.magnitude(100, 1_000_000) },
+    }
+}
+
 /// An event that the simulation must handle at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Struck {
@@ -110,6 +120,8 @@ pub enum Struck {
 pub struct Nemesis {
     setup: NemesisSetup,
     random: Random,
+    /// Draws of the disks of durable logs.
+    log_random: Random,
     /// When links work again.
     heal_us: Option<u64>,
     /// When the disk works again.
@@ -136,9 +148,12 @@ pub struct Nemesis {
 impl Nemesis {
     /// The source of these faults. `replacements`: which programs to replace with this build's, and when.
     pub fn new(setup: NemesisSetup, replacements: Vec<(u64, HostId)>, random: Random) -> Nemesis {
+        // Beside what the other faults draw.
+        let log_random = Random::new(random.clone().draw() ^ 0x106_d15c_0000_0000);
         Nemesis {
             setup,
             random,
+            log_random,
             heal_us: None,
             mend_us: None,
             ambush: None,
@@ -319,6 +334,7 @@ impl Nemesis {
         if let Some(disk) = &hosts[0].disk {
             disk.set_mood(DiskMood::Good);
         }
+        hosts.iter().filter_map(|host| host.log.as_ref()).for_each(|log| log.set_mood(DiskMood::Good));
     }
 
     fn strike(&mut self, hosts: &mut [Host], world: &mut World) -> Struck {
@@ -384,17 +400,24 @@ impl Nemesis {
     }
 
     fn disk_fails(&mut self, hosts: &[Host], until_us: u64, world: &mut World) {
-        let mood = match self.random.below(4) {
-            0 => DiskMood::Full { writes: self.random.magnitude(1, 64) - 1 },
-            1 => DiskMood::FailsAfterWriting,
-            2 => DiskMood::ForgetsWrites { syncs: self.random.magnitude(1, 16) - 1 },
-            _ => DiskMood::Slow { sync_us: self.random.magnitude(100, 1_000_000) },
-        };
+        let mood = draw_mood(&mut self.random);
         world.tell(|| format!("the disk: {mood:?}"));
         if let Some(disk) = &hosts[0].disk {
             disk.set_mood(mood);
         }
+        self.log_disk_fails(hosts, world);
         self.mend_us = Some(until_us);
+    }
+
+    /// The disk of a durable log fails too, if there are any.
+    fn log_disk_fails(&mut self, hosts: &[Host], world: &mut World) {
+        let host = self.log_random.index(hosts.len());
+        if let Some(log) = &hosts[host].log {
+            let mood = draw_mood(&mut self.log_random);
+            world.tell(|| format!("the disk of node {host}'s log: {mood:?}"));
+            world.meet("failures of a log's disk", 1);
+            log.set_mood(mood);
+        }
     }
 
     /// A connection breaks: mostly one between nodes.

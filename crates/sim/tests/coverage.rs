@@ -96,6 +96,10 @@ const MET_WITH_A_LOG: &[(&str, u64)] = &[
     ("logs read beside their writers", 40),
     ("log files closed", 36),
     ("log files removed", 36),
+    ("failures of a log's disk", 15),
+    ("failed writes of the log repeated", 5),
+    ("log files given up", 4),
+    ("refused while a log could not be written", 5),
     ("names", 7),
     ("groups", 3),
     ("members", 10),
@@ -105,9 +109,12 @@ const MET_WITH_A_LOG: &[(&str, u64)] = &[
 
 const SEEDS_WITH_A_LOG: u64 = 60;
 
-/// The same of clusters of such nodes. The last two are rare: so many seeds meet them about twice as often.
+/// The same of clusters of such nodes. In a few seeds they die before they can write. The last two are rare:
+/// so many seeds meet them about twice as often.
 const MET_IN_DURABLE_CLUSTERS: &[(&str, u64)] = &[
-    ("commits", 96),
+    ("commits", 92),
+    ("failures of a log's disk", 18),
+    ("failed writes of the log repeated", 2),
     ("deaths with a durable log", 72),
     ("acknowledged commits lost as the mode allows", 4),
     ("migrations that went on after a restart", 8),

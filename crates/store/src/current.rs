@@ -12,7 +12,7 @@ use crate::record::Record;
 use crate::writer::SlotGuard;
 use sidle_types::{Version, fault};
 
-/// See [`Store::is_current`](crate::Store::is_current).
+/// See [`Store::survivors_of`](crate::Store::survivors_of).
 pub(crate) fn is_current(data: &Data, record: &LoggedRecord<'_>) -> bool {
     match record.meaning() {
         Meaning::Value(value) => is_value(data, value, record.order()),

@@ -14,7 +14,7 @@ use crate::interest::Interest;
 use crate::large::pack;
 use crate::large::patch::{self, Holds, PackedPatch};
 use crate::log::{Log, LogHead};
-use crate::logged::LoggedRecord;
+use crate::logged::logged_records;
 use crate::pending_tombstones::PendingTombstones;
 use crate::record::Record;
 use crate::scan::{self, Image, Packed, ScanEnd};
@@ -291,11 +291,25 @@ impl Store {
         self.data.log.commits.as_ref()
     }
 
-    /// Whether a record of the durable log is what this store has for its key, or for its chunk. A record of
-    /// a removal is not. For the log writer, before it [takes](Commits::take) the commit that the record is
-    /// written to again.
-    pub fn is_current(&self, record: &LoggedRecord<'_>) -> bool {
-        current::is_current(&self.data, record)
+    /// Judges records of the durable log, about `most` bytes of them, and appends those that are what this
+    /// store has for their key, or for their chunk. A record of a removal is not. Returns how many bytes were
+    /// judged. For the log writer, before it [takes](Commits::take) the commit that has them again.
+    ///
+    /// # Panics
+    /// If these are no records.
+    pub fn survivors_of(&self, records: &[u8], most: usize, into: &mut Vec<u8>) -> usize {
+        let mut judged = 0;
+        for record in logged_records(records) {
+            let record = record.expect("the block's checksum was right");
+            if current::is_current(&self.data, &record) {
+                into.extend_from_slice(record.bytes());
+            }
+            judged += record.bytes().len();
+            if judged >= most {
+                break;
+            }
+        }
+        judged
     }
 
     /// Cleans until values of this many bytes in all, with their keys, fit; false if it fails. For large

@@ -267,12 +267,15 @@ impl Sectors {
 
     /// Moves synced steps to the disk's image.
     fn fold(&mut self) {
-        let mut left: Vec<Step> = Vec::new();
+        let (mut left, mut lost_names) = (Vec::new(), Vec::new());
         for step in self.journal.drain(..) {
             match step {
                 Step::Sync(what) => {
-                    for synced in left.extract_if(.., |step| step.synced_with() == Some(what)) {
+                    for synced in left.extract_if(.., |step: &mut Step| step.synced_with() == Some(what)) {
                         self.durable.apply(&synced);
+                        if let Step::Rename(names) = synced {
+                            lost_names.extend(names.into_iter().filter_map(|(_, _, before)| before));
+                        }
                     }
                 }
                 Step::LossySync(what, seed) => {
@@ -284,6 +287,22 @@ impl Sectors {
         }
         self.settled = left.len();
         self.journal = left;
+        for file in lost_names.into_iter().filter(|&file| !self.may_have_name(file)).collect::<Vec<_>>() {
+            self.seen.files.remove(&file);
+            self.durable.files.remove(&file);
+        }
+    }
+
+    /// Whether a file has a name, or may get one back.
+    fn may_have_name(&self, file: FileId) -> bool {
+        let mut names = self.seen.names.values().chain(self.durable.names.values());
+        let is_renamed = |step: &Step| match step {
+            Step::Rename(names) => {
+                names.iter().any(|(_, after, before)| [after, before].contains(&&Some(file)))
+            }
+            _ => false,
+        };
+        names.any(|named| *named == file) || self.journal.iter().any(is_renamed)
     }
 }
 

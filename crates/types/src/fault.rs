@@ -255,6 +255,9 @@ faults! {
         RepliesBeforeServed, "replies-before-served", SCRIPTED;
         /// A command goes on waiting for a key that a cut has given away (breaks P3).
         GivenKeyKeepsItsWaiters, "given-key-keeps-its-waiters", USUAL;
+        /// A command that is only to ask again counts as answered: once the source has given all, it runs
+        /// where its key has not arrived (breaks D5).
+        AskedAgainCountsAsAnswered, "asked-again-counts-as-answered", SCRIPTED;
     }
     "sidle-cluster", Cluster: {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).
@@ -305,7 +308,19 @@ faults! {
         SyncCoversWhatCameLater, "sync-covers-what-came-later", USUAL;
         /// A start closes the last file with a block that names all before it as synced, and syncs both
         /// together: the block alone may reach the disk (breaks G2).
-        ClosedBeforeSynced, "closed-before-synced", Some(400);
+        ClosedBeforeSynced, "closed-before-synced", SCRIPTED;
+        /// A file that could not be synced is synced again, with success: the system had dropped what it
+        /// could not write (breaks G5).
+        FailedSyncIsRepeated, "failed-sync-is-repeated", Some(400);
+        /// A start syncs what it read, and takes it as synced: what an earlier sync failed to write is not on
+        /// the disk (breaks G5).
+        ReadIsTakenAsWritten, "read-is-taken-as-written", Some(400);
+        /// The record of the files names one whose head may not be on the disk (breaks G6).
+        RecordedBeforeItsHeadIsSynced, "recorded-before-its-head-is-synced", USUAL;
+        /// A file whose removal failed is recorded again, though it may be gone (breaks G6).
+        GoneFileIsRecorded, "gone-file-is-recorded", USUAL;
+        /// A file goes that was judged while a flush was under way, whose record the log has not (breaks U4).
+        FileGoesBeforeFlushIsWhole, "file-goes-before-flush-is-whole", SCRIPTED;
     }
     "sidle-store", DurableLog: {
         /// A change is published, and its records enter the log's buffer with the head's next change (breaks

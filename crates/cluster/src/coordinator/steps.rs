@@ -289,17 +289,20 @@ impl Steps<'_> {
     fn loss_of_given(&self, record: &MigrationRecord, attempt: &Attempt) -> String {
         let MigrationRecord { source, target, range, .. } = record;
         let [source, target] = [*source, *target].map(|node| shown(self.data, node));
-        let moved = count(attempt.progress.records_moved);
+        let all = counted(record.counters.records, "record");
+        // A coordinator that restarted as well has no report.
+        let moved = match attempt.progress.records_moved {
+            0 => format!("an unknown part of {all}"),
+            moved => format!("about {} of {all}", count(moved)),
+        };
         match record.continues {
             None => format!(
-                "the target {target} restarted: what it had been given of {range} is lost, about {moved} of {}; the \
-                 source {source} serves the rest as before",
-                counted(record.counters.records, "record"),
+                "the target {target} restarted: what it had been given of {range} is lost, {moved}; the source \
+                 {source} serves the rest as before"
             ),
             Some(before) => format!(
                 "the target {target} restarted: what it had kept of {range} in migration {before} is lost, and what \
-                 it had been given back since, about {moved} of {}; the source {source} serves the rest as before",
-                counted(record.counters.records, "record"),
+                 it had been given back since, {moved}; the source {source} serves the rest as before"
             ),
         }
     }

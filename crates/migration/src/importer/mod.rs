@@ -287,7 +287,7 @@ impl Importer {
                         // Those that can go there do, and the others ask again.
                         let view = parts.writer.view();
                         let left = self.priority.take_at(|position| view.is_left_to_source(position));
-                        parts.wake(left);
+                        parts.events.extend(left.into_iter().map(TargetEvent::AskAgain));
                     }
                 }
                 if let Some(ahead) = &mut self.ahead {

@@ -658,7 +658,9 @@ impl Pair {
         match &event {
             TargetEvent::Connect(lane) => self.net.open(self.now.0, *lane),
             TargetEvent::Close(lane, _) => self.net.cut(self.now.0, *lane, &mut self.rng),
-            TargetEvent::Wake(waiter) | TargetEvent::Flushed(waiter) => return self.wake(*waiter),
+            TargetEvent::Wake(waiter) | TargetEvent::AskAgain(waiter) | TargetEvent::Flushed(waiter) => {
+                return self.wake(*waiter);
+            }
             TargetEvent::Refuse(waiter, _) => {
                 let (_, op, _) = self.parked.remove(&waiter.ticket).expect("answered once");
                 return self.woken.push((op, Outcome::OutOfMemory));

@@ -81,6 +81,10 @@ impl Mover {
                     let (worker, ticket) = named(waiter);
                     self.wakes.send(worker, ToWorker::Wake { migration: id, ticket });
                 }
+                TargetEvent::AskAgain(waiter) => {
+                    let (worker, ticket) = named(waiter);
+                    self.wakes.send(worker, ToWorker::AskAgain(ticket));
+                }
                 TargetEvent::Refuse(waiter, why) => {
                     let (worker, ticket) = named(waiter);
                     self.wakes.send(worker, ToWorker::Refuse(ticket, why));

@@ -13,7 +13,7 @@ use crate::hot::copied_ahead;
 use crate::restoring::restore_beside_a_reader;
 use crate::transactions::{watch_of_a_range_that_goes_and_comes_back, watch_of_a_value_that_ends};
 use sidle_migration::SOURCE_DRIVEN;
-use sidle_node::testing::{ClusterSetup, LATENCY_US, SoloNode};
+use sidle_node::testing::{ClusterSetup, LATENCY_US, SoloNode, TestCluster};
 use sidle_resp::Value;
 use sidle_types::Fault;
 
@@ -53,6 +53,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::PlaceOutlivesItsCommand, a_client_that_goes_takes_nothing_and_makes_way),
     (Fault::RepliesBeforeServed, who_waited_is_served_before_the_reply),
     (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
+    (Fault::AskedAgainCountsAsAnswered, large_collection_is_named_and_owed),
     (Fault::RepliesBeforeSafe, replies_before_their_commit),
     (Fault::ReadsPassTheGate, read_of_what_no_commit_has),
     (Fault::OwnPartPassesTheGate, mset_over_two_durable_nodes),
@@ -337,6 +338,28 @@ fn read_of_what_no_commit_has() {
     node.worker.take_shown();
     assert_eq!(node.ask(&mut client, "GET key"), bulk("value"));
     assert!(node.worker.take_shown() > node.worker.safe_commit(), "C5: it shows what is in no commit");
+}
+
+/// A command waits for a large collection when the source names it. Before it asks again the source has given
+/// all, with nothing copied.
+fn large_collection_is_named_and_owed() {
+    let mut scene = Scene::new();
+    let long = "x".repeat(1_000);
+    for field in 0..400 {
+        scene.ask(0, &format!("HSET large {field} {long}"));
+    }
+    scene.cluster.network.hold_bulk = true;
+    let id = scene.start_by("handoff,uncovered=target", EVERYTHING, 1);
+    let import = |cluster: &TestCluster| cluster.nodes[1].workers[0].ranges().import(id).cloned();
+    scene.cluster.run_until("it runs", |cluster| import(cluster).is_some());
+    scene.cluster.send(scene.to[1], "HLEN large");
+    scene.cluster.run_for(1);
+    scene.cluster.nodes[1].held_workers = vec![0];
+    scene.cluster.run_until("all is given", |cluster| import(cluster).is_some_and(|view| view.gave_all()));
+    scene.cluster.nodes[1].held_workers.clear();
+    scene.cluster.network.hold_bulk = false;
+    scene.cluster.network.release();
+    assert_eq!(scene.cluster.reply(scene.to[1]), int(400));
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// Padding is written out of this.
 const ZEROS: [u8; 4096] = [0; 4096];
+/// A file is written again in pieces of this size.
+const COPY_BYTES: usize = 1 << 20;
 /// What clients stored is for the node's user only.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -91,7 +93,7 @@ impl Folder {
     /// Writes. May be repeated after an error.
     pub(crate) fn write(&mut self, write: &Write<'_>) -> io::Result<()> {
         let file = match &self.open {
-            Some((number, file)) if *number == write.file => file,
+            Some((number, file)) if *number == write.file && write.at > 0 => file,
             _ => {
                 let path = self.path_of(write.file);
                 if write.at == 0 {
@@ -121,9 +123,9 @@ impl Folder {
     }
 
     /// Another handle of the file that was written last, to sync it on another thread.
-    pub(super) fn handle(&self) -> io::Result<Option<ToSync>> {
-        let handle = |file: &File| Ok(ToSync { file: file.try_clone()?, call: Arc::clone(&self.sync) });
-        self.open.as_ref().map(|(_, file)| handle(file)).transpose()
+    pub(super) fn handle(&self) -> io::Result<ToSync> {
+        let (_, file) = self.open.as_ref().ok_or_else(|| io::Error::other("no file was written yet"))?;
+        Ok(ToSync { file: file.try_clone()?, call: Arc::clone(&self.sync) })
     }
 
     /// Syncs which files there are.
@@ -133,13 +135,15 @@ impl Folder {
 
     /// Closes a file, and syncs it.
     pub(crate) fn close(&self, number: u64, closing: &Closing) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).open(self.path_of(number))?;
+        let file = OpenOptions::new().read(true).write(true).open(self.path_of(number))?;
         file.set_len(closing.at as u64)?;
+        if closing.writes_again {
+            write_again(&file, closing.at)?;
+        }
         if closing.syncs_before {
             file.sync_all()?;
         }
-        io::Seek::seek(&mut file, io::SeekFrom::Start(closing.at as u64))?;
-        file.write_all(&closing.bytes)?;
+        file.write_all_at(&closing.bytes, closing.at as u64)?;
         file.sync_all()
     }
 
@@ -201,11 +205,6 @@ impl Folder {
         }
     }
 
-    /// Lets go of the file that was written last: it is opened anew if it is written again.
-    pub(super) fn forget_open(&mut self) {
-        self.open = None;
-    }
-
     /// Syncs a file that was closed, and its name: its process may have died before it did either.
     pub(crate) fn sync_closed(&self, number: u64) -> io::Result<()> {
         File::open(self.path_of(number))?.sync_all()?;
@@ -222,6 +221,17 @@ impl Folder {
             _ => self.sync_names(),
         }
     }
+}
+
+/// Writes the first bytes of a file in their own place.
+fn write_again(file: &File, bytes: usize) -> io::Result<()> {
+    let mut piece = vec![0; COPY_BYTES.min(bytes)];
+    for at in (0..bytes).step_by(COPY_BYTES) {
+        let piece = &mut piece[..COPY_BYTES.min(bytes - at)];
+        file.read_exact_at(piece, at as u64)?;
+        file.write_all_at(piece, at as u64)?;
+    }
+    Ok(())
 }
 
 /// What an operator is told of a file that is not in its place.

@@ -6,15 +6,11 @@
 //! | `folder` | the files: listing, writing, syncing, removing |
 //! | `loader` | the thread that reads it at the start |
 //! | `recover` | from the files to the store's content |
-//! | `log_writer` | the thread that makes commits |
-//! | `kept` | what a failed sync has written again |
+//! | `log_writer` | the thread that makes commits: it carries out `sidle_log_files::CommitSteps` |
 //! | `syncing` | syncs beside writes |
 //! | `requests` | how others ask it for one |
-//! | `cleaning` | what is still needed of the oldest file |
 
-mod cleaning;
 mod folder;
-mod kept;
 mod loader;
 mod log_writer;
 mod recover;

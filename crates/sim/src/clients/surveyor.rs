@@ -355,9 +355,10 @@ impl Surveyor {
     }
 }
 
-/// Whether a node refused to flush, because it owns a range without the data: then it flushed nothing.
+/// Whether a node refused to flush, because it owns a range without the data, or cannot write its durable
+/// log: then it flushed nothing.
 fn is_refusal(reply: &Value) -> bool {
-    matches!(reply, Value::Error(why) if why.starts_with("CLUSTERDOWN "))
+    matches!(reply, Value::Error(why) if why.starts_with("CLUSTERDOWN ") || why.starts_with("MISCONF "))
 }
 
 /// The cursor and the keys of an answer to SCAN.

@@ -1,6 +1,6 @@
 //! The files of a durable log on a simulated disk.
 
-use sidle_log_files::{Closing, Write, file_name, number_of_file};
+use sidle_log_files::{Closing, Damage, FILE_SET_NAME, FileSet, Step, Write, file_name, number_of_file};
 use sidle_testbed::{Disk, File, Folder, SyncUnderWay};
 use std::io;
 
@@ -13,12 +13,14 @@ pub(crate) struct LogFolder {
     folder: Folder,
     /// The file that is written, with its number.
     open: Option<(u64, File)>,
+    /// Which files there are to be, as last recorded.
+    recorded: Option<FileSet>,
 }
 
 impl LogFolder {
     /// The folder on this disk, for the current process.
     pub(crate) fn on(disk: &Disk) -> LogFolder {
-        LogFolder { folder: disk.mount(), open: None }
+        LogFolder { folder: disk.mount(), open: None, recorded: None }
     }
 
     /// The numbers of the files, in order.
@@ -38,19 +40,52 @@ impl LogFolder {
         self.named(number)?.content()
     }
 
+    /// Carries out a step of the log writer that it waits for.
+    pub(crate) fn carry_out(&mut self, step: Step<'_>) -> io::Result<()> {
+        match step {
+            Step::Record(set) => self.record(set),
+            Step::Write(write) => self.write(&write),
+            Step::Sync => self.sync(),
+            Step::SyncNames => self.folder.sync(),
+            Step::Remove(file) => self.remove(file),
+            // Nobody removes files of a simulated disk.
+            Step::Check(_) => Ok(()),
+            Step::BeginSync | Step::EndSync => panic!("it has a time of its own"),
+        }
+    }
+
+    /// Which files there are to be, if that is recorded.
+    pub(crate) fn read_record(&self) -> io::Result<Result<Option<FileSet>, Damage>> {
+        let Some(file) = self.folder.open(FILE_SET_NAME)? else { return Ok(Ok(None)) };
+        Ok(FileSet::read(&file.content()?).map(Some))
+    }
+
+    /// Records which files there are to be, whole or not at all.
+    pub(crate) fn record(&mut self, set: FileSet) -> io::Result<()> {
+        if self.recorded == Some(set) {
+            return Ok(());
+        }
+        // Until it is synced it may be either.
+        self.recorded = None;
+        let file = self.folder.create()?;
+        file.write(0, &set.to_bytes())?;
+        file.sync()?;
+        self.folder.rename(&[(FILE_SET_NAME, Some(&file))])?;
+        self.folder.sync()?;
+        self.recorded = Some(set);
+        Ok(())
+    }
+
     /// Writes, in a file that is made if it is not there.
-    pub(crate) fn write(&mut self, write: &Write<'_>) -> io::Result<()> {
-        if self.open.as_ref().is_none_or(|(number, _)| *number != write.file) {
-            let name = file_name(write.file);
-            let file = match self.folder.open(&name)? {
-                Some(file) => file,
-                None => {
-                    let file = self.folder.create()?;
-                    self.folder.rename(&[(&name, Some(&file))])?;
-                    file
-                }
-            };
+    fn write(&mut self, write: &Write<'_>) -> io::Result<()> {
+        let name = file_name(write.file);
+        if write.at == 0 {
+            // One that could not be synced is never written again.
+            let file = self.folder.create()?;
+            self.folder.rename(&[(&name, Some(&file))])?;
             self.open = Some((write.file, file));
+        } else if self.open.as_ref().is_none_or(|(number, _)| *number != write.file) {
+            self.open = Some((write.file, self.named(write.file)?));
         }
         let mut bytes = write.head.clone();
         bytes.extend_from_slice(write.records);
@@ -72,7 +107,7 @@ impl LogFolder {
     }
 
     /// Syncs the file that was written last.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    fn sync(&self) -> io::Result<()> {
         self.open_file()?.sync()
     }
 
@@ -81,15 +116,13 @@ impl LogFolder {
         self.open_file()?.begin_sync()
     }
 
-    /// Syncs which files there are.
-    pub(crate) fn sync_names(&self) -> io::Result<()> {
-        self.folder.sync()
-    }
-
     /// Closes a file, and syncs it.
     pub(crate) fn close(&mut self, number: u64, closing: &Closing) -> io::Result<()> {
         let file = self.named(number)?;
         file.set_bytes(closing.at)?;
+        if closing.writes_again {
+            file.write(0, &file.content()?)?;
+        }
         self.open = Some((number, file));
         if closing.syncs_before {
             self.sync()?;
@@ -103,13 +136,13 @@ impl LogFolder {
     /// Syncs a file that was closed, and its name: its process may have died before it did either.
     pub(crate) fn sync_closed(&self, number: u64) -> io::Result<()> {
         self.named(number)?.sync()?;
-        self.sync_names()
+        self.folder.sync()
     }
 
     /// Removes a file for good: no later one goes before it.
     pub(crate) fn remove(&mut self, number: u64) -> io::Result<()> {
         self.open.take_if(|(open, _)| *open == number);
         self.folder.rename(&[(&file_name(number), None)])?;
-        self.sync_names()
+        self.folder.sync()
     }
 }

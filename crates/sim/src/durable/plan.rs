@@ -100,12 +100,12 @@ impl DurableDraw {
             file_bytes: random.magnitude(1_000, 64_000),
             least_bytes: random.magnitude(2_000, 128_000),
             share_percent: random.between(150, 400),
+            judged_bytes: random.magnitude(200, 20_000) as usize,
         };
         DurableSetup {
             settings,
             write_us: random.magnitude(1, 2_000),
             sync_us: random.magnitude(5, 20_000),
-            judged_bytes: random.magnitude(200, 20_000) as usize,
             looks_permille: random.between(2, 30),
             dies_at_start_permille: random.below(300),
             is_in_cluster: false,

@@ -1,10 +1,13 @@
 //! From the files of a durable log to a store's content: the order of steps is the server's.
 
 use super::LogFolder;
-use sidle_log_files::{FileEnd, LogFile, LogId, SurveyedFile, is_torn_beginning, survey};
+use sidle_log_files::{
+    Closing, Damage, FileEnd, FileSet, LogFile, LogId, SurveyedFile, is_torn_beginning, survey,
+};
 use sidle_store::{Recovery, Store};
 use sidle_testbed::Disk;
 use sidle_types::CommitNumber;
+use std::io;
 
 /// The name of a log that begins.
 const LOG: LogId = LogId([7; 16]);
@@ -23,55 +26,84 @@ pub(crate) struct Resumed {
 /// Reads the log on a disk into the empty store; a new log, if there is none. The error is what a start would
 /// report.
 pub(crate) fn recover(disk: &Disk, store: &Store) -> Result<Resumed, String> {
-    let mut reading = Reading { folder: LogFolder::on(disk), surveyed: Vec::new(), files: Vec::new() };
+    let folder = LogFolder::on(disk);
+    let recorded = folder.read_record().map_err(refused)?.map_err(damaged)?;
+    let mut reading = Reading {
+        folder,
+        recorded,
+        surveyed: Vec::new(),
+        files: Vec::new(),
+        to_close: Vec::new(),
+        to_remove: Vec::new(),
+    };
     reading.read_all(store).map_err(|why| format!("the log cannot be read: {why}"))?;
     reading.surveyed.reverse();
     reading.files.reverse();
-    let survey = survey(&reading.surveyed).map_err(|damage| format!("the log is damaged: {damage}"))?;
-    let Reading { folder, files, .. } = reading;
-    Ok(Resumed { folder, log: survey.log.unwrap_or(LOG), files, last: survey.last })
+    let survey = survey(&reading.surveyed).map_err(damaged)?;
+    reading.end_files().map_err(refused)?;
+    let Reading { mut folder, files, .. } = reading;
+    let log = survey.log.unwrap_or(LOG);
+    if let (Some(&(first, _)), Some(&(last, _))) = (files.first(), files.last()) {
+        folder.record(FileSet { log, first, last }).map_err(refused)?;
+    }
+    Ok(Resumed { folder, log, files, last: survey.last })
+}
+
+fn refused(error: io::Error) -> String {
+    error.to_string()
+}
+
+fn damaged(damage: Damage) -> String {
+    format!("the log is damaged: {damage}")
 }
 
 struct Reading {
     folder: LogFolder,
+    /// Which files there are to be.
+    recorded: Option<FileSet>,
     /// Newest first.
     surveyed: Vec<SurveyedFile>,
     files: Vec<(u64, u64)>,
+    to_close: Vec<(u64, Closing)>,
+    /// Files that a death left, and nobody needs.
+    to_remove: Vec<u64>,
 }
 
 impl Reading {
+    /// Reads all files that there are to be.
     fn read_all(&mut self, store: &Store) -> Result<(), String> {
-        let refused = |error: std::io::Error| error.to_string();
         let mut recovery = Recovery::begin(store);
-        let numbers = self.folder.numbers().map_err(refused)?;
-        let mut torn = None;
+        let mut numbers = self.folder.numbers().map_err(refused)?;
+        let first = self.recorded.map_or(0, |set| set.first);
+        self.to_remove = numbers.iter().copied().filter(|number| *number < first).collect();
+        numbers.retain(|number| *number >= first);
+        if let Some(number) = self.recorded.and_then(|set| set.missing(&numbers)) {
+            return Err(Damage::Missing(number).to_string());
+        }
         for (place, &number) in numbers.iter().rev().enumerate() {
             let bytes = self.folder.read(number).map_err(refused)?;
             let log = self.surveyed.last().map(|file| file.log);
+            // G6: the head of a file that is recorded was synced.
+            let may_be_torn = place == 0 && self.recorded.is_none_or(|set| number > set.last);
             match LogFile::open(&bytes, number, log) {
-                Ok(file) => {
-                    let is_last = place == usize::from(torn.is_some());
-                    self.read(&mut recovery, &file, (number, bytes.len()), is_last)?;
+                Ok(file) => self.read(&mut recovery, &file, (number, bytes.len()))?,
+                Err(_) if may_be_torn && is_torn_beginning(bytes.len() as u64) => {
+                    self.to_remove.insert(0, number)
                 }
-                Err(_) if place == 0 && is_torn_beginning(bytes.len() as u64) => torn = Some(number),
                 Err(error) => return Err(format!("file {number}: {error}")),
             }
-        }
-        if let Some(number) = torn {
-            self.folder.remove(number).map_err(refused)?;
         }
         let count = |kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
         recovery.finish(&count).map_err(|why| why.to_string())?;
         Ok(())
     }
 
-    /// Replays a file, and sees to it that the last one is closed and synced.
+    /// Replays a file.
     fn read(
         &mut self,
         recovery: &mut Recovery<'_>,
         file: &LogFile<'_>,
         (number, bytes): (u64, usize),
-        is_last: bool,
     ) -> Result<(), String> {
         let (mut last, mut wrong) = (None, None);
         let (end, closing) = file.blocks_and_closing(|block| {
@@ -83,24 +115,32 @@ impl Reading {
         if let Some(why) = wrong {
             return Err(format!("file {number}: {why}"));
         }
-        let is_damaged = matches!(end, FileEnd::Damaged { .. });
         let length = if end == FileEnd::Closed { bytes } else { closing.at + closing.bytes.len() };
         self.surveyed.push(SurveyedFile { number, log: file.log(), first: file.first(), last, end });
         self.files.push((number, length as u64));
-        let ended = match end {
-            _ if !is_last || is_damaged => Ok(()),
-            // G1: what follows may be written as soon as this returns.
-            FileEnd::Closed => self.folder.sync_closed(number),
-            _ => self.folder.close(number, &closing).and_then(|()| self.folder.sync_closed(number)),
-        };
-        ended.map_err(|error| error.to_string())
+        if end != FileEnd::Closed {
+            self.to_close.push((number, closing));
+        }
+        Ok(())
+    }
+
+    /// Cuts torn ends off, so that the log can go on behind these files, the oldest first.
+    fn end_files(&mut self) -> io::Result<()> {
+        for (number, closing) in self.to_close.iter().rev() {
+            self.folder.close(*number, closing)?;
+        }
+        // G1: what closed the last file may not be on the disk yet.
+        if let Some((last, _)) = self.files.last() {
+            self.folder.sync_closed(*last)?;
+        }
+        self.to_remove.iter().try_for_each(|&number| self.folder.remove(number))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidle_log_files::{LogWriter, Settings, Syncs};
+    use sidle_log_files::{LogWriter, Settings, Step, Syncs};
     use sidle_store::StoreConfig;
     use sidle_testbed::Random;
     use sidle_types::MonotonicUs;
@@ -110,6 +150,7 @@ mod tests {
         file_bytes: 1 << 20,
         least_bytes: 1 << 30,
         share_percent: 200,
+        judged_bytes: 1000,
     };
 
     fn started(disk: &Disk) -> Result<Resumed, String> {
@@ -122,8 +163,9 @@ mod tests {
         let Resumed { mut folder, log, files, last } = resumed;
         let mut writer = LogWriter::new(SETTINGS, log, files, last, MonotonicUs(0));
         let head = writer.open().expect("a log goes on in a new file");
-        folder.write(&head).expect("the disk has room");
-        folder.sync().expect("the disk works");
+        [Step::Write(head), Step::Sync]
+            .into_iter()
+            .for_each(|step| folder.carry_out(step).expect("the disk works"));
     }
 
     #[test]
@@ -132,7 +174,7 @@ mod tests {
             let mut random = Random::new(seed);
             let disk = Disk::new(10, Random::new(seed));
             begin_file(started(&disk).expect("a new log"));
-            LogFolder::on(&disk).sync_names().expect("the disk works");
+            LogFolder::on(&disk).carry_out(Step::SyncNames).expect("the disk works");
             for machine_dies in [false, true] {
                 begin_file(started(&disk).expect("nothing was lost"));
                 disk.settle();

@@ -1,34 +1,37 @@
-//! The thread that makes commits: the server's steps, each write and each sync with its time.
+//! The thread that makes commits: it carries out the product's steps, each in its time.
 
 use super::HostSetup;
-use super::log_cleaning::LogCleaning;
 use crate::durable::{DurableSetup, LogDisk, LogFolder, ReadLog, Resumed};
 use crate::world::{Actor, Fact, HostId, Thread, World};
-use sidle_log_files::{LogWriter, Syncs};
+use sidle_log_files::{CommitSteps, Failed, LogWriter, Step, Taken};
 use sidle_node::{NodeParts, NodeShared, Now};
 use sidle_store::{Commits, Store, StoreConfig};
 use sidle_testbed::SyncUnderWay;
-use sidle_types::{CommitNumber, MonotonicUs, PositionRange};
+use sidle_types::{MonotonicUs, PositionRange};
+use std::io;
 use std::sync::Arc;
 
 /// How long it sleeps with nothing to do.
 const IDLE_REST_US: u64 = 100_000;
+/// How long it rests before a failed step is repeated.
+const RETRY_REST_US: u64 = 100_000;
 
-/// What the thread does, up to a certain time.
-#[derive(Clone, Copy, Debug)]
-enum Stage {
-    /// It sleeps.
-    Idle,
-    /// A commit is being written.
-    Writing,
-    /// All writes up to this commit are being synced, and it waits for that.
-    Syncing(CommitNumber),
-    /// A full file is being closed.
-    Closing,
+/// The part of a round whose steps are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// A commit is to be taken.
+    Rest,
+    Commit,
+    Sync,
+    Tidy,
 }
 
-/// A sync that writes do not wait for, the commit that it covers, and when it ends.
-type BesideSync = (SyncUnderWay, CommitNumber, u64);
+/// A step that takes its time.
+#[derive(Debug)]
+enum Pending {
+    Ended(io::Result<()>),
+    Syncing(SyncUnderWay),
+}
 
 /// The log writer.
 pub(super) struct LogThread {
@@ -37,17 +40,16 @@ pub(super) struct LogThread {
     store: Arc<Store>,
     shared: Arc<NodeShared>,
     config: StoreConfig,
-    writer: LogWriter,
+    steps: CommitSteps,
     folder: LogFolder,
-    cleaning: LogCleaning,
-    records: Vec<u8>,
-    /// The last commit that was taken.
-    taken: CommitNumber,
-    /// The file of which nothing is needed any more once the present commit is synced.
-    cleaned: Option<u64>,
-    stage: Stage,
+    part: Part,
+    /// Whether the round had anything to write.
+    wrote: bool,
+    /// The step under way, and when it is over.
+    pending: Option<Pending>,
     until_us: u64,
-    beside: Option<BesideSync>,
+    /// A sync that writes do not wait for, and when it ends.
+    beside: Option<(SyncUnderWay, u64)>,
 }
 
 impl LogThread {
@@ -55,42 +57,26 @@ impl LogThread {
     pub(super) fn begin(read: ReadLog, parts: &NodeParts, host: &HostSetup, now: MonotonicUs) -> LogThread {
         let ReadLog { setup, log, resumed, is_to_be_cleared } = read;
         let Resumed { folder, log: id, files, last } = resumed;
-        let writer = LogWriter::new(setup.settings, id, files, last, now);
+        let steps = CommitSteps::new(LogWriter::new(setup.settings, id, files, last, now), now);
         let mut thread = LogThread {
             setup,
             log,
             store: Arc::clone(&parts.store),
             shared: Arc::clone(&parts.shared),
             config: host.store_config(),
-            writer,
+            steps,
             folder,
-            cleaning: LogCleaning::default(),
-            records: Vec::new(),
-            taken: last,
-            cleaned: None,
-            stage: Stage::Idle,
+            part: Part::Rest,
+            wrote: false,
+            pending: None,
             until_us: 0,
             beside: None,
         };
         if is_to_be_cleared {
             thread.clear(now);
         }
-        thread.tell_synced();
+        thread.note_synced();
         thread
-    }
-
-    /// Everything up to this commit is synced.
-    fn synced(&mut self, commit: CommitNumber, now: MonotonicUs) {
-        self.writer.synced(commit, now);
-        self.log.judge().synced(commit);
-        self.tell_synced();
-    }
-
-    /// Without records a commit is as synced as the one before.
-    fn tell_synced(&self) {
-        let is_all = self.writer.last_synced() == self.writer.last_written();
-        let synced = if is_all { self.taken } else { self.writer.last_synced() };
-        self.shared.durability.note_synced(synced, 0);
     }
 
     /// Removes everything, with the durable log's knowledge, before anybody else uses the store.
@@ -98,174 +84,202 @@ impl LogThread {
         let store = Arc::clone(&self.store);
         let all = PositionRange::ALL;
         assert_eq!(store.discard(all.first(), all.last(), usize::MAX), None, "no end to it");
-        if !self.begin_commit(commits(&store)) {
-            return;
+        self.carry_out_at_once(now);
+        self.take(commits(&store));
+        self.carry_out_at_once(now);
+        self.steps.sync(now, false, true);
+        self.carry_out_at_once(now);
+        self.report(commits(&store));
+    }
+
+    /// A start waits for its disk, which is sound.
+    fn carry_out_at_once(&mut self, now: MonotonicUs) {
+        while let Some(step) = self.steps.step() {
+            self.folder.carry_out(step).expect("the disk works");
+            self.steps.done(now);
         }
-        self.writer.written();
-        self.sync_folder();
         self.log.disk().settle();
         self.log.disk().take_stall_us();
-        self.synced(self.writer.last_written(), now);
-        self.report(commits(&store));
+        self.note_synced();
     }
 
     /// It has a turn.
     pub(super) fn turn(&mut self, host: HostId, workers: usize, now: Now, world: &mut World) {
         let me = Actor::Thread(host, Thread::LogWriter);
-        self.end_sync_beside(now.mono, world.now_us);
-        if world.now_us < self.until_us {
-            let beside_us = self.beside.as_ref().map_or(u64::MAX, |(_, _, until_us)| *until_us);
-            world.turn_at(me, self.until_us.min(beside_us.max(world.now_us + 1)));
-            return;
-        }
         let store = Arc::clone(&self.store);
-        let commits = commits(&store);
-        let rests = match self.stage {
-            Stage::Idle => self.commit(commits, now.mono, world),
-            Stage::Writing => {
-                self.log.disk().settle();
-                self.writer.written();
-                self.sync(commits, now.mono, world)
+        while world.now_us >= self.until_us {
+            if let Some(pending) = self.pending.take() {
+                self.end_step(pending, now.mono, world);
+            } else if !self.begin_step(world) && !self.go_on(commits(&store), now.mono, world) {
+                world.facts.push(Fact::Safe(host));
+                (0..workers).for_each(|worker| world.wake(host, Thread::Worker(worker)));
+                break;
             }
-            Stage::Syncing(commit) => {
-                self.log.disk().settle();
-                self.synced(commit, now.mono);
-                self.finish(commits, world)
+        }
+        let at_us = match self.part {
+            Part::Rest if !self.wrote => world.now_us + IDLE_REST_US,
+            _ => self.until_us,
+        };
+        let beside_us = self.beside.as_ref().map_or(u64::MAX, |(_, until_us)| *until_us);
+        world.turn_at(me, at_us.min(beside_us).max(world.now_us + 1).max(self.until_us));
+    }
+
+    /// Begins the next step, if there is one.
+    fn begin_step(&mut self, world: &mut World) -> bool {
+        let Some(step) = self.steps.step() else { return false };
+        let (pending, until_us) = match step {
+            Step::BeginSync => match self.folder.begin_sync() {
+                Ok(sync) => {
+                    let until_us = world.now_us + sync.takes_us();
+                    self.beside = Some((sync, until_us));
+                    (Pending::Ended(Ok(())), 0)
+                }
+                Err(error) => (Pending::Ended(Err(error)), 0),
+            },
+            Step::EndSync => {
+                let (sync, until_us) = self.beside.take().expect("a sync is under way");
+                (Pending::Syncing(sync), until_us)
             }
-            Stage::Closing => {
-                self.log.disk().settle();
-                self.remove_files(world);
-                false
+            step => {
+                let is_write = matches!(step, Step::Write(_));
+                let result = self.folder.carry_out(step);
+                let write_us = if is_write { world.random.below(self.setup.write_us + 1) } else { 0 };
+                (Pending::Ended(result), world.now_us + self.log.disk().take_stall_us() + write_us)
             }
         };
-        if matches!(self.stage, Stage::Idle) {
-            self.report(commits);
-            world.facts.push(Fact::Safe(host));
-            (0..workers).for_each(|worker| world.wake(host, Thread::Worker(worker)));
-        }
-        let at_us = if rests { world.now_us + IDLE_REST_US } else { self.until_us.max(world.now_us + 1) };
-        let beside_us = self.beside.as_ref().map_or(u64::MAX, |(_, _, until_us)| *until_us);
-        world.turn_at(me, at_us.min(beside_us.max(world.now_us + 1)));
+        self.pending = Some(pending);
+        self.until_us = until_us.max(world.now_us);
+        true
     }
 
-    /// Takes what was written to the store since the last commit, and begins to write it; whether there was
-    /// nothing.
-    fn commit(&mut self, commits: &Commits, now: MonotonicUs, world: &mut World) -> bool {
-        if !self.begin_commit(commits) {
-            return self.sync(commits, now, world);
-        }
-        world.meet("commits", 1);
-        self.wait_for_disk(Stage::Writing, world);
-        self.until_us += world.random.below(self.setup.write_us + 1);
-        false
-    }
-
-    /// Whether there is anything to write.
-    fn begin_commit(&mut self, commits: &Commits) -> bool {
-        let mut records = std::mem::take(&mut self.records);
-        records.clear();
-        // Before the commit is taken: see `Store::is_current`.
-        let (store, writer) = (&self.store, &self.writer);
-        if self.cleaned.is_none() {
-            let judged = self.setup.judged_bytes;
-            self.cleaned = self.cleaning.step(store, writer, &self.folder, judged, &mut records);
-        }
-        self.taken = commits.take(&mut records);
-        let is_any = !records.is_empty();
-        let written = (!is_any).then(|| self.writer.last_written());
-        self.log.judge().taken(self.taken, written, store);
-        if is_any {
-            if let Some(head) = self.writer.open() {
-                self.folder.write(&head).expect("the disk has room");
-                self.sync_folder();
-                self.folder.sync_names().expect("the disk works");
+    /// The step is over.
+    fn end_step(&mut self, pending: Pending, now: MonotonicUs, world: &mut World) {
+        let result = match pending {
+            Pending::Ended(result) => result,
+            Pending::Syncing(sync) => sync.end(),
+        };
+        match result {
+            Ok(()) => {
+                self.log.disk().settle();
+                self.steps.done(now);
+                if !self.steps.fails() && self.shared.durability.fails() {
+                    self.shared.durability.set_failure(None);
+                }
             }
-            let write = self.writer.begin(self.taken, &records);
-            self.folder.write(&write).expect("the disk has room");
+            Err(error) => {
+                let follows = self.steps.failed();
+                self.fail(follows, &error, world);
+            }
         }
-        self.records = records;
-        is_any
+        self.note_synced();
     }
 
-    /// Syncs if it is time; whether there is nothing else to do.
-    fn sync(&mut self, commits: &Commits, now: MonotonicUs, world: &mut World) -> bool {
-        if let Some(file) = self.cleaned.take_if(|_| commits.is_whole(self.taken)) {
-            self.writer.cleaned(file, self.writer.last_written());
-        }
-        let wanted = self.shared.durability.is_sync_wanted().then(|| self.writer.last_written());
-        let due = self.writer.is_sync_due(now).or(wanted);
-        if due == Some(self.writer.last_synced()) {
-            self.tell_synced();
-            return self.finish(commits, world);
-        }
-        let waits = self.setup.settings.syncs == Syncs::Always || self.writer.is_full();
-        match due {
-            Some(commit) if waits => {
-                self.sync_folder();
-                self.wait_for_disk(Stage::Syncing(commit), world);
-                false
+    fn fail(&mut self, follows: Failed, error: &io::Error, world: &mut World) {
+        world.tell(|| format!("the durable log: {error}, {follows:?}"));
+        match follows {
+            Failed::Repeats => {
+                world.meet("failed writes of the log repeated", 1);
+                self.shared.durability.set_failure(Some(&error.to_string()));
+                self.until_us = world.now_us + RETRY_REST_US;
             }
-            Some(commit) if self.beside.is_none() => {
-                let sync = self.folder.begin_sync().expect("the disk works");
-                let until_us = world.now_us + sync.takes_us();
-                self.beside = Some((sync, commit, until_us));
-                self.finish(commits, world)
-            }
-            _ => self.finish(commits, world),
+            Failed::BeginsAnew => world.meet("log files given up", 1),
+            Failed::PutOff => world.meet("removals of log files put off", 1),
         }
     }
 
-    /// The commit is safe; whether there is nothing else to do.
-    fn finish(&mut self, commits: &Commits, world: &mut World) -> bool {
-        self.report(commits);
-        if world.random.permille(self.setup.looks_permille) {
+    /// Goes to the round's next part; false at its end.
+    fn go_on(&mut self, commits: &Commits, now: MonotonicUs, world: &mut World) -> bool {
+        self.part = match self.part {
+            Part::Rest => {
+                self.wrote = self.take(commits);
+                world.meet("commits", u64::from(self.wrote));
+                Part::Commit
+            }
+            Part::Commit => {
+                if !self.end_sync_beside(now, world) {
+                    // What may be lost is written again first.
+                    return true;
+                }
+                let is_wanted = self.shared.durability.is_sync_wanted();
+                self.steps.sync(now, is_wanted, false);
+                Part::Sync
+            }
+            Part::Sync => {
+                self.note_synced();
+                self.report(commits);
+                self.look(world);
+                self.tidy(now, world);
+                Part::Tidy
+            }
+            Part::Tidy => Part::Rest,
+        };
+        self.part != Part::Rest
+    }
+
+    /// Takes what was written to the store since the last commit; whether there was anything.
+    fn take(&mut self, commits: &Commits) -> bool {
+        let store = Arc::clone(&self.store);
+        self.read_to_clean();
+        // Before the commit is taken: see `Store::survivors_of`.
+        let has_cleaned = self.steps.clean(|records, most, into| store.survivors_of(records, most, into));
+        let is_any = self.steps.take(|records| {
+            let commit = commits.take(records);
+            Taken { commit, is_whole: commits.is_whole(commit) }
+        });
+        let written = (!is_any).then(|| self.steps.writer().last_written());
+        self.log.judge().taken(self.steps.taken(), written, &store);
+        is_any || has_cleaned
+    }
+
+    fn read_to_clean(&mut self) {
+        if let Some(file) = self.steps.file_to_read(self.store.memory().log_live) {
+            let bytes = self.folder.read(file).map_err(|error| error.to_string());
+            self.steps.file_read(bytes).expect("a file follows one that was synced");
+        }
+    }
+
+    /// Whether the sync that writes do not wait for has not failed.
+    fn end_sync_beside(&mut self, now: MonotonicUs, world: &mut World) -> bool {
+        let Some((sync, _)) = self.beside.take_if(|(_, until_us)| *until_us <= world.now_us) else {
+            return true;
+        };
+        let result = sync.end();
+        let follows = self.steps.sync_ended(result.is_ok(), now);
+        self.note_synced();
+        if let (Some(follows), Err(error)) = (follows, result) {
+            self.fail(follows, &error, world);
+            return false;
+        }
+        true
+    }
+
+    fn look(&mut self, world: &mut World) {
+        if self.wrote && world.random.permille(self.setup.looks_permille) {
             world.meet("logs read beside their writers", 1);
             let seen = self.log.look(&self.config);
             world.checks.note_log(seen);
         }
-        if let Some(end) = self.writer.close() {
-            world.meet("log files closed", 1);
-            self.folder.write(&end).expect("the disk has room");
-            self.sync_folder();
-            self.wait_for_disk(Stage::Closing, world);
-            return false;
+    }
+
+    fn tidy(&mut self, now: MonotonicUs, world: &mut World) {
+        self.steps.tidy(now, false);
+        match self.steps.step() {
+            Some(Step::Write(_)) => world.meet("log files closed", 1),
+            Some(Step::Record(_)) => world.meet("log files removed", 1),
+            _ => {}
         }
-        self.remove_files(world);
-        self.records.is_empty()
     }
 
     /// Without records a commit is as safe as the one before.
     fn report(&mut self, commits: &Commits) {
-        if commits.set_safe(self.taken) {
-            self.log.judge().safe(self.taken);
+        if commits.set_safe(self.steps.taken()) {
+            self.log.judge().safe(self.steps.taken());
         }
     }
 
-    fn remove_files(&mut self, world: &mut World) {
-        while let Some(file) = self.writer.to_remove() {
-            world.meet("log files removed", 1);
-            self.folder.remove(file).expect("the disk works");
-            self.writer.removed(file);
-        }
-        self.log.disk().settle();
-        self.stage = Stage::Idle;
-    }
-
-    fn sync_folder(&self) {
-        self.folder.sync().expect("the disk works");
-    }
-
-    /// The disk takes its time for all that was begun.
-    fn wait_for_disk(&mut self, stage: Stage, world: &World) {
-        self.stage = stage;
-        self.until_us = world.now_us + self.log.disk().take_stall_us();
-    }
-
-    fn end_sync_beside(&mut self, now: MonotonicUs, now_us: u64) {
-        if let Some((sync, commit, _)) = self.beside.take_if(|(_, _, until_us)| *until_us <= now_us) {
-            sync.end().expect("the disk works");
-            self.synced(commit, now);
-        }
+    fn note_synced(&mut self) {
+        self.log.judge().synced(self.steps.writer().last_synced());
+        self.shared.durability.note_synced(self.steps.synced(), 0);
     }
 }
 

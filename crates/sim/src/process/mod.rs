@@ -4,7 +4,6 @@ mod cleaner;
 mod connection;
 mod control;
 mod forward;
-mod log_cleaning;
 mod log_writer;
 mod mover;
 mod pressure;

@@ -32,9 +32,17 @@ pub struct History {
     pub noise: u64,
     /// Errors for lack of memory.
     pub out_of_memory: u64,
+    /// Errors because the durable log could not be written.
+    pub misconfigured: u64,
 }
 
 impl History {
+    /// Counts what was refused for want of room.
+    fn note_refusal(&mut self, reply: &Value) {
+        self.out_of_memory += u64::from(is_out_of_memory(reply));
+        self.misconfigured += u64::from(is_misconfigured(reply));
+    }
+
     /// An operation on lists ended. What was refused leaves no record.
     pub fn end_lists(&mut self, record: ListOperation, ended: Ended, now_us: u64) -> Result<(), String> {
         match ended {
@@ -42,7 +50,7 @@ impl History {
             Ended::Failed(_) => self.lists.push(record),
             Ended::Reply(reply) if is_unknown(&reply) => self.lists.push(record),
             Ended::Reply(reply @ Value::Error(_)) => {
-                self.out_of_memory += u64::from(is_out_of_memory(&reply));
+                self.note_refusal(&reply);
             }
             Ended::Reply(reply) => self.lists.push(record.answered(now_us, reply)?),
         }
@@ -56,7 +64,7 @@ impl History {
             Ended::Failed(_) => self.members.push(record),
             Ended::Reply(reply) if is_unknown(&reply) => self.members.push(record),
             Ended::Reply(reply @ Value::Error(_)) => {
-                self.out_of_memory += u64::from(is_out_of_memory(&reply));
+                self.note_refusal(&reply);
             }
             Ended::Reply(reply) => self.members.push(record.answered(now_us, reply)?),
         }
@@ -70,7 +78,7 @@ impl History {
             Ended::Failed(_) => self.names.push(record),
             Ended::Reply(reply) if is_unknown(&reply) => self.names.push(record),
             Ended::Reply(reply @ Value::Error(_)) if !is_no_such_key(&reply) => {
-                self.out_of_memory += u64::from(is_out_of_memory(&reply));
+                self.note_refusal(&reply);
             }
             Ended::Reply(reply) => self.names.push(record.answered(now_us, reply)?),
         }
@@ -134,7 +142,7 @@ impl Asked {
             }
             (Purpose::Registers(records, _), Ended::Failed(_)) => history.registers.extend(records),
             (Purpose::Registers(records, shape), Ended::Reply(reply)) => {
-                history.out_of_memory += u64::from(is_out_of_memory(&reply));
+                history.note_refusal(&reply);
                 history.registers.extend(answered(records, shape, now_us, reply, &self.words)?);
             }
             (Purpose::Group(record), ended) => end_group(record, ended, now_us, &self.words, history)?,
@@ -150,10 +158,10 @@ impl Asked {
                     Ended::Reply(_) => Outcome::Ok,
                 };
                 if let Ended::Reply(reply) = ended {
-                    history.out_of_memory += u64::from(is_out_of_memory(&reply));
+                    history.note_refusal(&reply);
                     if !matches!(reply, Value::Error(_)) {
                         (record.result, record.return_us) = (datum(reply)?, Some(now_us));
-                    } else if !is_out_of_memory(&reply) && !is_lost {
+                    } else if !is_refused_for_now(&reply) && !is_lost {
                         return Err(format!("{:?} was answered {reply:?}", self.words));
                     }
                 }
@@ -161,7 +169,7 @@ impl Asked {
             }
             (Purpose::Noise(kind), Ended::Reply(reply)) => {
                 history.noise += 1;
-                history.out_of_memory += u64::from(is_out_of_memory(&reply));
+                history.note_refusal(&reply);
                 kind.check(&reply).map_err(|what| format!("{:?}: {what}", self.words))?;
             }
             (Purpose::Noise(_), Ended::Failed(_)) => {}
@@ -183,7 +191,7 @@ fn end_group(
         Ended::Failed(_) => {}
         Ended::Reply(reply) => {
             history.groups += 1;
-            history.out_of_memory += u64::from(is_out_of_memory(&reply));
+            history.note_refusal(&reply);
             if let Value::Error(_) = reply {
                 // A refused operation had no effect.
                 record.outcome = if is_unknown(&reply) { Outcome::Unknown } else { Outcome::None };
@@ -210,7 +218,17 @@ fn is_down(reply: &Value) -> bool {
 }
 
 fn is_out_of_memory(reply: &Value) -> bool {
-    matches!(reply, Value::Error(text) if text.starts_with("OOM"))
+    matches!(reply, Value::Error(text) if text.starts_with("OOM "))
+}
+
+/// The durable log cannot be written at the moment.
+pub(crate) fn is_misconfigured(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with("MISCONF "))
+}
+
+/// A write had no effect because there was no room for it.
+fn is_refused_for_now(reply: &Value) -> bool {
+    is_out_of_memory(reply) || is_misconfigured(reply)
 }
 
 /// The records with this answer, or why it is impossible.

@@ -28,15 +28,18 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether the answer is of this kind. Always allowed: no memory, a split slot, a value of another type,
-    /// a type that some node may not know, and an unknown outcome at another node or the coordinator.
+    /// Whether the answer is of this kind. Always allowed: no memory, a log that cannot be written, a
+    /// split slot, a value of another type, a type that some node may not know, and an unknown outcome at
+    /// another node or the coordinator.
     pub(super) fn check(self, reply: &Value) -> Result<(), String> {
         let fits = match (self, reply) {
             (Kind::Error, Value::Error(_)) | (Kind::Any, _) => true,
             (Kind::Number, Value::Error(text)) if text.starts_with("ERR value is not ") => true,
             (_, Value::Error(text)) => {
                 let code = text.split(' ').next().unwrap_or_default();
-                ["OOM", "CROSSSLOT", "CLUSTERDOWN", "SIDLESPLIT", "WRONGTYPE", UNKNOWN].contains(&code)
+                let allowed =
+                    ["OOM", "MISCONF", "CROSSSLOT", "CLUSTERDOWN", "SIDLESPLIT", "WRONGTYPE", UNKNOWN];
+                allowed.contains(&code)
                     || text.starts_with("ERR some nodes of this cluster do not know this type")
             }
             (Kind::Status | Kind::StatusOrNull, Value::Simple(_)) => true,

@@ -1,7 +1,7 @@
 //! A durable log of few bytes: files of commits, of which the oldest go.
 
 use super::collection::elements_of;
-use crate::{Recovery, Store, StoreConfig, logged_records};
+use crate::{Recovery, Store, StoreConfig};
 use std::collections::VecDeque;
 
 /// A file is full from here on.
@@ -29,12 +29,7 @@ impl DurableLog {
         let live = store.memory().log_live as usize;
         if self.files.len() > 2 && total > LEAST_BYTES.max(SHARE * live) {
             let oldest = self.files.pop_front().expect("there are files");
-            for record in logged_records(&oldest) {
-                let record = record.expect("it was written");
-                if store.is_current(&record) {
-                    records.extend_from_slice(record.bytes());
-                }
-            }
+            store.survivors_of(&oldest, usize::MAX, &mut records);
             self.gone += 1;
         }
         let number = commits.take(&mut records);

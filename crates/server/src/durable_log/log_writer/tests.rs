@@ -5,7 +5,7 @@ use super::*;
 use crate::data_dir::random_node_id;
 use sidle_node::{Config, Loading, ProcessFacts};
 use sidle_store::{LogHead, StoreConfig};
-use sidle_types::HashedKey;
+use sidle_types::{CommitNumber, HashedKey};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -62,8 +62,13 @@ fn setup(store: &Arc<Store>, fsync: &str) -> LogWriterSetup {
     };
     let config = Config::default();
     config.apply(vec![("appendfsync", fsync.to_owned())]);
-    let settings =
-        Settings { syncs: Syncs::Always, file_bytes: 64 << 10, least_bytes: 256 << 10, share_percent: 200 };
+    let settings = Settings {
+        syncs: Syncs::Always,
+        file_bytes: 64 << 10,
+        least_bytes: 256 << 10,
+        share_percent: 200,
+        judged_bytes: 64 << 10,
+    };
     LogWriterSetup {
         store: Arc::clone(store),
         shared: Arc::new(NodeShared::new(config, 1, process)),

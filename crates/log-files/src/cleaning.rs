@@ -1,0 +1,115 @@
+//! Cleaning: what is still needed of the oldest file is written again, so that the file can go.
+
+use crate::reader::{FileEnd, LogFile};
+use crate::writer::LogWriter;
+use sidle_types::CommitNumber;
+use std::ops::Range;
+
+/// For one commit at least so many times its predecessor's bytes are judged: the log shrinks under any load.
+const JUDGED_SHARE: usize = 2;
+
+/// What is cleaned.
+#[derive(Debug, Default)]
+pub(crate) struct Cleaning {
+    state: State,
+    /// How many files there were when none was to be cleaned.
+    looked_at: usize,
+    /// A file that cannot be cleaned: nothing behind it is.
+    is_spoilt: bool,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Idle,
+    Reading(u64),
+    Judging(Judging),
+}
+
+#[derive(Debug)]
+struct Judging {
+    file: u64,
+    bytes: Vec<u8>,
+    /// Records not judged yet, by block; the last is next.
+    left: Vec<Range<usize>>,
+}
+
+impl Cleaning {
+    /// The file that is to be read now. `live_bytes`: see [`LogWriter::to_clean`].
+    pub(crate) fn begin(&mut self, writer: &LogWriter, live_bytes: u64) -> Option<u64> {
+        if self.is_spoilt || !matches!(self.state, State::Idle) || self.looked_at == writer.file_count() {
+            return None;
+        }
+        let file = writer.to_clean(live_bytes);
+        match file {
+            Some(file) => self.state = State::Reading(file),
+            None => self.looked_at = writer.file_count(),
+        }
+        file
+    }
+
+    /// The file was read. The error: it cannot be cleaned, so it stays, and those behind it.
+    pub(crate) fn read(&mut self, bytes: Vec<u8>, writer: &LogWriter) -> Result<(), String> {
+        let State::Reading(file) = self.state else { panic!("no file is read") };
+        let whole = whole_blocks(&bytes, file, writer.given_up_behind(file));
+        match whole {
+            Ok(mut left) => {
+                left.reverse();
+                self.state = State::Judging(Judging { file, bytes, left });
+                Ok(())
+            }
+            Err(why) => {
+                self.spoil();
+                Err(why)
+            }
+        }
+    }
+
+    /// The file cannot be read, though the store has what it had: it stays, and those behind it.
+    pub(crate) fn spoil(&mut self) {
+        self.state = State::Idle;
+        self.is_spoilt = true;
+    }
+
+    /// Judges about `least` bytes of records or more; `last_commit`: the bytes of the last one. Returns the
+    /// file of which nothing is left to judge. `judge` takes records and how many bytes of them are enough,
+    /// keeps what is still needed, and returns how many bytes it has judged.
+    pub(crate) fn step(
+        &mut self,
+        least: usize,
+        last_commit: usize,
+        mut judge: impl FnMut(&[u8], usize) -> usize,
+    ) -> Option<u64> {
+        let State::Judging(judging) = &mut self.state else { return None };
+        let most = least.max(JUDGED_SHARE * last_commit);
+        let mut judged = 0;
+        while let Some(block) = judging.left.last_mut().filter(|_| judged < most) {
+            let some = judge(&judging.bytes[block.clone()], most - judged);
+            judged += some;
+            block.start += some;
+            if block.start >= block.end {
+                judging.left.pop();
+            }
+        }
+        let file = judging.file;
+        judging.left.is_empty().then(|| {
+            *self = Cleaning::default();
+            file
+        })
+    }
+}
+
+/// Where all blocks of a file have their records. `behind`: the commit behind which the next file has
+/// everything again.
+fn whole_blocks(bytes: &[u8], file: u64, behind: Option<CommitNumber>) -> Result<Vec<Range<usize>>, String> {
+    let open = LogFile::open(bytes, file, None).map_err(|error| error.to_string())?;
+    let (mut blocks, mut last) = (Vec::new(), CommitNumber(open.first().0.saturating_sub(1)));
+    let end = open.blocks(|block| {
+        blocks.push(block.place());
+        last = block.commit;
+    });
+    match end == FileEnd::Closed || behind.is_some_and(|behind| last >= behind) {
+        true => Ok(blocks),
+        false => Err("not all of it can be read".to_owned()),
+    }
+}
