@@ -51,6 +51,8 @@
 //!   freeze, and change before it: the copies go before the target serves.
 //! - M31 A flush at the target clears the whole range at the instant when all of it is given. What an earlier
 //!   cut gives once the flush has come is thrown away, and is nobody's until then.
+//! - M34 Of what it is asked for out of turn the source keeps, and serves, what does not fit into the
+//!   target's memory: in transit it would be nobody's. A cut gives only what one of its replies names.
 //! - M33 What a target serves of a cut is noted in its durable log. Where either end restarts, nothing is
 //!   given bit by bit any more: the source freezes what it kept. The target keeps what it was given and no
 //!   copies, and pulls all else.

@@ -42,6 +42,13 @@ pub struct MemoryUse {
     pub index: u64,
 }
 
+impl MemoryUse {
+    /// How many bytes of values fit beside those that are there: a tenth of the memory is the cleaner's.
+    pub fn room(&self) -> u64 {
+        (self.limit / 10 * 9).saturating_sub(self.log_live + self.index)
+    }
+}
+
 impl Store {
     /// Reserves the memory and makes an empty store.
     pub fn new(config: StoreConfig) -> Result<Store, StoreError> {

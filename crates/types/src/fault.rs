@@ -143,6 +143,11 @@ faults! {
         CutNamesWhatIsNotCopied, "cut-names-what-is-not-copied", USUAL;
         /// A position is given out of turn without its records (breaks M22).
         TakenWithoutRecord, "taken-without-record", USUAL;
+        /// A source gives a large collection for which the target has no memory: nobody serves it in transit
+        /// (breaks M34).
+        GivesWhatDoesNotFit, "gives-what-does-not-fit", SCRIPTED;
+        /// A target owns a large collection that the source has kept for want of memory (breaks M34).
+        KeptCountsAsGiven, "kept-counts-as-given", SCRIPTED;
         /// Copying a window forgets what was marked there meanwhile (breaks M28).
         CopyClearsMarks, "copy-clears-marks", Some(300);
         /// A reply to a cut that was applied is applied again (breaks M25).

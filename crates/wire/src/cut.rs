@@ -28,12 +28,43 @@ pub struct CutPull<'b> {
     /// How long the cut before took at the target, from the request to the ownership, in microseconds; 0 if
     /// there was none.
     pub took_us: u32,
+    /// How much memory the target has for what is taken.
+    pub room: Room,
     /// By partition: everything before it has been copied, and is to be given.
     pub cursors: Cursors<'b>,
     /// The piece in hand of the records at the only position in the last reply.
     pub piece: Option<Piece>,
     /// Positions to be given out of turn, with their records.
     pub taken: Positions<'b>,
+}
+
+/// How much memory a target has for what is given out of turn: what is larger the source keeps, and serves.
+/// In a frame: one more than the mebibytes, or 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room(u16);
+
+impl Room {
+    /// Whatever is named fits, or it is not known.
+    pub const ANY: Room = Room(0);
+
+    /// So many bytes, in whole mebibytes.
+    pub fn of(bytes: u64) -> Room {
+        Room(u16::try_from((bytes >> 20) + 1).unwrap_or(0))
+    }
+
+    /// Whether so many bytes fit.
+    pub fn has(self, bytes: u64) -> bool {
+        self.0 == 0 || bytes <= u64::from(self.0 - 1) << 20
+    }
+
+    /// As in a frame.
+    pub(crate) fn number(self) -> u16 {
+        self.0
+    }
+
+    pub(crate) fn parse(number: u16) -> Room {
+        Room(number)
+    }
 }
 
 /// What a cut gives beside the positions that it names.
@@ -142,7 +173,7 @@ impl CutPull<'_> {
         (gives, took_us): (Gives, u32),
         cursors: &[Option<Position>],
         piece: Option<Piece>,
-        taken: &[Position],
+        (taken, room): (&[Position], Room),
         out: &mut Vec<u8>,
     ) {
         assert!(cursors.len() <= PARTITIONS_MAX, "a cut of {} partitions", cursors.len());
@@ -156,7 +187,7 @@ impl CutPull<'_> {
             partitions: cursors.len() as u8,
             gives: gives as u8,
             took_us: took_us.into(),
-            zero: [0; 2],
+            room: room.number().into(),
         };
         let start = begin_frame(out, scope.version, Kind::CutPull);
         out.extend_from_slice(fixed.as_bytes());

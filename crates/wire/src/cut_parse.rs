@@ -1,6 +1,6 @@
 //! Parsing the messages of cuts.
 
-use crate::cut::{Cursors, CutCounts, CutPull, CutReply, Gives, HotHints, PARTITIONS_MAX};
+use crate::cut::{Cursors, CutCounts, CutPull, CutReply, Gives, HotHints, PARTITIONS_MAX, Room};
 use crate::layout::{CutPullLayout, CutReplyLayout, HotHintsLayout};
 use crate::limits::{HOT_HINTS_MAX, LARGE_HINTS_MAX};
 use crate::message::Body;
@@ -28,6 +28,7 @@ impl<'b> Body<'b> {
             max_bytes: fixed.max_bytes.get(),
             gives,
             took_us: fixed.took_us.get(),
+            room: Room::parse(fixed.room.get()),
             cursors: Cursors { complete: fixed.complete.get(), next },
             piece: self.checked(Piece::in_pull(&piece))?,
             taken: Positions::parse(Kind::CutPull.name(), rest)?,

@@ -48,10 +48,10 @@ layouts! {
         is_frozen: u8, zero: [u8; 7],
     }
     /// Followed by as many cursors (U64) as there are `partitions`, and the positions to be taken. Bit `i` of
-    /// `complete`: all of partition `i` is here, and its cursor means nothing.
+    /// `complete`: all of partition `i` is here, and its cursor means nothing. `room`: see `Room`.
     CutPullLayout {
         scope: ScopeLayout, sequence: U64, complete: U64, cut: U32, max_bytes: U32,
-        took_us: U32, partitions: u8, gives: u8, zero: [u8; 2],
+        took_us: U32, partitions: u8, gives: u8, room: U16,
     }
     /// Followed by the ranges, each a `ChangedRangeLayout`, and the records. `asks`: 0 or 1.
     CutReplyLayout {

@@ -29,7 +29,7 @@ mod piece;
 mod reader;
 mod scope;
 
-pub use cut::{Cursors, CutCounts, CutPull, CutReply, CutState, Gives, HotHints};
+pub use cut::{Cursors, CutCounts, CutPull, CutReply, CutState, Gives, HotHints, Room};
 pub use encode::{PriorityPullReplyStart, PullReplyStart, RoundState, SampPullReplyStart};
 pub use error::WireError;
 pub use frame::{

@@ -25,6 +25,9 @@ use sidle_wire::limits::CHANGED_RANGES_MAX;
 use sidle_wire::{CutCounts, CutPull, CutReply, CutState, Gives, Lane, Piece};
 use std::collections::{BTreeSet, VecDeque};
 
+/// A collection takes so much more memory than it is long when packed, as a share of that.
+const SPARE_SHARE: u64 = 4;
+
 /// A pull of a cut that is to be answered.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
@@ -125,7 +128,7 @@ impl Cuts {
     }
 
     /// The target requests a cut, again or on.
-    pub(super) fn take_cut_pull(&mut self, parts: &mut SourceParts, pull: CutPull<'_>) {
+    pub(super) fn take_cut_pull(&mut self, parts: &mut SourceParts, store: &Store, pull: CutPull<'_>) {
         let is_asked_again = pull.sequence == self.sent_sequence;
         let is_next = pull.sequence == self.sent_sequence + 1;
         let begins = pull.cut == self.cut.wrapping_add(1);
@@ -136,11 +139,11 @@ impl Cuts {
         let CutPull { sequence, max_bytes, piece, .. } = pull;
         self.asked = Some(Asked { sequence, max_bytes, piece });
         if begins && matches!(self.state, State::Given) {
-            self.begin(parts, &pull);
+            self.begin(parts, store, &pull);
         }
     }
 
-    fn begin(&mut self, parts: &mut SourceParts, pull: &CutPull<'_>) {
+    fn begin(&mut self, parts: &mut SourceParts, store: &Store, pull: &CutPull<'_>) {
         let cursors: Ahead = pull.cursors.iter().collect();
         let is_copied = |(named, marked): (&Option<Position>, &Option<Position>)| match (named, marked) {
             (_, None) => true,
@@ -163,7 +166,12 @@ impl Cuts {
         let is_kept = |position: &Position| {
             view.began_with(*position) && !is_given(&parts.spec.partitions, &self.given, *position)
         };
-        let taken = taken.into_iter().filter(is_kept).collect();
+        // M34: what does not fit at the target would be nobody's in transit.
+        let fits = |position: &Position| {
+            let bytes = store.packed_bytes_at(*position) as u64;
+            pull.room.has(bytes + bytes / SPARE_SHARE) || fault!(GivesWhatDoesNotFit)
+        };
+        let taken = taken.into_iter().filter(is_kept).filter(fits).collect();
         let step = self.step(cursors, taken, pull.gives);
         self.state = State::Stepping { step, is_published: false };
         parts.events.push_back(SourceEvent::Step);
@@ -257,11 +265,11 @@ impl Cuts {
         self.counts = self.count_given(parts, store, &before, &step);
         parts.writer.gave_records(self.counts.records);
         let mut queue = self.take_marks(parts, &before, &step);
-        let forgets = fault!(CutIgnoresMarks) || step.gives == Gives::All && fault!(GiveAllWithoutMarks);
-        if !fault!(TakenWithoutRecord) {
-            queue.extend(step.taken);
+        if fault!(CutIgnoresMarks) || step.gives == Gives::All && fault!(GiveAllWithoutMarks) {
+            queue.clear();
         }
-        if step.gives == Gives::AllDiscarded || forgets {
+        queue.extend(step.taken);
+        if step.gives == Gives::AllDiscarded {
             queue.clear();
         }
         self.queue = queue.into_iter().map(PositionRange::only).collect();
@@ -387,6 +395,10 @@ impl Cuts {
         while self.sent.len() < most && batch.len() < max_bytes {
             let Some(range) = self.queue.pop_front() else { break };
             let position = range.first();
+            if fault!(TakenWithoutRecord) && self.out_of_turn.contains(&position) {
+                self.sent.push(range);
+                continue;
+            }
             let end = store.scan_to_large(position, position, usize::MAX, large_bytes, batch);
             if end.is_large && self.sent.is_empty() {
                 self.sent.push(range);

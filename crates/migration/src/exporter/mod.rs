@@ -143,7 +143,7 @@ impl Exporter {
             }
             SourceInput::Stepped(passed) => self.stepped(now, store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
-            SourceInput::Message(lane, message) => self.message(now, lane, message),
+            SourceInput::Message(lane, message) => self.message(now, store, lane, message),
             SourceInput::Load(load) => {
                 self.parts.governor.measured(now, load);
                 self.cuts.iter_mut().for_each(|cuts| cuts.measured(now, load));
@@ -242,7 +242,7 @@ impl Exporter {
         }
     }
 
-    fn message(&mut self, now: MonotonicUs, lane: Lane, message: Message<'_>) {
+    fn message(&mut self, now: MonotonicUs, store: &Store, lane: Lane, message: Message<'_>) {
         if let Some(scope) = message.scope().filter(|&scope| scope != self.parts.scope) {
             // M9; a refusal is never refused: two nodes would continue for ever.
             if !matches!(message, Message::Refuse(_)) {
@@ -276,7 +276,7 @@ impl Exporter {
             Message::ChangedPull(pull) => self.changes.take_changed_pull(pull),
             Message::CutPull(pull) => {
                 if let Some(cuts) = &mut self.cuts {
-                    cuts.take_cut_pull(&mut self.parts, pull);
+                    cuts.take_cut_pull(&mut self.parts, store, pull);
                 }
             }
             Message::Probe(probe) => self.requests.take_probe(probe),

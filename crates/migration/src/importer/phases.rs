@@ -112,6 +112,7 @@ impl Importer {
         }
         let parts = &mut self.parts;
         self.priority.wake_taken(parts, &given.taken);
+        self.priority.refuse_at(parts, &given.kept);
         let owned: Vec<_> = parts.writer.view().progress().collect();
         for ((bounds, before), next) in parts.spec.partitions.clone().iter().zip(&given.before).zip(owned) {
             let last = next.map_or(Some(bounds.last()), Position::previous);

@@ -367,6 +367,13 @@ impl PriorityQueue {
         parts.events.extend(self.stop().map(refuse));
     }
 
+    /// There is no memory for what stands at these positions, which the source keeps.
+    pub(super) fn refuse_at(&mut self, parts: &mut TargetParts, positions: &[Position]) {
+        let refused = self.take_at(|position| positions.binary_search(&position).is_ok());
+        let refuse = |waiter| TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory);
+        parts.events.extend(refused.into_iter().map(refuse));
+    }
+
     /// These positions have been given out of turn.
     pub(super) fn wake_taken(&mut self, parts: &mut TargetParts, positions: &[Position]) {
         let is_given = |position| positions.binary_search(&position).is_ok();

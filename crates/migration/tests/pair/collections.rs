@@ -5,6 +5,7 @@ use crate::net::{End, Faults};
 use crate::protocols::{by_cuts, copies_ahead, for_every_protocol, for_protocols_that};
 use crate::world::{Outcome, Pair, Setup, WORKERS, key};
 use sidle_migration::{FULVA, HANDOFF, ImporterCounters, ProtocolChoices, TargetEvent, protocol};
+use sidle_types::HashedKey;
 use sidle_wire::{HEADER_BYTES, Kind, Lane};
 
 const CHUNKS: u64 = 2_000;
@@ -314,6 +315,30 @@ fn no_memory_for_what_is_copied_ahead() {
         pair.run_until("out of memory", |pair| pair.target_events.contains(&TargetEvent::Stalled));
         assert!(pair.import.as_ref().unwrap().activated(), "it serves");
     });
+}
+
+/// A command at the target needs a collection for which there is no memory: it fails, and the source serves
+/// on.
+#[test]
+pub(crate) fn no_memory_for_what_a_command_needs() {
+    let setup = Setup { target_bytes: 1 << 20, ..Setup::slow(HANDOFF) };
+    let mut pair = with_a_collection(setup);
+    for n in 2 * CHUNKS..10 * CHUNKS {
+        pair.expect_ok(Op::Chunk(name(), n, Some(chunk(n))));
+    }
+    pair.net.faults.blocked = Some(Lane::Bulk);
+    pair.begin();
+    let at = HashedKey::new(&name()).position();
+    let is_named = |pair: &mut Pair| pair.import.as_ref().is_some_and(|view| view.is_left_to_source(at));
+    pair.run_until("it is named", is_named);
+    for _ in 0..3 {
+        assert_eq!(pair.at(End::Target, 0, set(1, 1)), Outcome::Parked);
+        pair.pump();
+        pair.run_until("it is answered", |pair| pair.parked() == 0);
+        assert!(matches!(pair.woken.pop(), Some((_, Outcome::OutOfMemory))), "M34: there is no memory");
+        assert!(!pair.import.as_ref().unwrap().has_arrived(at), "M34: the source keeps it");
+        assert!(matches!(pair.at(End::Source, 0, set(1, 2)), Outcome::Answered(_)), "M34: it serves it");
+    }
 }
 
 /// Links that are cut over and over, while it is copied and behind the freeze.

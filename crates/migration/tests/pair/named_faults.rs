@@ -1,7 +1,9 @@
 //! Tests of the tests: each known fault, when put back, fails the scenario written for it, and the checkers
 //! of the random runs if these meet its conditions.
 
-use crate::collections::{changes_behind_a_copy, changes_while_a_collection_is_given};
+use crate::collections::{
+    changes_behind_a_copy, changes_while_a_collection_is_given, no_memory_for_what_a_command_needs,
+};
 use crate::cuts::{
     flushes_that_overtake_a_cut, in_small_steps, late_copy_of_what_was_taken, replies_that_come_again,
     with_few_out_of_turn, writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
@@ -49,6 +51,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::SourceServesWhatItGave, writes_everywhere_while_it_is_given),
     (Fault::CutNamesWhatIsNotCopied, writes_everywhere_while_it_is_given),
     (Fault::TakenWithoutRecord, writes_everywhere_while_it_is_given),
+    (Fault::GivesWhatDoesNotFit, no_memory_for_what_a_command_needs),
+    (Fault::KeptCountsAsGiven, no_memory_for_what_a_command_needs),
     (Fault::CopyClearsMarks, writes_everywhere_while_it_is_given),
     (Fault::CutAppliedTwice, replies_that_come_again),
     (Fault::TurnsBackWithCutInTransit, writes_everywhere_while_it_turns),
@@ -79,6 +83,8 @@ const NOT_MET_AT_RANDOM: &[Fault] = &[
     Fault::PatchSkipsAVersion,
     Fault::PatchKeepsWhatIsGone,
     Fault::InertOutlineServed,
+    Fault::GivesWhatDoesNotFit,
+    Fault::KeptCountsAsGiven,
 ];
 
 fn is_seen(scenario: impl FnOnce()) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use sidle_migration::ImportView;
-use sidle_node::testing::LATENCY_US;
+use sidle_node::testing::{ClusterSetup, LATENCY_US, TestCluster};
 use sidle_resp::Value;
 use sidle_types::{MigrationId, Position};
 use std::sync::Arc;
@@ -96,4 +96,38 @@ fn what_is_in_transit_is_waited_for_here() {
     assert!(scene.cluster.now().mono.since(before.mono) < 2_000, "it is woken");
     scene.finish(id);
     assert_eq!(scene.ask(1, "HGET large new"), bulk("1"));
+}
+
+/// A transaction at a target that has no memory for the collection fails, and the source serves on.
+#[test]
+fn one_that_does_not_fit_stays_where_it_is() {
+    let memory_bytes = vec![64 << 20, 16 << 20, 0];
+    let mut scene = Scene::of(ClusterSetup { memory_bytes, ..ClusterSetup::default() });
+    let long = "x".repeat(1_000);
+    let grow = |scene: &mut Scene, from: usize, to: usize| {
+        for first in (from..to).step_by(100) {
+            let fields: Vec<String> = (first..first + 100).map(|field| format!("{field} {long}")).collect();
+            assert_eq!(scene.ask(0, &format!("HSET large {}", fields.join(" "))), int(100));
+        }
+    };
+    grow(&mut scene, 0, FIELDS);
+    scene.cluster.network.hold_bulk = true;
+    let id = scene.start_by("handoff", "SLOTS 0-16383", 1);
+    let import = |cluster: &TestCluster| cluster.nodes[1].workers[0].ranges().import(id).cloned();
+    scene.cluster.run_until("it is named", |cluster| {
+        import(cluster).is_some_and(|view| view.is_left_to_source(large()))
+    });
+    grow(&mut scene, FIELDS, 20_000);
+    for _ in 0..3 {
+        for request in ["MULTI", "HSET large new 1"] {
+            scene.ask(1, request);
+        }
+        let Value::Error(refusal) = scene.ask(1, "EXEC") else { panic!("it fits") };
+        assert!(refusal.contains("OOM"), "{refusal}");
+        for node in [0, 1] {
+            assert_eq!(scene.ask(node, "HLEN large"), int(20_000));
+        }
+    }
+    let view = import(&scene.cluster).expect("it runs");
+    assert!(!view.has_arrived(large()));
 }

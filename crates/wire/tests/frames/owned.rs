@@ -5,7 +5,7 @@ use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion,
 use sidle_wire::{
     AbsentKeys, Activate, ChangedPull, CutCounts, CutPull, CutReply, CutState, Forward, Frame, FrameReader,
     Gives, Hello, HotHints, Lane, Message, PatchPiece, Piece, Positions, PriorityPull,
-    PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode, RoundState,
+    PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode, Room, RoundState,
     SampPull, SampPullReplyStart, Scope, WireError, limits,
 };
 
@@ -67,6 +67,7 @@ pub(crate) enum Owned {
         cut: u32,
         gives: Gives,
         took_us: u32,
+        room: Room,
         cursors: Vec<Option<u64>>,
         piece: Option<Piece>,
         taken: Vec<u64>,
@@ -145,11 +146,11 @@ impl Owned {
                 let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
                 Probe::write(scope, *sequence, &positions, out);
             }
-            Owned::CutPull { sequence, cut, gives, took_us, cursors, piece, taken } => {
+            Owned::CutPull { sequence, cut, gives, took_us, room, cursors, piece, taken } => {
                 let cursors: Vec<_> = cursors.iter().map(|next| next.map(Position)).collect();
                 let taken: Vec<_> = taken.iter().copied().map(Position).collect();
                 let (numbers, gives) = ((*sequence, *cut), (*gives, *took_us));
-                CutPull::write(scope, numbers, 77, gives, &cursors, *piece, &taken, out);
+                CutPull::write(scope, numbers, 77, gives, &cursors, *piece, (&taken, *room), out);
             }
             Owned::CutReply { cut, highest_version, remaining, counts, asks, ranges, piece, batch } => {
                 let highest_version = Version(*highest_version);
@@ -224,6 +225,7 @@ impl Owned {
                 cut: pull.cut,
                 gives: pull.gives,
                 took_us: pull.took_us,
+                room: pull.room,
                 cursors: pull.cursors.iter().map(|next| next.map(|next| next.0)).collect(),
                 piece: pull.piece,
                 taken: pull.taken.iter().map(|position| position.0).collect(),
@@ -424,12 +426,14 @@ pub(crate) fn cut_pull() -> impl Strategy<Value = Owned> {
     let cursors = prop::collection::vec(prop::option::of(any::<u64>()), 0..=64);
     let taken = prop::collection::vec(any::<u64>(), 0..=50);
     let gives = prop::sample::select(vec![Gives::Named, Gives::All, Gives::AllDiscarded]);
-    (any::<u64>(), any::<u32>(), (gives, any::<u32>()), cursors, in_hand(Position(9)), taken).prop_map(
-        |(sequence, cut, (gives, took_us), cursors, piece, taken)| Owned::CutPull {
+    let room = any::<u64>().prop_map(|bytes| Room::of(bytes >> 30));
+    (any::<u64>(), any::<u32>(), (gives, any::<u32>(), room), cursors, in_hand(Position(9)), taken).prop_map(
+        |(sequence, cut, (gives, took_us, room), cursors, piece, taken)| Owned::CutPull {
             sequence,
             cut,
             gives,
             took_us,
+            room,
             cursors,
             piece,
             taken,

@@ -5,6 +5,9 @@
 //! and all that is at the positions out of turn. Once that is readable the positions are this node's (M23).
 //! Until then records here are *inert*: copies that no command sees.
 //!
+//! Of a large collection among these positions the source keeps what does not fit here (M34): no reply of the
+//! cut names it, so it is not owned, and the commands that wait for it fail.
+//!
 //! The source names positions that are hot (hints). They are taken as well, behind those that commands wait
 //! for, and without the rest between cuts.
 //!
@@ -37,8 +40,8 @@ use crate::tuning::{NAMES_US, PRIORITY_RESEND_US, PULL_BYTES_MAX};
 use crate::{Cuts as Choices, ImportPhase, MigrationSpec, Uncovered};
 use sidle_store::{Replayed, Store};
 use sidle_types::{Fill, GaveAll, MonotonicUs, Position, PositionRange, fault};
-use sidle_wire::{CutPull, CutReply, Gives, HotHints, Lane, Piece};
-use std::collections::VecDeque;
+use sidle_wire::{CutPull, CutReply, Gives, HotHints, Lane, Piece, Room};
+use std::collections::{BTreeSet, VecDeque};
 
 pub(super) use owning::Given;
 
@@ -68,7 +71,11 @@ struct Partition {
 struct Requested {
     cursors: Ahead,
     taken: Vec<Position>,
-    /// How many of those are hot, and no command waited for them.
+    /// How much memory there is for these.
+    room: Room,
+    /// Those of which a reply has brought what stands there.
+    brought: BTreeSet<Position>,
+    /// How many of those that are taken are hot, and no command waited for them.
     hinted: usize,
     gives: Gives,
     /// When it was requested first.
@@ -120,6 +127,15 @@ pub(super) struct Cuts {
     news: News,
     /// How long the last cut took.
     took_us: u32,
+}
+
+/// How much memory there is for what is taken, if a large collection is among it.
+fn room_for(parts: &TargetParts, store: &Store, taken: &[Position]) -> Room {
+    let view = parts.writer.view();
+    match taken.iter().any(|&position| view.is_left_to_source(position)) {
+        true => Room::of(store.memory().room()),
+        false => Room::ANY,
+    }
 }
 
 impl Cuts {
@@ -281,9 +297,9 @@ impl Cuts {
         let Some(requested) = &self.requested else { return false };
         self.in_flight.get_or_insert_with(|| Resend::new(PRIORITY_RESEND_US)).sent(now);
         let piece = self.partial.as_ref().map(Partial::in_hand).or(self.wants_whole.map(Piece::nothing));
-        let Requested { cursors, taken, gives, .. } = requested;
+        let Requested { cursors, taken, room, gives, .. } = requested;
         let (numbers, gives) = ((self.sequence, self.cut), (*gives, self.took_us));
-        CutPull::write(parts.scope, numbers, PULL_BYTES_MAX, gives, cursors, piece, taken, out);
+        CutPull::write(parts.scope, numbers, PULL_BYTES_MAX, gives, cursors, piece, (taken, *room), out);
         parts.counters.cuts += 1;
         true
     }
@@ -333,7 +349,9 @@ impl Cuts {
         if fault!(TargetServesAtRequest) {
             parts.writer.own(&cursors, &taken);
         }
-        self.requested = Some(Requested { cursors, taken, hinted, gives, at: now, records: 0 });
+        let (room, brought) = (room_for(parts, store, &taken), BTreeSet::new());
+        self.requested =
+            Some(Requested { cursors, taken, room, brought, hinted, gives, at: now, records: 0 });
         true
     }
 
@@ -429,6 +447,8 @@ impl Cuts {
         match taken {
             Ok(is_whole) => {
                 parts.proved(lane);
+                let requested = self.requested.as_mut().expect("a cut is in flight");
+                requested.brought.extend(reply.ranges.iter().map(PositionRange::first));
                 self.took(parts, reply);
                 parts.counters.changes += reply.ranges.len() as u64;
                 let is_last = is_whole && reply.remaining == 0;

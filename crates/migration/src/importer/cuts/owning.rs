@@ -30,7 +30,10 @@ impl Cuts {
         reply: &CutReply<'_>,
         (mut cursors, owed): (Ahead, u64),
     ) -> Option<Given> {
-        let Requested { taken, hinted, gives, at, mut records, .. } = self.requested.take()?;
+        let Requested { taken, brought, hinted, gives, at, mut records, .. } = self.requested.take()?;
+        // M34
+        let is_given = |position: &Position| brought.contains(position) || fault!(KeptCountsAsGiven);
+        let (taken, mut kept): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_given);
         let is_all = gives.is_all() || cursors.iter().all(Option::is_none);
         store.raise_version_floor(parts.spec.range, reply.highest_version);
         if self.flushes {
@@ -54,6 +57,7 @@ impl Cuts {
         let before: Ahead = parts.writer.view().progress().collect();
         parts.note_given(store, &cursors, &taken);
         parts.writer.own(&cursors, &taken);
+        kept.retain(|&position| !parts.writer.view().has_arrived(position));
         if owes {
             parts.note(store, ImportStage::Serving);
             parts.writer.owe(owed);
@@ -73,7 +77,7 @@ impl Cuts {
             parts.resume();
         }
         let gave_all = self.gives_all.filter(|_| gives.is_all());
-        Some(Given { before, taken, is_all, gave_all, owed_behind: owes.then_some(cursors) })
+        Some(Given { before, taken, kept, is_all, gave_all, owed_behind: owes.then_some(cursors) })
     }
 
     /// Copies before these cursors are inert no more, nor are so many records that changed since.
@@ -129,6 +133,8 @@ pub(in crate::importer) struct Given {
     pub(in crate::importer) before: Ahead,
     /// Out of turn.
     pub(in crate::importer) taken: Vec<Position>,
+    /// What does not fit here, and the source keeps.
+    pub(in crate::importer) kept: Vec<Position>,
     /// Whether this node owns all of the range now.
     pub(in crate::importer) is_all: bool,
     /// If all that was left was given at once: why.
