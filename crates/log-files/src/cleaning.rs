@@ -36,11 +36,11 @@ struct Judging {
 
 impl Cleaning {
     /// The file that is to be read now. `live_bytes`: see [`LogWriter::to_clean`].
-    pub(crate) fn begin(&mut self, writer: &LogWriter, live_bytes: u64) -> Option<u64> {
+    pub(crate) fn begin(&mut self, writer: &LogWriter, live_bytes: impl FnOnce() -> u64) -> Option<u64> {
         if self.is_spoilt || !matches!(self.state, State::Idle) || self.looked_at == writer.file_count() {
             return None;
         }
-        let file = writer.to_clean(live_bytes);
+        let file = writer.to_clean(live_bytes());
         match file {
             Some(file) => self.state = State::Reading(file),
             None => self.looked_at = writer.file_count(),

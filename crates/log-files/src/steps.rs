@@ -99,7 +99,7 @@ pub struct CommitSteps {
     cleaned: Option<u64>,
     /// The last commit that was taken.
     taken: Taken,
-    /// The bytes of the last commit that had some.
+    /// The bytes of the last commit.
     last_commit: usize,
     /// What is to be done, in this order.
     acts: VecDeque<Act>,
@@ -165,8 +165,9 @@ impl CommitSteps {
         self.synced_at
     }
 
-    /// The file that is to be read now, so that it can be cleaned. `live_bytes`: of the store's records.
-    pub fn file_to_read(&mut self, live_bytes: u64) -> Option<u64> {
+    /// The file that is to be read now, so that it can be cleaned. `live_bytes`: of the store's records. They
+    /// take long to be counted: only where there is another file.
+    pub fn file_to_read(&mut self, live_bytes: impl FnOnce() -> u64) -> Option<u64> {
         match self.cleaned {
             Some(_) => None,
             None => self.cleaning.begin(&self.writer, live_bytes),

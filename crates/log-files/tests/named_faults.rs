@@ -106,7 +106,7 @@ impl Steps {
     fn with_file_to_clean() -> Steps {
         let mut log = Steps::new();
         assert!(!log.round(1, true) && !log.round(2, true), "nothing is judged");
-        assert_eq!(log.steps.file_to_read(0), Some(1));
+        assert_eq!(log.steps.file_to_read(|| 0), Some(1));
         log.steps.file_read(Ok(log.files[&1].clone())).expect("it is whole");
         log
     }
@@ -196,7 +196,7 @@ fn a_file_is_judged_during_a_flush() {
     let mut log = Steps::with_file_to_clean();
     assert!(log.round(3, false));
     assert!(log.files.contains_key(&1), "U4: the flush may not be in the log");
-    assert_eq!(log.steps.file_to_read(0), None, "it is judged once");
+    assert_eq!(log.steps.file_to_read(|| 0), None, "it is judged once");
     log.round(4, true);
     assert!(!log.files.contains_key(&1));
 }

@@ -359,11 +359,11 @@ fn a_file_goes_once_what_is_needed_of_it_is_synced_elsewhere() {
     let mut log = Log::with(LogWriter::new(settings, LOG, [], CommitNumber(0), MonotonicUs(0)));
     (0..8).for_each(|_| log.commit(125, 0, 600_000));
     assert!(log.steps.writer().file_count() >= 3);
-    assert_eq!(log.steps.file_to_read(1 << 30), None, "it is all live");
-    assert_eq!(log.steps.file_to_read(0), None, "and that was all until there is another file");
+    assert_eq!(log.steps.file_to_read(|| 1 << 30), None, "it is all live");
+    assert_eq!(log.steps.file_to_read(|| 0), None, "and that was all until there is another file");
     log.commit(125, 0, 600_000);
     log.commit(125, 0, 600_000);
-    assert_eq!((log.steps.file_to_read(0), log.steps.file_to_read(0)), (Some(1), None), "once");
+    assert_eq!((log.steps.file_to_read(|| 0), log.steps.file_to_read(|| 0)), (Some(1), None), "once");
     let bytes = log.disk.files[&1].written.clone();
     log.steps.file_read(Ok(bytes)).expect("it is closed");
     let nothing_survives = |records: &[u8], most: usize, _: &mut Vec<u8>| most.min(records.len());
@@ -389,8 +389,8 @@ fn a_file_that_cannot_be_read_is_kept_and_those_behind_it() {
     let lengths = log.disk.files.iter().map(|(number, file)| (*number, file.written.len() as u64));
     let writer = LogWriter::new(settings, LOG, lengths, log.last_synced(), MonotonicUs(0));
     let mut steps = CommitSteps::new(writer, MonotonicUs(0));
-    assert_eq!(steps.file_to_read(0), Some(1));
+    assert_eq!(steps.file_to_read(|| 0), Some(1));
     let bytes = log.disk.files[&1].written[..5000].to_vec();
     steps.file_read(Ok(bytes)).expect_err("it is cut short");
-    assert_eq!(steps.file_to_read(0), None);
+    assert_eq!(steps.file_to_read(|| 0), None);
 }

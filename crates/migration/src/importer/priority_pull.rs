@@ -356,22 +356,19 @@ impl PriorityQueue {
     pub(super) fn refuse_all(&mut self, parts: &mut TargetParts) {
         for key in std::mem::take(&mut self.queue) {
             let waiters = self.take(&key).into_iter();
-            let refuse = |waiter| TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory);
-            parts.events.extend(waiters.map(refuse));
+            parts.events.extend(waiters.map(out_of_memory));
         }
     }
 
     /// There is no memory for the cut in flight, which comes before all else: the commands that wait fail.
     pub(super) fn refuse_waiting(&mut self, parts: &mut TargetParts) {
-        let refuse = |waiter| TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory);
-        parts.events.extend(self.stop().map(refuse));
+        parts.events.extend(self.stop().map(out_of_memory));
     }
 
     /// There is no memory for what stands at these positions, which the source keeps.
     pub(super) fn refuse_at(&mut self, parts: &mut TargetParts, positions: &[Position]) {
         let refused = self.take_at(|position| positions.binary_search(&position).is_ok());
-        let refuse = |waiter| TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory);
-        parts.events.extend(refused.into_iter().map(refuse));
+        parts.events.extend(refused.into_iter().map(out_of_memory));
     }
 
     /// These positions have been given out of turn.
@@ -536,7 +533,7 @@ impl PriorityQueue {
             }
             let event = |waiter| match is_here {
                 true => TargetEvent::Wake(waiter),
-                false => TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory),
+                false => out_of_memory(waiter),
             };
             let mut waiters = self.take(&key);
             if fault!(LostWake) {
@@ -546,6 +543,11 @@ impl PriorityQueue {
         }
         unanswered.into_iter().rev().for_each(|key| self.queue.push_front(key));
     }
+}
+
+/// There is no memory for what the command waits for.
+fn out_of_memory(waiter: Waiter) -> TargetEvent {
+    TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory)
 }
 
 /// Whether the store's answer for the key is final: it has an entry, or all of the source's records are here.

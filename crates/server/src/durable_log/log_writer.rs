@@ -211,7 +211,7 @@ impl Writing {
 
     /// Begins to read a file that is to be cleaned, or takes what was read.
     fn read_to_clean(&mut self) {
-        if let Some(file) = self.steps.file_to_read(self.setup.store.memory().log_live) {
+        if let Some(file) = self.steps.file_to_read(|| self.setup.store.memory().log_live) {
             self.reading = Some(FileReading::start(file, self.folder.path_of(file)));
         }
         let Some(read) = self.reading.as_ref().and_then(FileReading::ended) else { return };

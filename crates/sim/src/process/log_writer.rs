@@ -232,7 +232,7 @@ impl LogThread {
     }
 
     fn read_to_clean(&mut self) {
-        if let Some(file) = self.steps.file_to_read(self.store.memory().log_live) {
+        if let Some(file) = self.steps.file_to_read(|| self.store.memory().log_live) {
             let bytes = self.folder.read(file).map_err(|error| error.to_string());
             self.steps.file_read(bytes).expect("a file follows one that was synced");
         }
