@@ -83,6 +83,9 @@ impl Blocked {
         }
         let own = session.route.wait.as_ref().map(|wait| wait.places.id());
         let id = executor.shared.waiters.stand_behind(own, request.keys, executor.index)?;
+        if !fault!(KeepsItsTurnBehindOthers) {
+            session.stop_waiting();
+        }
         session.route.behind = Some(Box::new(Behind { id, until, reply: reply.to_vec() }));
         let ticket = lot.park_for_a_new_table();
         self.parked

@@ -14,6 +14,9 @@
 //! - B3: a change during a turn begins the round again: those that found nothing to their liking look again.
 //! - B4: a command's reply follows what it set off. Whoever gave a turn is answered when that turn and those
 //!   after it are over, or their time is. So a client that pushed finds those served that waited.
+//! - B5: nobody stands behind a command that stands behind others. Whoever takes something passes its turn on
+//!   when it has run, though it is answered later; those behind it then stand where it stands, too. So two
+//!   moves between two lists never wait for each other.
 //!
 //! What a migration brings is no change, and the keys were settled before the command waited. If the range
 //! goes, a new table or step makes the command run again, and its client is redirected.
@@ -55,8 +58,8 @@ struct Queue {
     turn: Option<WaiterId>,
     /// The key has changed since this turn began.
     begins_again: bool,
-    /// Commands that ran, and reply when the turns are over.
-    behind: Vec<WaiterId>,
+    /// Commands that ran, and reply when the turns are over, here and wherever else they stand.
+    behind: Vec<Arc<WaiterId>>,
 }
 
 impl Queue {
@@ -147,23 +150,36 @@ impl Waiters {
     }
 
     /// A command of this worker with these keys has run. Its new number, if somebody has the turn at one of
-    /// them: it is woken whenever such turns are over. `own`: its place, whose turn does not count.
+    /// them: it is woken when such turns are over. `own`: its places, whose turns do not count; those behind
+    /// these stand where it stands, too (B5).
     pub(crate) fn stand_behind(
         &self,
         own: Option<WaiterId>,
         keys: &[HashedKey<'_>],
         worker: WorkerIndex,
     ) -> Option<WaiterId> {
-        let mut id = None;
+        let mut those_behind = Vec::new();
+        if let Some(own) = own {
+            for key in keys {
+                if let Some(queue) = self.queues(key.position()).get(&key.position())
+                    && queue.turn == Some(own)
+                {
+                    those_behind.extend(queue.behind.iter().cloned());
+                }
+            }
+        }
+        let mut this: Option<Arc<WaiterId>> = None;
         for key in keys {
             let mut queues = self.queues(key.position());
             let queue = queues.get_mut(&key.position());
             let Some(queue) = queue.filter(|queue| queue.turn.is_some_and(|turn| Some(turn) != own)) else {
                 continue;
             };
-            queue.behind.push(*id.get_or_insert_with(|| self.next_id(worker)));
+            let this = this.get_or_insert_with(|| Arc::new(self.next_id(worker)));
+            queue.behind.push(Arc::clone(this));
+            queue.behind.extend(those_behind.iter().cloned());
         }
-        id
+        this.map(|this| *this)
     }
 
     fn next_id(&self, worker: WorkerIndex) -> WaiterId {
@@ -302,6 +318,8 @@ impl Waiting {
             if is_empty {
                 slot.stop_observing(key, &observer);
             }
+            // Whoever stands elsewhere, too, waits for that.
+            let behind = behind.into_iter().filter_map(Arc::into_inner);
             next.into_iter().chain(behind).for_each(|id| self.waiters.wake(id));
         }
     }

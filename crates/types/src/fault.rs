@@ -258,6 +258,9 @@ faults! {
         PlaceOutlivesItsCommand, "place-outlives-its-command", USUAL;
         /// A push is answered before those that waited for it are served (breaks B4).
         RepliesBeforeServed, "replies-before-served", SCRIPTED;
+        /// A move that ran keeps its turn until it is answered, and stands behind one that stands behind it
+        /// (breaks B5).
+        KeepsItsTurnBehindOthers, "keeps-its-turn-behind-others", SCRIPTED;
         /// A command goes on waiting for a key that a cut has given away (breaks P3).
         GivenKeyKeepsItsWaiters, "given-key-keeps-its-waiters", USUAL;
         /// A command that is only to ask again counts as answered: once the source has given all, it runs

@@ -69,6 +69,27 @@ fn a_chain_of_moves_ends_before_the_push_is_answered() {
     who_waited_is_served_before_the_reply();
 }
 
+/// An item goes round between two lists, until nobody waits: each move is answered at once.
+#[test]
+pub(crate) fn moves_in_a_circle_do_not_wait_for_each_other() {
+    let circle = ["BLMOVE {k}1 {k}2 LEFT LEFT 0", "BLMOVE {k}2 {k}1 LEFT LEFT 0"];
+    let taken = ["BLMOVE {k}1 {k}2 LEFT LEFT 0", "BRPOP {k}2 {k}1 0"];
+    for (waits, is_left) in [(circle, true), (taken, false)] {
+        let mut scene = Scene::new();
+        let clients = waiting(&mut scene, 0, &waits);
+        let pusher = scene.to[0];
+        let began = scene.cluster.now().mono;
+        scene.cluster.send(pusher, "RPUSH {k}1 a");
+        assert_eq!(scene.cluster.reply(pusher), int(1));
+        let took_us = scene.cluster.now().mono.since(began);
+        assert!(took_us < 5_000, "B5: the push waited for {took_us} us");
+        assert_eq!(scene.cluster.reply_now(clients[0]), Some(bulk("a")));
+        let last = if is_left { bulk("a") } else { popped("{k}2", "a") };
+        assert_eq!(scene.cluster.reply_now(clients[1]), Some(last));
+        assert_eq!(scene.ask(0, "LLEN {k}1"), int(i64::from(is_left)));
+    }
+}
+
 /// Nobody waits long for a worker that does not run.
 #[test]
 fn a_push_does_not_wait_for_a_stuck_worker() {

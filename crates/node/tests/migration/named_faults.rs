@@ -2,7 +2,8 @@
 
 use crate::blocking::{
     a_client_that_goes_takes_nothing_and_makes_way, cut_gives_a_key_that_is_waited_for,
-    item_between_look_and_wait, two_items_for_two_who_wait, who_waited_is_served_before_the_reply,
+    item_between_look_and_wait, moves_in_a_circle_do_not_wait_for_each_other, two_items_for_two_who_wait,
+    who_waited_is_served_before_the_reply,
 };
 use crate::common::*;
 use crate::durable::{
@@ -52,6 +53,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::TurnEndsWithItsHolder, two_items_for_two_who_wait),
     (Fault::PlaceOutlivesItsCommand, a_client_that_goes_takes_nothing_and_makes_way),
     (Fault::RepliesBeforeServed, who_waited_is_served_before_the_reply),
+    (Fault::KeepsItsTurnBehindOthers, moves_in_a_circle_do_not_wait_for_each_other),
     (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
     (Fault::AskedAgainCountsAsAnswered, large_collection_is_named_and_owed),
     (Fault::RepliesBeforeSafe, replies_before_their_commit),

@@ -51,9 +51,6 @@ impl ForwardLinks {
         for (&id, &(link, _)) in &self.streams {
             send(id, link, worker, world);
         }
-        if let Some(due) = worker.poll_timeout() {
-            world.turn_at(me, due.0.max(world.now_us + 1));
-        }
     }
 
     /// Something has arrived over one of them; returns whether it was one. `version`: the cluster's.

@@ -258,6 +258,7 @@ impl Process {
             host: self.host,
             parts: &self.parts,
             tick_us: self.setup.tick_us,
+            clock: self.setup.clock,
             excused_at: self.excused_at,
             version: self.control.control.version(),
             is_durable: self.log.is_some(),

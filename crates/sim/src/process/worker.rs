@@ -4,6 +4,7 @@ use super::connection::{Came, Connection, flush};
 use super::forward::ForwardLinks;
 use super::pushes::Pushes;
 use super::{Mailbox, control::Call};
+use crate::clock::Clock;
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_node::{ControlReply, NodeParts, Now, Sleep, Worker, WorkerIndex, WorkerPort};
@@ -19,6 +20,8 @@ pub(super) struct Site<'p> {
     pub(super) parts: &'p NodeParts,
     /// The interval at which it checks for expired keys.
     pub(super) tick_us: u64,
+    /// The machine's.
+    pub(super) clock: Clock,
     /// Until when long waits of commands are excused.
     pub(super) excused_at: MonotonicUs,
     /// The cluster's version.
@@ -234,6 +237,9 @@ impl WorkerThread {
         }
         let me = self.me(host);
         self.links.follow(me, host, &mut self.worker, world);
+        if let Some(due) = self.worker.poll_timeout() {
+            world.turn_at(me, site.clock.instant(due).max(world.now_us + 1));
+        }
         // Running a command may have taken a new table, too.
         self.look_around(site, now, world);
         if site.is_durable && self.connections.values().any(Connection::is_held) {
