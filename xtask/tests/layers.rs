@@ -21,7 +21,7 @@ const LAYERS: [&[&str]; 10] = [
         "sidle-heat",
         "sidle-log-files",
     ],
-    &["sidle-migration", "sidle-cluster", "sidle-commands"],
+    &["sidle-migration", "sidle-cluster", "sidle-commands", "sidle-log-copies"],
     &["sidle-testbed"],
     &["sidle-node", "sidle-client-core"],
     &["sidle-meta-file"],

@@ -330,6 +330,24 @@ faults! {
         /// A file goes that was judged while a flush was under way, whose record the log has not (breaks U4).
         FileGoesBeforeFlushIsWhole, "file-goes-before-flush-is-whole", SCRIPTED;
     }
+    "sidle-log-copies", DurableLog: {
+        /// A copy that was lost counts no more, though no change is decided (breaks Y1).
+        LostCopyDoesNotCount, "lost-copy-does-not-count", SCRIPTED;
+        /// A copy that an undecided change names does not count before its decision (breaks Y1).
+        UndecidedCopyDoesNotCount, "undecided-copy-does-not-count", SCRIPTED;
+        /// A copy is proposed before it has everything that is safe (breaks Y2).
+        JoinsBeforeItHasEverything, "joins-before-it-has-everything", SCRIPTED;
+        /// A backup removes a file before what replaced it is synced (breaks Y4).
+        BackupForgetsBeforeItSyncs, "backup-forgets-before-it-syncs", SCRIPTED;
+        /// A copy that counts is begun anew (breaks Y5).
+        CopyThatCountsBeginsAnew, "copy-that-counts-begins-anew", SCRIPTED;
+        /// A backup appends behind a gap (breaks Y5).
+        GapIsAppended, "gap-is-appended", SCRIPTED;
+        /// A backup takes what a deposed writer sends (breaks Y6).
+        OlderEpochIsTaken, "older-epoch-is-taken", SCRIPTED;
+        /// A log goes on behind the end of its own files, though a copy that counts has more (breaks Y8).
+        GoesOnBehindItsOwnEnd, "goes-on-behind-its-own-end", SCRIPTED;
+    }
     "sidle-store", DurableLog: {
         /// A change is published, and its records enter the log's buffer with the head's next change (breaks
         /// U1).

@@ -1,0 +1,323 @@
+//! All copies of a log: which count, what is safe, and what is to be changed about that.
+
+use crate::link::{Link, Sent};
+use crate::message::ToWriter;
+use crate::own::OwnFiles;
+use crate::place::{BackupId, Place, Tail};
+use sidle_types::{CommitNumber, MonotonicUs, fault};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The coordinator's record of a log's copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The log's epoch.
+    pub epoch: u64,
+    /// The copies that count, besides the one where the log is written.
+    pub backups: BTreeSet<BackupId>,
+}
+
+/// How many copies there are to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// As many as this, if there are as many nodes.
+    pub wanted: usize,
+    /// Whether a copy has a commit only when it has synced it.
+    pub syncs: bool,
+    /// A copy that does not answer for so long is left out, in microseconds.
+    pub patience_us: u64,
+    /// A node that was left out is tried again after so long, in microseconds.
+    pub rest_us: u64,
+    /// The most bytes that are sent at once.
+    pub most_bytes: u64,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Connect to a backup.
+    Connect(BackupId),
+    /// Close the connection to it.
+    Close(BackupId),
+    /// Compare the log's file with what a copy has of it; [`Copies::compared`] takes the result.
+    Compare(BackupId, Tail),
+    /// Have the coordinator decide this, if its record is of the epoch before.
+    Propose(Record),
+}
+
+/// The copies of the log that this node writes.
+#[derive(Debug)]
+pub struct Copies {
+    settings: Settings,
+    own: OwnFiles,
+    /// The last commit of earlier lives of this node: it may have been safe.
+    begun_behind: CommitNumber,
+    /// What the log has made safe here.
+    safe_here: CommitNumber,
+    record: Record,
+    /// A change that is not decided (Y3).
+    proposed: Option<Record>,
+    nodes: Vec<BackupId>,
+    /// The connections, by backup.
+    links: BTreeMap<BackupId, Link>,
+    connecting: BTreeSet<BackupId>,
+    /// Backups that were left out, and until when.
+    resting: BTreeMap<BackupId, MonotonicUs>,
+    events: VecDeque<Event>,
+    /// What all copies that count have.
+    safe: CommitNumber,
+    is_deposed: bool,
+}
+
+impl Copies {
+    /// The copies of a log that has these files, up to this commit, whose record is this one.
+    pub fn new(settings: Settings, own: OwnFiles, last: CommitNumber, record: Record) -> Copies {
+        let mut copies = Copies {
+            settings,
+            own,
+            begun_behind: last,
+            safe_here: last,
+            record,
+            proposed: None,
+            nodes: Vec::new(),
+            links: BTreeMap::new(),
+            connecting: BTreeSet::new(),
+            resting: BTreeMap::new(),
+            events: VecDeque::new(),
+            safe: CommitNumber(0),
+            is_deposed: false,
+        };
+        copies.own.begin_with(last);
+        // They may be there still. Who is not is left out.
+        for &backup in &copies.record.backups {
+            copies.connecting.insert(backup);
+            copies.events.push_back(Event::Connect(backup));
+        }
+        copies
+    }
+
+    /// The last commit that all copies that count have (Y1).
+    pub fn safe(&self) -> CommitNumber {
+        self.safe
+    }
+
+    /// The record, as last decided.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Whether another one writes the log.
+    pub fn is_deposed(&self) -> bool {
+        self.is_deposed
+    }
+
+    /// How many bytes there are to be sent to a backup, if it is followed.
+    pub fn lag(&self, backup: BackupId) -> Option<Place> {
+        self.links.get(&backup).filter(|link| link.follows()).map(Link::written)
+    }
+
+    /// A backup counts, or an undecided change names it.
+    fn counts(&self, backup: BackupId) -> bool {
+        let is_proposed = self.proposed.as_ref().is_some_and(|record| record.backups.contains(&backup));
+        self.record.backups.contains(&backup) || is_proposed
+    }
+
+    /// The nodes that can be backups, the ones to be taken first in front. This node is none of them.
+    pub fn set_nodes(&mut self, now: MonotonicUs, nodes: Vec<BackupId>) {
+        self.nodes = nodes;
+        self.judge(now);
+    }
+
+    /// The log was written up to here; `commit` ends here. `safe_here`: what it has made safe itself.
+    pub fn written(&mut self, now: MonotonicUs, to: Place, commit: Option<CommitNumber>) {
+        if self.own.written(to, commit) {
+            let backups: Vec<BackupId> =
+                self.links.iter().filter(|(_, link)| link.has_of(to.file)).map(|(id, _)| *id).collect();
+            backups.into_iter().for_each(|backup| self.leave(now, backup));
+        }
+        self.judge(now);
+    }
+
+    /// The log has made everything up to this commit safe, as far as this node goes.
+    pub fn safe_here(&mut self, now: MonotonicUs, commit: CommitNumber) {
+        self.safe_here = commit;
+        self.judge(now);
+    }
+
+    /// The oldest file of the log is gone.
+    pub fn removed(&mut self, file: u64) {
+        self.own.removed(file);
+    }
+
+    /// A connection that was asked for is there.
+    pub fn connected(&mut self, backup: BackupId) {
+        if self.connecting.remove(&backup) {
+            self.links.insert(backup, Link::new());
+        } else {
+            self.events.push_back(Event::Close(backup));
+        }
+    }
+
+    /// A connection has ended, or could not be made.
+    pub fn lost(&mut self, now: MonotonicUs, backup: BackupId) {
+        self.connecting.remove(&backup);
+        self.links.remove(&backup);
+        self.resting.insert(backup, now.plus_us(self.settings.rest_us));
+        self.judge(now);
+    }
+
+    /// A backup has answered.
+    pub fn receive(&mut self, now: MonotonicUs, backup: BackupId, answer: ToWriter) {
+        if let ToWriter::Deposed(_) = answer {
+            self.is_deposed = true;
+            return;
+        }
+        let Some(link) = self.links.get_mut(&backup) else { return };
+        if link.receive(now, answer, &self.own).is_none() {
+            self.leave(now, backup);
+        } else if let Some(tail) = link.to_compare() {
+            self.events.push_back(Event::Compare(backup, tail));
+        }
+        self.judge(now);
+    }
+
+    /// Whether the log's file begins as a copy's.
+    pub fn compared(&mut self, backup: BackupId, is_same: bool) {
+        let counts = self.counts(backup);
+        if let Some(link) = self.links.get_mut(&backup) {
+            link.compared(is_same, counts, &self.own);
+        }
+    }
+
+    /// The coordinator's record is this now.
+    pub fn decided(&mut self, now: MonotonicUs, record: Record) {
+        if record.epoch <= self.record.epoch {
+            return;
+        }
+        let is_own = self.proposed.take().is_some_and(|proposed| proposed == record);
+        self.record = record;
+        if !is_own {
+            self.is_deposed = true;
+        }
+        self.judge(now);
+    }
+
+    /// What is to be sent next, and to whom.
+    pub fn poll_transmit(&mut self, now: MonotonicUs) -> Option<(BackupId, Sent)> {
+        let backups: Vec<BackupId> = self.links.keys().copied().collect();
+        for backup in backups {
+            let (counts, epoch) = (self.counts(backup), self.record.epoch);
+            let most = self.settings.most_bytes;
+            let link = self.links.get_mut(&backup)?;
+            match link.next(now, epoch, counts, &self.own, most) {
+                Ok(Some(sent)) => return Some((backup, sent)),
+                Ok(None) => {}
+                // It is followed again once a change without it is decided.
+                Err(()) => self.leave(now, backup),
+            }
+        }
+        None
+    }
+
+    /// What is to be done next.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Time has passed.
+    pub fn pass_time(&mut self, now: MonotonicUs) {
+        let patience_us = self.settings.patience_us;
+        let is_over = |link: &Link| link.waits_since().is_some_and(|since| now.since(since) >= patience_us);
+        let slow: Vec<BackupId> =
+            self.links.iter().filter(|(_, link)| is_over(link)).map(|(id, _)| *id).collect();
+        slow.into_iter().for_each(|backup| self.leave(now, backup));
+        self.resting.retain(|_, until| *until > now);
+        self.judge(now);
+    }
+
+    fn leave(&mut self, now: MonotonicUs, backup: BackupId) {
+        self.events.push_back(Event::Close(backup));
+        self.lost(now, backup);
+    }
+
+    /// Sees what is safe, and whom to follow, and what to propose.
+    fn judge(&mut self, now: MonotonicUs) {
+        self.judge_safe();
+        self.connect(now);
+        self.propose();
+    }
+
+    fn judge_safe(&mut self) {
+        let undecided = self.proposed.iter().flat_map(|record| &record.backups);
+        let undecided = undecided.filter(|_| !fault!(UndecidedCopyDoesNotCount));
+        let mut safe = self.safe_here;
+        for backup in self.record.backups.iter().chain(undecided) {
+            let there = match self.links.get(backup).filter(|link| link.follows()) {
+                Some(link) => self.place_of(link),
+                None if fault!(LostCopyDoesNotCount) => continue,
+                None => Place::default(),
+            };
+            safe = safe.min(self.own.commit_at(there));
+        }
+        self.safe = self.safe.max(safe);
+        self.own.forget_ends(self.safe);
+    }
+
+    /// Up to where a copy has what was sent.
+    fn place_of(&self, link: &Link) -> Place {
+        if self.settings.syncs { link.synced() } else { link.written() }
+    }
+
+    fn is_resting(&self, backup: BackupId, now: MonotonicUs) -> bool {
+        self.resting.get(&backup).is_some_and(|&until| until > now)
+    }
+
+    /// Connects to the copies that count, and to as many others as are wanted.
+    fn connect(&mut self, now: MonotonicUs) {
+        if self.is_deposed {
+            return;
+        }
+        let taken = |copies: &Copies, backup: BackupId| {
+            copies.links.contains_key(&backup) || copies.connecting.contains(&backup)
+        };
+        let mut missing = self.settings.wanted;
+        let mut others = Vec::new();
+        for &backup in &self.nodes {
+            if taken(self, backup) {
+                missing = missing.saturating_sub(1);
+            } else if !self.is_resting(backup, now) {
+                others.push(backup);
+            }
+        }
+        // Those that count come first: what they have is not sent again.
+        others.sort_by_key(|backup| !self.counts(*backup));
+        for backup in others.into_iter().take(missing) {
+            self.connecting.insert(backup);
+            self.events.push_back(Event::Connect(backup));
+        }
+    }
+
+    /// Y3: one change at a time.
+    fn propose(&mut self) {
+        if self.proposed.is_some() || self.is_deposed {
+            return;
+        }
+        let has_all = |backup: &BackupId| {
+            let link = self.links.get(backup).filter(|link| link.follows())?;
+            let has = self.own.commit_at(self.place_of(link));
+            let is_whole = self.place_of(link) >= link.whole_at() && has >= self.safe.max(self.begun_behind);
+            (is_whole || fault!(JoinsBeforeItHasEverything)).then_some(())
+        };
+        let stays = |backup: &&BackupId| self.links.contains_key(backup) || self.connecting.contains(backup);
+        let mut backups: BTreeSet<BackupId> = self.record.backups.iter().filter(stays).copied().collect();
+        let joins = self.links.keys().filter(|backup| has_all(backup).is_some());
+        let missing = self.settings.wanted.saturating_sub(backups.len());
+        let joins: Vec<BackupId> =
+            joins.filter(|backup| !backups.contains(backup)).copied().take(missing).collect();
+        backups.extend(joins);
+        if backups != self.record.backups {
+            let record = Record { epoch: self.record.epoch + 1, backups };
+            self.events.push_back(Event::Propose(record.clone()));
+            self.proposed = Some(record);
+        }
+    }
+}

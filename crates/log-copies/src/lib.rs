@@ -1,0 +1,49 @@
+//! Copies of a durable log at other nodes, its **backups**: a commit is safe once all of them have it.
+//!
+//! A copy is the log's files, byte for byte, so that any node can read it as its own. Whoever writes the log
+//! follows each copy through its files, from where that copy ends: a copy that has just begun, one that was
+//! away, and one that is up to date differ in nothing but the distance.
+//!
+//! Which copies **count** is a record of the coordinator, numbered by the log's **epoch**. A copy leaves or
+//! joins by a new epoch, and until that is decided both sets count. So whoever finds the record later knows
+//! that each copy in it has everything that was ever safe (RAMCloud, section 4: the log's digest and its
+//! replicas; here the record of the copies is the coordinator's, so no search for the newest digest).
+//!
+//! | file | what |
+//! |---|---|
+//! | `place` | where a copy ends |
+//! | `message` | what the two ends send |
+//! | `own` | what the log itself has |
+//! | `link` | one copy, followed through the files |
+//! | `copies` | all copies of a log: which count, what is safe |
+//! | `backup` | a copy, where it lies |
+//! | `reclaim` | a log that goes on after its writer's death |
+//!
+//! Nothing here does I/O: the caller sends, reads and writes, and reports what became of it.
+//!
+//! Invariants:
+//! - Y1: a commit is safe only when each copy that counts has it, and each that an undecided change names.
+//! - Y2: a copy is proposed only when it has everything that is safe.
+//! - Y3: one change is undecided at a time. Only the coordinator's decision ends it.
+//! - Y4: a file of a copy goes only when the copy has synced what was needed of it.
+//! - Y5: a copy that counts is only appended to, and only where it ends. One that is begun again, in whole or
+//!   in its last file, does not count.
+//! - Y6: a backup takes nothing of an epoch older than the newest that it has seen, also by an earlier start.
+//! - Y7: a backup that has restarted is another one: it may lack the end of what it had.
+//! - Y8: a log goes on behind the longest of its own files and of the copies that count.
+
+mod backup;
+mod copies;
+mod link;
+mod message;
+mod own;
+mod place;
+mod reclaim;
+
+pub use backup::{Answer, Backup, BackupStep, Found};
+pub use copies::{Copies, Event, Record, Settings};
+pub use link::Sent;
+pub use message::{ToBackup, ToWriter};
+pub use own::OwnFiles;
+pub use place::{BackupId, Place, Tail};
+pub use reclaim::{Outcome, Reclaim, Wanted};

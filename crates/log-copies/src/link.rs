@@ -1,0 +1,218 @@
+//! One copy, followed through the log's files.
+
+use crate::message::ToWriter;
+use crate::own::OwnFiles;
+use crate::place::{Place, Tail};
+use sidle_types::{MonotonicUs, fault};
+
+/// What is to be sent over a link. The bytes of an append are read from the log's own files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// [`ToBackup::Open`](crate::ToBackup::Open).
+    Open {
+        /// The newest known epoch.
+        epoch: u64,
+    },
+    /// [`ToBackup::Restart`](crate::ToBackup::Restart).
+    Restart,
+    /// [`ToBackup::Append`](crate::ToBackup::Append), of so many bytes.
+    Append {
+        /// Where they are, and belong.
+        at: Place,
+        /// How many.
+        bytes: u64,
+    },
+    /// [`ToBackup::Forget`](crate::ToBackup::Forget).
+    Forget {
+        /// The log's first file.
+        first: u64,
+    },
+    /// [`ToBackup::Epoch`](crate::ToBackup::Epoch).
+    Epoch(u64),
+}
+
+/// How far a link has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing is sent.
+    New,
+    /// Where the copy ends was asked.
+    Asked,
+    /// The copy's last file is compared with the log's.
+    Compared(Tail),
+    /// The copy is to begin anew, or its last file is.
+    Anew(Option<Place>),
+    /// What is written is sent.
+    Follows,
+}
+
+/// A connection to a backup.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    state: State,
+    epoch: u64,
+    /// Everything before is sent.
+    sent: Place,
+    written: Place,
+    synced: Place,
+    /// Before it has this place it may lack what files had that are gone: their survivors lie before it.
+    whole_at: Place,
+    /// The first file that was named to it.
+    first: u64,
+    /// Since when it has not answered what was sent.
+    waits_since: Option<MonotonicUs>,
+}
+
+impl Link {
+    /// A connection that has just been opened.
+    pub(crate) fn new() -> Link {
+        let nowhere = Place::default();
+        Link {
+            state: State::New,
+            epoch: 0,
+            sent: nowhere,
+            written: nowhere,
+            synced: nowhere,
+            whole_at: nowhere,
+            first: 0,
+            waits_since: None,
+        }
+    }
+
+    /// Everything before this place is written there.
+    pub(crate) fn written(&self) -> Place {
+        self.written
+    }
+
+    /// Everything before this place is synced there.
+    pub(crate) fn synced(&self) -> Place {
+        self.synced
+    }
+
+    /// Where the copy has everything that the log had when it began to follow.
+    pub(crate) fn whole_at(&self) -> Place {
+        self.whole_at
+    }
+
+    /// Whether what is written here is sent there.
+    pub(crate) fn follows(&self) -> bool {
+        self.state == State::Follows
+    }
+
+    /// Since when it has not answered.
+    pub(crate) fn waits_since(&self) -> Option<MonotonicUs> {
+        self.waits_since
+    }
+
+    /// What is to be compared: whether the log's file begins with bytes that have this checksum.
+    pub(crate) fn to_compare(&self) -> Option<Tail> {
+        match self.state {
+            State::Compared(tail) => Some(tail),
+            _ => None,
+        }
+    }
+
+    /// What the backup has answered. `None`: it makes no sense.
+    pub(crate) fn receive(&mut self, now: MonotonicUs, answer: ToWriter, own: &OwnFiles) -> Option<()> {
+        match (answer, self.state) {
+            (ToWriter::Has { tail, synced }, State::Asked) => {
+                self.waits_since = None;
+                self.synced = synced;
+                let first = own.first().unwrap_or(0);
+                self.state = match tail {
+                    Some(tail) if tail.end.file >= first && tail.end <= own.end() => State::Compared(tail),
+                    // It ends where this log has never been.
+                    Some(tail) if tail.end.file >= first && tail.end.file <= own.end().file => {
+                        State::Anew(Some(Place { file: tail.end.file, at: 0 }))
+                    }
+                    _ => State::Anew(None),
+                };
+            }
+            (ToWriter::Holds { written, synced }, State::Follows) => {
+                if written > self.sent || synced > written || written < self.written {
+                    return None;
+                }
+                (self.written, self.synced) = (written, self.synced.max(synced));
+                self.waits_since = (written < self.sent).then_some(now);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The copy's last file was compared.
+    pub(crate) fn compared(&mut self, is_same: bool, counts: bool, own: &OwnFiles) {
+        let State::Compared(tail) = self.state else { return };
+        if is_same {
+            self.follow_from(tail.end, counts, own);
+        } else {
+            self.state = State::Anew(Some(Place { file: tail.end.file, at: 0 }));
+        }
+    }
+
+    fn follow_from(&mut self, place: Place, counts: bool, own: &OwnFiles) {
+        self.state = State::Follows;
+        self.whole_at = if counts { Place::default() } else { own.end() };
+        (self.sent, self.written) = (place, place);
+        self.synced = self.synced.min(place);
+    }
+
+    /// What is to be sent next. `counts`: its copy counts, or is proposed; then it is only appended to (Y5).
+    /// `Err`: it would have to begin anew, and must not.
+    pub(crate) fn next(
+        &mut self,
+        now: MonotonicUs,
+        epoch: u64,
+        counts: bool,
+        own: &OwnFiles,
+        most: u64,
+    ) -> Result<Option<Sent>, ()> {
+        if self.follows() && own.first().is_some_and(|first| self.sent.file < first) {
+            // What it lacks of that file is gone, and what is behind is no log without it.
+            self.state = State::Anew(None);
+        }
+        let sent = match self.state {
+            State::New => {
+                self.state = State::Asked;
+                self.epoch = epoch;
+                self.waits_since = Some(now);
+                Sent::Open { epoch }
+            }
+            State::Asked | State::Compared(_) => return Ok(None),
+            State::Anew(_) if counts && !fault!(CopyThatCountsBeginsAnew) => return Err(()),
+            State::Anew(Some(place)) => {
+                self.follow_from(place, counts, own);
+                return self.next(now, epoch, counts, own, most);
+            }
+            State::Anew(None) => {
+                self.follow_from(Place { file: own.first().unwrap_or(0), at: 0 }, counts, own);
+                Sent::Restart
+            }
+            State::Follows if self.epoch < epoch => {
+                self.epoch = epoch;
+                Sent::Epoch(epoch)
+            }
+            State::Follows => match own.behind(self.sent) {
+                Some((at, bytes)) => {
+                    let bytes = bytes.min(most);
+                    self.sent = Place { file: at.file, at: at.at + bytes };
+                    self.waits_since.get_or_insert(now);
+                    Sent::Append { at, bytes }
+                }
+                None => match own.first().filter(|&first| first > self.first && first <= self.written.file) {
+                    Some(first) => {
+                        self.first = first;
+                        Sent::Forget { first }
+                    }
+                    None => return Ok(None),
+                },
+            },
+        };
+        Ok(Some(sent))
+    }
+
+    /// A file of the log was begun again: whether the copy has anything of it.
+    pub(crate) fn has_of(&self, file: u64) -> bool {
+        self.sent.file >= file || self.to_compare().is_some_and(|tail| tail.end.file >= file)
+    }
+}

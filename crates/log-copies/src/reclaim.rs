@@ -1,0 +1,143 @@
+//! A log that goes on after its writer's death: the longest of the copies that count, and of its own files.
+//!
+//! The machine may have lost its power, and its disk what was not synced; a copy has it. So whoever goes on
+//! with a log asks the copies first, and takes from the longest what its own files lack.
+
+use crate::copies::Record;
+use crate::place::{BackupId, Place, Tail};
+use sidle_types::{NodeId, fault};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Ask where this node's copy ends; [`Reclaim::has`] takes the answer.
+    Ask(NodeId),
+    /// Read this copy from here on; [`Reclaim::read`] takes what was read.
+    Read(NodeId, Place),
+}
+
+/// How a log goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was read of a copy takes the place of everything from here on. `None`: no copy has more.
+    pub from: Option<Place>,
+    /// Whether a copy was among those asked that has not restarted since it counted. Without one, nothing but
+    /// the log's own disk shows that the end is not lost (Y7).
+    pub is_sure: bool,
+}
+
+/// What a node has answered.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Waits,
+    Has(Option<Place>, bool),
+}
+
+/// What is read.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    node: NodeId,
+    end: Place,
+    next: Place,
+}
+
+/// The search for the longest copy.
+#[derive(Debug)]
+pub struct Reclaim {
+    /// Where its own files end that can be read.
+    own: Place,
+    /// The copies that count.
+    counted: BTreeMap<NodeId, u64>,
+    /// Those that may be asked.
+    asked: BTreeMap<NodeId, Asked>,
+    reading: Option<Reading>,
+    wanted: VecDeque<Wanted>,
+    outcome: Option<Outcome>,
+}
+
+impl Reclaim {
+    /// A log whose own files end here, and whose copies are these.
+    pub fn new(own: Place, record: &Record) -> Reclaim {
+        let counted: BTreeMap<NodeId, u64> =
+            record.backups.iter().map(|backup| (backup.node, backup.incarnation)).collect();
+        Reclaim {
+            own,
+            asked: counted.keys().map(|&node| (node, Asked::Waits)).collect(),
+            reading: None,
+            wanted: counted.keys().map(|&node| Wanted::Ask(node)).collect(),
+            outcome: counted.is_empty().then_some(Outcome { from: None, is_sure: true }),
+            counted,
+        }
+    }
+
+    /// What is to be done next.
+    pub fn poll_wanted(&mut self) -> Option<Wanted> {
+        self.wanted.pop_front()
+    }
+
+    /// How the log goes on, once that is known.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcome
+    }
+
+    /// A node's copy ends here.
+    pub fn has(&mut self, backup: BackupId, tail: Option<Tail>) {
+        let is_same = self.counted.get(&backup.node) == Some(&backup.incarnation);
+        if let Some(asked) = self.asked.get_mut(&backup.node) {
+            *asked = Asked::Has(tail.map(|tail| tail.end), is_same);
+        }
+        self.judge();
+    }
+
+    /// A node cannot be reached.
+    pub fn lost(&mut self, node: NodeId) {
+        self.asked.remove(&node);
+        self.reading.take_if(|reading| reading.node == node);
+        self.judge();
+    }
+
+    /// So many bytes were read from where it was wanted; with them, a file ends if `ends_file`.
+    pub fn read(&mut self, bytes: u64, ends_file: bool) {
+        let Some(Reading { node, end, next }) = self.reading else { return };
+        let at = Place { file: next.file, at: next.at + bytes };
+        if at >= end {
+            self.settle(Some(self.first()));
+            return;
+        }
+        let next = if ends_file { Place { file: at.file + 1, at: 0 } } else { at };
+        self.reading = Some(Reading { node, end, next });
+        self.wanted.push_back(Wanted::Read(node, next));
+    }
+
+    /// Its own last file is read again from its beginning: what it has behind its last whole block may be
+    /// anything.
+    fn first(&self) -> Place {
+        Place { file: self.own.file, at: 0 }
+    }
+
+    fn settle(&mut self, from: Option<Place>) {
+        let is_sure = self.asked.values().any(|asked| matches!(asked, Asked::Has(_, true)));
+        self.outcome = Some(Outcome { from, is_sure });
+        self.reading = None;
+    }
+
+    fn judge(&mut self) {
+        let waits = self.asked.values().any(|asked| matches!(asked, Asked::Waits));
+        if self.outcome.is_some() || self.reading.is_some() || waits {
+            return;
+        }
+        let ends = self.asked.iter().filter_map(|(&node, asked)| match asked {
+            Asked::Has(end, _) => Some(((*end)?, node)),
+            Asked::Waits => None,
+        });
+        match ends.max() {
+            Some((end, node)) if end > self.own && !fault!(GoesOnBehindItsOwnEnd) => {
+                let next = self.first();
+                self.reading = Some(Reading { node, end, next });
+                self.wanted.push_back(Wanted::Read(node, next));
+            }
+            _ => self.settle(None),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Tests of the tests: a scenario finds each known fault.
+
+use crate::random::run;
+use crate::scripted::{
+    a_backup_takes_nothing_of_a_deposed_writer, a_gap_is_refused, a_log_goes_on_behind_its_longest_copy,
+};
+use sidle_types::Fault;
+
+/// Every fault, with a scenario that holds only without it.
+const STORIES: &[(Fault, fn())] = &[
+    (Fault::LostCopyDoesNotCount, random_runs),
+    (Fault::UndecidedCopyDoesNotCount, random_runs),
+    (Fault::JoinsBeforeItHasEverything, random_runs),
+    (Fault::BackupForgetsBeforeItSyncs, random_runs),
+    (Fault::CopyThatCountsBeginsAnew, random_runs),
+    (Fault::GapIsAppended, a_gap_is_refused),
+    (Fault::OlderEpochIsTaken, a_backup_takes_nothing_of_a_deposed_writer),
+    (Fault::GoesOnBehindItsOwnEnd, a_log_goes_on_behind_its_longest_copy),
+];
+
+fn random_runs() {
+    for seed in 0..100 {
+        run(seed);
+    }
+}
+
+#[test]
+fn stories_find_their_faults() {
+    Fault::check_stories(env!("CARGO_PKG_NAME"), STORIES);
+}

@@ -1,0 +1,163 @@
+//! Stories of one copy, and of two.
+
+use crate::disk::Disk;
+use crate::world::{LOG, World};
+use sidle_log_copies::{Answer, Backup, Place, ToBackup, ToWriter};
+use sidle_types::MonotonicUs;
+
+/// A world in which node 0 has a copy that counts.
+fn with_a_copy(nodes: usize, syncs: bool) -> World {
+    let mut world = World::new(1, nodes, 1, syncs);
+    world.settle();
+    world.commit(&[1]);
+    world.settle();
+    assert_eq!(world.record.backups.first(), Some(&world.nodes[0].id));
+    world
+}
+
+#[test]
+fn a_commit_is_safe_once_the_copy_has_it() {
+    let mut world = with_a_copy(1, true);
+    let before = world.safe;
+    world.commit(&[2]);
+    assert_eq!(world.safe, before, "nothing was sent");
+    world.settle();
+    assert!(world.safe > before);
+    world.check();
+}
+
+#[test]
+fn a_copy_that_does_not_answer_is_left_out_by_decision() {
+    let mut world = with_a_copy(2, true);
+    let (silent, before) = (world.nodes[0].id, world.safe);
+    world.kill(silent);
+    world.commit(&[2]);
+    world.follow_events(false);
+    assert_eq!(world.safe, before, "Y1: it counts until that is decided");
+    world.introduce();
+    world.settle();
+    assert!(world.safe > before);
+    assert_eq!(world.record.backups.first(), Some(&world.nodes[1].id), "the other node took its place");
+    world.check();
+}
+
+/// One that is only slow is left out after a quarter of a second.
+#[test]
+fn a_slow_copy_is_left_out() {
+    let mut world = with_a_copy(2, true);
+    let before = world.safe;
+    world.commit(&[2]);
+    world.follow_events(false);
+    while world.transmit() {}
+    world.pass_time(300_000);
+    world.settle();
+    assert!(world.safe > before);
+    assert_eq!(world.record.backups.first(), Some(&world.nodes[1].id));
+}
+
+#[test]
+fn a_copy_that_was_away_goes_on_where_it_ends() {
+    let mut world = with_a_copy(1, true);
+    let id = world.nodes[0].id;
+    world.cut(id);
+    (0..20).for_each(|key| world.commit(&[key % 5]));
+    world.settle();
+    world.pass_time(500_000);
+    world.introduce();
+    world.settle();
+    assert!(world.record.epoch >= 3, "it left, and came back");
+    assert_eq!(world.record.backups.first(), Some(&id));
+    world.check();
+}
+
+/// Its machine loses its power, and with it what was written within the last second; the copy has it.
+#[test]
+pub(crate) fn a_log_goes_on_behind_its_longest_copy() {
+    let mut world = with_a_copy(1, false);
+    world.commit(&[2]);
+    world.settle();
+    let safe = world.safe;
+    world.cut_power_of_writer(true);
+    world.check();
+    world.settle();
+    world.commit(&[1]);
+    world.settle();
+    assert!(world.safe > safe, "Y8");
+    world.check();
+}
+
+#[test]
+fn a_copy_that_ends_elsewhere_has_its_last_file_begun_again() {
+    let mut world = with_a_copy(1, true);
+    let id = world.nodes[0].id;
+    world.cut(id);
+    world.commit(&[2]);
+    world.settle();
+    // The record has no copy now: what this one has, nobody needs.
+    assert!(world.record.backups.is_empty());
+    world.nodes[0].append_garbage();
+    world.pass_time(500_000);
+    world.introduce();
+    world.settle();
+    assert_eq!(world.record.backups.first().map(|backup| backup.node), Some(id.node));
+    world.check();
+}
+
+/// A backup, its disk, and what it answers.
+struct Alone {
+    backup: Backup,
+    disk: Disk,
+    answers: Vec<ToWriter>,
+}
+
+impl Alone {
+    fn new() -> Alone {
+        let backup = Backup::new(LOG, 0, None, true, 1_000_000);
+        Alone { backup, disk: Disk::default(), answers: Vec::new() }
+    }
+
+    fn receive(&mut self, epoch: u64, message: ToBackup<'_>) -> bool {
+        let makes_sense = self.backup.receive(MonotonicUs(0), epoch, message);
+        self.carry_out();
+        while let Some(Answer::Message(answer)) = self.backup.poll_answer() {
+            self.answers.push(answer);
+        }
+        makes_sense
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(step) = self.backup.step() {
+            self.disk.carry_out_copy(step);
+            self.backup.done(MonotonicUs(0));
+        }
+    }
+}
+
+#[test]
+pub(crate) fn a_gap_is_refused() {
+    let mut alone = Alone::new();
+    let append = |file, at| ToBackup::Append { at: Place { file, at }, bytes: &[7; 100] };
+    assert!(alone.receive(0, ToBackup::Open { log: LOG, epoch: 0 }));
+    assert!(!alone.receive(0, append(3, 64)), "nothing is there");
+    assert!(alone.receive(0, append(3, 0)) && alone.receive(0, append(3, 100)));
+    for (file, at) in [(3, 100), (3, 300), (4, 200), (5, 0), (2, 0)] {
+        assert!(!alone.receive(0, append(file, at)), "byte {at} of file {file}");
+    }
+    assert!(alone.receive(0, append(4, 0)));
+    let end = Place { file: 4, at: 100 };
+    assert_eq!(alone.answers.last(), Some(&ToWriter::Holds { written: end, synced: end }));
+}
+
+#[test]
+pub(crate) fn a_backup_takes_nothing_of_a_deposed_writer() {
+    let mut alone = Alone::new();
+    let append = |at| ToBackup::Append { at: Place { file: 1, at }, bytes: &[7; 100] };
+    assert!(alone.receive(1, ToBackup::Open { log: LOG, epoch: 1 }) && alone.receive(1, append(0)));
+    alone.backup.fence(2);
+    alone.carry_out();
+    assert!(!alone.receive(1, append(100)), "Y6");
+    assert_eq!(alone.answers.last(), Some(&ToWriter::Deposed(2)));
+    assert_eq!(alone.disk.epoch, 2, "it is kept for the next start");
+    assert!(!alone.receive(1, ToBackup::Open { log: LOG, epoch: 1 }));
+    assert!(alone.receive(2, ToBackup::Open { log: LOG, epoch: 2 }) && alone.receive(2, append(100)));
+}
