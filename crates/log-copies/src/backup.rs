@@ -3,10 +3,9 @@
 //! Its files are begun, recorded and removed as the log's own are (G1, G4 and G6 of `sidle-log-files`), so
 //! that it is a log of its own whenever its writer dies.
 
-use crate::message::{ToBackup, ToWriter};
-use crate::place::{Place, Tail};
-use sidle_log_files::{FileSet, LogId};
-use sidle_types::{MonotonicUs, fault};
+use sidle_log_files::FileSet;
+use sidle_types::{LogId, MonotonicUs, fault};
+use sidle_wire::{Place, Tail, ToBackup, ToWriter};
 use std::collections::VecDeque;
 
 /// What is to be done next.
@@ -32,7 +31,7 @@ pub enum BackupStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// This message.
-    Message(ToWriter),
+    Message(ToWriter<'static>),
     /// The copy's bytes from here on.
     BytesFrom(Place),
 }
@@ -50,6 +49,8 @@ pub struct Found {
 #[derive(Clone, Debug)]
 pub struct Backup {
     log: LogId,
+    /// Which of the node's starts this is.
+    incarnation: u64,
     epoch: u64,
     syncs: bool,
     sync_every_us: u64,
@@ -65,11 +66,19 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// A copy of this log, of which nothing newer than this epoch was seen. `syncs`: after each write; else
-    /// as often as `sync_every_us`.
-    pub fn new(log: LogId, epoch: u64, found: Option<Found>, syncs: bool, sync_every_us: u64) -> Backup {
+    /// A copy of this log, at the node's start with this number. Nothing newer than this epoch was seen.
+    /// `syncs`: after each write; else as often as `sync_every_us`.
+    pub fn new(
+        log: LogId,
+        incarnation: u64,
+        epoch: u64,
+        found: Option<Found>,
+        syncs: bool,
+        sync_every_us: u64,
+    ) -> Backup {
         let mut backup = Backup {
             log,
+            incarnation,
             epoch,
             syncs,
             sync_every_us,
@@ -107,24 +116,42 @@ impl Backup {
         }
     }
 
+    /// A writer has connected, with the newest epoch that it knows. Whether it may go on; if not, the
+    /// connection is to be closed.
+    ///
+    /// # Panics
+    /// While a step is to be carried out.
+    pub fn open(&mut self, epoch: u64) -> bool {
+        if !self.takes(epoch) {
+            return false;
+        }
+        self.fence(epoch);
+        let (incarnation, tail, synced) = (self.incarnation, self.tail(), self.synced);
+        self.answer(ToWriter::Has { incarnation, tail, synced });
+        self.told = (self.written, self.synced);
+        true
+    }
+
+    /// Y6
+    fn takes(&mut self, epoch: u64) -> bool {
+        assert!(self.steps.is_empty(), "its steps are carried out first");
+        let takes = epoch >= self.epoch || fault!(OlderEpochIsTaken);
+        if !takes {
+            self.answer(ToWriter::Deposed(self.epoch));
+        }
+        takes
+    }
+
     /// A message of a writer. `epoch`: that of its connection, by its last message. Whether it makes sense:
     /// if not, the connection is to be closed.
     ///
     /// # Panics
     /// While a step is to be carried out.
     pub fn receive(&mut self, now: MonotonicUs, epoch: u64, message: ToBackup<'_>) -> bool {
-        assert!(self.steps.is_empty(), "its steps are carried out first");
-        if epoch < self.epoch && !fault!(OlderEpochIsTaken) {
-            self.answer(ToWriter::Deposed(self.epoch));
+        if !self.takes(epoch) {
             return false;
         }
         match message {
-            ToBackup::Open { log, .. } if log != self.log => return false,
-            ToBackup::Open { epoch, .. } => {
-                self.fence(epoch);
-                self.answer(ToWriter::Has { tail: self.tail(), synced: self.synced });
-                self.told = (self.written, self.synced);
-            }
             ToBackup::Epoch(epoch) => self.fence(epoch),
             ToBackup::Read(from) => self.answers.push_back(Answer::BytesFrom(from)),
             ToBackup::Restart => self.restart(),
@@ -153,7 +180,7 @@ impl Backup {
         }
     }
 
-    fn answer(&mut self, message: ToWriter) {
+    fn answer(&mut self, message: ToWriter<'static>) {
         self.answers.push_back(Answer::Message(message));
     }
 

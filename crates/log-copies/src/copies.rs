@@ -1,10 +1,10 @@
 //! All copies of a log: which count, what is safe, and what is to be changed about that.
 
+use crate::backup_id::BackupId;
 use crate::link::{Link, Sent};
-use crate::message::ToWriter;
 use crate::own::OwnFiles;
-use crate::place::{BackupId, Place, Tail};
 use sidle_types::{CommitNumber, MonotonicUs, fault};
+use sidle_wire::{Place, Tail, ToWriter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The coordinator's record of a log's copies.
@@ -166,7 +166,7 @@ impl Copies {
     }
 
     /// A backup has answered.
-    pub fn receive(&mut self, now: MonotonicUs, backup: BackupId, answer: ToWriter) {
+    pub fn receive(&mut self, now: MonotonicUs, backup: BackupId, answer: ToWriter<'_>) {
         if let ToWriter::Deposed(_) = answer {
             self.is_deposed = true;
             return;

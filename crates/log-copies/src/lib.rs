@@ -11,13 +11,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `place` | where a copy ends |
-//! | `message` | what the two ends send |
+//! | `backup_id` | who has a copy |
 //! | `own` | what the log itself has |
 //! | `link` | one copy, followed through the files |
 //! | `copies` | all copies of a log: which count, what is safe |
 //! | `backup` | a copy, where it lies |
 //! | `reclaim` | a log that goes on after its writer's death |
+//!
+//! What the two ends send is in `sidle-wire`, `copy`.
 //!
 //! Nothing here does I/O: the caller sends, reads and writes, and reports what became of it.
 //!
@@ -33,17 +34,15 @@
 //! - Y8: a log goes on behind the longest of its own files and of the copies that count.
 
 mod backup;
+mod backup_id;
 mod copies;
 mod link;
-mod message;
 mod own;
-mod place;
 mod reclaim;
 
 pub use backup::{Answer, Backup, BackupStep, Found};
+pub use backup_id::BackupId;
 pub use copies::{Copies, Event, Record, Settings};
 pub use link::Sent;
-pub use message::{ToBackup, ToWriter};
 pub use own::OwnFiles;
-pub use place::{BackupId, Place, Tail};
 pub use reclaim::{Outcome, Reclaim, Wanted};

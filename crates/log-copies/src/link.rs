@@ -1,33 +1,32 @@
 //! One copy, followed through the log's files.
 
-use crate::message::ToWriter;
 use crate::own::OwnFiles;
-use crate::place::{Place, Tail};
 use sidle_types::{MonotonicUs, fault};
+use sidle_wire::{Place, Tail, ToWriter};
 
 /// What is to be sent over a link. The bytes of an append are read from the log's own files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// [`ToBackup::Open`](crate::ToBackup::Open).
-    Open {
+    /// [`CopyHello`](sidle_wire::CopyHello).
+    Hello {
         /// The newest known epoch.
         epoch: u64,
     },
-    /// [`ToBackup::Restart`](crate::ToBackup::Restart).
+    /// [`ToBackup::Restart`](sidle_wire::ToBackup::Restart).
     Restart,
-    /// [`ToBackup::Append`](crate::ToBackup::Append), of so many bytes.
+    /// [`ToBackup::Append`](sidle_wire::ToBackup::Append), of so many bytes.
     Append {
         /// Where they are, and belong.
         at: Place,
         /// How many.
         bytes: u64,
     },
-    /// [`ToBackup::Forget`](crate::ToBackup::Forget).
+    /// [`ToBackup::Forget`](sidle_wire::ToBackup::Forget).
     Forget {
         /// The log's first file.
         first: u64,
     },
-    /// [`ToBackup::Epoch`](crate::ToBackup::Epoch).
+    /// [`ToBackup::Epoch`](sidle_wire::ToBackup::Epoch).
     Epoch(u64),
 }
 
@@ -113,9 +112,9 @@ impl Link {
     }
 
     /// What the backup has answered. `None`: it makes no sense.
-    pub(crate) fn receive(&mut self, now: MonotonicUs, answer: ToWriter, own: &OwnFiles) -> Option<()> {
+    pub(crate) fn receive(&mut self, now: MonotonicUs, answer: ToWriter<'_>, own: &OwnFiles) -> Option<()> {
         match (answer, self.state) {
-            (ToWriter::Has { tail, synced }, State::Asked) => {
+            (ToWriter::Has { tail, synced, .. }, State::Asked) => {
                 self.waits_since = None;
                 self.synced = synced;
                 let first = own.first().unwrap_or(0);
@@ -176,7 +175,7 @@ impl Link {
                 self.state = State::Asked;
                 self.epoch = epoch;
                 self.waits_since = Some(now);
-                Sent::Open { epoch }
+                Sent::Hello { epoch }
             }
             State::Asked | State::Compared(_) => return Ok(None),
             State::Anew(_) if counts && !fault!(CopyThatCountsBeginsAnew) => return Err(()),

@@ -1,7 +1,7 @@
 //! What a log's files have, where it is written.
 
-use crate::place::Place;
 use sidle_types::CommitNumber;
+use sidle_wire::Place;
 use std::collections::VecDeque;
 
 /// The files of a log, as far as they are written.

@@ -3,9 +3,10 @@
 //! The machine may have lost its power, and its disk what was not synced; a copy has it. So whoever goes on
 //! with a log asks the copies first, and takes from the longest what its own files lack.
 
+use crate::backup_id::BackupId;
 use crate::copies::Record;
-use crate::place::{BackupId, Place, Tail};
 use sidle_types::{NodeId, fault};
+use sidle_wire::{Place, Tail};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What is to be done.

@@ -26,7 +26,7 @@
 //!
 //! The checksum covers log and file, so a block that was left by another file never checks.
 
-use sidle_types::CommitNumber;
+use sidle_types::{CommitNumber, LogId};
 
 /// Bytes before the first block of a file.
 pub const FILE_HEAD_BYTES: usize = 64;
@@ -38,10 +38,6 @@ const COMMIT_MAGIC: &[u8; 4] = b"SLBC";
 const END_MAGIC: &[u8; 4] = b"SLBE";
 const DIGITS: usize = 12;
 const EXTENSION: &str = ".log";
-
-/// Identifies a log for ever: drawn when it begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LogId(pub [u8; 16]);
 
 /// The name of a log's file.
 pub fn file_name(number: u64) -> String {

@@ -9,8 +9,8 @@
 //! | 32..40 | the number of the first file |
 //! | 40..48 | the number of the last file; one less than the first if there is none |
 
-use crate::block::LogId;
 use crate::survey::Damage;
+use sidle_types::LogId;
 
 /// The name of the record.
 pub const FILE_SET_NAME: &str = "files";

@@ -39,7 +39,7 @@ mod steps;
 mod survey;
 mod writer;
 
-pub use block::{FILE_HEAD_BYTES, LogId, file_name, number_of_file};
+pub use block::{FILE_HEAD_BYTES, file_name, number_of_file};
 pub use file_set::{FILE_SET_NAME, FileSet};
 pub use reader::{Block, Closing, FileEnd, FileError, LogFile, is_torn_beginning};
 pub use steps::{CommitSteps, Failed, Step, Taken};

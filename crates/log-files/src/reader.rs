@@ -1,7 +1,7 @@
 //! The blocks of a file, and whether what ends them is a tear or damage.
 
-use crate::block::{ALIGNMENT, BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FileHead, LogId};
-use sidle_types::{CommitNumber, fault};
+use crate::block::{ALIGNMENT, BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FileHead};
+use sidle_types::{CommitNumber, LogId, fault};
 
 /// Why a file is none of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,8 @@
 //! All files of a log: whether they are all there, and can be read again.
 
-use crate::block::{LogId, file_name};
+use crate::block::file_name;
 use crate::reader::{FileEnd, FileError};
-use sidle_types::CommitNumber;
+use sidle_types::{CommitNumber, LogId};
 
 /// What was found in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

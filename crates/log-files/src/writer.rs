@@ -1,8 +1,8 @@
 //! What is written next, and where.
 
-use crate::block::{ALIGNMENT, BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FileHead, LogId};
+use crate::block::{ALIGNMENT, BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FileHead};
 use crate::file_set::FileSet;
-use sidle_types::{CommitNumber, MonotonicUs, fault};
+use sidle_types::{CommitNumber, LogId, MonotonicUs, fault};
 use std::collections::VecDeque;
 
 /// Disks write whole sectors. Where a sync follows, the next block starts in another one, so that nothing

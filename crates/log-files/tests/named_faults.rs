@@ -1,10 +1,9 @@
 //! Tests of the tests: a scenario finds each known fault of the files.
 
 use sidle_log_files::{
-    CommitSteps, FILE_HEAD_BYTES, Failed, FileEnd, FileSet, LogFile, LogId, LogWriter, Settings, Step, Syncs,
-    Taken,
+    CommitSteps, FILE_HEAD_BYTES, Failed, FileEnd, FileSet, LogFile, LogWriter, Settings, Step, Syncs, Taken,
 };
-use sidle_types::{CommitNumber, Fault, MonotonicUs};
+use sidle_types::{CommitNumber, Fault, LogId, MonotonicUs};
 use std::collections::BTreeMap;
 
 /// Every fault, with a scenario that holds only without it.

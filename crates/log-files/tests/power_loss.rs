@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 use sidle_log_files::{
-    Closing, CommitSteps, Damage, Failed, FileSet, LogFile, LogId, LogWriter, Settings, Step, Survey,
-    SurveyedFile, Syncs, Taken, Write, is_torn_beginning, survey,
+    Closing, CommitSteps, Damage, Failed, FileSet, LogFile, LogWriter, Settings, Step, Survey, SurveyedFile,
+    Syncs, Taken, Write, is_torn_beginning, survey,
 };
-use sidle_types::{CommitNumber, MonotonicUs};
+use sidle_types::{CommitNumber, LogId, MonotonicUs};
 use std::collections::BTreeMap;
 
 const SECTOR: usize = 512;

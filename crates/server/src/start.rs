@@ -27,12 +27,13 @@ use crate::process;
 use crate::saver::SaverThread;
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
 use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo};
-use sidle_log_files::{LogId, Settings as LogSettings, Syncs};
+use sidle_log_files::{Settings as LogSettings, Syncs};
 use sidle_node::{
     CurrentTable, Mover, MoverIndex, MoverPort, NodeParts, NodeShared, ProcessFacts, RangeTable, Worker,
     WorkerIndex, WorkerPort,
 };
 use sidle_store::{Store, StoreError};
+use sidle_types::LogId;
 use sidle_types::words::counted;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};

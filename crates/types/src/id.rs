@@ -120,6 +120,10 @@ impl From<NodeId> for String {
     }
 }
 
+/// Identifies a durable log for ever: drawn when it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogId(pub [u8; 16]);
+
 /// The number of a group commit of a durable log, from 1 on; 0 is before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitNumber(pub u64);

@@ -58,11 +58,15 @@ pub enum Kind {
     CutPull = 20,
     CutReply = 21,
     HotHints = 22,
+    CopyHello = 23,
+    CopyTask = 24,
+    CopyAnswer = 25,
+    CopyBytes = 26,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 22] = [
+    pub const ALL: [Kind; 26] = [
         Kind::Hello,
         Kind::HelloAck,
         Kind::Refuse,
@@ -85,6 +89,10 @@ impl Kind {
         Kind::CutPull,
         Kind::CutReply,
         Kind::HotHints,
+        Kind::CopyHello,
+        Kind::CopyTask,
+        Kind::CopyAnswer,
+        Kind::CopyBytes,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {
@@ -116,6 +124,10 @@ impl Kind {
             Kind::CutPull => "CutPull",
             Kind::CutReply => "CutReply",
             Kind::HotHints => "HotHints",
+            Kind::CopyHello => "CopyHello",
+            Kind::CopyTask => "CopyTask",
+            Kind::CopyAnswer => "CopyAnswer",
+            Kind::CopyBytes => "CopyBytes",
         }
     }
 
@@ -196,6 +208,15 @@ impl FrameFilter {
         ],
         body_bytes_max: BODY_BYTES_MAX,
     };
+}
+
+impl FrameFilter {
+    /// Frames from a log's writer to a backup.
+    pub const FROM_WRITER: FrameFilter =
+        FrameFilter { kinds: &[Kind::CopyTask], body_bytes_max: REQUEST_BODY_BYTES_MAX };
+    /// Frames from a backup to a log's writer.
+    pub const FROM_BACKUP: FrameFilter =
+        FrameFilter { kinds: &[Kind::CopyAnswer, Kind::CopyBytes], body_bytes_max: REQUEST_BODY_BYTES_MAX };
 }
 
 impl Default for FrameFilter {

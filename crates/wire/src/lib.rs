@@ -16,6 +16,8 @@
 //!
 //! The crate has no sockets and no state beyond [`FrameReader`]'s buffer.
 
+mod copy;
+mod copy_parse;
 mod cut;
 mod cut_parse;
 mod encode;
@@ -29,6 +31,7 @@ mod piece;
 mod reader;
 mod scope;
 
+pub use copy::{CopyHello, Place, Tail, ToBackup, ToWriter};
 pub use cut::{Cursors, CutCounts, CutPull, CutReply, CutState, Gives, HotHints, Room};
 pub use encode::{PriorityPullReplyStart, PullReplyStart, RoundState, SampPullReplyStart};
 pub use error::WireError;

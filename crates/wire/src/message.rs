@@ -8,7 +8,8 @@ use crate::layout::{
 use crate::limits::{HOT_HINTS_MAX, REFUSAL_TEXT_BYTES_MAX};
 use crate::scope::Scope;
 use crate::{
-    AbsentKeys, ChangedRanges, CutPull, CutReply, Frame, HotHints, Keys, Kind, Piece, Positions, WireError,
+    AbsentKeys, ChangedRanges, CopyHello, CutPull, CutReply, Frame, HotHints, Keys, Kind, Piece, Positions,
+    ToBackup, ToWriter, WireError,
 };
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -294,6 +295,12 @@ pub enum Message<'b> {
     ProbeReply(ProbeReply),
     /// See [`Forward`].
     Forward(Forward),
+    /// See [`CopyHello`].
+    CopyHello(CopyHello),
+    /// See [`ToBackup`].
+    ToBackup(ToBackup<'b>),
+    /// See [`ToWriter`].
+    ToWriter(ToWriter<'b>),
     /// A message of the cluster, in JSON; opaque here.
     Control(&'b [u8]),
     /// Is the peer there?
@@ -361,6 +368,10 @@ impl<'b> Message<'b> {
                 Message::ProbeReply(ProbeReply { scope, sequence, found: fixed.found.get() })
             }
             Kind::Forward => Message::Forward(body.forward()?),
+            Kind::CopyHello => Message::CopyHello(body.copy_hello()?),
+            Kind::CopyTask => Message::ToBackup(body.copy_task()?),
+            Kind::CopyAnswer => Message::ToWriter(body.copy_answer()?),
+            Kind::CopyBytes => Message::ToWriter(body.copy_bytes()?),
             Kind::Control => Message::Control(frame.body),
             Kind::Ping => Message::Ping(body.whole::<PingLayout>()?.nonce.get()),
             Kind::Pong => Message::Pong(body.whole::<PingLayout>()?.nonce.get()),
@@ -388,7 +399,13 @@ impl<'b> Message<'b> {
             | Message::HotHints(HotHints { scope, .. })
             | Message::Probe(Probe { scope, .. })
             | Message::ProbeReply(ProbeReply { scope, .. }) => Some(scope),
-            Message::Forward(_) | Message::Control(_) | Message::Ping(_) | Message::Pong(_) => None,
+            Message::Forward(_)
+            | Message::CopyHello(_)
+            | Message::ToBackup(_)
+            | Message::ToWriter(_)
+            | Message::Control(_)
+            | Message::Ping(_)
+            | Message::Pong(_) => None,
         }
     }
 }
@@ -411,7 +428,9 @@ impl<'b> Body<'b> {
         T::ref_from_prefix(self.0.body).map_err(|_| self.malformed("shorter than its fixed part"))
     }
 
-    fn whole<T: FromBytes + KnownLayout + Immutable + Unaligned + Copy>(&self) -> Result<T, WireError> {
+    pub(crate) fn whole<T: FromBytes + KnownLayout + Immutable + Unaligned + Copy>(
+        &self,
+    ) -> Result<T, WireError> {
         let (fixed, rest) = self.split::<T>()?;
         self.end(rest).map(|()| *fixed)
     }
@@ -451,7 +470,7 @@ impl<'b> Body<'b> {
         Ok((fixed, self.checked(Piece::in_pull(&piece))?))
     }
 
-    fn end(&self, rest: &[u8]) -> Result<(), WireError> {
+    pub(crate) fn end(&self, rest: &[u8]) -> Result<(), WireError> {
         if rest.is_empty() { Ok(()) } else { Err(self.malformed("longer than its fixed part")) }
     }
 

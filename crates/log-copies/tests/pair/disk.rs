@@ -1,8 +1,9 @@
 //! A disk with one log's files, as they were written, and as they are for certain.
 
-use sidle_log_copies::{BackupStep, Found, Place};
-use sidle_log_files::{FILE_HEAD_BYTES, FileEnd, FileSet, LogFile, LogId, Step, SurveyedFile, survey};
-use sidle_types::CommitNumber;
+use sidle_log_copies::{BackupStep, Found};
+use sidle_log_files::{FILE_HEAD_BYTES, FileEnd, FileSet, LogFile, Step, SurveyedFile, survey};
+use sidle_types::{CommitNumber, LogId};
+use sidle_wire::Place;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default)]

@@ -2,8 +2,9 @@
 
 use crate::disk::Disk;
 use crate::world::{LOG, World};
-use sidle_log_copies::{Answer, Backup, Place, ToBackup, ToWriter};
+use sidle_log_copies::{Answer, Backup};
 use sidle_types::MonotonicUs;
+use sidle_wire::{Place, ToBackup, ToWriter};
 
 /// A world in which node 0 has a copy that counts.
 fn with_a_copy(nodes: usize, syncs: bool) -> World {
@@ -107,21 +108,24 @@ fn a_copy_that_ends_elsewhere_has_its_last_file_begun_again() {
 struct Alone {
     backup: Backup,
     disk: Disk,
-    answers: Vec<ToWriter>,
+    answers: Vec<ToWriter<'static>>,
 }
 
 impl Alone {
     fn new() -> Alone {
-        let backup = Backup::new(LOG, 0, None, true, 1_000_000);
+        let backup = Backup::new(LOG, 1, 0, None, true, 1_000_000);
         Alone { backup, disk: Disk::default(), answers: Vec::new() }
+    }
+
+    fn open(&mut self, epoch: u64) -> bool {
+        let goes_on = self.backup.open(epoch);
+        self.carry_out();
+        goes_on
     }
 
     fn receive(&mut self, epoch: u64, message: ToBackup<'_>) -> bool {
         let makes_sense = self.backup.receive(MonotonicUs(0), epoch, message);
         self.carry_out();
-        while let Some(Answer::Message(answer)) = self.backup.poll_answer() {
-            self.answers.push(answer);
-        }
         makes_sense
     }
 
@@ -130,6 +134,9 @@ impl Alone {
             self.disk.carry_out_copy(step);
             self.backup.done(MonotonicUs(0));
         }
+        while let Some(Answer::Message(answer)) = self.backup.poll_answer() {
+            self.answers.push(answer);
+        }
     }
 }
 
@@ -137,7 +144,7 @@ impl Alone {
 pub(crate) fn a_gap_is_refused() {
     let mut alone = Alone::new();
     let append = |file, at| ToBackup::Append { at: Place { file, at }, bytes: &[7; 100] };
-    assert!(alone.receive(0, ToBackup::Open { log: LOG, epoch: 0 }));
+    assert!(alone.open(0));
     assert!(!alone.receive(0, append(3, 64)), "nothing is there");
     assert!(alone.receive(0, append(3, 0)) && alone.receive(0, append(3, 100)));
     for (file, at) in [(3, 100), (3, 300), (4, 200), (5, 0), (2, 0)] {
@@ -152,12 +159,12 @@ pub(crate) fn a_gap_is_refused() {
 pub(crate) fn a_backup_takes_nothing_of_a_deposed_writer() {
     let mut alone = Alone::new();
     let append = |at| ToBackup::Append { at: Place { file: 1, at }, bytes: &[7; 100] };
-    assert!(alone.receive(1, ToBackup::Open { log: LOG, epoch: 1 }) && alone.receive(1, append(0)));
+    assert!(alone.open(1) && alone.receive(1, append(0)));
     alone.backup.fence(2);
     alone.carry_out();
     assert!(!alone.receive(1, append(100)), "Y6");
     assert_eq!(alone.answers.last(), Some(&ToWriter::Deposed(2)));
     assert_eq!(alone.disk.epoch, 2, "it is kept for the next start");
-    assert!(!alone.receive(1, ToBackup::Open { log: LOG, epoch: 1 }));
-    assert!(alone.receive(2, ToBackup::Open { log: LOG, epoch: 2 }) && alone.receive(2, append(100)));
+    assert!(!alone.open(1));
+    assert!(alone.open(2) && alone.receive(2, append(100)));
 }

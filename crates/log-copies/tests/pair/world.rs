@@ -2,11 +2,11 @@
 
 use crate::disk::{Disk, RECORD_BYTES, Versions, record, records};
 use sidle_log_copies::{
-    Answer, Backup, BackupId, Copies, Event, OwnFiles, Place, Reclaim, Record, Sent, Settings, ToBackup,
-    ToWriter, Wanted,
+    Answer, Backup, BackupId, Copies, Event, OwnFiles, Reclaim, Record, Sent, Settings, Wanted,
 };
-use sidle_log_files::{CommitSteps, LogId, LogWriter, Step, Syncs, Taken};
-use sidle_types::{CommitNumber, MonotonicUs, NodeId};
+use sidle_log_files::{CommitSteps, LogWriter, Step, Syncs, Taken};
+use sidle_types::{CommitNumber, LogId, MonotonicUs, NodeId};
+use sidle_wire::{Place, ToBackup, ToWriter};
 use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) const LOG: LogId = LogId(*b"the log's number");
@@ -16,17 +16,25 @@ const KEYS: u64 = 12;
 /// A message on its way to a backup.
 #[derive(Clone, Debug)]
 enum OnItsWay {
-    Open { epoch: u64 },
+    /// The first.
+    Hello {
+        epoch: u64,
+    },
     Restart,
-    Append { at: Place, bytes: Vec<u8> },
-    Forget { first: u64 },
+    Append {
+        at: Place,
+        bytes: Vec<u8>,
+    },
+    Forget {
+        first: u64,
+    },
     Epoch(u64),
 }
 
 impl OnItsWay {
     fn message(&self) -> ToBackup<'_> {
         match self {
-            OnItsWay::Open { epoch } => ToBackup::Open { log: LOG, epoch: *epoch },
+            OnItsWay::Hello { .. } => panic!("it opens a connection"),
             OnItsWay::Restart => ToBackup::Restart,
             OnItsWay::Append { at, bytes } => ToBackup::Append { at: *at, bytes },
             OnItsWay::Forget { first } => ToBackup::Forget { first: *first },
@@ -38,7 +46,7 @@ impl OnItsWay {
 #[derive(Debug, Default)]
 struct Wire {
     to_backup: VecDeque<OnItsWay>,
-    to_writer: VecDeque<ToWriter>,
+    to_writer: VecDeque<ToWriter<'static>>,
     /// The epoch of its last message.
     epoch: u64,
 }
@@ -111,7 +119,7 @@ fn upto(committed: &BTreeMap<u64, Versions>, last: CommitNumber) -> impl Iterato
 }
 
 /// What a backup answers. Nobody reads a copy over a wire here.
-fn messages(backup: &mut Backup) -> impl Iterator<Item = ToWriter> {
+fn messages(backup: &mut Backup) -> impl Iterator<Item = ToWriter<'static>> {
     std::iter::from_fn(|| backup.poll_answer()).map(|answer| match answer {
         Answer::Message(message) => message,
         Answer::BytesFrom(place) => panic!("nobody reads from {place:?}"),
@@ -124,7 +132,7 @@ impl World {
         let nodes = (0..nodes).map(|number| Node {
             id: BackupId { node: node(number), incarnation: 1 },
             disk: Disk::default(),
-            process: Some(Backup::new(LOG, 0, None, syncs, SYNC_EVERY_US)),
+            process: Some(Backup::new(LOG, 1, 0, None, syncs, SYNC_EVERY_US)),
         });
         let mut world = World {
             syncs,
@@ -284,7 +292,7 @@ impl World {
         let now = self.now;
         let Some((id, sent)) = self.copies().poll_transmit(now) else { return false };
         let message = match sent {
-            Sent::Open { epoch } => OnItsWay::Open { epoch },
+            Sent::Hello { epoch } => OnItsWay::Hello { epoch },
             Sent::Restart => OnItsWay::Restart,
             Sent::Append { at, bytes } => OnItsWay::Append { at, bytes: self.own.read(at, bytes) },
             Sent::Forget { first } => OnItsWay::Forget { first },
@@ -304,7 +312,7 @@ impl World {
     pub(crate) fn deliver(&mut self, id: BackupId, dies_after: Option<usize>) -> bool {
         let Some(wire) = self.wires.get_mut(&id) else { return false };
         let Some(message) = wire.to_backup.pop_front() else { return false };
-        if let OnItsWay::Open { epoch } | OnItsWay::Epoch(epoch) = message {
+        if let OnItsWay::Hello { epoch } | OnItsWay::Epoch(epoch) = message {
             wire.epoch = epoch;
         }
         let epoch = wire.epoch;
@@ -314,7 +322,10 @@ impl World {
         let Node { disk, process, .. } = node;
         let backup = process.as_mut().expect("it runs");
         let synced = disk.synced();
-        let makes_sense = backup.receive(now, epoch, message.message());
+        let makes_sense = match message {
+            OnItsWay::Hello { epoch } => backup.open(epoch),
+            _ => backup.receive(now, epoch, message.message()),
+        };
         let mut steps = 0;
         while let Some(step) = backup.step() {
             if Some(steps) == dies_after {
@@ -330,7 +341,7 @@ impl World {
             let is_left = |(key, version)| left.get(key).is_some_and(|left| left >= version);
             assert!(synced.iter().all(is_left), "Y4, Y5: what a copy has synced it does not lose");
         }
-        let answers: Vec<ToWriter> = messages(backup).collect();
+        let answers: Vec<ToWriter<'static>> = messages(backup).collect();
         if let Some(wire) = self.wires.get_mut(&id) {
             wire.to_writer.extend(answers);
         }
@@ -388,7 +399,7 @@ impl World {
             return;
         }
         id.incarnation += 1;
-        let mut backup = Backup::new(LOG, disk.epoch, disk.found(), syncs, SYNC_EVERY_US);
+        let mut backup = Backup::new(LOG, id.incarnation, disk.epoch, disk.found(), syncs, SYNC_EVERY_US);
         while let Some(step) = backup.step() {
             disk.carry_out_copy(step);
             backup.done(now);

@@ -293,6 +293,9 @@ impl Exporter {
             Message::HotHints(_) => self.parts.wrong_direction(lane, "HotHints"),
             Message::ProbeReply(_) => self.parts.wrong_direction(lane, "ProbeReply"),
             Message::Forward(_) => self.parts.wrong_direction(lane, "Forward"),
+            Message::CopyHello(_) | Message::ToBackup(_) | Message::ToWriter(_) => {
+                self.parts.wrong_direction(lane, "a log's copy");
+            }
             Message::Control(_) => self.parts.wrong_direction(lane, "Control"),
         }
     }

@@ -313,6 +313,9 @@ impl Importer {
             Message::CutPull(_) => parts.breach(lane, Breach::WrongDirection("CutPull")),
             Message::Probe(_) => parts.breach(lane, Breach::WrongDirection("Probe")),
             Message::Forward(_) => parts.breach(lane, Breach::WrongDirection("Forward")),
+            Message::CopyHello(_) | Message::ToBackup(_) | Message::ToWriter(_) => {
+                parts.breach(lane, Breach::WrongDirection("a log's copy"));
+            }
             Message::Control(_) => parts.breach(lane, Breach::WrongDirection("Control")),
         }
         Ok(None)

@@ -37,12 +37,11 @@ use forwarding::WantedLink;
 use links::{BusEvent, Events, Lane, Reception, Room};
 use outbox::{Outbox, Outboxes};
 use sidle_cluster::{ClusterId, ControlMessage, HostPort, NodeInfo, StartNumber, ToNode};
-use sidle_log_files::LogId;
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlReply, ControlRequest, MoverIndex, MoverReport, NodeControl, NodeParts,
 };
-use sidle_types::{MapEpoch, MigrationId, NodeId};
+use sidle_types::{LogId, MapEpoch, MigrationId, NodeId};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 use super::Identity;
 use serde::{Deserialize, Serialize};
 use sidle_cluster::Incarnation;
-use sidle_log_files::LogId;
+use sidle_types::LogId;
 
 /// A durable log, as the node's identity names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use super::log_writer::{LogWriterSetup, LogWriterThread};
 use super::recover::{Reader, RecoverError};
 use crate::cleaner::CleanerThread;
 use crate::thread;
-use sidle_log_files::LogId;
+use sidle_types::LogId;
 use sidle_types::words::counted;
 use std::io;
 use std::path::{Path, PathBuf};

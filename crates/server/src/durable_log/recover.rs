@@ -3,13 +3,13 @@
 use super::folder::Folder;
 use crate::data_dir::random_bytes;
 use sidle_log_files::{
-    Block, Closing, Damage, FileEnd, FileError, FileSet, LogFile, LogId, SurveyedFile, file_name,
-    is_torn_beginning, survey,
+    Block, Closing, Damage, FileEnd, FileError, FileSet, LogFile, SurveyedFile, file_name, is_torn_beginning,
+    survey,
 };
 use sidle_node::Loading;
 use sidle_store::{Recovered, Recovery, RecoveryError, RecoveryPart, Store};
-use sidle_types::CommitNumber;
 use sidle_types::words::counted;
+use sidle_types::{CommitNumber, LogId};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,10 @@
 //! From the files of a durable log to a store's content: the order of steps is the server's.
 
 use super::LogFolder;
-use sidle_log_files::{
-    Closing, Damage, FileEnd, FileSet, LogFile, LogId, SurveyedFile, is_torn_beginning, survey,
-};
+use sidle_log_files::{Closing, Damage, FileEnd, FileSet, LogFile, SurveyedFile, is_torn_beginning, survey};
 use sidle_store::{Recovery, Store};
 use sidle_testbed::Disk;
-use sidle_types::CommitNumber;
+use sidle_types::{CommitNumber, LogId};
 use std::io;
 
 /// The name of a log that begins.

@@ -1,12 +1,14 @@
 //! Messages that can be generated, written and compared.
 
 use proptest::prelude::*;
-use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch, Version};
+use sidle_types::{
+    LogId, MigrationId, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch, Version,
+};
 use sidle_wire::{
-    AbsentKeys, Activate, ChangedPull, CutCounts, CutPull, CutReply, CutState, Forward, Frame, FrameReader,
-    Gives, Hello, HotHints, Lane, Message, PatchPiece, Piece, Positions, PriorityPull,
+    AbsentKeys, Activate, ChangedPull, CopyHello, CutCounts, CutPull, CutReply, CutState, Forward, Frame,
+    FrameReader, Gives, Hello, HotHints, Lane, Message, PatchPiece, Piece, Place, Positions, PriorityPull,
     PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode, Room, RoundState,
-    SampPull, SampPullReplyStart, Scope, WireError, limits,
+    SampPull, SampPullReplyStart, Scope, Tail, ToBackup, ToWriter, WireError, limits,
 };
 
 pub(crate) const VERSION: ProtocolVersion = ProtocolVersion::CURRENT;
@@ -84,6 +86,12 @@ pub(crate) enum Owned {
     },
     HotHints(Vec<u64>, Vec<u64>),
     Forward([u8; 20], bool),
+    CopyHello(CopyHello),
+    Append(Place, Vec<u8>),
+    /// One of the others: which, and a place.
+    Task(usize, Place),
+    Answer(ToWriter<'static>),
+    CopyBytes(Vec<u8>, bool),
     Control(Vec<u8>),
     Ping(u64),
     Pong(u64),
@@ -168,6 +176,15 @@ impl Owned {
             Owned::Forward(node, is_resp3) => {
                 Forward { node: NodeId::from_bytes(*node), is_resp3: *is_resp3 }.write(scope.version, out);
             }
+            Owned::CopyHello(hello) => hello.write(scope.version, out),
+            Owned::Append(at, bytes) => {
+                ToBackup::Append { at: *at, bytes }.write(scope.version, out).unwrap();
+            }
+            Owned::Task(which, place) => task(*which, *place).write(scope.version, out).unwrap(),
+            Owned::Answer(answer) => answer.write(scope.version, out).unwrap(),
+            Owned::CopyBytes(bytes, ends_file) => {
+                ToWriter::Bytes { bytes, ends_file: *ends_file }.write(scope.version, out).unwrap();
+            }
             Owned::Control(json) => Message::write_control(json, out).unwrap(),
             Owned::Ping(nonce) => Message::write_ping(scope.version, *nonce, out),
             Owned::Pong(nonce) => Message::write_pong(scope.version, *nonce, out),
@@ -196,6 +213,22 @@ impl Owned {
             Message::Hello(hello) => Owned::Hello(*hello.node.as_bytes(), hello.lane),
             Message::HelloAck(_) => Owned::HelloAck,
             Message::Forward(forward) => Owned::Forward(*forward.node.as_bytes(), forward.is_resp3),
+            Message::CopyHello(hello) => Owned::CopyHello(hello),
+            Message::ToBackup(ToBackup::Append { at, bytes }) => Owned::Append(at, bytes.to_vec()),
+            Message::ToBackup(ToBackup::Restart) => Owned::Task(0, Place::default()),
+            Message::ToBackup(ToBackup::Forget { first }) => Owned::Task(1, Place { file: first, at: 0 }),
+            Message::ToBackup(ToBackup::Epoch(epoch)) => Owned::Task(2, Place { file: epoch, at: 0 }),
+            Message::ToBackup(ToBackup::Read(place)) => Owned::Task(3, place),
+            Message::ToWriter(ToWriter::Bytes { bytes, ends_file }) => {
+                Owned::CopyBytes(bytes.to_vec(), ends_file)
+            }
+            Message::ToWriter(ToWriter::Has { incarnation, tail, synced }) => {
+                Owned::Answer(ToWriter::Has { incarnation, tail, synced })
+            }
+            Message::ToWriter(ToWriter::Holds { written, synced }) => {
+                Owned::Answer(ToWriter::Holds { written, synced })
+            }
+            Message::ToWriter(ToWriter::Deposed(epoch)) => Owned::Answer(ToWriter::Deposed(epoch)),
             Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
             Message::Activate(activate) => Owned::Activate(
                 activate.highest_version.0,
@@ -449,8 +482,46 @@ pub(crate) fn cut_reply() -> impl Strategy<Value = Owned> {
     })
 }
 
+/// A task without bytes.
+fn task(which: usize, place: Place) -> ToBackup<'static> {
+    match which {
+        0 => ToBackup::Restart,
+        1 => ToBackup::Forget { first: place.file },
+        2 => ToBackup::Epoch(place.file),
+        _ => ToBackup::Read(place),
+    }
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    (any::<u64>(), 0..1u64 << 40).prop_map(|(file, at)| Place { file, at })
+}
+
+pub(crate) fn copies() -> impl Strategy<Value = Owned> {
+    let tail = (place(), any::<u32>()).prop_map(|(end, check)| Tail { end, check });
+    prop_oneof![
+        (any::<[u8; 16]>(), any::<u64>(), any::<[u8; 20]>(), any::<u64>()).prop_map(
+            |(log, epoch, node, incarnation)| {
+                let (log, node) = (LogId(log), NodeId::from_bytes(node));
+                Owned::CopyHello(CopyHello { log, epoch, node, incarnation })
+            }
+        ),
+        (place(), prop::collection::vec(any::<u8>(), 1..300))
+            .prop_map(|(at, bytes)| Owned::Append(at, bytes)),
+        Just(Owned::Task(0, Place::default())),
+        (1..3usize, any::<u64>()).prop_map(|(which, file)| Owned::Task(which, Place { file, at: 0 })),
+        place().prop_map(|place| Owned::Task(3, place)),
+        (any::<u64>(), prop::option::of(tail), place()).prop_map(|(incarnation, tail, synced)| {
+            Owned::Answer(ToWriter::Has { incarnation, tail, synced })
+        }),
+        (place(), place()).prop_map(|(written, synced)| Owned::Answer(ToWriter::Holds { written, synced })),
+        any::<u64>().prop_map(|epoch| Owned::Answer(ToWriter::Deposed(epoch))),
+        (bytes(300), any::<bool>()).prop_map(|(bytes, ends_file)| Owned::CopyBytes(bytes, ends_file)),
+    ]
+}
+
 pub(crate) fn message() -> impl Strategy<Value = Owned> {
     prop_oneof![
+        copies(),
         cut_pull(),
         cut_reply(),
         (any::<[u8; 20]>(), lane()).prop_map(|(node, lane)| Owned::Hello(node, lane)),

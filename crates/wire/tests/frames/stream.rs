@@ -2,7 +2,8 @@
 
 use crate::owned::{Owned, VERSION, written};
 use sidle_wire::{
-    FrameFilter, FrameReader, HEADER_BYTES, Kind, Lane, WireError, begin_frame, end_frame, limits,
+    FrameFilter, FrameReader, HEADER_BYTES, Kind, Lane, Place, ToWriter, WireError, begin_frame, end_frame,
+    limits,
 };
 
 /// Bytes that follow a frame of another protocol are returned unchanged.
@@ -78,6 +79,13 @@ fn a_filter_refuses_by_the_header_what_does_not_belong_on_a_connection() {
     for filter in [Filter::NONE, Filter::FROM_NODE, Filter::FROM_TARGET, Filter::FROM_SOURCE] {
         assert_eq!(first(filter, &header_of(&forward)), Err(WireError::Unexpected("Forward")));
     }
+    let place = Place { file: 1, at: 64 };
+    let append = written(&Owned::Append(place, vec![7; 9]));
+    let held = written(&Owned::Answer(ToWriter::Holds { written: place, synced: place }));
+    assert_eq!(first(Filter::FROM_WRITER, &append), Ok(Some(Kind::CopyTask)));
+    assert_eq!(first(Filter::FROM_BACKUP, &held), Ok(Some(Kind::CopyAnswer)));
+    assert_eq!(first(Filter::FROM_BACKUP, &header_of(&append)), Err(WireError::Unexpected("CopyTask")));
+    assert_eq!(first(Filter::FROM_WRITER, &header_of(&held)), Err(WireError::Unexpected("CopyAnswer")));
     let mut reader = FrameReader::filtered(Filter::OPENING);
     reader.push(&[hello, ping].concat());
     assert_eq!(reader.next_frame().unwrap().unwrap().kind, Kind::Hello);
