@@ -9,11 +9,11 @@ mod lists;
 pub(crate) use lists::*;
 
 use crate::limits::{
-    HISTORY, MAX_HELD, MAX_NODES, MAX_NUMBER, MAX_PARTITIONS, MAX_PARTS_NAMED, MAX_PATIENCE_US,
+    HISTORY, MAX_BACKUPS, MAX_HELD, MAX_NODES, MAX_NUMBER, MAX_PARTITIONS, MAX_PARTS_NAMED, MAX_PATIENCE_US,
     MAX_PROTOCOL_BYTES, MAX_REASON_BYTES, MAX_STARTS, MAX_TABLETS, MAX_TEXT_BYTES, MAX_UNFINISHED,
 };
 use crate::{
-    ControlMessage, CoordinatorSays, Health, Heartbeat, Incarnation, Metadata, MigrationCounters,
+    ControlMessage, CoordinatorSays, Health, Heartbeat, Incarnation, LogCopies, Metadata, MigrationCounters,
     MigrationRecord, MigrationState, MigrationStatus, NodeInfo, NodeSays, NodeStatus, PrepareRefusal,
     Progress, Refusal, Reply, Request, RequestKey, StartNumber, StatusReport, Survey, TabletMap,
     ToCoordinator, ToNode, Turn,
@@ -137,6 +137,7 @@ impl Bounded for ToCoordinator {
                 migration.check_bounds()?;
                 text("why", why, MAX_REASON_BYTES)
             }
+            NodeSays::Copies { copies } => copies.check_bounds(),
             NodeSays::Request { number: given, oldest_open, request } => {
                 numbers(&[("number", *given), ("oldest_open", *oldest_open)])?;
                 if oldest_open > given && !request.only_looks() {
@@ -174,6 +175,7 @@ impl Bounded for ToNode {
                 record.check_bounds()?;
                 map_epoch.check_bounds()
             }
+            CoordinatorSays::Copies { copies } => copies.check_bounds(),
             CoordinatorSays::Reply { number: given, reply } => {
                 number("number", *given)?;
                 reply.check_bounds()
@@ -395,8 +397,18 @@ impl Bounded for MigrationCounters {
     }
 }
 
+impl Bounded for LogCopies {
+    fn check_bounds(&self) -> Checked {
+        number("epoch", self.epoch)?;
+        entries("backups", &self.backups, MAX_BACKUPS)?;
+        self.backups.iter().try_for_each(|backup| backup.incarnation.check_bounds())
+    }
+}
+
 impl Bounded for Metadata {
     fn check_bounds(&self) -> Checked {
+        entries("copies", &self.copies, MAX_NODES)?;
+        self.copies.iter().try_for_each(|known| known.copies.check_bounds())?;
         self.map.check_bounds()?;
         let unfinished = self.map.migrations().len() + self.waiting.len();
         if unfinished > MAX_UNFINISHED {

@@ -12,6 +12,7 @@ pub mod fixtures;
 mod health;
 mod host_port;
 pub mod limits;
+mod log_copies;
 mod message;
 mod metadata;
 mod migration_record;
@@ -31,6 +32,7 @@ pub use coordinator::{Coordinator, CoordinatorEvent, CoordinatorInput, Founding}
 pub use health::{Health, Suspects};
 pub use host_port::{HostPort, ParseHostPortError};
 pub use limits::{HISTORY, MAX_PARTITIONS};
+pub use log_copies::{KnownCopies, LogBackup, LogCopies};
 pub use message::{
     ControlMessage, CoordinatorSays, Heartbeat, MessageError, NodeLoad, NodeName, NodeSays,
     ParseNodeNameError, PrepareRefusal, Progress, Reply, Request, Settled, Survey, ToCoordinator, ToNode,

@@ -34,6 +34,9 @@ pub const MAX_UNFINISHED: usize = 64;
 /// source, target and requester, and members forgotten since the last join.
 pub const MAX_STARTS: usize = 2 * MAX_NODES + 3 * (HISTORY + MAX_UNFINISHED);
 
+/// How many copies of a log count at most, besides the one where it is written.
+pub const MAX_BACKUPS: usize = 8;
+
 /// How many migrations a node keeps something for, including those whose end it has not received.
 pub const MAX_HELD: usize = 256;
 

@@ -7,8 +7,8 @@
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
 use crate::{
-    ClusterId, Health, HostPort, Incarnation, LargeCollections, MigrationRecord, MigrationState, OutOfBounds,
-    Refusal, StartNumber, StatusReport, TabletMap, Upgraded,
+    ClusterId, Health, HostPort, Incarnation, LargeCollections, LogCopies, MigrationRecord, MigrationState,
+    OutOfBounds, Refusal, StartNumber, StatusReport, TabletMap, Upgraded,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, Speaks};
@@ -161,6 +161,12 @@ pub enum NodeSays {
         migration: MigrationId,
         /// Why it cannot continue.
         why: String,
+    },
+    /// Which copies of the node's log are to count: the change that follows the present record. Of epoch 0:
+    /// asks for the record. Repeated until [`CoordinatorSays::Copies`].
+    Copies {
+        /// The record, as it is to be.
+        copies: LogCopies,
     },
     /// Forwards a client's request. Repeated until [`CoordinatorSays::Reply`].
     Request {
@@ -359,6 +365,11 @@ pub enum CoordinatorSays {
         record: Option<Box<MigrationRecord>>,
         /// The epoch of a map without the migration.
         map_epoch: MapEpoch,
+    },
+    /// Answers [`NodeSays::Copies`].
+    Copies {
+        /// The present record, if there is one.
+        copies: Option<LogCopies>,
     },
     /// Answers a request.
     Reply {

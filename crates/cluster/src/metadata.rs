@@ -3,7 +3,8 @@
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{HISTORY, MAX_TEXT_BYTES};
 use crate::{
-    ClusterId, Incarnation, MigrationCounters, MigrationRecord, MigrationState, StartNumber, TabletMap,
+    ClusterId, Incarnation, KnownCopies, LogCopies, MigrationCounters, MigrationRecord, MigrationState,
+    StartNumber, TabletMap,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange, Speaks, TabletEpoch};
@@ -31,6 +32,9 @@ pub struct Metadata {
     /// ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounds::starts")]
     pub starts: Vec<KnownStart>,
+    /// The copies of members' logs that count, in order of the members' ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounds::copies")]
+    pub copies: Vec<KnownCopies>,
 }
 
 /// The process that joined as an incarnation of a node.
@@ -57,8 +61,9 @@ impl Metadata {
     pub fn new(cluster: ClusterId, map: TabletMap) -> Metadata {
         let next_migration = MigrationId(1);
         let map = Arc::new(map);
-        let (waiting, history, starts) = (Vec::new(), VecDeque::new(), Vec::new());
-        Metadata { cluster, map, waiting, history, next_migration, starts }
+        let (waiting, history) = (Vec::new(), VecDeque::new());
+        let (starts, copies) = (Vec::new(), Vec::new());
+        Metadata { cluster, map, waiting, history, next_migration, starts, copies }
     }
 
     /// The process that joined as this incarnation of the node, if that is known.
@@ -86,8 +91,24 @@ impl Metadata {
         self.leave_out_unsaid();
     }
 
+    /// The copies of this node's log that count, if any were ever decided.
+    pub fn copies_of(&self, node: NodeId) -> Option<&LogCopies> {
+        self.copies.iter().find(|known| known.node == node).map(|known| &known.copies)
+    }
+
+    /// Notes which copies of a member's log count, and forgets those of nodes that are no members any more.
+    pub(crate) fn note_copies(&mut self, node: NodeId, copies: LogCopies) {
+        let map = &self.map;
+        self.copies.retain(|known| known.node != node && map.node(known.node).is_some());
+        let place = self.copies.partition_point(|known| known.node < node);
+        self.copies.insert(place, KnownCopies { node, copies });
+    }
+
     /// Leaves out what the cluster's version has no field for.
     pub(crate) fn leave_out_unsaid(&mut self) {
+        if !self.map.version().has_log_copies() {
+            self.copies.clear();
+        }
         if self.map.version().is_unsaid() {
             self.starts.iter_mut().for_each(|known| (known.speaks, known.log_since) = (None, None));
         }
@@ -212,6 +233,7 @@ impl Metadata {
         ensure(self.all_migrations().all(below), "a migration has a number that is still to be given")?;
         ensure(self.waiting.is_sorted_by(|a, b| a.id < b.id), "the waiting migrations are out of order")?;
         ensure(self.starts.is_sorted_by(|a, b| a.node < b.node), "the starts are out of order")?;
+        ensure(self.copies.is_sorted_by(|a, b| a.node < b.node), "the logs' copies are out of order")?;
         let unfinished: Vec<_> = self.unfinished().map(|record| record.range).collect();
         let apart = |(index, range): (usize, &PositionRange)| {
             unfinished[..index].iter().all(|earlier| !earlier.overlaps(*range))

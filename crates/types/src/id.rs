@@ -57,14 +57,35 @@ const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 impl std::fmt::Display for NodeId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // One write for all digits: every map and every record of a migration contains names.
-        let mut digits = [0; 40];
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = HEX_DIGITS[usize::from(byte >> 4)];
-            pair[1] = HEX_DIGITS[usize::from(byte & 15)];
-        }
-        f.write_str(std::str::from_utf8(&digits).map_err(|_| std::fmt::Error)?)
+        write_hex(f, &self.0)
     }
+}
+
+/// In one write for all digits: every map and every record of a migration contains names.
+fn write_hex<const BYTES: usize>(f: &mut std::fmt::Formatter<'_>, bytes: &[u8; BYTES]) -> std::fmt::Result {
+    let mut digits = [[0; 2]; BYTES];
+    for (pair, byte) in digits.iter_mut().zip(bytes) {
+        *pair = [HEX_DIGITS[usize::from(byte >> 4)], HEX_DIGITS[usize::from(byte & 15)]];
+    }
+    f.write_str(std::str::from_utf8(digits.as_flattened()).map_err(|_| std::fmt::Error)?)
+}
+
+/// The bytes of so many lower-case hex digits.
+fn read_hex<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * BYTES {
+        return None;
+    }
+    let nibble = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; BYTES];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
+    }
+    Some(bytes)
 }
 
 impl std::fmt::Debug for NodeId {
@@ -89,20 +110,7 @@ impl std::str::FromStr for NodeId {
     type Err = ParseNodeIdError;
 
     fn from_str(text: &str) -> Result<NodeId, ParseNodeIdError> {
-        let digits = text.as_bytes();
-        if digits.len() != 40 {
-            return Err(ParseNodeIdError);
-        }
-        let nibble = |digit: u8| match digit {
-            b'0'..=b'9' => Ok(digit - b'0'),
-            b'a'..=b'f' => Ok(digit - b'a' + 10),
-            _ => Err(ParseNodeIdError),
-        };
-        let mut bytes = [0; 20];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
-        }
-        Ok(NodeId(bytes))
+        read_hex(text).map(NodeId).ok_or(ParseNodeIdError)
     }
 }
 
@@ -120,9 +128,42 @@ impl From<NodeId> for String {
     }
 }
 
-/// Identifies a durable log for ever: drawn when it begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Identifies a durable log for ever: drawn when it begins. Written as 32 hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct LogId(pub [u8; 16]);
+
+impl std::fmt::Display for LogId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write_hex(f, &self.0)
+    }
+}
+
+/// What [`LogId`]'s parser refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseLogIdError;
+
+impl std::fmt::Display for ParseLogIdError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a log's name is 32 lower-case hex digits")
+    }
+}
+
+impl std::error::Error for ParseLogIdError {}
+
+impl TryFrom<String> for LogId {
+    type Error = ParseLogIdError;
+
+    fn try_from(text: String) -> Result<LogId, ParseLogIdError> {
+        read_hex(&text).map(LogId).ok_or(ParseLogIdError)
+    }
+}
+
+impl From<LogId> for String {
+    fn from(log: LogId) -> String {
+        log.to_string()
+    }
+}
 
 /// The number of a group commit of a durable log, from 1 on; 0 is before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

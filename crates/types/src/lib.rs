@@ -27,7 +27,10 @@ pub use fault::PutBack;
 pub use fault::{About, Fault, World};
 pub use fill::Fill;
 pub use gave_all::GaveAll;
-pub use id::{CommitNumber, LogId, MapEpoch, MigrationId, NodeId, ParseNodeIdError, TabletEpoch, Version};
+pub use id::{
+    CommitNumber, LogId, MapEpoch, MigrationId, NodeId, ParseLogIdError, ParseNodeIdError, TabletEpoch,
+    Version,
+};
 pub use key::HashedKey;
 pub use log_buckets::LogBuckets;
 pub use policy::{MigrationPolicy, ParsePolicyError};

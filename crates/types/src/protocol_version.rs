@@ -45,6 +45,11 @@ impl ProtocolVersion {
         self.0 >= 4
     }
 
+    /// Whether logs may have copies at other nodes, and the coordinator has a record of them.
+    pub const fn has_log_copies(self) -> bool {
+        self.0 >= 4
+    }
+
     /// Whether it is left out where it is written. Whoever spoke it knows no such field.
     pub const fn is_unsaid(&self) -> bool {
         self.0 == Self::UNSAID.0

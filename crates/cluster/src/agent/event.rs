@@ -2,8 +2,8 @@
 
 use crate::limits::{MAX_EVENTS, MAX_TRANSMIT};
 use crate::{
-    ClusterId, Incarnation, MigrationRecord, NodeInfo, NodeLoad, NodeSays, Reply, Request, Suspects,
-    TabletMap, ToCoordinator, ToNode,
+    ClusterId, Incarnation, LogCopies, MigrationRecord, NodeInfo, NodeLoad, NodeSays, Reply, Request,
+    Suspects, TabletMap, ToCoordinator, ToNode,
 };
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange};
 use std::collections::VecDeque;
@@ -31,6 +31,9 @@ pub enum AgentInput {
     /// A client asks the coordinator for something. Answered by [`AgentEvent::Reply`] with the same number,
     /// the driver's name for the request.
     Request(u64, Request),
+    /// Which copies of the node's log are to count, or, with epoch 0, a question for the record. Answered by
+    /// [`AgentEvent::Copies`]; another one takes its place.
+    Copies(LogCopies),
 }
 
 /// What the driver must do, in the given order.
@@ -89,6 +92,8 @@ pub enum AgentEvent {
     Superseded,
     /// Answers the request with this number.
     Reply(u64, Reply),
+    /// The coordinator's record of the copies of the node's log, if there is one.
+    Copies(Option<LogCopies>),
 }
 
 /// How a migration has ended for one node.

@@ -25,6 +25,7 @@
 //! [`AgentInput::Connected`] once there is one. Before the first the node asks for nothing: it may be reading
 //! its durable log, and its first map says what of that is of use.
 
+mod copies;
 mod event;
 mod health;
 mod migrations;
@@ -45,6 +46,7 @@ use crate::{
     ClusterId, CoordinatorSays, Heartbeat, Incarnation, MigrationRecord, NodeInfo, NodeLoad, NodeSays,
     StartNumber, TabletMap, ToCoordinator, ToNode,
 };
+use copies::Copies;
 use event::Outbox;
 use health::KnownHealth;
 use requests::Requests;
@@ -75,6 +77,7 @@ pub struct NodeAgent<X = (), I = ()> {
     heard_at: Option<MonotonicUs>,
     health: KnownHealth,
     requests: Requests,
+    copies: Copies,
     out: Outbox,
 }
 
@@ -103,6 +106,7 @@ impl<X, I> NodeAgent<X, I> {
             health: KnownHealth::new(now),
             migrations: Migrations::default(),
             requests: Requests::default(),
+            copies: Copies::default(),
             out: Outbox::new(me),
         }
     }
@@ -131,6 +135,7 @@ impl<X, I> NodeAgent<X, I> {
                 self.next_beat = now;
                 self.migrations.repeat();
                 self.requests.send_anew();
+                self.copies.send_anew();
             }
             AgentInput::Message(message) => self.message(now, message),
             AgentInput::Timer => {}
@@ -141,6 +146,7 @@ impl<X, I> NodeAgent<X, I> {
             }
             AgentInput::Tried(nodes, is_reached) => self.health.tried(nodes, is_reached),
             AgentInput::Request(ticket, request) => self.requests.open(now, ticket, request, &mut self.out),
+            AgentInput::Copies(copies) => self.copies.ask(copies),
         }
         self.beat(now);
         if self.joined {
@@ -149,6 +155,9 @@ impl<X, I> NodeAgent<X, I> {
         self.requests.give_up_late(now, &mut self.out);
         if self.joined || fault!(AsksBeforeItJoined) {
             self.requests.send_due(now, &mut self.out);
+        }
+        if self.has_log_copies() {
+            self.copies.send_due(now, &mut self.out);
         }
         self.health.notice(now, self.heard_at, &mut self.out);
     }
@@ -171,7 +180,8 @@ impl<X, I> NodeAgent<X, I> {
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
         let reports = self.migrations.report_due().filter(|_| self.joined);
         let beat = Some(self.next_beat).filter(|_| self.begun);
-        [reports, self.requests.due(), beat].into_iter().flatten().min()
+        let copies = self.copies.due().filter(|_| self.has_log_copies());
+        [reports, self.requests.due(), copies, beat].into_iter().flatten().min()
     }
 
     /// The node.
@@ -264,6 +274,7 @@ impl<X, I> NodeAgent<X, I> {
                 if std::mem::take(&mut self.joined) {
                     self.next_beat = now;
                     self.requests.send_anew();
+                    self.copies.send_anew();
                 }
             }
             CoordinatorSays::Superseded => self.out.event(AgentEvent::Superseded),
@@ -287,6 +298,7 @@ impl<X, I> NodeAgent<X, I> {
                 self.migrations.announce_ends(self.published, &mut self.out);
             }
             CoordinatorSays::Reply { number, reply } => self.requests.replied(number, reply, &mut self.out),
+            CoordinatorSays::Copies { copies } => self.copies.answered(copies, &mut self.out),
         }
     }
 
@@ -333,6 +345,11 @@ impl<X, I> NodeAgent<X, I> {
             // The coordinator repeats the map until the node reports it in use.
             self.next_beat = now;
         }
+    }
+
+    /// Whether the coordinator can be asked about copies of the node's log.
+    fn has_log_copies(&self) -> bool {
+        self.joined && self.map.as_ref().is_some_and(|map| map.version().has_log_copies())
     }
 
     /// Whether this incarnation of the node takes part in the migration.

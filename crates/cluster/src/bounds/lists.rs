@@ -24,6 +24,7 @@ macro_rules! bounded_lists {
 }
 
 bounded_lists! {
+    copies: MAX_NODES,
     history: HISTORY,
     holds: MAX_HELD,
     migrations: MAX_UNFINISHED + HISTORY,

@@ -70,8 +70,9 @@ use crate::bounds::Bounded;
 use crate::limits::{MAX_NODES, MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::timing::{COMMIT_RETRY_US, HEARTBEAT_INTERVAL_US, STANDSTILL_US};
 use crate::{
-    ClusterId, CoordinatorSays, Heartbeat, KnownStart, MetaError, MetaStore, Metadata, MigrationRecord,
-    NodeInfo, NodeSays, ReadProtocol, Reply, RequestKey, StatusReport, TabletMap, ToCoordinator, ToNode,
+    ClusterId, CoordinatorSays, Heartbeat, KnownStart, LogCopies, MetaError, MetaStore, Metadata,
+    MigrationRecord, NodeInfo, NodeSays, ReadProtocol, Reply, RequestKey, StatusReport, TabletMap,
+    ToCoordinator, ToNode,
 };
 use attempt::{Attempt, Attempts, Speaker};
 use event::Outbox;
@@ -324,8 +325,24 @@ impl<M: MetaStore> Coordinator<M> {
             NodeSays::Request { number, oldest_open, request } => {
                 self.request(now, from, incarnation, number, oldest_open, request);
             }
+            NodeSays::Copies { copies } => self.copies(now, from, copies),
             body => self.migration_message(now, from, body),
         }
+    }
+
+    /// Decides which copies of a member's log count, if that follows the present record. Answers with the
+    /// record: what was decided before is answered again.
+    fn copies(&mut self, now: MonotonicUs, node: NodeId, copies: LogCopies) {
+        let is_spoken = self.data.map.version().has_log_copies();
+        if is_spoken && copies.follows(self.data.copies_of(node)) {
+            let mut next = self.data.clone();
+            next.note_copies(node, copies);
+            if self.commit(now, next).is_err() {
+                return;
+            }
+        }
+        let copies = self.data.copies_of(node).cloned();
+        self.out.send(&self.data.map, node, CoordinatorSays::Copies { copies });
     }
 
     fn heartbeat(&mut self, node: NodeId, heartbeat: Heartbeat) {
@@ -399,7 +416,10 @@ impl<M: MetaStore> Coordinator<M> {
             | NodeSays::Progress { migration, .. }
             | NodeSays::Finished { migration, .. }
             | NodeSays::Broken { migration, .. } => *migration,
-            NodeSays::Join { .. } | NodeSays::Heartbeat(_) | NodeSays::Request { .. } => return,
+            NodeSays::Join { .. }
+            | NodeSays::Heartbeat(_)
+            | NodeSays::Copies { .. }
+            | NodeSays::Request { .. } => return,
         };
         let Some(record) = self.data.unfinished().find(|record| record.id == migration) else { return };
         let copies_before = self.steps().copies_in_preparation(record);

@@ -7,6 +7,7 @@ mod given_back;
 mod health;
 mod hostile;
 mod lives;
+mod log_copies;
 mod members;
 mod migrations;
 mod named_faults;

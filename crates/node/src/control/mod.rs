@@ -351,6 +351,8 @@ impl NodeControl {
                     self.serve_nothing();
                     self.event(ControlEvent::Superseded);
                 }
+                // Nobody asks for it: what writes the log has no copies yet.
+                AgentEvent::Copies(_) => {}
                 AgentEvent::Reply(tag, reply) => {
                     let reply = self.requests.close(tag, reply);
                     reply.into_iter().for_each(|reply| self.event(ControlEvent::Reply { tag, reply }));

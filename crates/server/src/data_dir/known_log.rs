@@ -32,7 +32,7 @@ impl Identity {
 
     /// The log was read. Whether there is something new to be kept.
     pub(crate) fn resume_log(&mut self, log: LogId, is_salvaged: bool) -> bool {
-        let id: String = log.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = log.to_string();
         let goes_on = self.log.as_ref().is_some_and(|known| known.id == id && !is_salvaged);
         if !goes_on {
             self.log = Some(KnownLog { id, since: self.starts, last: self.starts });

@@ -3,8 +3,8 @@
 use super::role::{Role, roles_of};
 use super::{AHEAD, CHUNKS, chunk_of, info, start_of};
 use sidle_cluster::{
-    AgentEvent, AgentInput, ClusterId, End, Incarnation, MigrationRecord, NodeAgent, NodeInfo, NodeLoad,
-    PrepareRefusal, Progress, Reply, Request, StartNumber, Survey, TabletMap, Target, TargetStage,
+    AgentEvent, AgentInput, ClusterId, End, Incarnation, LogCopies, MigrationRecord, NodeAgent, NodeInfo,
+    NodeLoad, PrepareRefusal, Progress, Reply, Request, StartNumber, Survey, TabletMap, Target, TargetStage,
     ToCoordinator, ToNode,
 };
 use sidle_testbed::TimeQueue;
@@ -87,6 +87,8 @@ pub(crate) struct SimNode {
     pub(crate) refused: Option<String>,
     /// How often it announced that.
     pub(crate) announcements: u64,
+    /// What it learnt of the copies of its log that count.
+    pub(crate) copies: Vec<Option<LogCopies>>,
     /// Values that were lost with an incarnation of the node.
     pub(crate) lost: BTreeSet<(u64, u64)>,
 }
@@ -111,6 +113,7 @@ impl SimNode {
             suspected_alone: BTreeSet::new(),
             refused: None,
             announcements: 0,
+            copies: Vec::new(),
             lost: BTreeSet::new(),
         }
     }
@@ -188,6 +191,11 @@ impl SimNode {
 
     pub(crate) fn request(&mut self, now: MonotonicUs, ticket: u64, request: Request) {
         self.input(now, AgentInput::Request(ticket, request));
+    }
+
+    /// Has the coordinator decide which copies of its log count, or tell.
+    pub(crate) fn ask_for_copies(&mut self, now: MonotonicUs, copies: LogCopies) {
+        self.input(now, AgentInput::Copies(copies));
     }
 
     pub(crate) fn message(&mut self, now: MonotonicUs, message: ToNode) {
@@ -467,6 +475,7 @@ impl SimNode {
                 self.later(now.plus_us(700), Pending::ChangeOver);
             }
             AgentEvent::Over(id, end) => self.over(id, end),
+            AgentEvent::Copies(copies) => self.copies.push(copies),
             AgentEvent::Reply(ticket, reply) => {
                 assert!(replies.insert(ticket, reply).is_none(), "a request is answered once");
             }

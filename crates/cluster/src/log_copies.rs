@@ -1,0 +1,46 @@
+//! The record of the copies of a node's durable log: which of them count.
+//!
+//! Each copy in the record has everything that was ever safe in the log (Y1 of `sidle-log-copies`). Whoever
+//! writes the log proposes its changes, and acts on none before it is committed: so whoever finds the record
+//! after the writer's death may read any of these copies.
+
+use crate::Incarnation;
+use serde::{Deserialize, Serialize};
+use sidle_types::{LogId, NodeId};
+
+/// The copies that count, besides the one where the log is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogCopies {
+    /// The log.
+    pub log: LogId,
+    /// Counts the changes.
+    pub epoch: u64,
+    /// Who has a copy that counts.
+    pub backups: Vec<LogBackup>,
+}
+
+/// A node with a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogBackup {
+    /// The node.
+    pub node: NodeId,
+    /// Its incarnation: the next one may lack the end of the copy.
+    pub incarnation: Incarnation,
+}
+
+impl LogCopies {
+    /// Whether it is the change that follows this record, of the same log or of a new one.
+    pub(crate) fn follows(&self, present: Option<&LogCopies>) -> bool {
+        self.epoch == present.map_or(0, |present| present.epoch) + 1
+    }
+}
+
+/// The copies of a member's log, as the metadata has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// As `Metadata`.
+pub struct KnownCopies {
+    /// The node that writes the log.
+    pub node: NodeId,
+    /// Its copies.
+    pub copies: LogCopies,
+}
