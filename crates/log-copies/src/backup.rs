@@ -169,6 +169,11 @@ impl Backup {
         true
     }
 
+    /// When to call [`Backup::pass_time`] if nothing else happens.
+    pub fn poll_timeout(&self) -> Option<MonotonicUs> {
+        (self.synced < self.written).then(|| self.synced_at.plus_us(self.sync_every_us))
+    }
+
     /// Syncs, if it is time.
     pub fn pass_time(&mut self, now: MonotonicUs) {
         let is_due = self.synced < self.written && now.since(self.synced_at) >= self.sync_every_us;

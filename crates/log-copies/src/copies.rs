@@ -110,11 +110,6 @@ impl Copies {
         self.is_deposed
     }
 
-    /// How many bytes there are to be sent to a backup, if it is followed.
-    pub fn lag(&self, backup: BackupId) -> Option<Place> {
-        self.links.get(&backup).filter(|link| link.follows()).map(Link::written)
-    }
-
     /// A backup counts, or an undecided change names it.
     fn counts(&self, backup: BackupId) -> bool {
         let is_proposed = self.proposed.as_ref().is_some_and(|record| record.backups.contains(&backup));
@@ -221,6 +216,13 @@ impl Copies {
     /// What is to be done next.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// When to call [`Copies::pass_time`] if nothing else happens.
+    pub fn poll_timeout(&self) -> Option<MonotonicUs> {
+        let patience_us = self.settings.patience_us;
+        let answers = self.links.values().filter_map(|link| Some(link.waits_since()?.plus_us(patience_us)));
+        answers.chain(self.resting.values().copied()).min()
     }
 
     /// Time has passed.

@@ -46,11 +46,17 @@ fn a_copy_that_does_not_answer_is_left_out_by_decision() {
 #[test]
 fn a_slow_copy_is_left_out() {
     let mut world = with_a_copy(2, true);
-    let before = world.safe;
+    let (slow, before) = (world.nodes[0].id, world.safe);
     world.commit(&[2]);
     world.follow_events(false);
     while world.transmit() {}
-    world.pass_time(300_000);
+    let now = world.now;
+    let due = world.copies().poll_timeout().expect("an answer is due");
+    assert_eq!(due, now.plus_us(250_000));
+    world.pass_time(249_999);
+    world.settle_but_for(slow);
+    assert_eq!(world.safe, before);
+    world.pass_time(1);
     world.settle();
     assert!(world.safe > before);
     assert_eq!(world.record.backups.first(), Some(&world.nodes[1].id));
@@ -102,6 +108,21 @@ fn a_copy_that_ends_elsewhere_has_its_last_file_begun_again() {
     world.settle();
     assert_eq!(world.record.backups.first().map(|backup| backup.node), Some(id.node));
     world.check();
+}
+
+/// Where not each write is synced, a copy is once a second.
+#[test]
+fn a_copy_is_synced_once_a_second() {
+    let mut alone = Alone { backup: Backup::new(LOG, 1, 0, None, false, 1_000_000), ..Alone::new() };
+    let append = |at| ToBackup::Append { at: Place { file: 1, at }, bytes: &[7; 100] };
+    assert!(alone.open(0) && alone.receive(0, append(0)) && alone.receive(0, append(100)));
+    let (synced, written) = (Place { file: 1, at: 100 }, Place { file: 1, at: 200 });
+    assert_eq!(alone.answers.last(), Some(&ToWriter::Holds { written, synced }), "its head is synced");
+    assert_eq!(alone.backup.poll_timeout(), Some(MonotonicUs(1_000_000)));
+    alone.backup.pass_time(MonotonicUs(1_000_000));
+    alone.carry_out();
+    assert_eq!(alone.answers.last(), Some(&ToWriter::Holds { written, synced: written }));
+    assert_eq!(alone.backup.poll_timeout(), None);
 }
 
 /// A backup, its disk, and what it answers.

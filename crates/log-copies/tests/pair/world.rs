@@ -507,10 +507,19 @@ impl World {
 
     /// Everything that is on its way arrives, until nothing happens.
     pub(crate) fn settle(&mut self) {
+        self.settle_where(|_| true);
+    }
+
+    /// Everything but what is on its way from this backup.
+    pub(crate) fn settle_but_for(&mut self, slow: BackupId) {
+        self.settle_where(|id| id != slow);
+    }
+
+    fn settle_where(&mut self, answers: impl Fn(BackupId) -> bool) {
         for _ in 0..10_000 {
             self.follow_events(false);
             let mut happens = self.transmit();
-            for id in self.wired() {
+            for id in self.wired().into_iter().filter(|id| answers(*id)) {
                 happens |= self.deliver(id, None);
                 happens |= self.answer(id);
             }
