@@ -6,12 +6,16 @@ mod toy;
 use bumpalo::Bump;
 use proptest::prelude::*;
 use sidle_collections::Limits;
-use sidle_commands::{Change, CommandTable, Overlay, families};
+use sidle_commands::{Change, CommandFlags, CommandSpec, CommandTable, Overlay, families, memory_usage};
 use std::cell::{Cell, RefCell};
 use toy::lines::{TINY, hash_line, set_line};
 use toy::ordered_lines::{list_line, sorted_set_line};
 use toy::{Below, Log, Map, Plain, Request, Space, Toy, differences, live_only, parse, run};
 use typed_arena::Arena;
+
+/// What an executor of its own has beside the families.
+const MEMORY: &[CommandSpec<Toy>] =
+    &[CommandSpec::container("memory", CommandFlags::NONE, &[memory_usage()])];
 
 /// Runs these lines on a map that changes at once, and on an overlay over the map after the first `before`
 /// lines. The replies and the final keys must be the same. Returns the replies.
@@ -20,7 +24,7 @@ fn check(lines: &[impl AsRef<str>], before: usize) -> Vec<String> {
 }
 
 fn check_within(lines: &[impl AsRef<str>], before: usize, limits: Limits) -> Vec<String> {
-    let table = CommandTable::<Toy>::new(families().into_iter());
+    let table = CommandTable::<Toy>::new(families().into_iter().chain([MEMORY]));
     let requests: Vec<Request<'_>> = lines.iter().map(|line| parse(&table, line.as_ref())).collect();
     let (arena, outlines) = (Bump::new(), Arena::new());
     let log = Log::new(&arena, &outlines);

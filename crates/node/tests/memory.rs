@@ -216,3 +216,71 @@ fn a_value_is_appended_to_where_it_lies() {
     assert_eq!(client.receive(), Some(Value::Integer(length + 3)));
     assert_eq!(client.receive(), Some(Value::Bulk(expected)));
 }
+
+fn text(reply: Value) -> String {
+    match reply {
+        Value::Bulk(text) => String::from_utf8(text).expect("it is a text"),
+        other => panic!("no text: {other:?}"),
+    }
+}
+
+/// One request that takes turns, its reply, and how many turns there were.
+fn ask_in_turns(node: &mut SoloNode, client: &mut TestClient, request: &str) -> (Value, usize) {
+    let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+    client.send(&args);
+    for turns in 1..10_000 {
+        while client.serve(&mut node.worker, node.now) {}
+        if let Some(reply) = client.receive() {
+            return (reply, turns);
+        }
+        while let Some(ticket) = node.worker.poll_woken() {
+            client.wake(ticket);
+        }
+    }
+    panic!("{request} takes turns without end");
+}
+
+/// What a flush left with the process goes back to the system, and can be taken again.
+#[test]
+fn memory_purge_returns_the_pages_of_free_segments() {
+    const MORE: u64 = 128 << 20;
+    let mut node = SoloNode::with_memory(MORE);
+    let mut client = node.connect();
+    for round in ["first", "second"] {
+        for number in 0..60_000 {
+            assert_eq!(set(&mut node, &mut client, &format!("{number:08}"), 1_000, None), ok(), "{round}");
+        }
+        assert_eq!(ask_in_turns(&mut node, &mut client, "FLUSHALL").0, ok());
+        let store = &node.parts.store;
+        let (idle, purgeable) = (store.idle_bytes(), store.purgeable_bytes());
+        assert!(idle > 48 << 20 && purgeable > 16 << 20, "{round}: {purgeable} of {idle}");
+        let (reply, turns) = ask_in_turns(&mut node, &mut client, "MEMORY PURGE");
+        assert_eq!((reply, turns), (ok(), 1 + (purgeable >> 24) as usize), "{round}");
+        // What is kept ready for the next writes stays.
+        let store = &node.parts.store;
+        assert_eq!((store.idle_bytes(), store.purgeable_bytes()), (idle - purgeable, 0), "{round}");
+        assert_eq!(node.ask(&mut client, "MEMORY PURGE"), ok());
+    }
+    node.ask(&mut client, "MULTI");
+    node.ask(&mut client, "MEMORY PURGE");
+    assert_eq!(node.ask(&mut client, "EXEC"), Value::Array(vec![ok()]));
+}
+
+#[test]
+fn memory_doctor_sees_a_node_fill() {
+    let mut node = SoloNode::with_memory(LIMIT);
+    let mut client = node.connect();
+    let report = text(node.ask(&mut client, "MEMORY DOCTOR"));
+    assert!(report.starts_with("Nothing stands out"), "{report}");
+    let mut filled = 0;
+    while set(&mut node, &mut client, &format!("{filled:08}"), 1_000, None) == ok() {
+        filled += 1;
+    }
+    let report = text(node.ask(&mut client, "MEMORY DOCTOR"));
+    assert!(report.contains("OOM error") && report.contains("maxmemory (16.00M)"), "{report}");
+    assert!(text(node.ask(&mut client, "MEMORY MALLOC-STATS")).contains("limit: 16777216 (16.00M)"));
+    let Value::Array(figures) = node.ask(&mut client, "MEMORY STATS") else { panic!("pairs") };
+    let at =
+        figures.iter().position(|word| *word == Value::Bulk(b"keys.count".to_vec())).expect("it is there");
+    assert_eq!(figures[at + 1], Value::Integer(filled));
+}

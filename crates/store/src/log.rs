@@ -34,6 +34,8 @@ pub(crate) struct Log {
     pub(crate) segments: Segments,
     segment_shift: u32,
     warm_segments: usize,
+    /// Whether free segments keep their pages.
+    is_preallocated: bool,
     pub(crate) epochs: Epochs,
     /// Empty pieces that wait for readers.
     limbo: Limbo<u64>,
@@ -62,6 +64,7 @@ impl Log {
             segments,
             segment_shift: config.segment_bytes.trailing_zeros(),
             warm_segments: config.warm_segments,
+            is_preallocated: config.preallocate,
             epochs: Epochs::new(),
             limbo: Limbo::new(),
             commits: config.is_durable.then(Commits::new),
@@ -312,6 +315,18 @@ impl Log {
         unsafe { self.region.populate(number << self.segment_shift, 1 << self.segment_shift) }
         self.segments.warmed(number);
         true
+    }
+
+    /// Returns the pages of one free segment that would not be populated again ahead of its use; whether
+    /// there was one.
+    pub(crate) fn chill_one(&self) -> bool {
+        !self.is_preallocated
+            && self.segments.chill_beyond(self.warm_segments, |number| self.chill_segment(number))
+    }
+
+    /// The bytes that [`chill_one`](Self::chill_one) would return, step by step.
+    pub(crate) fn purgeable_bytes(&self) -> u64 {
+        if self.is_preallocated { 0 } else { self.segments.idle_bytes_beyond(self.warm_segments) }
     }
 
     /// Takes a segment, collecting limbo when none seems free; returns its offset.

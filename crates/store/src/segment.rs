@@ -454,13 +454,34 @@ impl Segments {
     /// Counts bytes as taken. Free segments' pages that no longer fit beside them are returned.
     fn take(&self, bytes: u64, free: &mut Free, mut chill: impl FnMut(u64)) {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes + self.index_bytes();
-        while taken + free.warm_bytes > self.limit
-            && let Some(number) = free.warm.pop()
-        {
-            free.warm_bytes -= self.at(u64::from(number)).backed_bytes();
-            chill(u64::from(number));
-            free.cold.push(number);
-        }
+        while taken + free.warm_bytes > self.limit && self.chill_one(free, &mut chill) {}
+    }
+
+    /// Returns a free segment's pages; whether there was one.
+    fn chill_one(&self, free: &mut Free, mut chill: impl FnMut(u64)) -> bool {
+        let Some(number) = free.warm.pop() else { return false };
+        free.warm_bytes -= self.at(u64::from(number)).backed_bytes();
+        chill(u64::from(number));
+        free.cold.push(number);
+        true
+    }
+
+    /// Returns a free segment's pages, unless so few have any; whether there was one.
+    pub(crate) fn chill_beyond(&self, kept: usize, chill: impl FnMut(u64)) -> bool {
+        let mut free = self.free();
+        free.warm.len() > kept && self.chill_one(&mut free, chill)
+    }
+
+    /// The part of these pages that [`chill_beyond`](Self::chill_beyond) would return.
+    pub(crate) fn idle_bytes_beyond(&self, kept: usize) -> u64 {
+        let free = self.free();
+        let beyond = free.warm.get(kept..).unwrap_or_default();
+        beyond.iter().map(|&number| self.at(u64::from(number)).backed_bytes()).sum()
+    }
+
+    /// The pages of free segments, in bytes.
+    pub(crate) fn idle_bytes(&self) -> u64 {
+        self.free().warm_bytes
     }
 
     /// The part of an open segment's tail, from this many bytes on, to return if it is closed now: offset and
@@ -625,6 +646,24 @@ mod tests {
         segments.index_grew(64 * KIB as i64);
         segments.allocate(Purpose::Value, |_| chilled += 1).unwrap();
         assert_eq!(chilled, 50 + 40 - 64 + 1);
+    }
+
+    #[test]
+    fn free_segments_are_chilled_on_request_but_for_some() {
+        let segments = segments();
+        let taken: Vec<u64> = (0..10).map(|_| allocate(&segments, Purpose::Value).unwrap()).collect();
+        assert!(!segments.chill_beyond(0, |_| panic!("none is free")));
+        taken.into_iter().for_each(|number| segments.give_back(number * 64 * KIB));
+        assert_eq!(segments.idle_bytes(), 10 * 64 * KIB);
+        assert_eq!((segments.idle_bytes_beyond(3), segments.idle_bytes_beyond(11)), (7 * 64 * KIB, 0));
+        let mut chilled = Vec::new();
+        while segments.chill_beyond(3, |number| chilled.push(number)) {}
+        chilled.sort_unstable();
+        chilled.dedup();
+        assert_eq!((chilled.len(), segments.idle_bytes()), (7, 3 * 64 * KIB));
+        // All can be taken again.
+        let values = (0..).take_while(|_| allocate(&segments, Purpose::Value).is_some()).count() as u64;
+        assert_eq!(values, 64 - CLEANER_RESERVE);
     }
 
     /// However little of each is kept, there is always a segment for what the budget allows.

@@ -156,6 +156,24 @@ impl Store {
         self.data.log.segments.taken_bytes() + self.data.log.segments.index_bytes()
     }
 
+    /// The pages of the log's free segments, in bytes: the process holds them, and they have nothing.
+    pub fn idle_bytes(&self) -> u64 {
+        self.data.log.segments.idle_bytes()
+    }
+
+    /// What of it [`purge`](Self::purge) would return: not what is kept ready for writes.
+    pub fn purgeable_bytes(&self) -> u64 {
+        self.data.log.purgeable_bytes()
+    }
+
+    /// Returns pages of free segments to the kernel, of about `most_bytes`; whether there may be more.
+    /// Segments that are populated ahead of use keep theirs, and so do all if they were taken at the start.
+    pub fn purge(&self, most_bytes: u64) -> bool {
+        self.data.log.collect();
+        let most = most_bytes.div_ceil(self.data.log.segments.segment_bytes());
+        (0..most).all(|_| self.data.log.chill_one())
+    }
+
     /// Appends the values from `from` to `last` to `batch`, as in the log, until another position would make
     /// the batch longer than `max_bytes`. Ends between two positions and always makes progress: at least one
     /// position's records are packed, however large. Tombstones are not packed.

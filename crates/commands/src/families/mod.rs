@@ -38,7 +38,7 @@ mod sorted_sets;
 mod walk;
 
 pub use dump::with_dumped;
-pub use object::encoding_of;
+pub use object::{encoding_of, memory_usage};
 
 /// Every family's commands.
 pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 22] {

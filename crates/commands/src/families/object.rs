@@ -17,20 +17,12 @@ const VARIES: &[&str] = &["nondeterministic_output"];
 
 pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
     const {
-        &[
-            CommandSpec::container("object", CommandFlags::NONE, object_subcommands()).docs(
-                "generic",
-                "2.2.3",
-                "Depends on subcommand",
-                "Reports how a value is kept.",
-            ),
-            CommandSpec::container("memory", CommandFlags::NONE, memory_subcommands()).docs(
-                "server",
-                "4.0.0",
-                "Depends on subcommand",
-                "Reports the use of memory.",
-            ),
-        ]
+        &[CommandSpec::container("object", CommandFlags::NONE, object_subcommands()).docs(
+            "generic",
+            "2.2.3",
+            "Depends on subcommand",
+            "Reports how a value is kept.",
+        )]
     }
 }
 
@@ -63,20 +55,14 @@ const fn object_subcommands<E: Executor>() -> &'static [CommandSpec<E>] {
     }
 }
 
-const fn memory_subcommands<E: Executor>() -> &'static [CommandSpec<E>] {
-    const {
-        &[
-            CommandSpec::over_keys("memory|usage", -3, CommandFlags::READONLY, usage)
-                .keys(KEY, Access::Read)
-                .docs("server", "4.0.0", "O(1)", "Estimates how many bytes a key and its value take."),
-            CommandSpec::over_keys("memory|help", 2, HELP, memory_help).docs(
-                "server",
-                "4.0.0",
-                "O(1)",
-                "Lists the subcommands.",
-            ),
-        ]
-    }
+/// MEMORY USAGE, for an executor that has the other subcommands.
+pub const fn memory_usage<E: Executor>() -> CommandSpec<E> {
+    CommandSpec::over_keys("memory|usage", -3, CommandFlags::READONLY, usage).keys(KEY, Access::Read).docs(
+        "server",
+        "4.0.0",
+        "O(1)",
+        "Estimates how many bytes a key and its value take.",
+    )
 }
 
 /// Redis embeds strings up to this length in the object's header.
@@ -175,15 +161,6 @@ fn object_help<E: Executor>(call: &mut Call<'_, E>) -> Done {
             "REFCOUNT <key>",
             "    Return 1: values are never shared.",
         ],
-    );
-    Ok(())
-}
-
-fn memory_help<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    reply_help(
-        &mut call.reply,
-        "MEMORY",
-        &["USAGE <key> [SAMPLES <count>]", "    Estimate how many bytes a key and its value take."],
     );
     Ok(())
 }

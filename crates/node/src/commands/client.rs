@@ -345,6 +345,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "    Set the client library's name or version.",
             "SETNAME <name>",
             "    Give this connection a name.",
+            "UNBLOCK <id> [TIMEOUT|ERROR]",
+            "    End the wait of a client's command: as if its time were over, or with an error.",
         ],
     );
     Ok(Flow::Done)

@@ -31,6 +31,12 @@ const SUBCOMMANDS: &[CommandSpec] = &[
             "Changes parameters, all or none.",
         )
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+    CommandSpec::new("config|rewrite", 2, ADMIN, rewrite).docs(
+        "server",
+        "2.8.0",
+        "O(1)",
+        "Refused: the file of settings is only read.",
+    ),
     CommandSpec::new("config|resetstat", 2, ADMIN, resetstat).docs(
         "server",
         "2.0.0",
@@ -111,6 +117,15 @@ fn resetstat(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
+/// What CONFIG SET changed is forgotten with the process.
+fn rewrite(call: &mut Call<'_>) -> CommandResult {
+    let file = &call.shared.process.config_file;
+    if file.is_empty() {
+        return Err(ReplyError::text("ERR The server is running without a config file"));
+    }
+    Err(ReplyError::owned(format!("ERR Rewriting config file: {file} is only read; change it by hand")))
+}
+
 fn help(call: &mut Call<'_>) -> CommandResult {
     reply_help(
         &mut call.reply,
@@ -120,6 +135,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "    Return the parameters whose names match, with their values.",
             "RESETSTAT",
             "    Reset the counters that INFO and CLUSTER SLOT-STATS show.",
+            "REWRITE",
+            "    Refused: the file of settings is only read.",
             "SET <parameter> <value> ...",
             "    Change parameters, all or none.",
         ],

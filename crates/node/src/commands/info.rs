@@ -113,7 +113,7 @@ fn cluster(call: &Call<'_>, lines: &mut Channels) {
 }
 
 /// 1536 is `1.50K`.
-fn human(bytes: u64) -> String {
+pub(super) fn human(bytes: u64) -> String {
     const UNITS: [(u64, char); 4] = [(1 << 40, 'T'), (1 << 30, 'G'), (1 << 20, 'M'), (1 << 10, 'K')];
     match UNITS.iter().find(|(size, _)| bytes >= *size) {
         Some((size, unit)) => format!("{:.2}{unit}", bytes as f64 / *size as f64),

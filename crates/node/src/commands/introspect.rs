@@ -35,6 +35,12 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "O(N) where N is the number of arguments",
         "Returns the keys of a request.",
     ),
+    CommandSpec::new("command|getkeysandflags", -4, FLAGS, getkeysandflags).docs(
+        "server",
+        "7.0.0",
+        "O(N) where N is the number of arguments",
+        "Returns the keys of a request, each with what is done to it.",
+    ),
     CommandSpec::new("command|info", -2, FLAGS, info)
         .docs("server", "2.8.13", ALL, "Describes some commands.")
         .tips(ANY_ORDER),
@@ -234,8 +240,8 @@ fn document(reply: &mut ReplyWriter<'_>, found: Found) {
 
 const NO_KEYS: ReplyError = ReplyError::text("ERR The command has no key arguments");
 
-fn getkeys(call: &mut Call<'_>) -> CommandResult {
-    let request = &call.args[2..];
+/// The command of a request, and the indices of its keys.
+fn keys_of(request: &[&[u8]]) -> Result<(Found, Vec<usize>), ReplyError> {
     let found = match commands().resolve(request) {
         Ok(found) => found,
         Err(ReplyError::WrongArity(name)) => {
@@ -252,9 +258,40 @@ fn getkeys(call: &mut Call<'_>) -> CommandResult {
     if indices.is_empty() {
         return Err(NO_KEYS);
     }
+    Ok((found, indices))
+}
+
+fn getkeys(call: &mut Call<'_>) -> CommandResult {
+    let request = &call.args[2..];
+    let (_, indices) = keys_of(request)?;
     call.reply.array(indices.len());
     indices.into_iter().for_each(|index| call.reply.bulk(request[index]));
     Ok(Flow::Done)
+}
+
+fn getkeysandflags(call: &mut Call<'_>) -> CommandResult {
+    let request = &call.args[2..];
+    let (found, indices) = keys_of(request)?;
+    call.reply.array(indices.len());
+    for index in indices {
+        call.reply.array(2);
+        call.reply.bulk(request[index]);
+        reply_words(&mut call.reply, access_to(found.spec, request, index).iter().copied());
+    }
+    Ok(Flow::Done)
+}
+
+/// What a request does to the key with this index. Only SET's depends on the request.
+fn access_to(spec: &CommandSpec, request: &[&[u8]], index: usize) -> &'static [&'static str] {
+    let keys = spec.keys;
+    match keys.last_access {
+        _ if keys.access.contains(&"variable_flags") => {
+            let gets = request[3..].iter().any(|option| option.eq_ignore_ascii_case(b"get"));
+            if gets { &["RW", "access", "update"] } else { &["OW", "update"] }
+        }
+        Some(others) if index != usize::from(keys.first) => others,
+        _ => keys.access,
+    }
 }
 
 fn list(call: &mut Call<'_>) -> CommandResult {
@@ -299,6 +336,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "    Document commands.",
             "GETKEYS <command> <arg> ...",
             "    Return the keys of a request.",
+            "GETKEYSANDFLAGS <command> <arg> ...",
+            "    Return the keys of a request, each with what is done to it.",
             "INFO [<command> ...]",
             "    Describe commands.",
             "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",

@@ -14,6 +14,8 @@ mod function;
 mod heat;
 mod info;
 mod introspect;
+mod memory;
+mod memory_doctor;
 mod observe;
 mod persistence;
 mod server;
@@ -30,6 +32,7 @@ const GROUPS: &[&[CommandSpec]] = &[
     introspect::COMMANDS,
     config::COMMANDS,
     info::COMMANDS,
+    memory::COMMANDS,
     server::COMMANDS,
     persistence::COMMANDS,
     debug::COMMANDS,

@@ -1,7 +1,7 @@
 //! SLOWLOG and LATENCY: slow commands, and the distribution of durations.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::observe::Distribution;
+use crate::observe::{Distribution, extremes, graph};
 use crate::table::{CommandFlags, CommandSpec};
 use crate::table::{Found, commands};
 use sidle_commands::parse_i64;
@@ -52,6 +52,9 @@ const LATENCY_SUBCOMMANDS: &[CommandSpec] = &[
         .tips(VARIES),
     CommandSpec::new("latency|history", 3, LATENCY, latency_history)
         .docs("server", "2.8.13", "O(1)", "Returns the latency spikes of one kind.")
+        .tips(VARIES),
+    CommandSpec::new("latency|graph", 3, LATENCY, latency_graph)
+        .docs("server", "2.8.13", "O(1)", "Draws the latency spikes of one kind.")
         .tips(VARIES),
     CommandSpec::new("latency|histogram", -2, LATENCY, latency_histogram)
         .docs("server", "7.0.0", "O(1)", "Returns how commands' durations are distributed.")
@@ -130,6 +133,25 @@ fn latency_history(call: &mut Call<'_>) -> CommandResult {
         call.reply.integer(second as i64);
         call.reply.integer(ms as i64);
     }
+    Ok(Flow::Done)
+}
+
+fn latency_graph(call: &mut Call<'_>) -> CommandResult {
+    let event = call.args[2];
+    let spikes = call.shared.spikes.history(event);
+    let latest = call.shared.spikes.latest();
+    let Some(kind) = latest.into_iter().find(|kind| kind.event.as_bytes() == event) else {
+        return Err(ReplyError::owned([b"ERR No samples available for event '", event, b"'"].concat()));
+    };
+    let (lowest, highest) = extremes(&spikes);
+    let text = format!(
+        "{} - high {highest} ms, low {lowest} ms (all time high {} ms)\n{}\n{}",
+        kind.event,
+        kind.longest_ms,
+        "-".repeat(80),
+        graph(&spikes, call.now.0 / 1000)
+    );
+    call.reply.verbatim(*b"txt", text.as_bytes());
     Ok(Flow::Done)
 }
 
@@ -222,6 +244,8 @@ fn latency_help(call: &mut Call<'_>) -> CommandResult {
         &[
             "DOCTOR",
             "    Describe the latency spikes in words.",
+            "GRAPH <event>",
+            "    Draw the latency spikes of one kind.",
             "HISTOGRAM [<command> ...]",
             "    Return how many calls took less than 1, 2, 4, ... microseconds, for each command.",
             "HISTORY <event>",

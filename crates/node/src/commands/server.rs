@@ -1,8 +1,8 @@
-//! The node as a whole: FLUSHALL, FLUSHDB, TIME, WAIT, SHUTDOWN.
+//! The node as a whole: FLUSHALL, FLUSHDB, TIME, WAIT, SHUTDOWN; and what it has none of: ROLE, MODULE.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::table::{CommandFlags, CommandSpec};
-use sidle_commands::{Decimal, parse_i64};
+use sidle_commands::{Decimal, parse_i64, reply_help};
 
 const FLUSH: CommandFlags = CommandFlags::WRITE.with(CommandFlags::KEYSPACE).with(CommandFlags::DANGEROUS);
 const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
@@ -24,6 +24,23 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     )
     .docs("server", "2.6.0", "O(1)", "Returns the node's clock: seconds, and microseconds within the second.")
     .tips(&["nondeterministic_output"]),
+    CommandSpec::new(
+        "role",
+        1,
+        CommandFlags::NOSCRIPT
+            .with(CommandFlags::LOADING)
+            .with(CommandFlags::STALE)
+            .with(CommandFlags::FAST)
+            .with(CommandFlags::DANGEROUS),
+        role,
+    )
+    .docs("server", "2.8.12", "O(1)", "Returns that the node is a master, which has no replicas."),
+    CommandSpec::container("module", CommandFlags::NONE, MODULE_SUBCOMMANDS).docs(
+        "server",
+        "4.0.0",
+        "Depends on subcommand",
+        "Lists modules, of which there are none.",
+    ),
     CommandSpec::new("wait", 3, CommandFlags::NOSCRIPT.with(CommandFlags::CONNECTION), wait)
         .docs(
             "generic",
@@ -41,6 +58,15 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     .docs("server", "1.0.0", "O(1)", "Ends the process."),
 ];
 
+const MODULE_SUBCOMMANDS: &[CommandSpec] =
+    &[
+        CommandSpec::new("module|list", 2, CommandFlags::ADMIN.with(CommandFlags::NOSCRIPT), module_list)
+            .docs("server", "4.0.0", "O(1)", "Lists modules: there are none.")
+            .tips(&["nondeterministic_output_order"]),
+        CommandSpec::new("module|help", 2, CommandFlags::LOADING.with(CommandFlags::STALE), module_help)
+            .docs("server", "5.0.0", "O(1)", "Lists the subcommands."),
+    ];
+
 fn flush(call: &mut Call<'_>) -> CommandResult {
     match call.args[1..] {
         [] => Ok(Flow::Flush),
@@ -54,6 +80,24 @@ fn time(call: &mut Call<'_>) -> CommandResult {
     call.reply.array(2);
     call.reply.bulk(Decimal::new((ms / 1000) as i64).as_bytes());
     call.reply.bulk(Decimal::new((ms % 1000 * 1000) as i64).as_bytes());
+    Ok(Flow::Done)
+}
+
+fn role(call: &mut Call<'_>) -> CommandResult {
+    call.reply.array(3);
+    call.reply.bulk(b"master");
+    call.reply.integer(0);
+    call.reply.array(0);
+    Ok(Flow::Done)
+}
+
+fn module_list(call: &mut Call<'_>) -> CommandResult {
+    call.reply.array(0);
+    Ok(Flow::Done)
+}
+
+fn module_help(call: &mut Call<'_>) -> CommandResult {
+    reply_help(&mut call.reply, "MODULE", &["LIST", "    List modules: there are none."]);
     Ok(Flow::Done)
 }
 

@@ -5,14 +5,16 @@
 //! Durations go to the command's counters ([`Latencies`]), long ones also to SLOWLOG ([`SlowLog`]) and
 //! LATENCY ([`Spikes`]).
 
+mod graph;
 mod lap;
 mod latencies;
 mod slow_log;
 mod spikes;
 mod thresholds;
 
+pub(crate) use graph::{extremes, graph};
 pub(crate) use lap::{Lap, Spent};
 pub(crate) use latencies::{Distribution, Latencies};
 pub(crate) use slow_log::{SlowEntry, SlowLog, shown_arguments};
-pub(crate) use spikes::{Spikes, event_of};
+pub(crate) use spikes::{Spike, Spikes, event_of};
 pub(crate) use thresholds::{Thresholds, percentiles};
