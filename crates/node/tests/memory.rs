@@ -2,6 +2,7 @@
 
 use sidle_node::testing::{SoloNode, TestClient};
 use sidle_resp::Value;
+use sidle_store::CleanOutcome;
 
 const LIMIT: u64 = 16 << 20;
 
@@ -252,6 +253,7 @@ fn memory_purge_returns_the_pages_of_free_segments() {
         }
         assert_eq!(ask_in_turns(&mut node, &mut client, "FLUSHALL").0, ok());
         let store = &node.parts.store;
+        while store.cleaner().step(1 << 20) == CleanOutcome::Progress {}
         let (idle, purgeable) = (store.idle_bytes(), store.purgeable_bytes());
         assert!(idle > 48 << 20 && purgeable > 16 << 20, "{round}: {purgeable} of {idle}");
         let (reply, turns) = ask_in_turns(&mut node, &mut client, "MEMORY PURGE");

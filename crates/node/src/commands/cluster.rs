@@ -122,6 +122,15 @@ const CLUSTER: &[CommandSpec] = &[
             "Lists the replica nodes of a master node.",
         )
         .tips(VARIES),
+    CommandSpec::new("cluster|slaves", 3, LOOKS, replicas)
+        .docs(
+            "cluster",
+            "3.0.0",
+            "O(N) where N is the number of replicas",
+            "Lists the replica nodes of a master node.",
+        )
+        .tips(VARIES)
+        .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
     CommandSpec::new("cluster|links", 2, STALE, links)
         .docs(
             "cluster",
@@ -159,6 +168,8 @@ const CLUSTER: &[CommandSpec] = &[
     },
     managed_elsewhere("cluster|flushslots", 2, "3.0.0"),
     managed_elsewhere("cluster|bumpepoch", 2, "3.0.0").tips(VARIES),
+    managed_elsewhere("cluster|set-config-epoch", 3, "3.0.0"),
+    managed_elsewhere("cluster|saveconfig", 2, "3.0.0"),
 ];
 
 /// A command that changes slots or members in Redis, and is refused here.
@@ -465,6 +476,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
         &mut call.reply,
         "CLUSTER",
         &[
+            "COUNT-FAILURE-REPORTS <node-id>",
+            "    Return whether the coordinator misses a node: 1 or 0.",
             "COUNTKEYSINSLOT <slot>",
             "    Return the number of keys in <slot>.",
             "FORGET <node-id>",
@@ -475,11 +488,15 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "    Return information about the cluster.",
             "KEYSLOT <key>",
             "    Return the hash slot for <key>.",
+            "LINKS",
+            "    Return the connections between this node and others.",
             "MYID",
             "    Return the node id.",
             "NODES",
             "    Return cluster configuration seen by node. Output format:",
             "    <id> <ip:port@bus-port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
+            "REPLICAS <node-id>",
+            "    Return the replicas of a node: there are none.",
             "SHARDS",
             "    Return information about slot range mappings and the nodes associated with them.",
             "SLOT-STATS SLOTSRANGE <first> <last>",

@@ -1,5 +1,6 @@
 //! COMMAND and its subcommands: what client libraries read before they route requests.
 
+use super::arguments::{describe_arguments, has_arguments};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::table::{CommandFlags, CommandSpec};
 use crate::table::{Found, commands};
@@ -213,7 +214,9 @@ fn document(reply: &mut ReplyWriter<'_>, found: Found) {
     let docs = found.spec.docs;
     let subcommands = commands().subcommands(found);
     reply.bulk(found.spec.name.as_bytes());
-    reply.map(4 + usize::from(!subcommands.is_empty()) + 3 * usize::from(docs.deprecated.is_some()));
+    let has_arguments = has_arguments(found.spec.name);
+    let others = usize::from(!subcommands.is_empty()) + usize::from(has_arguments);
+    reply.map(4 + others + 3 * usize::from(docs.deprecated.is_some()));
     for (title, text) in [
         ("summary", docs.summary),
         ("since", docs.since),
@@ -230,6 +233,10 @@ fn document(reply: &mut ReplyWriter<'_>, found: Found) {
         reply.bulk(since.as_bytes());
         reply.bulk(b"replaced_by");
         reply.bulk(instead.as_bytes());
+    }
+    if has_arguments {
+        reply.bulk(b"arguments");
+        describe_arguments(reply, found.spec.name);
     }
     if !subcommands.is_empty() {
         reply.bulk(b"subcommands");

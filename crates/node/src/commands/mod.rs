@@ -4,6 +4,7 @@ use crate::table::{CommandSpec, NodeExecutor};
 use sidle_commands::{CommandTable, families};
 use std::sync::LazyLock;
 
+mod arguments;
 mod client;
 mod client_kill;
 mod cluster;
