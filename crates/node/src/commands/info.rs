@@ -167,12 +167,31 @@ fn memory(call: &Call<'_>, lines: &mut Channels) {
     lines.add("used_memory_index", memory.index);
     lines.add_bytes("total_system_memory", Gauges::read(&gauges.system_memory_bytes));
     lines.add_bytes("maxmemory", memory.limit);
+    lines.add("mem_aof_buffer", call.store.commits().map_or(0, |commits| commits.buffered_bytes()));
     lines.add("mem_clients_normal", call.shared.clients.memory_bytes());
     lines.add("maxmemory_clients", call.shared.config.client_bytes().unwrap_or(0));
     lines.add("maxmemory_policy", call.shared.config.value("maxmemory-policy"));
     if used > 0 {
         lines.add("mem_fragmentation_ratio", format_args!("{:.2}", resident as f64 / used as f64));
         lines.add("mem_fragmentation_bytes", resident as i64 - used as i64);
+    }
+    allocator(call, memory.log_live + memory.index, used, lines);
+}
+
+/// The log with its index, as what allocates: the same as in MEMORY STATS.
+fn allocator(call: &Call<'_>, live: u64, used: u64, lines: &mut Channels) {
+    let pages = used + call.store.idle_bytes();
+    let resident = Gauges::read(&call.shared.gauges.resident_bytes);
+    lines.add("allocator_allocated", live);
+    lines.add("allocator_active", used);
+    lines.add("allocator_resident", pages);
+    for (name, more, less) in
+        [("allocator_frag", used, live), ("allocator_rss", pages, used), ("rss_overhead", resident, pages)]
+    {
+        if less > 0 {
+            lines.add(format_args!("{name}_ratio"), format_args!("{:.2}", more as f64 / less as f64));
+            lines.add(format_args!("{name}_bytes"), more as i64 - less as i64);
+        }
     }
 }
 
