@@ -48,7 +48,6 @@ pub(super) struct Figures {
     /// The pages of free segments, and what of them MEMORY PURGE returns.
     idle: u64,
     purgeable: u64,
-    peak: u64,
     resident: u64,
     system: u64,
     clients_count: u64,
@@ -64,7 +63,6 @@ impl Figures {
     /// A node's.
     pub(super) fn of(call: &Call<'_>) -> Figures {
         let (memory, shared) = (call.store.memory(), call.shared);
-        let used = memory.log_used + memory.index;
         let clients = shared.clients.list();
         Figures {
             limit: memory.limit,
@@ -74,7 +72,6 @@ impl Figures {
             index: memory.index,
             idle: call.store.idle_bytes(),
             purgeable: call.store.purgeable_bytes(),
-            peak: shared.gauges.note_used(used),
             resident: Gauges::read(&shared.gauges.resident_bytes),
             system: Gauges::read(&shared.gauges.system_memory_bytes),
             clients_count: clients.len() as u64,
@@ -98,7 +95,6 @@ impl Figures {
             Figures::dead,
             Figures::pages,
             Figures::beside,
-            Figures::peak,
             Figures::clients,
             Figures::output,
             Figures::files,
@@ -178,12 +174,6 @@ impl Figures {
         })
     }
 
-    fn peak(&self) -> Option<String> {
-        let more = self.peak.saturating_sub(self.used());
-        (more >= LITTLE_BYTES && more > self.used() / 2)
-            .then(|| format!("- {} were used once, which is much more than now.\n", human(self.peak)))
-    }
-
     fn clients(&self) -> Option<String> {
         let each = self.clients / self.clients_count.max(1);
         let is_near = self.clients_limit > 0 && self.clients > self.clients_limit / 10 * 9;
@@ -248,7 +238,6 @@ mod tests {
             index: 10 * MIB,
             idle: 32 * MIB,
             purgeable: 0,
-            peak: 420 * MIB,
             resident: 500 * MIB,
             system: 4000 * MIB,
             clients_count: 10,
@@ -280,7 +269,6 @@ mod tests {
             (Figures { log_live: 150 * MIB, ..healthy() }, "only 150.00M are live"),
             (Figures { purgeable: 300 * MIB, ..healthy() }, "MEMORY PURGE returns it"),
             (Figures { resident: 800 * MIB, ..healthy() }, "takes 358.00M beside log and index"),
-            (Figures { peak: 900 * MIB, ..healthy() }, "900.00M were used once"),
             (Figures { clients: 3 * MIB, ..healthy() }, "10 connections hold 3.00M"),
             (Figures { largest: Some(big), ..healthy() }, "id=7 addr=a:1 has 50.00M of replies"),
             (Figures { waiting: 64 * MIB, ..healthy() }, "64.00M wait to be written"),
