@@ -346,7 +346,7 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "SETNAME <name>",
             "    Give this connection a name.",
             "UNBLOCK <id> [TIMEOUT|ERROR]",
-            "    End the wait of a client's command: as if its time were over, or with an error.",
+            "    End a client's wait: as if its time were over, or with an error.",
         ],
     );
     Ok(Flow::Done)
