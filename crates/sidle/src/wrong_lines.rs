@@ -84,7 +84,7 @@ const WRONG: &[(&str, &str)] = &[
     ("migrate --to a:1 --slots 1 set 3 --adaptive", "`sidle migrate set 3 --rate 50`"),
     ("migrate --to a:1 --slots 1 --protocol teleport", "the protocols are fulva"),
     ("migrate --to a:1 --slots 1 --protocol fulva,missing=luck", "missing"),
-    ("migrate --to a:1 --slots 1 --protocol handoff,missing=wait,few=1", "handoff has no option 'few'"),
+    ("migrate --to a:1 --slots 1 --protocol handoff,missing=wait", "handoff has no option 'missing'"),
     ("migrate --to a:1 --slots 1 --protocol handoff,uncovered=never", "uncovered is who serves"),
     ("migrate --to nowhere --slots 1", "HOST:PORT"),
     ("migrate --to 1f3 --slots 1", "at least 4 digits"),

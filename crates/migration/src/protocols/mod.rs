@@ -18,7 +18,7 @@ pub use source_driven::SOURCE_DRIVEN;
 pub use stop_and_copy::STOP_AND_COPY;
 pub use zephyr::ZEPHYR;
 
-use crate::{Copies, ProtocolChoices, Serves};
+use crate::ProtocolChoices;
 
 /// Every protocol. The first is the default of a migration that names none.
 pub static PROTOCOLS: &[&ProtocolChoices] =
@@ -34,12 +34,6 @@ pub fn protocol(text: &str) -> Result<ProtocolChoices, ProtocolError> {
     let named = PROTOCOLS.iter().find(|protocol| protocol.name == name);
     let mut choices = **named.ok_or_else(|| ProtocolError::UnknownProtocol { name: name.to_owned() })?;
     options::apply(&mut choices, &words.collect::<Vec<_>>())?;
-    if matches!(choices.copies, Copies::BeforeFreeze(_)) && choices.serves != Serves::WhenAllIsHere {
-        return Err(ProtocolError::ServesStale);
-    }
-    if choices.hot_first && choices.serves == Serves::WhenAllIsHere {
-        return Err(ProtocolError::NothingGoesFirst);
-    }
     Ok(choices)
 }
 
@@ -56,13 +50,6 @@ mod tests {
         }
         assert_eq!(protocol("Fulva"), Err(ProtocolError::UnknownProtocol { name: "Fulva".to_owned() }));
         assert_eq!(protocol(""), Err(ProtocolError::UnknownProtocol { name: String::new() }));
-    }
-
-    /// A copy made before the freeze may be stale, so none of it is served before the last round.
-    #[test]
-    fn a_copy_made_before_the_freeze_is_served_when_it_is_complete() {
-        assert_eq!(protocol("source-driven,serves=at-once"), Err(ProtocolError::ServesStale));
-        assert!(protocol("source-driven,serves=complete").is_ok());
     }
 
     #[test]

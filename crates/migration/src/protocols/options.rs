@@ -44,8 +44,8 @@ pub enum ProtocolError {
     /// The protocol has no option of this name.
     #[error("{protocol} has no option '{name}'{}: its options are {}", goes_with(*of), options.join(", "))]
     NoOption {
-        /// The protocol.
-        protocol: &'static str,
+        /// The protocol, with those choices that decide which options it has.
+        protocol: String,
         /// What was asked for.
         name: String,
         /// The protocols that have it, if any has.
@@ -63,18 +63,6 @@ pub enum ProtocolError {
         /// The valid values.
         takes: &'static str,
     },
-    /// A copy that may be stale would be served.
-    #[error("a protocol that copies before the freeze serves when it is complete: leave out serves=at-once")]
-    ServesStale,
-    /// Nothing is served earlier for it.
-    #[error("a protocol that serves when it is complete serves no key first: leave out hot-first=on")]
-    NothingGoesFirst,
-    /// The protocol has no use for the option.
-    #[error("a range that is given bit by bit is served at both ends, and no key is missing: leave out {0}")]
-    NothingIsMissing(String),
-    /// Two options contradict each other.
-    #[error("with ownership=source nobody needs a key that is not at the target yet: leave out {0}")]
-    SourceHasAll(String),
 }
 
 fn goes_with(of: Option<&str>) -> String {
@@ -122,26 +110,27 @@ const SERVES_WHILE_IT_FILLS: Of = Of {
 /// One choice that a text can change.
 struct ProtocolOption {
     name: &'static str,
-    /// Elsewhere it is not listed; a value that changes nothing there is accepted.
+    /// Elsewhere it is neither listed nor accepted, whatever its value.
     of: Of,
     takes: &'static str,
     /// Sets the choice; `None` if the value is invalid.
     set: fn(&mut ProtocolChoices, &str) -> Option<()>,
 }
 
-/// The option that is applied before all others, wherever it stands: others may refine its changes.
-const OWNERSHIP: &str = "ownership";
+/// The options that decide which others the protocol has. They are applied before these, in this order,
+/// wherever they stand.
+const DECISIVE: [&str; 2] = ["ownership", "serves"];
 
 static OPTIONS: [ProtocolOption; 19] = [
     ProtocolOption {
-        name: OWNERSHIP,
+        name: "ownership",
         of: COPIES_AFTER,
         takes: "'source': it copies before, as source-driven does",
         set: |choices, value| {
-            if value != "source" || choices.copies != Copies::AfterFreeze {
-                return None;
-            }
-            *choices = kept_by_source(choices);
+            *choices = match value {
+                "source" => kept_by_source(choices),
+                _ => return None,
+            };
             Some(())
         },
     },
@@ -305,15 +294,11 @@ static OPTIONS: [ProtocolOption; 19] = [
         takes: "'ahead' (large collections are copied before the range changes its owner, and what changes in them \
                 meanwhile follows) or 'in-turn'",
         set: |choices, value| {
-            let collections_ahead = match value {
+            choices.collections_ahead = match value {
                 "ahead" => true,
                 "in-turn" => false,
                 _ => return None,
             };
-            if choices.copies != Copies::AfterFreeze || choices.serves != Serves::AtActivation {
-                return None;
-            }
-            choices.collections_ahead = collections_ahead;
             Some(())
         },
     },
@@ -398,55 +383,38 @@ pub(super) fn apply(choices: &mut ProtocolChoices, words: &[&str]) -> Result<(),
             return Err(ProtocolError::Repeated { option: name_of(word).to_owned() });
         }
     }
-    let is_ownership = |word: &&&str| name_of(word) == OWNERSHIP;
-    for word in words.iter().filter(is_ownership) {
-        apply_one(choices, word)?;
-    }
-    let is_kept_by_source = words.iter().any(|word| is_ownership(&word));
-    for word in words.iter().filter(|word| !is_ownership(word)) {
-        let before = *choices;
-        apply_one(choices, word)?;
-        let asks = (choices.missing, choices.source_reads, choices.sampling);
-        let is_by_cuts = matches!(choices.copies, Copies::BeforeCuts(_));
-        let is_pointless = asks != (before.missing, before.source_reads, before.sampling)
-            || choices.serves != before.serves
-            || choices.priority != before.priority;
-        if is_by_cuts && is_pointless {
-            return Err(ProtocolError::NothingIsMissing((*word).to_owned()));
-        }
-        if is_kept_by_source && asks != (before.missing, before.source_reads, before.sampling) {
-            return Err(ProtocolError::SourceHasAll((*word).to_owned()));
+    let mut protocol = choices.name.to_owned();
+    for decisive in DECISIVE {
+        for word in words.iter().filter(|word| name_of(word) == decisive) {
+            apply_one(choices, &protocol, word)?;
+            protocol = format!("{protocol},{word}");
         }
     }
-    Ok(())
+    let mut others = words.iter().filter(|word| !DECISIVE.contains(&name_of(word)));
+    others.try_for_each(|word| apply_one(choices, &protocol, word))
 }
 
 fn name_of(word: &str) -> &str {
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
-/// Changes one choice.
-fn apply_one(choices: &mut ProtocolChoices, text: &str) -> Result<(), ProtocolError> {
-    let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    let option = OPTIONS.iter().find(|option| option.name == name);
-    let before = *choices;
-    if option.and_then(|option| (option.set)(choices, value)).is_some() {
-        return Ok(());
-    }
-    Err(match option {
-        Some(&ProtocolOption { name, of, takes, .. }) if (of.has)(&before) && !text.contains('=') => {
-            ProtocolError::NoValue { option: name, takes }
-        }
-        Some(&ProtocolOption { name, of, takes, .. }) if (of.has)(&before) => {
-            ProtocolError::Value { option: name, value: value.to_owned(), takes }
-        }
-        _ => ProtocolError::NoOption {
-            protocol: before.name,
-            name: name.to_owned(),
-            of: option.map(|option| option.of.what),
-            options: of_protocol(&before).collect(),
-        },
-    })
+/// Changes one choice. `protocol`: the protocol as far as it decides which options there are.
+fn apply_one(choices: &mut ProtocolChoices, protocol: &str, text: &str) -> Result<(), ProtocolError> {
+    let named = OPTIONS.iter().find(|option| option.name == name_of(text));
+    let Some(option) = named.filter(|option| (option.of.has)(choices)) else {
+        return Err(ProtocolError::NoOption {
+            protocol: protocol.to_owned(),
+            name: name_of(text).to_owned(),
+            of: named.map(|option| option.of.what),
+            options: of_protocol(choices).collect(),
+        });
+    };
+    let &ProtocolOption { name: option, takes, set, .. } = option;
+    let Some((_, value)) = text.split_once('=') else {
+        return Err(ProtocolError::NoValue { option, takes });
+    };
+    let invalid = || ProtocolError::Value { option, value: value.to_owned(), takes };
+    set(choices, value).ok_or_else(invalid)
 }
 
 /// The options that a protocol with these choices has.
@@ -502,7 +470,7 @@ mod tests {
                 },
             ),
             (
-                "fulva,few=0,ownership=source,sampling=off,missing=wait",
+                "fulva,few=0,ownership=source,pace=yield",
                 ProtocolChoices {
                     name: "fulva",
                     copies: Copies::BeforeFreeze(Rounds { few: 0, at_most: 8 }),
@@ -530,7 +498,10 @@ mod tests {
             ("zephyr,hot-first=off", ZEPHYR),
             ("zephyr,collections=ahead", ZEPHYR),
             ("fulva,collections=in-turn", ProtocolChoices { collections_ahead: false, ..FULVA }),
-            ("source-driven,hot-first=off", SOURCE_DRIVEN),
+            (
+                "stop-and-copy,hot-first=on,serves=at-once",
+                ProtocolChoices { serves: Serves::AtActivation, hot_first: true, ..STOP_AND_COPY },
+            ),
             ("rocksteady,pace=full", ProtocolChoices { pace: Pace::Full, ..ROCKSTEADY }),
             ("handoff,digest=on", HANDOFF),
             (
@@ -592,26 +563,9 @@ mod tests {
             ("fulva,ownership=source,ownership=source", "the option 'ownership' is given twice"),
             ("rocksteady,missing=wait,missing=wait", "the option 'missing' is given twice: give each once"),
             ("rocksteady,missing=wait,pace=full,missing=40", "the option 'missing' is given twice"),
-            ("fulva,ownership=source,serves=at-once", "a protocol that copies before the freeze serves when"),
-            ("fulva,serves=at-once,ownership=source", "a protocol that copies before the freeze serves when"),
-            (
-                "fulva,missing=frozen,ownership=source",
-                "with ownership=source nobody needs a key that is not at the target yet: leave out missing=frozen",
-            ),
-            ("rocksteady,ownership=source,missing=40", "with ownership=source nobody needs"),
-            ("rocksteady,ownership=source,sampling=8", "with ownership=source nobody needs"),
             ("handoff,hot-first=yes", "hot-first=yes is not possible: hot-first is 'on'"),
             ("stop-and-copy,hot-first=yes", "stop-and-copy has no option 'hot-first', which goes with"),
-            ("stop-and-copy,hot-first=on", "a protocol that serves when it is complete serves no key first"),
-            ("source-driven,hot-first=on", "a protocol that serves when it is complete"),
-            ("fulva,hot-first=on,serves=complete", "a protocol that serves when it is complete"),
-            ("zephyr,ownership=source,hot-first=on", "a protocol that serves when it is complete"),
             ("fulva,collections=on", "collections=on is not possible: collections is 'ahead'"),
-            (
-                "handoff,collections=ahead",
-                "handoff has no option 'collections', which goes with a protocol that",
-            ),
-            ("stop-and-copy,collections=ahead", "stop-and-copy has no option 'collections'"),
             (
                 "fulva,uncovered=target",
                 "fulva has no option 'uncovered', which goes with a protocol that gives the range bit by bit",
@@ -622,14 +576,54 @@ mod tests {
             ("handoff,digest=some", "digest=some is not possible"),
             ("fulva,digest=off", "fulva has no option 'digest', which goes with a protocol that gives"),
             ("handoff,uncovered=never", "uncovered=never is not possible: uncovered is who serves"),
-            (
-                "handoff,missing=never",
-                "handoff has no option 'missing', which goes with a protocol that copies",
-            ),
             ("teleport", "there is no migration protocol 'teleport': the protocols are fulva, rocksteady"),
         ] {
             let error = protocol(text).unwrap_err().to_string();
             assert!(error.starts_with(told), "{error}");
+        }
+    }
+
+    /// No value makes an option pass that the protocol does not have: neither the usual choice, nor an invalid
+    /// one, nor none. The answer is the same for all.
+    #[test]
+    fn what_the_protocol_does_not_have_is_refused_whatever_its_value() {
+        for (protocol_text, option, values) in [
+            ("handoff", "missing", &["=wait", "=frozen", "=40", "=never", "=", ""][..]),
+            ("handoff", "sampling", &["=off", "=8"]),
+            ("handoff", "priority-keys", &["=16", "=8", "=99"]),
+            ("handoff", "priority-pulls", &["=1", "=0", "=99"]),
+            ("handoff", "serves", &["=complete", "=at-once", "=never"]),
+            ("handoff", "collections", &["=ahead", "=in-turn", "=on"]),
+            ("handoff", "ownership", &["=source", "=target"]),
+            ("source-driven", "ownership", &["=source"]),
+            ("source-driven", "missing", &["=wait", "=frozen"]),
+            ("source-driven", "sampling", &["=off", "=8"]),
+            ("source-driven", "serves", &["=complete", "=at-once"]),
+            ("source-driven", "hot-first", &["=off", "=on"]),
+            ("stop-and-copy", "hot-first", &["=off", "=on", "=yes"]),
+            ("stop-and-copy", "collections", &["=ahead", "=in-turn"]),
+            ("fulva", "digest", &["=on", "=off"]),
+            ("fulva,ownership=source", "missing", &["=wait", "=frozen"]),
+            ("fulva,ownership=source", "sampling", &["=off"]),
+            ("rocksteady,ownership=source", "serves", &["=complete", "=at-once"]),
+            ("zephyr,ownership=source", "hot-first", &["=on", "=off"]),
+            ("fulva,serves=complete", "hot-first", &["=on", "=off"]),
+            ("fulva,serves=complete", "collections", &["=ahead", "=in-turn"]),
+        ] {
+            let (name, decisive) = protocol_text.split_once(',').unwrap_or((protocol_text, ""));
+            for value in values {
+                let behind = protocol(&format!("{protocol_text},{option}{value}")).unwrap_err();
+                let told = format!("{protocol_text} has no option '{option}', which goes with ");
+                assert!(behind.to_string().starts_with(&told), "{behind}");
+                assert!(
+                    !decisive.is_empty() || behind.to_string().contains(": its options are "),
+                    "{behind}"
+                );
+                if option != "serves" && !decisive.is_empty() {
+                    let before = protocol(&format!("{name},{option}{value},{decisive}"));
+                    assert_eq!(before, Err(behind), "whatever their order");
+                }
+            }
         }
     }
 

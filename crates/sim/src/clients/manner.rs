@@ -14,7 +14,7 @@ const POLICY_PERMILLE: u64 = 250;
 /// The longest wait before a change of policy.
 const CHANGE_US: u64 = 100_000;
 
-/// Choices for a protocol; every protocol that accepts one must be correct with it.
+/// Choices for a protocol; every protocol that has one must be correct with it.
 const OPTIONS: &[&str] = &[
     "partitions=1",
     "partitions=64",
@@ -32,6 +32,11 @@ const OPTIONS: &[&str] = &[
     "serves=at-once",
     "ownership=source",
 ];
+
+/// Those among them that no protocol has that copies before the freeze. Beside one they are left out: a
+/// request with them would be refused, and move nothing.
+const NOT_AHEAD: &[&str] =
+    &["sampling=off", "sampling=1", "missing=wait", "missing=frozen", "missing=100", "serves=complete"];
 
 /// The same for a protocol that gives the range bit by bit.
 const CUT_OPTIONS: &[&str] = &[
@@ -75,6 +80,10 @@ const HOT_FIRST_PERMILLE: u64 = 350;
 
 fn is_by_cuts(protocol: &ProtocolChoices) -> bool {
     matches!(protocol.copies, Copies::BeforeCuts(_))
+}
+
+fn copies_ahead(protocol: &ProtocolChoices) -> bool {
+    matches!(protocol.copies, Copies::BeforeFreeze(_))
 }
 
 /// Whether the protocol freezes first and serves at once: then hot positions may be copied ahead.
@@ -123,7 +132,10 @@ impl Manners {
             let permille = if is_by_cuts(protocol) { 800 } else { OPTIONS_PERMILLE };
             if self.random.permille(permille) {
                 let options = if is_by_cuts(protocol) { CUT_OPTIONS } else { OPTIONS };
-                words = format!("{words},{}", options[self.random.index(options.len())]);
+                let option = options[self.random.index(options.len())];
+                if !copies_ahead(protocol) || !NOT_AHEAD.contains(&option) {
+                    words = format!("{words},{option}");
+                }
             }
             if is_by_cuts(protocol) && self.random.permille(HOT_LAST_PERMILLE) {
                 words = format!("{words},hot-first=off");
