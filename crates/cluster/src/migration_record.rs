@@ -81,7 +81,7 @@ pub struct MigrationCounters {
     /// Bytes of those records as the log lays them out.
     pub bytes: u64,
     /// Records that have arrived; repeats by priority pulls and samples count once if the target can
-    /// recognise them.
+    /// recognise them. What arrived again after a restart counts again.
     pub records_moved: u64,
     /// Bytes of the records that have arrived.
     pub bytes_moved: u64,
@@ -111,6 +111,16 @@ impl LargeCollections {
     /// Whether there were none, and it is left out where it is written.
     pub fn are_none(&self) -> bool {
         *self == LargeCollections::default()
+    }
+
+    /// These and those that arrived later.
+    #[must_use]
+    pub const fn and(self, later: LargeCollections) -> LargeCollections {
+        LargeCollections {
+            arrived: self.arrived.saturating_add(later.arrived),
+            ahead: self.ahead.saturating_add(later.ahead),
+            patch_bytes: self.patch_bytes.saturating_add(later.patch_bytes),
+        }
     }
 
     /// What is known after another report, which may be older.

@@ -124,7 +124,7 @@ pub struct MigrationStatus {
     pub state: String,
     /// Why it failed.
     pub why: Option<String>,
-    /// Whether the source has frozen the range, so that the target serves it.
+    /// Whether the target serves the range; of one that is given bit by bit, what it was given.
     pub activated: bool,
     /// How much of the range has arrived or is copied, 0 to 1: the mean over the partitions, which hold about
     /// equally many records.
@@ -133,7 +133,7 @@ pub struct MigrationStatus {
     pub records: u64,
     /// Bytes of those.
     pub bytes: u64,
-    /// Records that have arrived.
+    /// Records that have arrived; those that arrived again count again.
     pub records_moved: u64,
     /// Bytes of those.
     pub bytes_moved: u64,
@@ -145,7 +145,8 @@ pub struct MigrationStatus {
     pub collections: LargeCollections,
     /// Recent rate; 0 unless it runs or is copied before.
     pub bytes_per_second: u64,
-    /// Microseconds to go at the recent rate; `null` if unknown.
+    /// Microseconds to go at the recent rate; `null` if unknown. By the bytes that are left of those that the
+    /// source counted; by the share of records once more than those have arrived.
     pub remaining_us: Option<u64>,
     /// Of a copy made before the freeze: changes at the source since, which had not arrived at its last
     /// report.

@@ -222,6 +222,8 @@ MEMORY and OF are in units of 1024 bytes (MiB), as limits are set; MOVED and RAT
 Exit status: 0 shown; 1 refused; 2 wrong command line; 4 node not reached.";
 
 #[derive(Debug, Args)]
+DONE is the share of keys that have arrived, MOVED what was sent, repeats included. LEFT follows bytes: those of \
+the range that have yet to arrive, at the present RATE; once more was sent than the range had, it follows DONE. \
 pub(crate) struct StatusArguments {
     #[command(flatten)]
     pub(crate) via: Reach,

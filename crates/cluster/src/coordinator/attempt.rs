@@ -3,8 +3,8 @@
 
 use crate::timing::{PREPARE_DEADLINE_US, RATE_WINDOW_US, RETRY_US};
 use crate::{
-    MigrationCounters, MigrationRecord, MigrationState, NodeSays, PartitionStatus, PrepareRefusal, Progress,
-    Survey,
+    LargeCollections, MigrationCounters, MigrationRecord, MigrationState, NodeSays, PartitionStatus,
+    PrepareRefusal, Progress, Survey,
 };
 use sidle_types::{MigrationId, MonotonicUs};
 use std::collections::BTreeMap;
@@ -37,8 +37,10 @@ pub(super) struct Attempt {
     pub(super) asked_at: Option<MonotonicUs>,
     /// When the preparation is given up.
     pub(super) deadline: MonotonicUs,
-    /// How far the target has come.
+    /// How far the target has come, by what its present incarnation reports.
     pub(super) progress: Progress,
+    /// What had arrived by the reports of its earlier ones.
+    earlier: Arrived,
     /// Whether the target has everything.
     pub(super) finished: bool,
     /// Why source or target cannot continue.
@@ -53,16 +55,39 @@ pub(super) struct Attempt {
     rate: Option<Rate>,
 }
 
-/// The recent rate of a migration. Its bytes include what is sent again, and what is copied long before it is
-/// given: they do not say when it ends.
+/// What has arrived at a target.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrived {
+    records: u64,
+    bytes: u64,
+    collections: LargeCollections,
+}
+
+impl Arrived {
+    fn of(progress: &Progress) -> Arrived {
+        let &Progress { records_moved, bytes_moved, collections, .. } = progress;
+        Arrived { records: records_moved, bytes: bytes_moved, collections }
+    }
+
+    /// Reports are not trusted to stay within a number.
+    fn and(self, later: Arrived) -> Arrived {
+        Arrived {
+            records: self.records.saturating_add(later.records),
+            bytes: self.bytes.saturating_add(later.bytes),
+            collections: self.collections.and(later.collections),
+        }
+    }
+}
+
+/// The recent rate of a migration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     window_since: MonotonicUs,
     bytes_at_start: u64,
     fraction_at_start: f64,
-    pub(super) bytes_per_second: u64,
+    bytes_per_second: u64,
     /// Of the range, as [`Attempt::fraction`].
-    pub(super) fraction_per_second: f64,
+    fraction_per_second: f64,
 }
 
 impl Rate {
@@ -99,6 +124,7 @@ impl Attempt {
             asked_at: None,
             deadline: now.plus_us(PREPARE_DEADLINE_US),
             progress: Progress { records_moved, bytes_moved, next, ..Progress::default() },
+            earlier: Arrived::default(),
             finished: false,
             broken: None,
             is_withheld: false,
@@ -181,15 +207,23 @@ impl Attempt {
         self.is_joined_late = before.is_joined_late;
         if before.moves_since.is_some() {
             (self.moves_since, self.progress, self.rate) = (before.moves_since, before.progress, before.rate);
+            self.earlier = before.earlier;
         }
     }
 
-    /// Another incarnation of its target begins anew: what that reports of its progress counts. What is known
-    /// of the source's freeze stays true.
-    pub(super) fn begin_anew(&mut self, now: MonotonicUs, record: &MigrationRecord) {
-        let fresh = Attempt::new(now, record);
-        let Progress { activated, gave_all, .. } = self.progress;
-        self.progress = Progress { activated, gave_all, next: fresh.progress.next, ..Progress::default() };
+    /// A node has restarted, and the target begins anew: what it reports of its progress counts. What is
+    /// known of the source's freeze stays true. So does what has arrived: another incarnation of the target
+    /// counts from 0, the same one counts on.
+    pub(super) fn begin_anew(&mut self, now: MonotonicUs, record: &MigrationRecord, is_another_target: bool) {
+        let next = Attempt::new(now, record).progress.next;
+        let Progress { activated, gave_all, records_moved, bytes_moved, collections, .. } = self.progress;
+        let known = Progress { activated, gave_all, next, ..Progress::default() };
+        if is_another_target {
+            self.earlier = self.earlier.and(Arrived::of(&self.progress));
+            self.progress = known;
+        } else {
+            self.progress = Progress { records_moved, bytes_moved, collections, ..known };
+        }
         (self.finished, self.broken, self.rate) = (false, None, None);
     }
 
@@ -235,9 +269,9 @@ impl Attempt {
         rate.advance(now, bytes_moved, fraction);
     }
 
-    /// The recent rate, once something has been reported.
-    pub(super) fn rate(&self) -> Option<Rate> {
-        self.rate
+    /// The recent rate; 0 until something has been reported.
+    pub(super) fn bytes_per_second(&self) -> u64 {
+        self.rate.map_or(0, |rate| rate.bytes_per_second)
     }
 
     /// The share of the range that has arrived. The partitions hold about equally many records, and positions
@@ -248,13 +282,37 @@ impl Attempt {
         if parts.is_empty() { 0.0 } else { arrived / parts.len() as f64 }
     }
 
+    /// Microseconds to go at the recent rate, if that is known.
+    pub(super) fn remaining_us(&self, record: &MigrationRecord) -> Option<u64> {
+        let rate = self.rate?;
+        let fraction = self.fraction(record);
+        let bytes_left = if fraction < 1.0 { self.bytes_left(record) } else { 0 };
+        match (bytes_left, rate.bytes_per_second) {
+            // The range grew, or what arrived counts twice: how many bytes are left is not known.
+            (0, _) => {
+                let per_second = rate.fraction_per_second;
+                (per_second > 0.0).then(|| ((1.0 - fraction) * 1e6 / per_second).round() as u64)
+            }
+            (_, 0) => None,
+            (left, per_second) => Some((left as f64 * 1e6 / per_second as f64).round() as u64),
+        }
+    }
+
+    /// How many of the bytes that the source counted have yet to arrive; 0 if that is not known.
+    fn bytes_left(&self, record: &MigrationRecord) -> u64 {
+        // What was given bit by bit stays given when its target restarts; all else is pulled anew.
+        let stays = self.progress.gave_all.map_or(0, |_| self.earlier.bytes);
+        record.counters.bytes.saturating_sub(stays.saturating_add(self.progress.bytes_moved))
+    }
+
     /// The record's counters, brought up to date.
     pub(super) fn counters(&self, now: MonotonicUs, record: &MigrationRecord) -> MigrationCounters {
+        let arrived = self.earlier.and(Arrived::of(&self.progress));
         MigrationCounters {
-            records_moved: self.progress.records_moved,
-            bytes_moved: self.progress.bytes_moved,
+            records_moved: arrived.records,
+            bytes_moved: arrived.bytes,
             gave_all: self.progress.gave_all.or(record.counters.gave_all),
-            collections: record.counters.collections.or_more(self.progress.collections),
+            collections: record.counters.collections.or_more(arrived.collections),
             elapsed_us: self.moves_since.filter(|_| !self.is_joined_late).map_or(0, |since| now.since(since)),
             ..record.counters
         }
@@ -264,5 +322,83 @@ impl Attempt {
     pub(super) fn partitions(&self, record: &MigrationRecord) -> Vec<PartitionStatus> {
         let parts = record.partitions.iter().zip(&self.progress.next);
         parts.map(|(&range, &next)| PartitionStatus { range, next }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{range, running};
+    use sidle_types::{GaveAll, Position};
+
+    const START: MonotonicUs = MonotonicUs(1_000_000);
+
+    fn record() -> MigrationRecord {
+        let record = running(1, range(0, 99), 1, 2, 5);
+        let counters = MigrationCounters { records: 100, bytes: 1_000_000, ..record.counters };
+        MigrationRecord { counters, ..record }
+    }
+
+    /// What is told of a range of which this has arrived.
+    fn told(records_moved: u64, bytes_moved: u64, next: Option<u64>) -> Progress {
+        Progress { records_moved, bytes_moved, next: vec![next.map(Position)], ..Progress::default() }
+    }
+
+    /// After the first second of a migration.
+    fn after_a_second(progress: Progress) -> Attempt {
+        let mut attempt = Attempt::new(START, &record());
+        attempt.advance(START.plus_us(1_000_000), &record(), progress);
+        attempt
+    }
+
+    #[test]
+    fn what_is_left_follows_the_bytes() {
+        // Small keys first: nine in ten positions, and a tenth of the bytes.
+        let mut attempt = after_a_second(told(90, 100_000, Some(90)));
+        assert_eq!(attempt.remaining_us(&record()), Some(9_000_000));
+        // A large collection: no position, and half of the bytes.
+        attempt.advance(START.plus_us(6_000_000), &record(), told(90, 600_000, Some(90)));
+        assert_eq!(attempt.remaining_us(&record()), Some(4_000_000));
+        // The other way round.
+        let attempt = after_a_second(told(10, 900_000, Some(10)));
+        assert_eq!(attempt.remaining_us(&record()), Some(111_111));
+    }
+
+    #[test]
+    fn what_is_left_follows_the_share_of_records_where_no_bytes_are_left() {
+        let grown = after_a_second(told(50, 2_000_000, Some(50)));
+        assert_eq!(grown.remaining_us(&record()), Some(1_000_000));
+        let complete = after_a_second(told(50, 500_000, None));
+        assert_eq!(complete.remaining_us(&record()), Some(0), "the range shrank");
+        let uncounted = running(1, range(0, 99), 1, 2, 5);
+        assert_eq!(after_a_second(told(50, 500_000, Some(50))).remaining_us(&uncounted), Some(1_000_000));
+        assert_eq!(Attempt::new(START, &record()).remaining_us(&record()), None);
+    }
+
+    #[test]
+    fn what_had_arrived_before_a_restart_stays_counted() {
+        let moved = |attempt: &Attempt| {
+            let MigrationCounters { records_moved, bytes_moved, .. } = attempt.counters(START, &record());
+            (records_moved, bytes_moved)
+        };
+        let later = |attempt: &mut Attempt, progress| {
+            attempt.advance(START.plus_us(2_000_000), &record(), progress);
+        };
+        let mut attempt = after_a_second(told(60, 600_000, Some(60)));
+        // The source: its target counts on.
+        attempt.begin_anew(START, &record(), false);
+        assert_eq!((moved(&attempt), attempt.fraction(&record())), ((60, 600_000), 0.0));
+        later(&mut attempt, told(70, 700_000, Some(10)));
+        assert_eq!(moved(&attempt), (70, 700_000));
+        // The target: another incarnation counts from 0, and loses nothing of what the ones before had.
+        for sum in [(75, 750_000), (80, 800_000)] {
+            attempt.begin_anew(START, &record(), true);
+            later(&mut attempt, told(5, 50_000, Some(5)));
+            assert_eq!(moved(&attempt), sum);
+        }
+        // Only what was given bit by bit stays given.
+        assert_eq!(attempt.bytes_left(&record()), 950_000);
+        attempt.progress.gave_all = Some(GaveAll::Restart);
+        assert_eq!(attempt.bytes_left(&record()), 200_000);
     }
 }

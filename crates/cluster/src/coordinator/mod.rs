@@ -511,9 +511,10 @@ impl<M: MetaStore> Coordinator<M> {
     fn rebound(&mut self, now: MonotonicUs, node: NodeId, rebound: Vec<MigrationId>) {
         for migration in rebound {
             let record = self.data.map.migration(migration).expect("it runs on");
-            let begins_anew = record.target == node || self.steps().was_by_cuts(record);
+            let is_target = record.target == node;
+            let begins_anew = is_target || self.steps().was_by_cuts(record);
             if let Some(attempt) = self.attempts.get_mut(&migration).filter(|_| begins_anew) {
-                attempt.begin_anew(now, record);
+                attempt.begin_anew(now, record, is_target);
             }
             self.out.event(CoordinatorEvent::GoesOn { migration });
         }

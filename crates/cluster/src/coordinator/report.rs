@@ -1,6 +1,6 @@
 //! The status report.
 
-use super::attempt::Attempts;
+use super::attempt::{Attempt, Attempts};
 use super::members::{Members, shown};
 use super::rebinding::Rebinding;
 use super::record::Record;
@@ -70,9 +70,7 @@ impl Reporter<'_> {
         let silence = self.silence_of(now, record);
         let stalled = silence.or_else(|| running.and_then(|attempt| attempt.progress.stalled.clone()));
         // A rate from before it stalled would promise an end.
-        let rate = running.filter(|_| stalled.is_none()).and_then(|attempt| attempt.rate());
-        let per_second = rate.map_or(0.0, |rate| rate.fraction_per_second);
-        let remaining_us = (per_second > 0.0).then(|| ((1.0 - fraction) * 1e6 / per_second).round() as u64);
+        let moving = running.filter(|_| stalled.is_none());
         MigrationStatus {
             id: record.id,
             protocol: record.protocol.clone(),
@@ -86,6 +84,8 @@ impl Reporter<'_> {
             why: record.state.why().map(str::to_owned),
             activated: match &record.state {
                 MigrationState::Done => true,
+                // The source is frozen, or gives the range bit by bit.
+                MigrationState::Running if record.kept_by_source => true,
                 _ => running.is_some_and(|attempt| attempt.progress.activated),
             },
             fraction,
@@ -95,8 +95,8 @@ impl Reporter<'_> {
             bytes_moved: counters.bytes_moved,
             collections: counters.collections,
             elapsed_us: counters.elapsed_us,
-            bytes_per_second: rate.map_or(0, |rate| rate.bytes_per_second),
-            remaining_us,
+            bytes_per_second: moving.map_or(0, Attempt::bytes_per_second),
+            remaining_us: moving.and_then(|attempt| attempt.remaining_us(record)),
             changes_left: running.map_or(0, |attempt| attempt.progress.changes_left),
             stalled,
             gave_all: counters.gave_all,

@@ -583,8 +583,8 @@ mod tests {
         }
     }
 
-    /// No value makes an option pass that the protocol does not have: neither the usual choice, nor an invalid
-    /// one, nor none. The answer is the same for all.
+    /// No value makes an option pass that the protocol does not have: neither the usual choice, nor an
+    /// invalid one, nor none. The answer is the same for all.
     #[test]
     fn what_the_protocol_does_not_have_is_refused_whatever_its_value() {
         for (protocol_text, option, values) in [

@@ -29,6 +29,8 @@ pub struct Import {
     held: Option<(Box<MigrationSpec>, ImportWriter)>,
     /// The source restarted: another import goes on with what this one has been given.
     is_resumed: bool,
+    /// What had arrived by then of the import before, if this is that other one.
+    earlier: Progress,
 }
 
 impl Import {
@@ -42,23 +44,29 @@ impl Import {
             settled: None,
             held: None,
             is_resumed: false,
+            earlier: Progress::default(),
         }
+    }
+
+    /// The import that goes on where this one ended.
+    fn resumed(&self, view: Arc<ImportView>) -> Import {
+        Import { earlier: self.progress(), ..Import::new(view) }
     }
 
     /// Its progress as reported to the coordinator.
     pub(super) fn progress(&self) -> Progress {
         Progress {
             activated: self.view.source_is_frozen(),
-            records_moved: self.counters.records_moved,
-            bytes_moved: self.counters.bytes_moved,
+            records_moved: self.earlier.records_moved + self.counters.records_moved,
+            bytes_moved: self.earlier.bytes_moved + self.counters.bytes_moved,
             next: self.view.progress().collect(),
             changes: self.counters.changes,
             changes_left: self.counters.changes_left,
-            collections: LargeCollections {
+            collections: self.earlier.collections.and(LargeCollections {
                 arrived: self.counters.collections,
                 ahead: self.counters.collections_ahead,
                 patch_bytes: self.counters.patch_bytes,
-            },
+            }),
             stalled: self.stalled.then(|| "the target is out of memory".to_owned()),
             gave_all: self.gave_all,
             settled: self.settled,
@@ -317,11 +325,12 @@ impl NodeControl {
     fn resume_given(&mut self, id: MigrationId) {
         let speaks = self.agent.speaks();
         let target = self.agent.migrations.targets.get_mut(&id).expect("it is resumed");
-        let given = target.import.as_ref().expect("it was given something").view.owned();
+        let before = target.import.as_ref().expect("it was given something");
+        let given = before.view.owned();
         match spec(&target.record, self.tuning, speaks) {
             Ok(spec) => {
                 let (view, writer) = ImportView::resumed(&spec, given);
-                target.import = Some(Import::new(view));
+                target.import = Some(before.resumed(view));
                 self.command(id, MoverStep::StartImport(Box::new(spec), writer));
                 self.publish(Vec::new());
                 self.event(ControlEvent::Note(format!(

@@ -213,11 +213,14 @@ impl Scene {
     }
 
     pub(crate) fn state(&mut self, id: MigrationId) -> String {
+        self.status(id)["state"].as_str().expect("a state").to_owned()
+    }
+
+    pub(crate) fn status(&mut self, id: MigrationId) -> serde_json::Value {
         let Value::Bulk(json) = self.ask(0, &format!("SIDLE.MIGRATE STATUS {id}")) else {
             panic!("no status")
         };
-        let status: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
-        status["state"].as_str().expect("a state").to_owned()
+        serde_json::from_slice(&json).expect("JSON")
     }
 }
 

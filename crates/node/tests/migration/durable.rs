@@ -596,3 +596,31 @@ fn large_values_are_pulled_out_of_turn_after_a_restart() {
         assert_eq!(scene.ask(1, "DBSIZE"), int(308));
     }
 }
+
+/// What was given before a restart is not pulled again, and stays counted.
+#[test]
+fn what_had_arrived_before_a_restart_stays_counted() {
+    for node in [0, 1] {
+        let mut scene = scene();
+        scene.fill(keys("key", 300));
+        let by = "handoff,cut-period=1000,cut-bytes=1000,hot-first=off RATE 20000000";
+        let id = scene.start_by(by, EVERYTHING, 1);
+        scene.cluster.run_until("some of it is given", |cluster| {
+            let view = cluster.nodes[1].workers[0].ranges().import(id);
+            view.is_some_and(|view| view.owned().has(PositionRange::ALL.first()))
+        });
+        scene.cluster.network.hold_bulk = true;
+        // Until it is reported.
+        scene.cluster.run_for(200_000);
+        let before = scene.status(id);
+        assert_eq!((&before["state"], &before["activated"]), (&"running".into(), &true.into()), "{before}");
+        assert!(before["records_moved"].as_u64().is_some_and(|moved| moved > 0), "{before}");
+        restart(&mut scene, node);
+        scene.finish(id);
+        let after = scene.status(id);
+        assert_eq!((&after["state"], &after["gave_all"]), (&"done".into(), &"restart".into()), "{node}");
+        let moved = after["records_moved"].as_u64().expect("a number");
+        assert!((300..400).contains(&moved), "node {node} restarted: {moved}");
+        assert_eq!(scene.ask(1, "DBSIZE"), int(300));
+    }
+}
