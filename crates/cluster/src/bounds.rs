@@ -477,8 +477,11 @@ impl Bounded for Refusal {
                 migration.check_bounds()?;
                 text("node", node, MAX_TEXT_BYTES)
             }
+            Refusal::UnknownMigration { migration, continues } => {
+                migration.check_bounds()?;
+                continues.map_or(Ok(()), |before| before.check_bounds())
+            }
             Refusal::CancelledMeanwhile { migration }
-            | Refusal::UnknownMigration { migration }
             | Refusal::Running { migration, .. }
             | Refusal::GaveAll { migration, .. } => migration.check_bounds(),
             Refusal::TooManyMigrations { .. }

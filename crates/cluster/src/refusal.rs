@@ -169,10 +169,13 @@ pub enum Refusal {
         migration: MigrationId,
     },
     /// No such migration.
-    #[error("there is no migration {migration}, or it ended too long ago to be remembered")]
+    #[error("{}", unknown(*.migration, *.continues))]
     UnknownMigration {
         /// The number asked for.
         migration: MigrationId,
+        /// The migration that turns back and whose way back is to have this number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        continues: Option<MigrationId>,
     },
     /// It runs: the target has writes that exist nowhere else.
     #[error(
@@ -253,6 +256,16 @@ impl Refusal {
     }
 }
 
+fn unknown(migration: MigrationId, continues: Option<MigrationId>) -> String {
+    match continues {
+        None => format!("there is no migration {migration}, or it ended too long ago to be remembered"),
+        Some(before) => format!(
+            "migration {migration} has not begun: it is the way back of migration {before}, and begins once nothing is in \
+             transit, which takes a moment. Try again when `sidle status` shows it"
+        ),
+    }
+}
+
 fn because(why: Option<GaveAll>) -> String {
     why.map_or_else(String::new, |why| format!(" at once ({why})"))
 }
@@ -281,6 +294,18 @@ fn counted_speak(number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_is_not_used_yet_is_told_from_an_unknown_one() {
+        let told = |continues| Refusal::UnknownMigration { migration: MigrationId(3), continues }.to_string();
+        assert!(told(None).starts_with("there is no migration 3, or"), "{}", told(None));
+        let yet = told(Some(MigrationId(2)));
+        assert!(
+            yet.starts_with("migration 3 has not begun: it is the way back of migration 2, and"),
+            "{yet}"
+        );
+        assert!(!yet.contains("  "), "{yet}");
+    }
 
     #[test]
     fn what_a_node_owns_is_counted_in_words() {

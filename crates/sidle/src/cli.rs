@@ -66,6 +66,9 @@ pub(crate) enum Command {
     /// In the program sidle-lab
     #[command(hide = true)]
     Lab(ElsewhereArguments),
+    /// A flag of `sidle migrate`
+    #[command(hide = true)]
+    Cancel(ElsewhereArguments),
     /// Judge whether a recorded run was linearizable
     #[command(after_help = check_history::EXAMPLES)]
     CheckHistory(CheckHistoryArguments),
@@ -154,6 +157,9 @@ pub(crate) enum MigrateCommand {
     /// Change how hard a migration may press on its nodes
     #[command(override_usage = SET_USAGE, after_help = SET_EXAMPLES)]
     Set(SetArguments),
+    /// A flag of `sidle migrate`
+    #[command(hide = true)]
+    Cancel(ElsewhereArguments),
 }
 
 #[derive(Debug, Args)]
@@ -216,14 +222,14 @@ Examples:
   sidle status --via 10.0.0.1:6379 --watch
   sidle status --json | jq .nodes
 
+DONE is the share of keys that have arrived, MOVED what was sent, repeats included. LEFT follows bytes: those of \
+the range that have yet to arrive, at the present RATE; once more was sent than the range had, it follows DONE. \
 MEMORY and OF are in units of 1024 bytes (MiB), as limits are set; MOVED and RATE in units of 1000 (MB), as \
 --rate is. What the JSON's fields mean: docs/operations.md, \"The status as JSON\".
 
 Exit status: 0 shown; 1 refused; 2 wrong command line; 4 node not reached.";
 
 #[derive(Debug, Args)]
-DONE is the share of keys that have arrived, MOVED what was sent, repeats included. LEFT follows bytes: those of \
-the range that have yet to arrive, at the present RATE; once more was sent than the range had, it follows DONE. \
 pub(crate) struct StatusArguments {
     #[command(flatten)]
     pub(crate) via: Reach,

@@ -1,4 +1,4 @@
-//! Commands of the program `sidle-lab`: refused with the command line that works there.
+//! Commands that stand elsewhere: refused with the command line that works.
 
 use clap::Args;
 use sidle_cli::exit::Failure;
@@ -12,7 +12,15 @@ pub(crate) struct ElsewhereArguments {
     words: Vec<OsString>,
 }
 
-/// Refuses `here`, which is `there` in the other program, with the same arguments.
+/// Refuses what is a flag of `sidle migrate`. `here`: the words behind the program's name.
+pub(crate) fn refuse_cancel(here: &str, arguments: &ElsewhereArguments) -> Result<(), Failure> {
+    let words = arguments.words.iter().map(|word| word.to_string_lossy());
+    let words: Vec<_> = words.filter(|word| word != "--help" && word != "-h").collect();
+    let rest = if words.is_empty() { "ID".into() } else { words.join(" ") };
+    Err(Failure::wrong_line(format!("there is no 'sidle {here}': write `sidle migrate --cancel {rest}`")))
+}
+
+/// Refuses `here`, which is `there` in the program `sidle-lab`, with the same arguments.
 pub(crate) fn refuse(here: &str, there: &[&str], arguments: &ElsewhereArguments) -> Result<(), Failure> {
     let words = arguments.words.iter().map(|word| word.to_string_lossy());
     let line: Vec<String> =

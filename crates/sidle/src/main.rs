@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         cli::Command::Import(arguments) => reached(&arguments.via.via, import::run(&arguments)),
         cli::Command::Demo(arguments) => demo::run(&arguments),
         cli::Command::Bench(arguments) => reached(arguments.via(), bench::run(&arguments)),
+        cli::Command::Cancel(arguments) => elsewhere::refuse_cancel("cancel", &arguments),
         cli::Command::Lab(arguments) => elsewhere::refuse("sidle lab", &[], &arguments),
         cli::Command::CheckHistory(arguments) => check_history::run(&arguments),
     })

@@ -1,6 +1,7 @@
 //! `sidle migrate`: begins a migration, shows its progress, and reports how it ended.
 
 use crate::cli::{MigrateArguments, MigrateCommand, SetArguments};
+use crate::elsewhere;
 use crate::hints;
 use crate::node_connection::NodeConnection;
 use crate::node_name;
@@ -12,6 +13,7 @@ use sidle_bench::words::{bytes, clock, count, counted, percent};
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::interrupt;
 use sidle_cluster::MigrationStatus;
+use sidle_node::read_protocol;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -25,8 +27,10 @@ const UNREACHABLE_PATIENCE: Duration = Duration::from_secs(15);
 /// Runs `sidle migrate`.
 pub(crate) fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
     sidle_cli::runtime()?.block_on(async {
-        if let Some(MigrateCommand::Set(set)) = &arguments.command {
-            return set_policy(set, arguments).await;
+        match &arguments.command {
+            None => {}
+            Some(MigrateCommand::Set(set)) => return set_policy(set, arguments).await,
+            Some(MigrateCommand::Cancel(words)) => return elsewhere::refuse_cancel("migrate cancel", words),
         }
         let mut node = NodeConnection::open(&arguments.via).await?;
         match arguments.cancel {
@@ -77,11 +81,7 @@ async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Resu
         if arguments.json {
             println!("{}", json!({ "id": id, "state": "begun" }));
         } else {
-            let accepted = format!(
-                "Migration {id} is accepted. `sidle status` shows it; `sidle migrate --cancel {id}` gives it up as long as \
-                 it does not run, or turns it back if it gives its range bit by bit"
-            );
-            println!("{}.", hints::reaching(&accepted, &arguments.via.via));
+            println!("{}.", hints::reaching(&accepted(id, &arguments.protocol), &arguments.via.via));
         }
         return Ok(());
     }
@@ -96,6 +96,15 @@ async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Resu
     }?;
     drop(display);
     report(&ended, arguments.json)
+}
+
+/// What can be done about a migration that begins.
+fn accepted(id: u64, protocol: &str) -> String {
+    let cancels = match read_protocol(protocol).is_ok_and(|outline| outline.gives_by_cuts) {
+        true => "turns it back until all is given",
+        false => "gives it up as long as it does not run",
+    };
+    format!("Migration {id} is accepted. `sidle status` shows it; `sidle migrate --cancel {id}` {cancels}")
 }
 
 /// Ends when the coordinator has not answered within the command line's timeout.
@@ -181,12 +190,7 @@ fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
     match migration.state.as_str() {
         "done" if json => Ok(()),
         "done" => {
-            println!(
-                "Migration {id} is done: {range_text}, {}, {}{}.",
-                counted(migration.records_moved, "key"),
-                bytes(migration.bytes_moved as f64),
-                time_taken(migration),
-            );
+            println!("{}", done(migration));
             Ok(())
         }
         "cancelled" => {
@@ -200,6 +204,19 @@ fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
             Err(Failure::new(status, format!("migration {id} of {range_text} failed: {why}")))
         }
     }
+}
+
+/// How large the range was, by the source's count, and what it took to move it. What has arrived is no count
+/// of keys: a record that changes behind its copy arrives again.
+fn done(migration: &MigrationStatus) -> String {
+    format!(
+        "Migration {} is done: {}, {} when it was counted; {} sent{}.",
+        migration.id,
+        migration.range_text,
+        counted(migration.records, "key"),
+        bytes(migration.bytes_moved as f64),
+        time_taken(migration),
+    )
 }
 
 /// How long it took, and its mean rate, if that is known.
@@ -229,4 +246,37 @@ fn progress_line(migration: &MigrationStatus) -> String {
         bytes(migration.bytes.max(migration.bytes_moved) as f64),
         bytes(migration.bytes_per_second as f64),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cancel_does_is_told_for_the_protocol() {
+        for (protocol, cancels) in [
+            ("fulva", "gives it up as long as it does not run"),
+            ("source-driven,few=1", "gives it up as long as it does not run"),
+            ("handoff", "turns it back until all is given"),
+            ("handoff,hot-first=off", "turns it back until all is given"),
+        ] {
+            let told = accepted(7, protocol);
+            assert!(told.ends_with(&format!("; `sidle migrate --cancel 7` {cancels}")), "{told}");
+        }
+    }
+
+    #[test]
+    fn keys_are_those_of_the_range_and_not_what_was_sent() {
+        let migration: MigrationStatus = serde_json::from_value(json!({
+            "id": 3, "protocol": "source-driven", "policy": "adaptive", "range": ["0x0", "0x1"],
+            "range_text": "slot 0", "source": "a".repeat(40), "target": "b".repeat(40), "epoch": 1,
+            "state": "done", "why": null, "activated": true, "fraction": 1.0, "records": 20_000,
+            "bytes": 1_000_000, "records_moved": 20_008, "bytes_moved": 2_000_000, "elapsed_us": 1_000_000,
+            "bytes_per_second": 0, "remaining_us": null, "changes_left": 0, "stalled": null,
+            "gave_all": null, "partitions": []
+        }))
+        .expect("a migration");
+        let told = "Migration 3 is done: slot 0, 20,000 keys when it was counted; 2.00 MB sent in 1.0 s (2.00 MB/s).";
+        assert_eq!(done(&migration), told);
+    }
 }

@@ -167,15 +167,8 @@ fn migrations(report: &StatusReport, ended_shown: usize) -> String {
         if let Some(why) = &migration.gave_all {
             text += &format!("Migration {} gave all that was left at once: {why}\n", migration.id);
         }
-        let LargeCollections { arrived, ahead, patch_bytes } = migration.collections;
-        if arrived.max(ahead) > 0 {
-            text += &format!(
-                "Migration {} moved {} chunk by chunk, copied {} ahead, and {} of changes after their copies\n",
-                migration.id,
-                counted(arrived, "large collection"),
-                count(ahead),
-                bytes(patch_bytes as f64),
-            );
+        if let Some(moved) = large_collections(migration.collections) {
+            text += &format!("Migration {} {moved}\n", migration.id);
         }
         if let Some(turn) = &migration.turn {
             text += &format!("Migration {} {turn}\n", migration.id);
@@ -185,6 +178,25 @@ fn migrations(report: &StatusReport, ended_shown: usize) -> String {
         }
     }
     text
+}
+
+/// What was moved of large collections: only what there was.
+fn large_collections(moved: LargeCollections) -> Option<String> {
+    let LargeCollections { arrived, ahead, patch_bytes } = moved;
+    let mut parts = Vec::new();
+    if arrived > 0 {
+        parts.push(format!("moved {} chunk by chunk", counted(arrived, "large collection")));
+    }
+    if ahead > 0 {
+        parts.push(format!("copied {} before the range changed its owner", count(ahead)));
+    }
+    if patch_bytes > 0 {
+        parts.push(format!(
+            "sent {} of what changed in them since they were copied",
+            bytes(patch_bytes as f64)
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// All migrations but the ended ones before the last `ended_shown`, and the number of those left out.
@@ -256,6 +268,20 @@ mod tests {
         let names: Vec<String> = report.nodes.iter().map(|node| name(&report, node.id)).collect();
         let expected = ["127.0.0.1:1", "127.0.0.1:2 (bbbbbbbb)", "127.0.0.1:2 (cccccccc)", "127.0.0.1:3"];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn of_large_collections_only_what_happened_is_told() {
+        let told = |arrived, ahead, patch_bytes| {
+            large_collections(LargeCollections { arrived, ahead, patch_bytes }).unwrap_or_default()
+        };
+        assert_eq!(told(0, 0, 0), "");
+        assert_eq!(told(1, 0, 0), "moved 1 large collection chunk by chunk");
+        let handoff = "moved 3 large collections chunk by chunk, sent 117 B of what changed in them since they were copied";
+        assert_eq!(told(3, 0, 117), handoff);
+        let copied = "copied 2 before the range changed its owner";
+        assert_eq!(told(0, 2, 0), copied, "of a migration that has just begun to run");
+        assert_eq!(told(2, 2, 0), format!("moved 2 large collections chunk by chunk, {copied}"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Wrong command lines.
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, MigrateCommand};
 use crate::{bench, elsewhere};
 use clap::CommandFactory;
 use sidle_cli::exit::Failure;
@@ -76,6 +76,9 @@ const WRONG: &[(&str, &str)] = &[
     ("bench page report.json", "--html"),
     ("bench page r.json --html h --via a:1", "unexpected"),
     ("lab run", "sidle-lab run"),
+    ("cancel", "`sidle migrate --cancel ID`"),
+    ("cancel 3 --via a:1", "`sidle migrate --cancel 3 --via a:1`"),
+    ("migrate cancel 3", "`sidle migrate --cancel 3`"),
     ("migrate --to a:1", "--slots"),
     ("migrate --cancel 3 --detach", "cannot be used with"),
     ("migrate --to a:1 --slots 1 --rate 5 --deadline 5", "cannot be used with"),
@@ -120,9 +123,13 @@ fn check(line: &[&str]) -> Result<(), Failure> {
         Command::Demo(arguments) => demo::checked(&arguments, BUDGET_BYTES).map(|_| ()),
         Command::Bench(arguments) => bench::check(&arguments, BUDGET_BYTES),
         Command::Lab(arguments) => elsewhere::refuse("sidle lab", &[], &arguments),
-        Command::Migrate(arguments) if arguments.command.is_some() => arguments.ensure_no_range(),
-        Command::Migrate(_)
-        | Command::Forget(_)
+        Command::Cancel(arguments) => elsewhere::refuse_cancel("cancel", &arguments),
+        Command::Migrate(arguments) => match &arguments.command {
+            None => Ok(()),
+            Some(MigrateCommand::Set(_)) => arguments.ensure_no_range(),
+            Some(MigrateCommand::Cancel(words)) => elsewhere::refuse_cancel("migrate cancel", words),
+        },
+        Command::Forget(_)
         | Command::Import(_)
         | Command::Upgrade(_)
         | Command::Status(_)

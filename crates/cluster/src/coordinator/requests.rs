@@ -145,7 +145,7 @@ impl<M: MetaStore> Coordinator<M> {
     /// Gives a migration up; allowed until it runs. One that gives its range bit by bit turns back.
     fn cancel(&mut self, now: MonotonicUs, key: RequestKey, migration: MigrationId) -> Reply {
         let refused = match self.data.migration(migration) {
-            None => Refusal::UnknownMigration { migration },
+            None => self.unknown(migration),
             Some(record) => match &record.state {
                 MigrationState::Queued | MigrationState::Preparing => {
                     match self.take(now, migration, Step::End(MigrationState::Cancelled)) {
@@ -168,6 +168,13 @@ impl<M: MetaStore> Coordinator<M> {
             },
         };
         Reply::Refused(refused)
+    }
+
+    /// A number that no migration has, or not yet: that of a way back is named before it begins.
+    fn unknown(&self, migration: MigrationId) -> Refusal {
+        let turns = |record: &&MigrationRecord| record.turn.is_some_and(|turn| turn.by == migration);
+        let before = self.data.unfinished().find(turns).filter(|record| record.kept_by_source);
+        Refusal::UnknownMigration { migration, continues: before.map(|record| record.id) }
     }
 
     /// Of a running migration that gives its range bit by bit, and gave all.
@@ -214,7 +221,7 @@ impl<M: MetaStore> Coordinator<M> {
     /// map.
     fn set_policy(&mut self, now: MonotonicUs, migration: MigrationId, policy: MigrationPolicy) -> Reply {
         let refused = match self.data.migration(migration) {
-            None => Refusal::UnknownMigration { migration },
+            None => self.unknown(migration),
             Some(record) if record.state.is_over() => {
                 Refusal::IsOver { migration, state: record.state.to_string() }
             }
@@ -272,7 +279,7 @@ impl<M: MetaStore> Coordinator<M> {
         patience_us: u64,
     ) -> Option<Reply> {
         let Some(record) = self.data.migration(migration) else {
-            return Some(Reply::Refused(Refusal::UnknownMigration { migration }));
+            return Some(Reply::Refused(self.unknown(migration)));
         };
         let is_kept = self.waits.keep(now, key, record, patience_us);
         (!is_kept).then(|| Reply::Status(Box::new(self.report(now))))

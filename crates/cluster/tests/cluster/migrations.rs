@@ -154,7 +154,10 @@ fn cancel_is_free_until_it_runs() {
     let refused = world.ask(3, cancel(1));
     assert_eq!(refused, Reply::Refused(Refusal::IsOver { migration: MigrationId(1), state: "done".into() }));
     let refused = world.ask(3, cancel(9));
-    assert_eq!(refused, Reply::Refused(Refusal::UnknownMigration { migration: MigrationId(9) }));
+    assert_eq!(
+        refused,
+        Reply::Refused(Refusal::UnknownMigration { migration: MigrationId(9), continues: None })
+    );
     assert_eq!(world.owner_of(2), node_id(1));
 }
 
@@ -281,7 +284,7 @@ fn a_policy_can_be_changed_until_the_migration_is_over() {
         world.settle();
         for (id, refusal) in [
             (1, Refusal::IsOver { migration: MigrationId(1), state: "done".to_owned() }),
-            (77, Refusal::UnknownMigration { migration: MigrationId(77) }),
+            (77, Refusal::UnknownMigration { migration: MigrationId(77), continues: None }),
         ] {
             assert_eq!(world.ask(1, set(id, fast)), Reply::Refused(refusal), "seed {seed}");
         }
@@ -340,7 +343,7 @@ fn who_waits_for_an_end_is_told_without_one_when_the_time_is_up() {
     assert_eq!(state_in(&world.ask(1, await_end(1, 700_000))), "running");
     let waited_us = world.now.since(begun);
     assert!((700_000..800_000).contains(&waited_us), "{waited_us} us");
-    let unknown = Refusal::UnknownMigration { migration: MigrationId(77) };
+    let unknown = Refusal::UnknownMigration { migration: MigrationId(77), continues: None };
     assert_eq!(world.ask(1, await_end(77, 700_000)), Reply::Refused(unknown));
 }
 

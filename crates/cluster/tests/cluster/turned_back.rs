@@ -258,6 +258,42 @@ fn a_way_back_turns_only_when_its_source_knows_of_it() {
 }
 
 #[test]
+fn a_way_back_is_known_before_it_begins() {
+    let mut scene = Scene::turning();
+    let [migration, before] = [MigrationId(2), MigrationId(1)];
+    let not_yet = Reply::Refused(Refusal::UnknownMigration { migration, continues: Some(before) });
+    assert_eq!(scene.cancel(2), not_yet);
+    assert_eq!(
+        scene.ask(Request::SetPolicy { migration, policy: MigrationPolicy::default() }),
+        Some(not_yet)
+    );
+    assert!(!matches!(scene.cancel(3), Reply::Refused(Refusal::UnknownMigration { continues: Some(_), .. })));
+    scene.turns(2, 1);
+    assert_eq!(scene.cancel(2), turns_back(2, 3));
+    // Once all was given there will be none.
+    let mut late = Scene::turning();
+    late.says(2, NodeSays::Finished { migration: before, progress: Progress::default() });
+    assert_eq!(late.cancel(2), Reply::Refused(Refusal::UnknownMigration { migration, continues: None }));
+}
+
+#[test]
+fn the_target_of_a_range_that_is_given_bit_by_bit_serves_while_it_runs() {
+    let activated = |scene: &Scene, id: u64| {
+        let report = scene.coordinator.report(scene.now);
+        report.migrations.into_iter().find(|status| status.id.0 == id).unwrap().activated
+    };
+    let mut scene = Scene::running();
+    assert!(activated(&scene, 1));
+    assert_eq!(scene.cancel(1), turns_back(1, 2));
+    scene.turns(2, 1);
+    assert_eq!(
+        (activated(&scene, 1), activated(&scene, 2)),
+        (false, true),
+        "given back, and on its way back"
+    );
+}
+
+#[test]
 fn cancel_is_free_before_anything_was_given() {
     // The source knows of nothing, or the target has been given nothing.
     let mut unknown = Scene::just_committed();
