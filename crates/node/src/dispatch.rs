@@ -187,9 +187,9 @@ impl Dispatcher {
         }
         let transaction = session.transaction.clone()?;
         match found.spec.name {
-            "exec" if transaction.is_spoilt() => None,
             "exec" => {
-                let watch = session.watch.clone();
+                // A spoilt one looks at nothing.
+                let watch = session.watch.clone().filter(|_| !transaction.is_spoilt());
                 let keys = all_keys(&transaction, watch.iter().flat_map(|watch| watch.keys()));
                 let request = Request { found, keys: &keys, args };
                 let outcome = self.run_permitted(now, session, request, before, out);

@@ -9,7 +9,7 @@ use crate::goes_on::GoesOn;
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
 use crate::now::Now;
 use crate::observe::{SlowEntry, event_of, shown_arguments};
-use crate::prepared::written_keys;
+use crate::prepared::{writes, written_keys};
 use crate::queue::WorkerIndex;
 use crate::random::Random;
 use crate::range_table::{RangeTable, Role};
@@ -76,6 +76,13 @@ fn first_slot(index: WorkerIndex, workers: usize) -> Slot {
     Slot::new(number as u16).expect("below the number of slots")
 }
 
+/// Whether it is the EXEC of a transaction without writes; a spoilt one has none, and ends.
+#[cold]
+fn executes_no_write(session: &Session, found: Found) -> bool {
+    found.spec.name == "exec"
+        && session.transaction.as_deref().is_some_and(|transaction| !writes(transaction))
+}
+
 impl Executor {
     /// The executor of a worker.
     pub(crate) fn new(parts: &NodeParts, index: WorkerIndex, seed: u64) -> Executor {
@@ -122,6 +129,7 @@ impl Executor {
         if is_write
             && session.route.goes_on.flush.is_none()
             && let Some(why) = self.shared.durability.refuses_writes()
+            && !executes_no_write(session, found)
         {
             return (Err(ReplyError::owned(why)), false);
         }

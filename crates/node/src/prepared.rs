@@ -48,6 +48,15 @@ pub(crate) fn accesses(transaction: &Transaction) -> Vec<(HashedKey<'_>, bool)> 
     prepare(transaction).into_iter().flat_map(Prepared::accesses).collect()
 }
 
+/// Whether one of its commands may change anything.
+pub(crate) fn writes(transaction: &Transaction) -> bool {
+    transaction
+        .queued()
+        .iter()
+        .map(found)
+        .any(|found| found.spec.access.is_write() || found.spec.flags.contains(CommandFlags::WRITE))
+}
+
 /// The keys that its commands may change.
 pub(crate) fn written_keys(transaction: &Transaction) -> Vec<HashedKey<'_>> {
     accesses(transaction).into_iter().filter(|(_, is_write)| *is_write).map(|(key, _)| key).collect()
