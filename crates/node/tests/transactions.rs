@@ -263,8 +263,7 @@ fn a_watch_ends_with_its_connection() {
 fn no_transaction_stays_open_while_the_log_fails() {
     let mut node = SoloNode::new();
     let mut client = node.connect();
-    let ask = |node: &mut SoloNode, client: &mut TestClient, request: &str| node.ask(client, request);
-    assert_eq!(ask(&mut node, &mut client, "SET k 1"), ok());
+    assert_eq!(node.ask(&mut client, "SET k 1"), ok());
     node.parts.shared.durability.set_failure(Some("the disk is full"));
     let misconf = "MISCONF Errors writing to the durable log: the disk is full";
     for (queue, executed) in [
@@ -272,12 +271,12 @@ fn no_transaction_stays_open_while_the_log_fails() {
         ("GET k", Value::Array(vec![Value::Bulk("1".into())])),
         ("NOTHING", error("EXECABORT Transaction discarded because of previous errors.")),
     ] {
-        assert_eq!(ask(&mut node, &mut client, "MULTI"), ok());
-        ask(&mut node, &mut client, queue);
-        assert_eq!(ask(&mut node, &mut client, "EXEC"), executed, "{queue}");
-        assert_eq!(ask(&mut node, &mut client, "GET k"), Value::Bulk("1".into()), "{queue}: it has ended");
+        assert_eq!(node.ask(&mut client, "MULTI"), ok());
+        node.ask(&mut client, queue);
+        assert_eq!(node.ask(&mut client, "EXEC"), executed, "{queue}");
+        assert_eq!(node.ask(&mut client, "GET k"), Value::Bulk("1".into()), "{queue}: it has ended");
     }
-    assert_eq!(ask(&mut node, &mut client, "SET k 2"), error(misconf));
+    assert_eq!(node.ask(&mut client, "SET k 2"), error(misconf));
     node.parts.shared.durability.set_failure(None);
-    assert_eq!(ask(&mut node, &mut client, "SET k 2"), ok());
+    assert_eq!(node.ask(&mut client, "SET k 2"), ok());
 }

@@ -317,8 +317,7 @@ impl Log {
         true
     }
 
-    /// Returns the pages of one free segment that would not be populated again ahead of its use; whether
-    /// there was one.
+    /// Returns the pages of one free segment, but not of those kept ready; whether there was one.
     pub(crate) fn chill_one(&self) -> bool {
         !self.is_preallocated
             && self.segments.chill_beyond(self.warm_segments, |number| self.chill_segment(number))
