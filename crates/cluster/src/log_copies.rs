@@ -29,9 +29,13 @@ pub struct LogBackup {
 }
 
 impl LogCopies {
-    /// Whether it is the change that follows this record, of the same log or of a new one.
+    /// Whether it is the change that follows this record, of the same log or of a new one. A node that was
+    /// away has a record that is forgotten here: its epochs go on.
     pub(crate) fn follows(&self, present: Option<&LogCopies>) -> bool {
-        self.epoch == present.map_or(0, |present| present.epoch) + 1
+        match present {
+            Some(present) => self.epoch == present.epoch + 1,
+            None => self.epoch > 0,
+        }
     }
 }
 

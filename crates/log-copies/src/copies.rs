@@ -51,8 +51,9 @@ pub struct Copies {
     own: OwnFiles,
     /// The last commit of earlier lives of this node: it may have been safe.
     begun_behind: CommitNumber,
-    /// What the log has made safe here.
+    /// What the log has made safe here, and what it has synced.
     safe_here: CommitNumber,
+    synced_here: CommitNumber,
     record: Record,
     /// A change that is not decided (Y3).
     proposed: Option<Record>,
@@ -65,33 +66,45 @@ pub struct Copies {
     events: VecDeque<Event>,
     /// What all copies that count have.
     safe: CommitNumber,
+    /// The last copy is to be left out once the log is synced.
+    wants_to_stand_alone: bool,
     is_deposed: bool,
 }
 
 impl Copies {
-    /// The copies of a log that has these files, up to this commit, whose record is this one.
-    pub fn new(settings: Settings, own: OwnFiles, last: CommitNumber, record: Record) -> Copies {
+    /// The copies of a log that has these files, up to this commit, whose record is this one. `proposed`: a
+    /// change that an earlier life of the writer proposed, and that may be decided.
+    pub fn new(
+        settings: Settings,
+        own: OwnFiles,
+        last: CommitNumber,
+        record: Record,
+        proposed: Option<Record>,
+    ) -> Copies {
+        let proposed = proposed.filter(|proposed| proposed.epoch > record.epoch);
         let mut copies = Copies {
             settings,
             own,
             begun_behind: last,
             safe_here: last,
+            synced_here: last,
             record,
-            proposed: None,
+            proposed: proposed.clone(),
             nodes: Vec::new(),
             links: BTreeMap::new(),
             connecting: BTreeSet::new(),
             resting: BTreeMap::new(),
             events: VecDeque::new(),
             safe: CommitNumber(0),
+            wants_to_stand_alone: false,
             is_deposed: false,
         };
         copies.own.begin_with(last);
         // They may be there still. Who is not is left out.
-        for &backup in &copies.record.backups {
-            copies.connecting.insert(backup);
-            copies.events.push_back(Event::Connect(backup));
-        }
+        let named = proposed.iter().chain([&copies.record]).flat_map(|record| &record.backups);
+        copies.connecting = named.copied().collect();
+        copies.events.extend(copies.connecting.iter().map(|&backup| Event::Connect(backup)));
+        copies.events.extend(proposed.map(Event::Propose));
         copies
     }
 
@@ -132,9 +145,11 @@ impl Copies {
         self.judge(now);
     }
 
-    /// The log has made everything up to this commit safe, as far as this node goes.
-    pub fn safe_here(&mut self, now: MonotonicUs, commit: CommitNumber) {
-        self.safe_here = commit;
+    /// The log has made everything up to this commit safe, as far as this node goes; `synced`: its disk has
+    /// everything up to there.
+    pub fn safe_here(&mut self, now: MonotonicUs, commit: CommitNumber, synced: CommitNumber) {
+        (self.safe_here, self.synced_here) = (commit, synced);
+        self.own.safe_here(commit);
         self.judge(now);
     }
 
@@ -162,8 +177,11 @@ impl Copies {
 
     /// A backup has answered.
     pub fn receive(&mut self, now: MonotonicUs, backup: BackupId, answer: ToWriter<'_>) {
-        if let ToWriter::Deposed(_) = answer {
-            self.is_deposed = true;
+        if let ToWriter::Deposed(epoch) = answer {
+            // It may know of this writer's own change, which is decided, or was while this was under way.
+            let own = self.proposed.as_ref().map_or(self.record.epoch, |proposed| proposed.epoch);
+            self.is_deposed |= epoch > own;
+            self.leave(now, backup);
             return;
         }
         let Some(link) = self.links.get_mut(&backup) else { return };
@@ -176,11 +194,12 @@ impl Copies {
     }
 
     /// Whether the log's file begins as a copy's.
-    pub fn compared(&mut self, backup: BackupId, is_same: bool) {
+    pub fn compared(&mut self, now: MonotonicUs, backup: BackupId, is_same: bool) {
         let counts = self.counts(backup);
         if let Some(link) = self.links.get_mut(&backup) {
             link.compared(is_same, counts, &self.own);
         }
+        self.judge(now);
     }
 
     /// The coordinator's record is this now.
@@ -196,9 +215,26 @@ impl Copies {
         self.judge(now);
     }
 
-    /// What is to be sent next, and to whom.
-    pub fn poll_transmit(&mut self, now: MonotonicUs) -> Option<(BackupId, Sent)> {
-        let backups: Vec<BackupId> = self.links.keys().copied().collect();
+    /// The log is new, and its node's earlier log had copies up to this epoch: its own begin behind that.
+    ///
+    /// # Panics
+    /// If copies of it were decided before.
+    pub fn begin_behind(&mut self, now: MonotonicUs, epoch: u64) {
+        assert_eq!(self.record, Record { epoch: self.record.epoch, ..Record::default() }, "it is new");
+        if epoch > self.record.epoch {
+            self.record.epoch = epoch;
+            self.proposed = None;
+            self.judge(now);
+        }
+    }
+
+    /// What is to be sent next, and to whom. Nobody whose connection `is_full`.
+    pub fn poll_transmit(
+        &mut self,
+        now: MonotonicUs,
+        is_full: impl Fn(BackupId) -> bool,
+    ) -> Option<(BackupId, Sent)> {
+        let backups: Vec<BackupId> = self.links.keys().copied().filter(|id| !is_full(*id)).collect();
         for backup in backups {
             let (counts, epoch) = (self.counts(backup), self.record.epoch);
             let most = self.settings.most_bytes;
@@ -248,10 +284,23 @@ impl Copies {
         self.propose();
     }
 
+    /// Y9: whether the log itself is to have synced what is safe: no copy may count.
+    fn stands_alone(&self) -> bool {
+        let mut records = self.proposed.iter().chain([&self.record]);
+        self.settings.syncs && records.any(|record| record.backups.is_empty()) && !fault!(LogStandsInUnsynced)
+    }
+
+    /// Whether something waits for the log's own sync.
+    pub fn waits_for_sync(&self) -> bool {
+        self.settings.syncs
+            && self.synced_here < self.safe_here
+            && (self.stands_alone() || self.wants_to_stand_alone)
+    }
+
     fn judge_safe(&mut self) {
         let undecided = self.proposed.iter().flat_map(|record| &record.backups);
         let undecided = undecided.filter(|_| !fault!(UndecidedCopyDoesNotCount));
-        let mut safe = self.safe_here;
+        let mut safe = if self.stands_alone() { self.synced_here } else { self.safe_here };
         for backup in self.record.backups.iter().chain(undecided) {
             let there = match self.links.get(backup).filter(|link| link.follows()) {
                 Some(link) => self.place_of(link),
@@ -316,7 +365,10 @@ impl Copies {
         let joins: Vec<BackupId> =
             joins.filter(|backup| !backups.contains(backup)).copied().take(missing).collect();
         backups.extend(joins);
-        if backups != self.record.backups {
+        // Y9
+        let is_sound = self.synced_here >= self.safe || !self.settings.syncs || fault!(LogStandsInUnsynced);
+        self.wants_to_stand_alone = backups.is_empty() && !is_sound;
+        if backups != self.record.backups && !self.wants_to_stand_alone {
             let record = Record { epoch: self.record.epoch + 1, backups };
             self.events.push_back(Event::Propose(record.clone()));
             self.proposed = Some(record);

@@ -30,6 +30,16 @@ pub enum Sent {
     Epoch(u64),
 }
 
+/// Whether a file with these first bytes begins as the copy that ends so.
+pub fn is_end_of(tail: Tail, bytes: &[u8]) -> bool {
+    bytes.len() as u64 == tail.end.at && check_of(bytes) == tail.check
+}
+
+/// CRC32C of a copy's last file.
+pub fn check_of(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
 /// How far a link has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

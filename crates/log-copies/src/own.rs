@@ -67,6 +67,14 @@ impl OwnFiles {
         is_again
     }
 
+    /// No commit behind the last one that ends here, up to this one, has any records: whoever has that one
+    /// has this one.
+    pub(crate) fn safe_here(&mut self, commit: CommitNumber) {
+        if let Some((last, _)) = self.ends.back_mut() {
+            *last = commit.max(*last);
+        }
+    }
+
     /// The oldest file is gone.
     pub(crate) fn removed(&mut self, file: u64) {
         self.files.retain(|&(other, _)| other > file);

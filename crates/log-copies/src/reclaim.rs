@@ -23,8 +23,9 @@ pub enum Wanted {
 pub struct Outcome {
     /// What was read of a copy takes the place of everything from here on. `None`: no copy has more.
     pub from: Option<Place>,
-    /// Whether a copy was among those asked that has not restarted since it counted. Without one, nothing but
-    /// the log's own disk shows that the end is not lost (Y7).
+    /// Whether a copy was among those asked that has everything safe: where each write is synced, any; else
+    /// one that has not restarted since it counted (Y7). Without one, nothing but the log's own disk shows
+    /// that the end is not lost.
     pub is_sure: bool,
 }
 
@@ -52,18 +53,20 @@ pub struct Reclaim {
     counted: BTreeMap<NodeId, u64>,
     /// Those that may be asked.
     asked: BTreeMap<NodeId, Asked>,
+    syncs: bool,
     reading: Option<Reading>,
     wanted: VecDeque<Wanted>,
     outcome: Option<Outcome>,
 }
 
 impl Reclaim {
-    /// A log whose own files end here, and whose copies are these.
-    pub fn new(own: Place, record: &Record) -> Reclaim {
+    /// A log whose own files end here, and whose copies are these. `syncs`: each write of theirs was synced.
+    pub fn new(own: Place, record: &Record, syncs: bool) -> Reclaim {
         let counted: BTreeMap<NodeId, u64> =
             record.backups.iter().map(|backup| (backup.node, backup.incarnation)).collect();
         Reclaim {
             own,
+            syncs,
             asked: counted.keys().map(|&node| (node, Asked::Waits)).collect(),
             reading: None,
             wanted: counted.keys().map(|&node| Wanted::Ask(node)).collect(),
@@ -84,7 +87,7 @@ impl Reclaim {
 
     /// A node's copy ends here.
     pub fn has(&mut self, backup: BackupId, tail: Option<Tail>) {
-        let is_same = self.counted.get(&backup.node) == Some(&backup.incarnation);
+        let is_same = self.syncs || self.counted.get(&backup.node) == Some(&backup.incarnation);
         if let Some(asked) = self.asked.get_mut(&backup.node) {
             *asked = Asked::Has(tail.map(|tail| tail.end), is_same);
         }

@@ -79,16 +79,25 @@ pub(crate) const WHOLE_PATIENCE_US: u64 = 10_000_000;
 /// What a command returns.
 pub type CommandResult = Result<Flow, ReplyError>;
 
+const WENT_ON: ReplyError = ReplyError::text(
+    "TRYAGAIN Keys of these slots were arriving from another node, and belong to another one now: ask again",
+);
+
 const STILL_ARRIVING: ReplyError = ReplyError::text(
     "TRYAGAIN Keys of these slots are still arriving from another node: ask again later, or use SCAN",
 );
 
 impl Call<'_> {
     /// Waits until all of the range that this node owns has arrived; `None` when it has. The store's answer
-    /// is final from then on. An error if that takes too long.
+    /// is final from then on. An error if that takes too long, or if what it waited for is not this node's any
+    /// more: whoever asked the other node before, and this one now, would find it at neither.
     pub(crate) fn await_arrival(&self, range: PositionRange) -> Result<Option<Flow>, ReplyError> {
+        let route = &self.session.route;
+        if route.awaited.is_some_and(|awaited| !self.ranges.has(awaited)) {
+            return Err(WENT_ON);
+        }
         match self.ranges.awaited_in(range) {
-            Some(_) if self.session.route.waited_out => Err(STILL_ARRIVING),
+            Some(_) if route.waited_out => Err(STILL_ARRIVING),
             awaited => Ok(awaited.map(|(migration, range)| {
                 Flow::Await(Awaited { migration, range, patience_us: WHOLE_PATIENCE_US })
             })),

@@ -650,7 +650,10 @@ impl Dispatcher {
             Flow::Done => Ok(Outcome::Done),
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
             Flow::Flush => self.flush(session, out),
-            Flow::Await(awaited) => Err(self.await_arrival(awaited)),
+            Flow::Await(awaited) => {
+                session.route.awaited = Some(awaited.range);
+                Err(self.await_arrival(awaited))
+            }
             Flow::Block(_) => unreachable!("it is parked, or runs again"),
             Flow::GoesOn => {
                 let (bytes, before) = session.route.goes_on.memory_bytes();
@@ -740,7 +743,7 @@ impl Dispatcher {
         session.route.synced_by = None;
         session.route.save = None;
         session.route.settled.clear();
-        session.route.waited_out = false;
+        (session.route.awaited, session.route.waited_out) = (None, false);
         session.route.behind = None;
         session.stop_waiting();
         if !session.sends_reply() {

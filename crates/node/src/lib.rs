@@ -12,6 +12,7 @@ mod commands;
 mod config;
 mod content_digest;
 mod control;
+mod copies;
 mod current_table;
 mod digests;
 mod dispatch;
@@ -61,6 +62,10 @@ pub use call::{Call, Flow, ReplyError};
 pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};
 pub use config::{Changing, Config, ConfigError, LEAST_CLIENT_BYTES};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
+pub use copies::{
+    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, LogReport, ReadLog, Reclaimer,
+    ReclaimerEvent,
+};
 pub use current_table::{CurrentTable, Sleep};
 pub use durability::Durability;
 pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};

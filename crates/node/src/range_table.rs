@@ -319,6 +319,12 @@ impl RangeTable {
         self.entries.iter().map(count).sum()
     }
 
+    /// Whether all of the range is this node's, arrived or not.
+    pub fn has(&self, range: PositionRange) -> bool {
+        let within = self.entries.iter().filter(|entry| entry.range.intersection(range).is_some());
+        within.map(|entry| &entry.role).all(|role| matches!(role, Role::Owned | Role::Importing(_)))
+    }
+
     /// The first part of the range that this node imports and that has not all arrived. Call it before
     /// looking into the store.
     pub fn awaited_in(&self, range: PositionRange) -> Option<(MigrationId, PositionRange)> {

@@ -5,7 +5,7 @@ use crate::queue::Ticket;
 use crate::routing::Asked;
 use crate::subscription::Subscription;
 use crate::wait::{Behind, Wait};
-use sidle_types::{CommitNumber, MapEpoch};
+use sidle_types::{CommitNumber, MapEpoch, PositionRange};
 
 /// The fault `half-exec-visible`: the first command alone, then, in a later turn, the transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(crate) struct RouteState {
     /// The rerun request's keys that an import has answered for. If the store lacks one it is absent, even if
     /// its mark of absence has made way since.
     pub(crate) settled: Asked,
+    /// What the rerun request waited for, whole.
+    pub(crate) awaited: Option<PositionRange>,
     /// Whether the rerun request's patience is over.
     pub(crate) waited_out: bool,
     /// What a command that found nothing waits for.

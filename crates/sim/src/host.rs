@@ -1,12 +1,13 @@
 //! A machine: its process, and what survives it.
 
 use crate::disk::Disk;
-use crate::durable::{LogDisk, ReadLog, recover};
+use crate::durable::{CopyDisks, LogDisk};
 use crate::network::{Place, Side};
-use crate::process::{Begins, HostSetup, Process};
+use crate::process::{Begins, BegunLog, HostSetup, Process, node_id};
 use crate::world::{Fact, HostId, World};
 use sidle_cluster::{Incarnation, StartNumber};
 use sidle_store::Store;
+use sidle_testbed::Random;
 use sidle_types::Speaks;
 use std::sync::Arc;
 
@@ -49,7 +50,14 @@ impl Host {
             let sync_us = world.random.magnitude(SYNC_US.0, SYNC_US.1);
             Disk::new(sync_us, world.random.fork())
         });
-        let log = setup.durable.as_ref().map(|durable| LogDisk::new(durable, world.random.fork()));
+        let log =
+            setup.durable.as_ref().map(|durable| LogDisk::new(durable, node_id(id), world.random.fork()));
+        // Not drawn from the world: others draw as without copies.
+        let (sync_us, copies_random) = match &setup.durable {
+            Some(durable) => (durable.sync_us, Random::new(durable.sync_us ^ 0xc0_91e5 ^ id.0 as u64)),
+            None => (0, Random::new(0)),
+        };
+        world.copies.push(CopyDisks::new(sync_us, copies_random));
         let mut host = Host {
             id,
             log,
@@ -99,7 +107,7 @@ impl Host {
         let speaks = self.setup.speaks;
         world.tell(|| format!("node {} starts, incarnation {}, of {speaks}", self.id.0, lives.0));
         let store = Arc::new(Store::new(self.setup.store_config()).expect("a good configuration"));
-        let log = self.open_log(&store, world);
+        let log = self.begin_log(&store, world);
         let log_since = log.as_ref().map(|_| Incarnation(self.log_since));
         let begins = Begins { disk: self.disk.clone(), store, log, log_since };
         match Process::start(self.id, self.setup.clone(), lives, begins, world) {
@@ -115,28 +123,29 @@ impl Host {
         self.process.is_some()
     }
 
-    /// Reads its durable log, if it has one, into the store of a new process.
-    fn open_log(&mut self, store: &Arc<Store>, world: &mut World) -> Option<ReadLog> {
+    /// Reads its durable log, if it has one, into the store of a new process; or has it ask the copies first.
+    fn begin_log(&mut self, store: &Arc<Store>, world: &mut World) -> Option<BegunLog> {
         let (setup, log) = (self.setup.durable.clone()?, self.log.clone()?);
-        let resumed = match recover(log.disk(), store) {
-            Ok(resumed) => resumed,
+        if setup.copies.is_some()
+            && let Some(reclaims) = BegunLog::reclaims(node_id(self.id), &log)
+        {
+            return Some(reclaims);
+        }
+        let mut read = match log.open(&setup, store) {
+            Ok(read) => read,
             Err(why) => {
                 world.checks.note_log(Err(why));
                 world.facts.push(Fact::Safe(self.id));
                 return None;
             }
         };
-        // Nobody is served before that is over.
-        log.disk().settle();
-        log.disk().take_stall_us();
-        log.judge().resumed(resumed.last, store);
-        store.commits().expect("a durable store has commits").resume(resumed.last);
-        world.tell(|| format!("the durable log has {} values, up to commit {}", store.len(), resumed.last.0));
-        let is_to_be_cleared = std::mem::take(&mut self.clears_log);
-        if is_to_be_cleared {
+        let last = read.resumed.last;
+        world.tell(|| format!("the durable log has {} values, up to commit {}", store.len(), last.0));
+        read.is_to_be_cleared = std::mem::take(&mut self.clears_log);
+        if read.is_to_be_cleared {
             self.log_since = self.incarnations;
         }
-        Some(ReadLog { setup, log, resumed, is_to_be_cleared })
+        Some(BegunLog::Read(Box::new(read)))
     }
 
     /// The process is about to die, and its machine with it or not. Returns whether its durable log keeps all
@@ -144,7 +153,8 @@ impl Host {
     pub fn log_survives(&mut self, machine_dies: bool, world: &mut World) -> bool {
         let (Some(setup), Some(log)) = (&self.setup.durable, &self.log) else { return false };
         let left = log.crash(machine_dies, setup, &self.setup.store_config(), &mut world.random);
-        let keeps = left.as_ref().is_ok_and(|left| !left.loses_safe);
+        // What its own disk lost, its copies have.
+        let keeps = setup.copies.is_some() || left.as_ref().is_ok_and(|left| !left.loses_safe);
         world.meet("deaths with a durable log", 1);
         world.meet("acknowledged commits lost as the mode allows", u64::from(!keeps));
         self.clears_log |= !keeps;
@@ -158,6 +168,7 @@ impl Host {
         if let Some(disk) = &self.disk {
             disk.crash(!tells, &mut world.random);
         }
+        world.copies[self.id.0].crash(!tells);
         self.process = None;
         self.is_older_copy = false;
         self.paused_until_us = 0;

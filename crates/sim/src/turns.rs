@@ -8,8 +8,10 @@ const THREADS: usize = 32;
 /// The first number of a machine's workers and movers among its threads.
 const WORKERS: usize = 2;
 const MOVERS: usize = 16;
-/// That of its log writer.
+/// Those of the threads around its log.
 const LOG_WRITER: usize = THREADS - 1;
+const COPIES: usize = THREADS - 2;
+const BACKUPS: usize = THREADS - 3;
 
 /// The next turn of each actor that has one, in microseconds.
 #[derive(Debug, Default)]
@@ -56,6 +58,8 @@ fn number_of(thread: Thread) -> usize {
         Thread::Worker(index) => WORKERS + index,
         Thread::Mover(index) => MOVERS + index,
         Thread::LogWriter => return LOG_WRITER,
+        Thread::Copies => return COPIES,
+        Thread::Backups => return BACKUPS,
     };
     assert!(matches!(thread, Thread::Mover(_)) || number < MOVERS, "a machine has at most 14 workers");
     number

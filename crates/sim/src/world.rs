@@ -1,6 +1,7 @@
 //! The shared state of a simulation: the time, pending events, randomness, the network, the story.
 
 use crate::checks::Checks;
+use crate::durable::CopyDisks;
 use crate::network::{Network, Side, StreamId};
 use crate::story::Story;
 use crate::turns::Turns;
@@ -24,6 +25,10 @@ pub enum Thread {
     Cleaner,
     /// The thread that makes the durable log's commits.
     LogWriter,
+    /// The thread that has the copies of that log follow it.
+    Copies,
+    /// The thread that keeps the copies of other nodes' logs.
+    Backups,
 }
 
 /// An entity with turns.
@@ -114,6 +119,8 @@ pub struct World {
     pub facts: Vec<Fact>,
     /// The checkers, outside the cluster.
     pub checks: Checks,
+    /// The copies of logs on each machine.
+    pub copies: Vec<CopyDisks>,
     /// How often each situation was met that simulations exist for.
     pub met: BTreeMap<&'static str, u64>,
     pace: Pace,
@@ -134,6 +141,7 @@ impl World {
             story,
             facts: Vec::new(),
             checks: Checks::default(),
+            copies: Vec::new(),
             met: BTreeMap::new(),
             pace,
             queue: TimeQueue::default(),

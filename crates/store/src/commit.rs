@@ -170,10 +170,15 @@ impl Commits {
         self.buffered.load(Ordering::Relaxed)
     }
 
-    /// For a store that was recovered, before it is used: commits go on behind this one.
-    pub fn resume(&self, last: CommitNumber) {
+    /// For a store that was recovered, before it is used: commits go on behind this one. If it is not known to
+    /// be safe, whoever reads anything waits for it.
+    pub fn resume(&self, last: CommitNumber, is_safe: bool) {
         self.open.store(last.0 + 1, Ordering::Release);
-        self.safe.store(last.0, Ordering::Release);
+        if is_safe {
+            self.safe.store(last.0, Ordering::Release);
+        } else {
+            self.latest.iter().for_each(|latest| latest.store(last.0, Ordering::Release));
+        }
     }
 
     /// For the log writer: appends the records of everything written since the last call to `records`; the

@@ -213,7 +213,7 @@ fn commits_are_numbered_and_name_what_is_read() {
     records.clear();
     commits.take(&mut records);
     assert_eq!(logged_records(&records).count(), 1, "what a head wrote that is gone");
-    commits.resume(CommitNumber(40));
+    commits.resume(CommitNumber(40), true);
     assert_eq!((commits.open(), commits.safe()), (CommitNumber(41), CommitNumber(40)));
 }
 

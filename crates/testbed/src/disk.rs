@@ -102,6 +102,14 @@ impl Disk {
         Disk(Arc::new(Mutex::new(State { sectors, usual_us, mood, stalled_us: 0, boot: 0, random })))
     }
 
+    /// What would be left on another disk if its machine lost its power now.
+    pub fn image_without_power(&self, random: &mut Random) -> Disk {
+        let (image, sectors) = (self.image(), self.state().sectors.clone());
+        image.state().sectors = sectors;
+        image.crash(true, random);
+        image
+    }
+
     /// The disk for the current process.
     pub fn mount(&self) -> Folder {
         Folder { disk: self.clone(), boot: self.state().boot }

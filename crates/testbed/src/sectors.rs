@@ -31,7 +31,7 @@ pub(crate) enum Synced {
 type Renaming = (String, Option<FileId>, Option<FileId>);
 
 /// A step of a process, with its undo.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Step {
     Create {
         file: FileId,
@@ -133,7 +133,7 @@ impl Image {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sectors {
     /// The image that processes read.
     seen: Image,

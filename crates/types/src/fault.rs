@@ -347,6 +347,8 @@ faults! {
         OlderEpochIsTaken, "older-epoch-is-taken", SCRIPTED;
         /// A log goes on behind the end of its own files, though a copy that counts has more (breaks Y8).
         GoesOnBehindItsOwnEnd, "goes-on-behind-its-own-end", SCRIPTED;
+        /// A log whose last copy is left out has not synced what is safe (breaks Y9).
+        LogStandsInUnsynced, "log-stands-in-unsynced", SCRIPTED;
     }
     "sidle-store", DurableLog: {
         /// A change is published, and its records enter the log's buffer with the head's next change (breaks

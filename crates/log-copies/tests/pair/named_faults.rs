@@ -3,6 +3,7 @@
 use crate::random::run;
 use crate::scripted::{
     a_backup_takes_nothing_of_a_deposed_writer, a_gap_is_refused, a_log_goes_on_behind_its_longest_copy,
+    a_log_without_a_copy_is_synced_itself,
 };
 use sidle_types::Fault;
 
@@ -16,6 +17,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::GapIsAppended, a_gap_is_refused),
     (Fault::OlderEpochIsTaken, a_backup_takes_nothing_of_a_deposed_writer),
     (Fault::GoesOnBehindItsOwnEnd, a_log_goes_on_behind_its_longest_copy),
+    (Fault::LogStandsInUnsynced, a_log_without_a_copy_is_synced_itself),
 ];
 
 fn random_runs() {

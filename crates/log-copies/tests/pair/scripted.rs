@@ -1,14 +1,14 @@
 //! Stories of one copy, and of two.
 
 use crate::disk::Disk;
-use crate::world::{LOG, World};
+use crate::world::{LOG, Syncing, World};
 use sidle_log_copies::{Answer, Backup};
 use sidle_types::MonotonicUs;
 use sidle_wire::{Place, ToBackup, ToWriter};
 
 /// A world in which node 0 has a copy that counts.
-fn with_a_copy(nodes: usize, syncs: bool) -> World {
-    let mut world = World::new(1, nodes, 1, syncs);
+fn with_a_copy(nodes: usize, syncing: Syncing) -> World {
+    let mut world = World::new(1, nodes, 1, syncing);
     world.settle();
     world.commit(&[1]);
     world.settle();
@@ -18,7 +18,7 @@ fn with_a_copy(nodes: usize, syncs: bool) -> World {
 
 #[test]
 fn a_commit_is_safe_once_the_copy_has_it() {
-    let mut world = with_a_copy(1, true);
+    let mut world = with_a_copy(1, Syncing::All);
     let before = world.safe;
     world.commit(&[2]);
     assert_eq!(world.safe, before, "nothing was sent");
@@ -29,7 +29,7 @@ fn a_commit_is_safe_once_the_copy_has_it() {
 
 #[test]
 fn a_copy_that_does_not_answer_is_left_out_by_decision() {
-    let mut world = with_a_copy(2, true);
+    let mut world = with_a_copy(2, Syncing::All);
     let (silent, before) = (world.nodes[0].id, world.safe);
     world.kill(silent);
     world.commit(&[2]);
@@ -45,7 +45,7 @@ fn a_copy_that_does_not_answer_is_left_out_by_decision() {
 /// One that is only slow is left out after a quarter of a second.
 #[test]
 fn a_slow_copy_is_left_out() {
-    let mut world = with_a_copy(2, true);
+    let mut world = with_a_copy(2, Syncing::All);
     let (slow, before) = (world.nodes[0].id, world.safe);
     world.commit(&[2]);
     world.follow_events(false);
@@ -64,7 +64,7 @@ fn a_slow_copy_is_left_out() {
 
 #[test]
 fn a_copy_that_was_away_goes_on_where_it_ends() {
-    let mut world = with_a_copy(1, true);
+    let mut world = with_a_copy(1, Syncing::All);
     let id = world.nodes[0].id;
     world.cut(id);
     (0..20).for_each(|key| world.commit(&[key % 5]));
@@ -80,7 +80,7 @@ fn a_copy_that_was_away_goes_on_where_it_ends() {
 /// Its machine loses its power, and with it what was written within the last second; the copy has it.
 #[test]
 pub(crate) fn a_log_goes_on_behind_its_longest_copy() {
-    let mut world = with_a_copy(1, false);
+    let mut world = with_a_copy(1, Syncing::Nobody);
     world.commit(&[2]);
     world.settle();
     let safe = world.safe;
@@ -94,8 +94,23 @@ pub(crate) fn a_log_goes_on_behind_its_longest_copy() {
 }
 
 #[test]
+pub(crate) fn a_log_without_a_copy_is_synced_itself() {
+    let mut world = with_a_copy(1, Syncing::Copies);
+    world.commit(&[2]);
+    world.settle();
+    let (only, before) = (world.nodes[0].id, world.safe);
+    world.kill(only);
+    world.commit(&[3]);
+    assert_eq!(world.safe, before, "Y1");
+    world.settle();
+    assert!(world.safe > before && world.record.backups.is_empty());
+    world.cut_power_of_writer(true);
+    world.check();
+}
+
+#[test]
 fn a_copy_that_ends_elsewhere_has_its_last_file_begun_again() {
-    let mut world = with_a_copy(1, true);
+    let mut world = with_a_copy(1, Syncing::All);
     let id = world.nodes[0].id;
     world.cut(id);
     world.commit(&[2]);

@@ -78,8 +78,18 @@ struct Writer {
     copies: Copies,
 }
 
+/// Who syncs before a commit is safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syncing {
+    Nobody,
+    /// The copies. The log itself only where it has none.
+    Copies,
+    All,
+}
+
 pub(crate) struct World {
     syncs: bool,
+    own_syncs: bool,
     settings: Settings,
     pub(crate) now: MonotonicUs,
     own: Disk,
@@ -87,6 +97,8 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     wires: BTreeMap<BackupId, Wire>,
     pub(crate) record: Record,
+    /// What the writer has kept of the record: as it knows it, and a change that it proposed.
+    kept: (Record, Option<Record>),
     proposals: VecDeque<Record>,
     decisions: VecDeque<Record>,
     /// By key: its newest version, and the newest that clients saw as safe.
@@ -127,7 +139,8 @@ fn messages(backup: &mut Backup) -> impl Iterator<Item = ToWriter<'static>> {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, nodes: usize, wanted: usize, syncs: bool) -> World {
+    pub(crate) fn new(seed: u64, nodes: usize, wanted: usize, syncing: Syncing) -> World {
+        let (syncs, own_syncs) = (syncing != Syncing::Nobody, syncing == Syncing::All);
         let settings = Settings { wanted, syncs, patience_us: 250_000, rest_us: 400_000, most_bytes: 500 };
         let nodes = (0..nodes).map(|number| Node {
             id: BackupId { node: node(number), incarnation: 1 },
@@ -136,6 +149,7 @@ impl World {
         });
         let mut world = World {
             syncs,
+            own_syncs,
             settings,
             now: MonotonicUs(0),
             own: Disk::default(),
@@ -143,6 +157,7 @@ impl World {
             nodes: nodes.collect(),
             wires: BTreeMap::new(),
             record: Record::default(),
+            kept: (Record::default(), None),
             proposals: VecDeque::new(),
             decisions: VecDeque::new(),
             newest: Versions::new(),
@@ -165,9 +180,9 @@ impl World {
     fn start(&mut self, files: impl IntoIterator<Item = (u64, u64)>, last: CommitNumber) {
         let files: Vec<(u64, u64)> = files.into_iter().collect();
         let own = OwnFiles::new(files.clone());
-        let writer = LogWriter::new(log_settings(self.syncs), LOG, files, last, self.now);
+        let writer = LogWriter::new(log_settings(self.own_syncs), LOG, files, last, self.now);
         let steps = CommitSteps::new(writer, self.now);
-        let copies = Copies::new(self.settings, own, last, self.record.clone());
+        let copies = Copies::new(self.settings, own, last, self.kept.0.clone(), self.kept.1.clone());
         self.writer = Some(Writer { steps, copies });
         self.carry_out();
         self.introduce();
@@ -207,7 +222,8 @@ impl World {
                 assert_eq!(steps.sync_ended(true, self.now), None);
             }
         }
-        copies.safe_here(self.now, steps.writer().safe());
+        let writer = steps.writer();
+        copies.safe_here(self.now, writer.safe(), writer.last_synced());
         self.note_safe();
     }
 
@@ -215,10 +231,22 @@ impl World {
     fn note_safe(&mut self) {
         let Some(writer) = &self.writer else { return };
         let written = writer.steps.writer().last_written();
+        assert!(!writer.copies.is_deposed(), "nobody else writes this log");
         let safe = writer.copies.safe().min(written);
         self.safe = self.safe.max(safe);
         self.safe_versions.extend(upto(&self.committed, safe));
         self.committed.retain(|&commit, _| commit > safe.0);
+    }
+
+    /// The log is synced if anything waits for that.
+    fn sync_if_waited_for(&mut self) {
+        let now = self.now;
+        if let Some(Writer { steps, copies }) = &mut self.writer
+            && copies.waits_for_sync()
+        {
+            steps.sync(now, true, false);
+            self.carry_out();
+        }
     }
 
     /// A commit with these keys.
@@ -279,9 +307,12 @@ impl World {
                 Event::Close(id) => drop(self.wires.remove(&id)),
                 Event::Compare(id, tail) => {
                     let is_same = self.own.begins_with(tail.end, tail.check);
-                    self.copies().compared(id, is_same);
+                    self.copies().compared(now, id, is_same);
                 }
-                Event::Propose(record) => self.proposals.push_back(record),
+                Event::Propose(record) => {
+                    self.kept = (self.copies().record().clone(), Some(record.clone()));
+                    self.proposals.push_back(record);
+                }
             }
         }
         self.note_safe();
@@ -290,7 +321,7 @@ impl World {
     /// Sends one message.
     pub(crate) fn transmit(&mut self) -> bool {
         let now = self.now;
-        let Some((id, sent)) = self.copies().poll_transmit(now) else { return false };
+        let Some((id, sent)) = self.copies().poll_transmit(now, |_| false) else { return false };
         let message = match sent {
             Sent::Hello { epoch } => OnItsWay::Hello { epoch },
             Sent::Restart => OnItsWay::Restart,
@@ -412,7 +443,7 @@ impl World {
     /// The writer's machine loses its power, and starts again. Where nothing is synced before it is safe, a
     /// copy is there that counts.
     pub(crate) fn cut_power_of_writer(&mut self, loses_all: bool) {
-        let is_sure = self.syncs || self.record.backups.is_empty() || {
+        let is_sure = self.own_syncs || self.record.backups.is_empty() || {
             let counts = |node: &&Node| node.process.is_some() && self.record.backups.contains(&node.id);
             self.nodes.iter().any(|node| counts(&node))
         };
@@ -428,7 +459,9 @@ impl World {
 
     /// Takes from the copies what the log's own files lack (Y8).
     fn reclaim(&mut self) {
-        let mut reclaim = Reclaim::new(self.own.end(LOG), &self.record);
+        let mut record = self.kept.0.clone();
+        record.backups.extend(self.kept.1.iter().flat_map(|proposed| &proposed.backups));
+        let mut reclaim = Reclaim::new(self.own.end(LOG), &record, self.syncs);
         while let Some(wanted) = reclaim.poll_wanted() {
             let (Wanted::Ask(id) | Wanted::Read(id, _)) = wanted;
             let node = self.nodes.iter().find(|node| node.id.node == id && node.process.is_some());
@@ -455,7 +488,7 @@ impl World {
     pub(crate) fn restart_writer(&mut self) {
         self.writer = None;
         self.wires.clear();
-        self.proposals.clear();
+        // What was proposed may still reach the coordinator.
         self.decisions.clear();
         let (files, last) = self.own.close(LOG);
         // What no commit had is gone.
@@ -517,6 +550,7 @@ impl World {
 
     fn settle_where(&mut self, answers: impl Fn(BackupId) -> bool) {
         for _ in 0..10_000 {
+            self.sync_if_waited_for();
             self.follow_events(false);
             let mut happens = self.transmit();
             for id in self.wired().into_iter().filter(|id| answers(*id)) {
@@ -540,13 +574,14 @@ impl World {
                 continue;
             }
             let disk = self.nodes[number].disk.clone();
-            self.check_disk(disk, &format!("the copy at node {number}"));
+            self.check_disk(disk, self.syncs, &format!("the copy at node {number}"));
         }
-        self.check_disk(self.own.clone(), "the log");
+        let stands_alone = self.syncs && self.record.backups.is_empty();
+        self.check_disk(self.own.clone(), self.own_syncs || stands_alone, "the log");
     }
 
-    fn check_disk(&self, mut disk: Disk, name: &str) {
-        if self.syncs {
+    fn check_disk(&self, mut disk: Disk, syncs: bool, name: &str) {
+        if syncs {
             disk.fail(|below| below / 2);
         }
         self.check_versions(&disk, name, &self.safe_versions);

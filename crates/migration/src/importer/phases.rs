@@ -174,7 +174,13 @@ impl Importer {
 
     /// Clears a slice, if there is something to be cleared.
     pub(super) fn clear_slice(&mut self, now: MonotonicUs, store: &Store) {
-        let Some(then) = self.cleared.as_mut().and_then(|cleared| cleared.slice(now, store)) else { return };
+        let Some(cleared) = &mut self.cleared else { return };
+        let writer = &mut self.parts.writer;
+        // The node's count of its keys leaves them out as long as they are here.
+        let then = cleared.slice(now, store, &mut |records| {
+            writer.set_inert(writer.view().inert_records().saturating_sub(records));
+        });
+        let Some(then) = then else { return };
         self.cleared = None;
         match then {
             Then::End => self.gave_up(store),

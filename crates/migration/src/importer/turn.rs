@@ -52,9 +52,15 @@ impl Cleared {
         Some(Cleared { clearing, then: Then::Begin })
     }
 
-    /// Clears a slice, if it is due; what goes on if nothing is left.
-    pub(super) fn slice(&mut self, now: MonotonicUs, store: &Store) -> Option<Then> {
-        self.clearing.slice(now, store).then_some(self.then)
+    /// Clears a slice, if it is due; what goes on if nothing is left. `discarded`: is told how many values
+    /// went.
+    pub(super) fn slice(
+        &mut self,
+        now: MonotonicUs,
+        store: &Store,
+        discarded: &mut dyn FnMut(u64),
+    ) -> Option<Then> {
+        self.clearing.counted_slice(now, store, discarded).then_some(self.then)
     }
 
     pub(super) fn deadline(&self) -> MonotonicUs {

@@ -62,8 +62,8 @@ use jobs::Jobs;
 use reports::Reports;
 use requests::Requests;
 use sidle_cluster::{
-    AgentEvent, AgentInput, ClusterId, End, HostPort, Incarnation, MigrationRecord, NodeAgent, NodeInfo,
-    NodeLoad, SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
+    AgentEvent, AgentInput, ClusterId, End, HostPort, Incarnation, LogCopies, MigrationRecord, NodeAgent,
+    NodeInfo, NodeLoad, SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, Copies, ExportView, ImportView, MigrationSpec, Tuning};
 use sidle_types::{MigrationId, MonotonicUs, NodeId, ProtocolVersion, Speaks, fault};
@@ -100,6 +100,8 @@ pub enum ControlInput {
         /// Whether it proved that it belongs to the cluster.
         is_reached: bool,
     },
+    /// Which copies of the node's log are to count; answered by [`ControlEvent::Copies`].
+    Copies(LogCopies),
     /// Time has passed.
     Timer,
 }
@@ -125,6 +127,8 @@ pub enum ControlEvent {
     /// Another process has joined with this node's identity, later. This one serves nothing any more, and
     /// must exit.
     Superseded,
+    /// The coordinator's record of the copies of the node's log, if there is one.
+    Copies(Option<LogCopies>),
     /// A note for operators.
     Note(String),
 }
@@ -212,6 +216,7 @@ impl NodeControl {
                 let there = there.map(|node| node.id).collect();
                 self.agent.handle(now, AgentInput::Tried(there, is_reached));
             }
+            ControlInput::Copies(copies) => self.agent.handle(now, AgentInput::Copies(copies)),
             ControlInput::Timer => {}
         }
         self.follow_agent();
@@ -351,8 +356,7 @@ impl NodeControl {
                     self.serve_nothing();
                     self.event(ControlEvent::Superseded);
                 }
-                // Nobody asks for it: what writes the log has no copies yet.
-                AgentEvent::Copies(_) => {}
+                AgentEvent::Copies(copies) => self.event(ControlEvent::Copies(copies)),
                 AgentEvent::Reply(tag, reply) => {
                     let reply = self.requests.close(tag, reply);
                     reply.into_iter().for_each(|reply| self.event(ControlEvent::Reply { tag, reply }));

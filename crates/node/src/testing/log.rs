@@ -55,6 +55,6 @@ impl TestLog {
         }
         let count = &|kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
         recovery.finish(count).expect("it was written so");
-        store.commits().expect("it has a durable log").resume(self.last());
+        store.commits().expect("it has a durable log").resume(self.last(), true);
     }
 }

@@ -260,6 +260,8 @@ impl TestNode {
             match event {
                 // Workers check the barrier at every step.
                 ControlEvent::NotifyWorkers | ControlEvent::Joined(_) => {}
+                // Its log has no copies.
+                ControlEvent::Copies(_) => {}
                 ControlEvent::Mover(mover, command) => {
                     self.movers[usize::from(mover.0)].command(now.mono, command);
                 }

@@ -275,3 +275,56 @@ fn a_death_at_the_turn_costs_the_share_of_who_died() {
         }
     }
 }
+
+/// Whoever asked the source before, and the target now, would find the keys at neither.
+#[test]
+fn listings_that_wait_for_what_goes_back_are_to_be_asked_again() {
+    let mut scene = Scene::new();
+    let id = in_the_middle(&mut scene);
+    let requests = ["KEYS *", "CLUSTER COUNTKEYSINSLOT 5061"];
+    let waiting = requests.map(|request| {
+        let client = scene.cluster.connect(1, 0);
+        scene.cluster.send(client, request);
+        assert_eq!(scene.cluster.reply_now(client), None, "{request}");
+        client
+    });
+    turn_back(&mut scene, id);
+    settle(&mut scene);
+    for client in waiting {
+        let Value::Error(text) = scene.cluster.reply(client) else { panic!("it was answered") };
+        assert!(text.starts_with("TRYAGAIN ") && text.contains("belong to another one"), "{text}");
+    }
+    assert_eq!(scene.ask(1, "KEYS *"), Value::Array(Vec::new()), "asked again, it is answered at once");
+    let Value::Array(all) = scene.ask(0, "KEYS *") else { panic!("no list") };
+    assert_eq!(all.len(), KEYS);
+}
+
+/// Copies that are thrown away were not counted, and are not taken off.
+#[test]
+fn counts_add_up_while_the_copies_of_a_turned_hand_off_go() {
+    const MANY: usize = 20_000;
+    let mut scene = Scene::new();
+    scene.fill(keys("key", MANY));
+    let id = scene.start_by("handoff,cut-period=100000,cut-bytes=4000", "SLOTS 0-16383", 1);
+    scene.cluster.run_until("many copies lie at the target", |cluster| {
+        let table = cluster.nodes[1].workers[0].ranges();
+        table.import(id).is_some_and(|view| view.inert_records() > 3000)
+    });
+    let operator = scene.cluster.connect(0, 0);
+    scene.cluster.send(operator, &format!("SIDLE.MIGRATE CANCEL {id}"));
+    let mut least_copies = u64::MAX;
+    while let Some(view) = scene.cluster.nodes[1].workers[0].ranges().import(id) {
+        let copies = view.inert_records();
+        let counted = scene.cluster.nodes.iter().map(|node| {
+            let table = node.workers[0].ranges();
+            table.key_count(&node.parts.store)
+        });
+        let all: u64 = counted.sum();
+        assert_eq!(all, MANY as u64, "{copies} copies are left");
+        least_copies = least_copies.min(copies);
+        scene.cluster.run_for(100);
+    }
+    assert_eq!(least_copies, 0, "they went meanwhile");
+    settle(&mut scene);
+    assert_eq!(scene.ask(0, "DBSIZE"), int(MANY as i64));
+}

@@ -480,6 +480,8 @@ impl ControlThread {
             ControlEvent::Superseded => {
                 self.stop = Some("another process runs with this node's identity".to_owned());
             }
+            // Nobody asks for it: what writes the log has no copies yet.
+            ControlEvent::Copies(_) => {}
             ControlEvent::Note(text) => tracing::info!("{text}"),
         }
     }

@@ -94,7 +94,7 @@ fn load(
         Err(error) => return Err(error),
     };
     let commits = store.commits().expect("a durable store has commits");
-    commits.resume(resumed.last);
+    commits.resume(resumed.last, true);
     let bytes: u64 = resumed.files.iter().map(|(_, bytes)| bytes).sum();
     if bytes > 0 {
         let values = counted(resumed.recovered.values as usize, "value");

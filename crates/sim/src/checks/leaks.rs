@@ -70,7 +70,8 @@ fn left_in_network(hosts: &[Host], network: &Network) -> Result<(), Violation> {
     let processes = || hosts.iter().filter_map(|host| host.process.as_ref());
     let conversations = processes().filter_map(|process| process.control.conversation());
     let links = processes().flat_map(|process| process.workers.iter().flat_map(|worker| worker.links()));
-    let known: Vec<_> = conversations.chain(links).collect();
+    let copies = processes().flat_map(Process::copy_streams);
+    let known: Vec<_> = conversations.chain(links).chain(copies).collect();
     let is_left = |id: &crate::network::StreamId| network.port(*id) == Some(Port::Bus) && !known.contains(id);
     match network.streams().into_iter().find(is_left) {
         Some(id) => {

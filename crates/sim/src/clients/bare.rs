@@ -389,7 +389,7 @@ impl Bare {
                 self.redirects[1] += 1;
                 Some((now_us, Next::Asking(to)))
             }
-            ("CLUSTERDOWN" | "TRYAGAIN", _) => {
+            ("CLUSTERDOWN" | "TRYAGAIN" | "LOADING", _) => {
                 // The redirect that led here may be outdated.
                 slot.map(|slot| self.owners.remove(&slot));
                 Some((now_us + WAIT_US, Next::Ask))

@@ -136,7 +136,7 @@ impl Caller {
         let to = words.nth(1).and_then(|word| word.parse::<HostPort>().ok()).map(|to| host_at(&to));
         let (host, wait_us) = match (code, to) {
             ("MOVED" | "ASK", Some(to)) => (to, 0),
-            ("CLUSTERDOWN" | "TRYAGAIN", _) => (HostId(random.index(self.nodes)), WAIT_US),
+            ("CLUSTERDOWN" | "TRYAGAIN" | "LOADING", _) => (HostId(random.index(self.nodes)), WAIT_US),
             _ => return None,
         };
         self.is_sent_on = code == "ASK";

@@ -264,6 +264,12 @@ impl Surveyor {
                     self.go_on(world);
                     return Ok(());
                 }
+                // It has no keys yet.
+                Round::Scanning { .. } if is_refusal(&reply) => {
+                    world.close(stream, Side::Opener);
+                    self.go_on(world);
+                    return Ok(());
+                }
                 Round::Scanning { ref scan, ref mut found } => {
                     let Some((cursor, keys)) = scanned(&reply) else {
                         return Err(format!("SCAN was answered {reply:?}"));
@@ -355,10 +361,11 @@ impl Surveyor {
     }
 }
 
-/// Whether a node refused to flush, because it owns a range without the data, or cannot write its durable
-/// log: then it flushed nothing.
+/// Whether a node refused to flush, because it owns a range without the data, reads its durable log, or
+/// cannot write it: then it flushed nothing.
 fn is_refusal(reply: &Value) -> bool {
-    matches!(reply, Value::Error(why) if why.starts_with("CLUSTERDOWN ") || why.starts_with("MISCONF "))
+    let codes = ["CLUSTERDOWN ", "MISCONF ", "LOADING "];
+    matches!(reply, Value::Error(why) if codes.iter().any(|code| why.starts_with(code)))
 }
 
 /// The cursor and the keys of an answer to SCAN.

@@ -46,7 +46,7 @@ impl LogFolder {
             Step::Record(set) => self.record(set),
             Step::Write(write) => self.write(&write),
             Step::Sync => self.sync(),
-            Step::SyncNames => self.folder.sync(),
+            Step::SyncNames => self.sync_names(),
             Step::Remove(file) => self.remove(file),
             // Nobody removes files of a simulated disk.
             Step::Check(_) => Ok(()),
@@ -67,30 +67,72 @@ impl LogFolder {
         }
         // Until it is synced it may be either.
         self.recorded = None;
-        let file = self.folder.create()?;
-        file.write(0, &set.to_bytes())?;
-        file.sync()?;
-        self.folder.rename(&[(FILE_SET_NAME, Some(&file))])?;
-        self.folder.sync()?;
+        self.keep(FILE_SET_NAME, &set.to_bytes())?;
         self.recorded = Some(set);
         Ok(())
     }
 
+    /// The log has files up to this one: it came from a copy.
+    pub(crate) fn extend_record(&mut self, last: u64) -> io::Result<()> {
+        match self.read_record()? {
+            Ok(Some(set)) if set.last < last => self.record(FileSet { last, ..set }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts these bytes in the place of a file, whole or not at all, and for good.
+    pub(crate) fn keep(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let file = self.folder.create()?;
+        file.write(0, bytes)?;
+        file.sync()?;
+        self.folder.rename(&[(name, Some(&file))])?;
+        self.folder.sync()
+    }
+
+    /// The same for a file of the log.
+    pub(crate) fn replace(&mut self, number: u64, bytes: &[u8]) -> io::Result<()> {
+        self.open = None;
+        self.keep(&file_name(number), bytes)
+    }
+
+    /// What was kept under a name, if anything was.
+    pub(crate) fn kept(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        self.folder.open(name)?.map(|file| file.content()).transpose()
+    }
+
     /// Writes, in a file that is made if it is not there.
     fn write(&mut self, write: &Write<'_>) -> io::Result<()> {
-        let name = file_name(write.file);
-        if write.at == 0 {
-            // One that could not be synced is never written again.
-            let file = self.folder.create()?;
-            self.folder.rename(&[(&name, Some(&file))])?;
-            self.open = Some((write.file, file));
-        } else if self.open.as_ref().is_none_or(|(number, _)| *number != write.file) {
-            self.open = Some((write.file, self.named(write.file)?));
-        }
         let mut bytes = write.head.clone();
         bytes.extend_from_slice(write.records);
         bytes.resize(bytes.len() + write.padding, 0);
-        self.put(write.at as usize, &bytes)
+        self.write_bytes(write.file, write.at as usize, &bytes)
+    }
+
+    /// The same with these bytes.
+    pub(crate) fn write_bytes(&mut self, number: u64, at: usize, bytes: &[u8]) -> io::Result<()> {
+        if at == 0 {
+            // One that could not be synced is never written again.
+            let file = self.folder.create()?;
+            self.folder.rename(&[(&file_name(number), Some(&file))])?;
+            self.open = Some((number, file));
+        } else if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
+            self.open = Some((number, self.named(number)?));
+        }
+        self.put(at, bytes)
+    }
+
+    /// Writes a whole file again, and syncs it: an earlier process may have failed to.
+    pub(crate) fn write_again(&mut self, number: u64) -> io::Result<()> {
+        let file = self.named(number)?;
+        file.write(0, &file.content()?)?;
+        file.sync()?;
+        self.open = Some((number, file));
+        Ok(())
+    }
+
+    /// Syncs which files there are.
+    pub(crate) fn sync_names(&self) -> io::Result<()> {
+        self.folder.sync()
     }
 
     fn put(&self, mut at: usize, bytes: &[u8]) -> io::Result<()> {
@@ -107,7 +149,7 @@ impl LogFolder {
     }
 
     /// Syncs the file that was written last.
-    fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         self.open_file()?.sync()
     }
 

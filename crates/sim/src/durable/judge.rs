@@ -62,13 +62,20 @@ impl DurableJudge {
     /// Everything up to this commit is synced.
     pub(crate) fn synced(&mut self, commit: CommitNumber) {
         self.synced = self.synced.max(commit);
-        let last = self.contents.range(..=self.synced).next_back().map(|(commit, _)| *commit);
+        self.forget();
+    }
+
+    /// What is older than everything that a death may leave is not needed any more.
+    fn forget(&mut self) {
+        let kept = self.synced.min(self.safe);
+        let last = self.contents.range(..=kept).next_back().map(|(commit, _)| *commit);
         self.contents.retain(|commit, _| Some(*commit) >= last);
     }
 
     /// Replies may show everything up to this commit.
     pub(crate) fn safe(&mut self, commit: CommitNumber) {
         self.safe = self.safe.max(commit);
+        self.forget();
     }
 
     /// A process has begun with what the log has up to this commit, all of it synced.
@@ -97,6 +104,11 @@ impl DurableJudge {
         let loses_safe = is_written(last) < is_written(self.safe);
         self.compare(last, store)?;
         Ok(Left { loses_safe })
+    }
+
+    /// A copy of the log that counts, up to this commit.
+    pub(crate) fn check_copy(&mut self, last: CommitNumber, store: &Store) -> Result<(), String> {
+        self.check_left(last, store, false).map(|_| ())
     }
 
     /// The log as it was written, up to this commit.

@@ -3,21 +3,25 @@
 //! The formats, the order of writes, the commits and the recovery are the product's; the files here stand for
 //! those of the operating system.
 
+mod copies;
 mod folder;
 mod judge;
 mod plan;
 mod recovery;
 
+pub use copies::CopyDisks;
+pub(crate) use copies::CopyFolders;
 pub(crate) use folder::LogFolder;
 pub(crate) use judge::Left;
 pub(crate) use plan::DurableDraw;
-pub(crate) use recovery::{Resumed, recover};
+pub(crate) use recovery::{Resumed, end_of, recover};
 
 use judge::DurableJudge;
+use recovery::log_of;
 use sidle_log_files::Settings;
 use sidle_store::{Store, StoreConfig};
 use sidle_testbed::{Disk, DiskMood, Random};
-use sidle_types::CommitNumber;
+use sidle_types::{CommitNumber, LogId, NodeId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How a node's durable log is kept.
@@ -35,6 +39,8 @@ pub struct DurableSetup {
     pub dies_at_start_permille: u64,
     /// Whether there are other nodes.
     pub is_in_cluster: bool,
+    /// How the log's copies at other nodes are kept, if it has any.
+    pub copies: Option<sidle_log_copies::Settings>,
 }
 
 /// A log that was read, for the thread that goes on with it.
@@ -49,15 +55,38 @@ pub struct ReadLog {
 /// The disk of a machine's durable log, with its judge. Copies are handles of one disk.
 #[derive(Clone, Debug)]
 pub struct LogDisk {
+    /// The log's name, from its beginning on.
+    name: LogId,
     disk: Disk,
     judge: Arc<Mutex<DurableJudge>>,
 }
 
 impl LogDisk {
-    /// An empty disk.
-    pub fn new(setup: &DurableSetup, random: Random) -> LogDisk {
+    /// Reads the log into the store of a new process.
+    pub(crate) fn open(&self, setup: &DurableSetup, store: &Arc<Store>) -> Result<ReadLog, String> {
+        let resumed = recover(&self.disk, self.name, store)?;
+        // Nobody is served before that is over.
+        self.disk.settle();
+        self.disk.take_stall_us();
+        let mut judge = self.judge();
+        if setup.copies.is_some() {
+            judge.check_left(resumed.last, store, false)?;
+        }
+        judge.resumed(resumed.last, store);
+        drop(judge);
+        let commits = store.commits().expect("a durable store has commits");
+        commits.resume(resumed.last, setup.copies.is_none());
+        Ok(ReadLog { setup: setup.clone(), log: self.clone(), resumed, is_to_be_cleared: false })
+    }
+
+    /// An empty disk of this node.
+    pub fn new(setup: &DurableSetup, node: NodeId, random: Random) -> LogDisk {
         let judge = DurableJudge::new(setup.is_in_cluster);
-        LogDisk { disk: Disk::new(setup.sync_us, random), judge: Arc::new(Mutex::new(judge)) }
+        LogDisk {
+            name: log_of(node),
+            disk: Disk::new(setup.sync_us, random),
+            judge: Arc::new(Mutex::new(judge)),
+        }
     }
 
     /// The disk itself.
@@ -88,7 +117,7 @@ impl LogDisk {
         // On a disk that fails a process does not come so far.
         while self.disk.is_sound() && random.permille(setup.dies_at_start_permille) {
             let store = Store::new(config.clone()).expect("a good configuration");
-            recover(&self.disk, &store)?;
+            recover(&self.disk, self.name, &store)?;
             let dies_again = random.one_in(2);
             self.disk.crash(dies_again, random);
             machine_dies |= dies_again;
@@ -106,7 +135,7 @@ impl LogDisk {
     /// What a start would read now.
     fn read_beside(&self, config: &StoreConfig) -> Result<(CommitNumber, Store), String> {
         let store = Store::new(config.clone()).expect("a good configuration");
-        let resumed = recover(&self.disk.image(), &store)?;
+        let resumed = recover(&self.disk.image(), self.name, &store)?;
         Ok((resumed.last, store))
     }
 }

@@ -4,7 +4,8 @@ use super::DurableSetup;
 use crate::nemesis::NemesisSetup;
 use crate::process::HostSetup;
 use crate::workload::Workload;
-use sidle_log_files::{Settings, Syncs};
+use sidle_log_copies::Settings;
+use sidle_log_files::{self as log_files, Syncs};
 use sidle_testbed::Random;
 use sidle_types::Speaks;
 
@@ -15,6 +16,7 @@ const LONGEST_BYTES: u64 = 60_000;
 
 /// The drawing of one seed.
 pub(crate) struct DurableDraw {
+    seed: u64,
     random: Random,
 }
 
@@ -31,7 +33,7 @@ impl DurableDraw {
 
     /// Such a cluster.
     pub(crate) fn new(seed: u64) -> DurableDraw {
-        DurableDraw { random: Random::new(seed ^ 0x106_5ee0_0000_0000) }
+        DurableDraw { seed, random: Random::new(seed ^ 0x106_5ee0_0000_0000) }
     }
 
     /// Makes the drawn nodes and the drawn load fit for it. Returns the faults: processes die, and hardly
@@ -70,6 +72,12 @@ impl DurableDraw {
         nemesis: &mut NemesisSetup,
     ) {
         self.prepare(hosts, workload);
+        if let Some(copies) = copies_of(self.seed, hosts.len()) {
+            hosts
+                .iter_mut()
+                .filter_map(|host| host.durable.as_mut())
+                .for_each(|log| log.copies = Some(copies));
+        }
         let least_us = nemesis.longest_us.min(1_000_000);
         nemesis.deaths = nemesis.deaths.max(self.random.between(1, 4));
         nemesis.rest_us = nemesis.rest_us.max(self.random.magnitude(10_000, least_us));
@@ -95,7 +103,7 @@ impl DurableDraw {
             true => Syncs::Always,
             false => Syncs::Every(random.magnitude(1_000, 1_000_000)),
         };
-        let settings = Settings {
+        let settings = log_files::Settings {
             syncs,
             file_bytes: random.magnitude(1_000, 64_000),
             least_bytes: random.magnitude(2_000, 128_000),
@@ -109,6 +117,19 @@ impl DurableDraw {
             looks_permille: random.between(2, 30),
             dies_at_start_permille: random.below(300),
             is_in_cluster: false,
+            copies: None,
         }
     }
+}
+
+/// How the logs' copies are kept, in every other cluster: by a stream of its own.
+fn copies_of(seed: u64, nodes: usize) -> Option<Settings> {
+    let mut random = Random::new(seed ^ 0xc0_91e5_0000_0000);
+    random.one_in(2).then(|| Settings {
+        wanted: random.between(1, (nodes as u64 - 1).min(3)) as usize,
+        syncs: true,
+        patience_us: random.magnitude(50_000, 2_000_000),
+        rest_us: random.magnitude(10_000, 1_000_000),
+        most_bytes: random.magnitude(500, 64_000),
+    })
 }

@@ -1,14 +1,36 @@
 //! From the files of a durable log to a store's content: the order of steps is the server's.
 
 use super::LogFolder;
-use sidle_log_files::{Closing, Damage, FileEnd, FileSet, LogFile, SurveyedFile, is_torn_beginning, survey};
+use sidle_log_files::{
+    Closing, Damage, FILE_HEAD_BYTES, FileEnd, FileSet, LogFile, SurveyedFile, is_torn_beginning, survey,
+};
 use sidle_store::{Recovery, Store};
 use sidle_testbed::Disk;
-use sidle_types::{CommitNumber, LogId};
+use sidle_types::{CommitNumber, LogId, NodeId};
+use sidle_wire::Place;
 use std::io;
 
-/// The name of a log that begins.
-const LOG: LogId = LogId([7; 16]);
+/// The name of a log that begins at this node.
+pub(super) fn log_of(node: NodeId) -> LogId {
+    let mut name = [7; 16];
+    name[..8].copy_from_slice(&node.as_bytes()[..8]);
+    LogId(name)
+}
+
+/// Where a log ends that can be read, and its name; nothing if it has never had a file.
+pub(crate) fn end_of(folder: &LogFolder) -> Option<(LogId, Place)> {
+    let set = folder.read_record().ok()?.ok()??;
+    if set.last < set.first {
+        // Its only file was to be begun again.
+        return Some((set.log, Place { file: set.first, at: 0 }));
+    }
+    let bytes = folder.read(set.last).ok()?;
+    let file = LogFile::open(&bytes, set.last, Some(set.log)).ok()?;
+    let mut at = FILE_HEAD_BYTES;
+    let end = file.blocks(|block| at = block.place().end);
+    let at = if end == FileEnd::Closed { bytes.len() } else { at };
+    Some((set.log, Place { file: set.last, at: at as u64 }))
+}
 
 /// A log that goes on.
 #[derive(Debug)]
@@ -21,9 +43,9 @@ pub(crate) struct Resumed {
     pub(crate) last: CommitNumber,
 }
 
-/// Reads the log on a disk into the empty store; a new log, if there is none. The error is what a start would
-/// report.
-pub(crate) fn recover(disk: &Disk, store: &Store) -> Result<Resumed, String> {
+/// Reads the log on a disk into the empty store; a new log of this name, if there is none. The error is what
+/// a start would report.
+pub(crate) fn recover(disk: &Disk, new: LogId, store: &Store) -> Result<Resumed, String> {
     let folder = LogFolder::on(disk);
     let recorded = folder.read_record().map_err(refused)?.map_err(damaged)?;
     let mut reading = Reading {
@@ -40,7 +62,7 @@ pub(crate) fn recover(disk: &Disk, store: &Store) -> Result<Resumed, String> {
     let survey = survey(&reading.surveyed).map_err(damaged)?;
     reading.end_files().map_err(refused)?;
     let Reading { mut folder, files, .. } = reading;
-    let log = survey.log.unwrap_or(LOG);
+    let log = survey.log.unwrap_or(new);
     if let (Some(&(first, _)), Some(&(last, _))) = (files.first(), files.last()) {
         folder.record(FileSet { log, first, last }).map_err(refused)?;
     }
@@ -153,7 +175,7 @@ mod tests {
 
     fn started(disk: &Disk) -> Result<Resumed, String> {
         let config = StoreConfig { memory_bytes: 16 << 20, is_durable: true, ..StoreConfig::default() };
-        recover(disk, &Store::new(config).expect("a good configuration"))
+        recover(disk, LogId([7; 16]), &Store::new(config).expect("a good configuration"))
     }
 
     /// Begins the next file, and does not come to sync its name.

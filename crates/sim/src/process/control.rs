@@ -5,7 +5,9 @@ use super::{HostSetup, Process, node_id};
 use crate::disk::Disk;
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
-use sidle_cluster::{ControlMessage, Incarnation, MetaError, NodeInfo, StartNumber, ToCoordinator, ToNode};
+use sidle_cluster::{
+    ControlMessage, Incarnation, LogCopies, MetaError, NodeInfo, StartNumber, ToCoordinator, ToNode,
+};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlRequest, MoverIndex, MoverReport, MoverStep, NodeControl, NodeParts,
@@ -53,12 +55,17 @@ pub struct ControlThread {
     echoes: VecDeque<(u64, ToNode)>,
     replies: BTreeMap<u64, (StreamId, WorkerIndex)>,
     last_tag: u64,
+    /// Whether the node's data is there, so that it joins.
+    takes_part: bool,
+    /// Changes of its log's copies that are to be decided.
+    pub(super) proposals: VecDeque<LogCopies>,
 }
 
 impl ControlThread {
     pub(super) fn new(
         now: MonotonicUs,
         (info, start, log_since): (NodeInfo, StartNumber, Option<Incarnation>),
+        takes_part: bool,
         parts: &NodeParts,
         setup: &HostSetup,
         disk: Option<Disk>,
@@ -72,7 +79,7 @@ impl ControlThread {
         let mut control = NodeControl::new(now, info, start, None, parts.clone(), super::MOVERS, tuning);
         control.set_speaks(setup.speaks);
         control.set_log_since(log_since);
-        if seat.is_some() {
+        if seat.is_some() && takes_part {
             control.handle(now, ControlInput::Connected);
         }
         Ok(ControlThread {
@@ -90,7 +97,17 @@ impl ControlThread {
             echoes: VecDeque::new(),
             replies: BTreeMap::new(),
             last_tag: 0,
+            takes_part,
+            proposals: VecDeque::new(),
         })
+    }
+
+    /// The node's data is there: it joins.
+    pub(super) fn take_part(&mut self, now: MonotonicUs) {
+        self.takes_part = true;
+        if self.seat.is_some() {
+            self.control.handle(now, ControlInput::Connected);
+        }
     }
 
     /// Whether it waits for a write to the disk.
@@ -127,6 +144,8 @@ impl Process {
             let tag = self.control.last_tag;
             self.control.replies.insert(tag, (stream, worker));
             self.control.control.handle(now.mono, ControlInput::Request { tag, request });
+        } else if let Some(copies) = self.control.proposals.pop_front() {
+            self.control.control.handle(now.mono, ControlInput::Copies(copies));
         } else {
             self.control.control.handle(now.mono, ControlInput::Timer);
             if let Some(seat) = &mut self.control.seat {
@@ -138,6 +157,7 @@ impl Process {
         if !self.mailboxes[&Thread::Control].is_empty()
             || !control.reports.is_empty()
             || !control.calls.is_empty()
+            || !control.proposals.is_empty()
         {
             world.wake(self.host, Thread::Control);
         }
@@ -147,7 +167,7 @@ impl Process {
         ];
         let due = timeouts.into_iter().flatten().map(|due| self.setup.clock.instant(due));
         let echo = control.echoes.front().map(|(due_us, _)| *due_us);
-        let is_alone = control.seat.is_none() && control.conversation.is_none();
+        let is_alone = control.takes_part && control.seat.is_none() && control.conversation.is_none();
         let reconnect = is_alone.then_some(control.reconnect_at_us);
         if let Some(at_us) = due.chain(echo).chain(reconnect).min() {
             world.turn_at(me, at_us.max(world.now_us + 1));
@@ -157,7 +177,7 @@ impl Process {
     /// Connects to the coordinator, unless it is connected.
     fn reach_coordinator(&mut self, world: &mut World) {
         let control = &mut self.control;
-        let is_due = control.reconnect_at_us <= world.now_us;
+        let is_due = control.takes_part && control.reconnect_at_us <= world.now_us;
         if control.seat.is_none() && control.conversation.is_none() && is_due {
             let me = Actor::Thread(self.host, Thread::Control);
             let id = world.open(me, COORDINATOR, Port::Bus);
@@ -222,7 +242,7 @@ impl Process {
         reader.push(bytes);
         let mut said = Vec::new();
         let mut hello = None;
-        let mut forward = None;
+        let (mut forward, mut copied) = (None, None);
         while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
             match frame.message().expect("a sound frame") {
                 Message::Hello(greeting) => {
@@ -231,6 +251,10 @@ impl Process {
                 }
                 Message::Forward(opening) => {
                     forward = Some(opening);
+                    break;
+                }
+                Message::CopyHello(opening) => {
+                    copied = Some(opening);
                     break;
                 }
                 Message::Control(json) => {
@@ -243,17 +267,15 @@ impl Process {
             let reader = self.control.guests.remove(&id).expect("it was just read");
             return self.take_forwarded(id, forward, &reader.into_rest(), now, world);
         }
+        if let Some(hello) = copied {
+            let reader = self.control.guests.remove(&id).expect("it was just read");
+            return self.take_copied(id, hello, reader, world);
+        }
         if let Some(hello) = hello {
             let reader = self.control.guests.remove(&id).expect("it was just read");
             let mover = usize::from(MoverIndex::of(hello.scope.migration, self.movers.len()).0);
             self.movers[mover].handed_over.push_back((id, reader, hello));
-            world.hand_over(id, Side::Acceptor, Actor::Thread(self.host, Thread::Mover(mover)));
-            // Messages for the control since then are the mover's.
-            let (its, rest): (Vec<_>, Vec<_>) =
-                self.mailbox(Thread::Control).drain(..).partition(|(of, _, _)| *of == id);
-            self.mailbox(Thread::Control).extend(rest);
-            self.mailbox(Thread::Mover(mover)).extend(its);
-            world.wake(self.host, Thread::Mover(mover));
+            self.hand_over(id, Thread::Mover(mover), world);
             return;
         }
         for message in said {
@@ -317,7 +339,9 @@ impl Process {
     fn follow(&mut self, event: ControlEvent, world: &mut World) {
         let host = self.host;
         match event {
+            ControlEvent::Copies(copies) => self.copies_decided(copies, world),
             ControlEvent::NotifyWorkers => {
+                self.wake_copies(world);
                 for worker in 0..self.workers.len() {
                     world.wake(host, Thread::Worker(worker));
                 }

@@ -4,10 +4,12 @@ use super::HostSetup;
 use crate::durable::{DurableSetup, LogDisk, LogFolder, ReadLog, Resumed};
 use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_log_files::{CommitSteps, Failed, LogWriter, Step, Taken};
-use sidle_node::{NodeParts, NodeShared, Now};
+use sidle_node::{LogReport, NodeParts, NodeShared, Now};
 use sidle_store::{Commits, Store, StoreConfig};
 use sidle_testbed::SyncUnderWay;
 use sidle_types::{MonotonicUs, PositionRange};
+use sidle_wire::Place;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -33,6 +35,30 @@ enum Pending {
     Syncing(SyncUnderWay),
 }
 
+/// What a step is to the log's copies.
+#[derive(Clone, Copy, Debug, Default)]
+enum Reported {
+    #[default]
+    Nothing,
+    /// A write up to here, and whether a commit ends there.
+    Write(Place, bool),
+    Removal(u64),
+}
+
+impl Reported {
+    fn of(step: &Step<'_>) -> Reported {
+        match step {
+            Step::Write(write) => {
+                let bytes = write.head.len() + write.records.len() + write.padding;
+                let to = Place { file: write.file, at: write.at + bytes as u64 };
+                Reported::Write(to, !write.records.is_empty())
+            }
+            Step::Remove(file) => Reported::Removal(*file),
+            _ => Reported::Nothing,
+        }
+    }
+}
+
 /// The log writer.
 pub(super) struct LogThread {
     setup: DurableSetup,
@@ -50,6 +76,10 @@ pub(super) struct LogThread {
     until_us: u64,
     /// A sync that writes do not wait for, and when it ends.
     beside: Option<(SyncUnderWay, u64)>,
+    /// What its copies are to learn, if it has any: then a commit is safe when they have it.
+    pub(super) reports: Option<VecDeque<LogReport>>,
+    /// What the step under way is to them.
+    carried_out: Reported,
 }
 
 impl LogThread {
@@ -58,6 +88,7 @@ impl LogThread {
         let ReadLog { setup, log, resumed, is_to_be_cleared } = read;
         let Resumed { folder, log: id, files, last } = resumed;
         let steps = CommitSteps::new(LogWriter::new(setup.settings, id, files, last, now), now);
+        let reports = setup.copies.map(|_| VecDeque::new());
         let mut thread = LogThread {
             setup,
             log,
@@ -71,6 +102,8 @@ impl LogThread {
             pending: None,
             until_us: 0,
             beside: None,
+            reports,
+            carried_out: Reported::Nothing,
         };
         if is_to_be_cleared {
             thread.clear(now);
@@ -95,8 +128,10 @@ impl LogThread {
     /// A start waits for its disk, which is sound.
     fn carry_out_at_once(&mut self, now: MonotonicUs) {
         while let Some(step) = self.steps.step() {
+            let what = Reported::of(&step);
             self.folder.carry_out(step).expect("the disk works");
             self.steps.done(now);
+            self.report_step(what);
         }
         self.log.disk().settle();
         self.log.disk().take_stall_us();
@@ -111,6 +146,10 @@ impl LogThread {
             if let Some(pending) = self.pending.take() {
                 self.end_step(pending, now.mono, world);
             } else if !self.begin_step(world) && !self.go_on(commits(&store), now.mono, world) {
+                if self.reports.is_some() {
+                    world.wake(host, Thread::Copies);
+                    break;
+                }
                 world.facts.push(Fact::Safe(host));
                 (0..workers).for_each(|worker| world.wake(host, Thread::Worker(worker)));
                 break;
@@ -126,6 +165,7 @@ impl LogThread {
 
     /// Begins the next step, if there is one.
     fn begin_step(&mut self, world: &mut World) -> bool {
+        self.carried_out = Reported::Nothing;
         let Some(step) = self.steps.step() else { return false };
         let (pending, until_us) = match step {
             Step::BeginSync => match self.folder.begin_sync() {
@@ -141,6 +181,7 @@ impl LogThread {
                 (Pending::Syncing(sync), until_us)
             }
             step => {
+                self.carried_out = Reported::of(&step);
                 let is_write = matches!(step, Step::Write(_));
                 let result = self.folder.carry_out(step);
                 let write_us = if is_write { world.random.below(self.setup.write_us + 1) } else { 0 };
@@ -162,6 +203,8 @@ impl LogThread {
             Ok(()) => {
                 self.log.disk().settle();
                 self.steps.done(now);
+                let what = std::mem::take(&mut self.carried_out);
+                self.report_step(what);
                 if !self.steps.fails() && self.shared.durability.fails() {
                     self.shared.durability.set_failure(None);
                 }
@@ -270,9 +313,25 @@ impl LogThread {
         }
     }
 
+    /// Reports a step to the copies.
+    fn report_step(&mut self, what: Reported) {
+        let Some(reports) = &mut self.reports else { return };
+        match what {
+            Reported::Write(to, ends_commit) => {
+                let commit = ends_commit.then(|| self.steps.writer().last_written());
+                reports.push_back(LogReport::Written(to, commit));
+            }
+            Reported::Removal(file) => reports.push_back(LogReport::Removed(file)),
+            Reported::Nothing => {}
+        }
+    }
+
     /// Without records a commit is as safe as the one before.
     fn report(&mut self, commits: &Commits) {
-        if commits.set_safe(self.steps.taken()) {
+        if let Some(reports) = &mut self.reports {
+            let (commit, synced) = (self.steps.taken(), self.steps.synced());
+            reports.push_back(LogReport::SafeHere { commit, synced });
+        } else if commits.set_safe(self.steps.taken()) {
             self.log.judge().safe(self.steps.taken());
         }
     }

@@ -1,26 +1,31 @@
 //! A node's process: the real worker, mover and control objects, each with its own turns.
 
+mod backups;
 mod cleaner;
 mod connection;
 mod control;
+mod copies;
 mod forward;
+mod log_threads;
 mod log_writer;
 mod mover;
 mod pressure;
 mod pushes;
+mod reclaiming;
 mod seat;
 mod worker;
 
 use crate::clock::Clock;
 use crate::disk::Disk;
-use crate::durable::{DurableSetup, ReadLog};
+use crate::durable::DurableSetup;
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, HostId, Thread, World};
 use cleaner::CleanerThread;
 use connection::Connection;
 use control::Call;
 pub use control::ControlThread;
-use log_writer::LogThread;
+pub use log_threads::BegunLog;
+use log_threads::LogThreads;
 use mover::MoverThread;
 pub(crate) use mover::OUTPUT_BYTES;
 pub use pressure::Pressure;
@@ -92,7 +97,7 @@ pub struct Begins {
     /// Its content: that of its durable log, if it has one.
     pub store: Arc<Store>,
     /// The durable log.
-    pub log: Option<ReadLog>,
+    pub log: Option<BegunLog>,
     /// Since which incarnation that has everything.
     pub log_since: Option<Incarnation>,
 }
@@ -145,7 +150,7 @@ pub struct Process {
     /// Its control thread.
     pub control: ControlThread,
     cleaner: CleanerThread,
-    log: Option<LogThread>,
+    log: Option<LogThreads>,
     mailboxes: BTreeMap<Thread, Mailbox>,
     /// When commands last had to wait for their keys' turns, or for the next piece of a large record.
     excused_at: MonotonicUs,
@@ -164,7 +169,8 @@ impl Process {
         let now = setup.clock.now(world.now_us);
         let info = node_info(host, incarnation);
         let parts = parts(&info, &setup, store);
-        let log = log.map(|read| LogThread::begin(read, &parts, &setup, now.mono));
+        let log = log.map(|log| LogThreads::begin(log, (host, incarnation), &parts, &setup, (now, world)));
+        let takes_part = log.as_ref().is_none_or(LogThreads::has_read);
         let (worker_ports, mover_ports) = connect(setup.workers, MOVERS);
         let workers = (worker_ports.into_iter().enumerate())
             .map(|(index, ports)| {
@@ -175,7 +181,8 @@ impl Process {
         let movers = (mover_ports.into_iter().enumerate())
             .map(|(index, ports)| MoverThread::new(&parts, MoverIndex(index as u16), ports))
             .collect();
-        let control = ControlThread::new(now.mono, (info, start, log_since), &parts, &setup, disk)?;
+        let control =
+            ControlThread::new(now.mono, (info, start, log_since), takes_part, &parts, &setup, disk)?;
         let cleaner = CleanerThread::new(&parts);
         let (mailboxes, excused_at) = (BTreeMap::new(), MonotonicUs(0));
         let mut process =
@@ -191,7 +198,7 @@ impl Process {
     pub fn threads(&self) -> Vec<Thread> {
         let workers = (0..self.workers.len()).map(Thread::Worker);
         let movers = (0..self.movers.len()).map(Thread::Mover);
-        let log = self.log.iter().map(|_| Thread::LogWriter);
+        let log = self.log.iter().flat_map(LogThreads::threads);
         workers.chain(movers).chain([Thread::Control, Thread::Cleaner]).chain(log).collect()
     }
 
@@ -224,10 +231,9 @@ impl Process {
                 let rest_us = self.cleaner.turn();
                 world.turn_at(Actor::Thread(self.host, thread), world.now_us + rest_us);
             }
-            Thread::LogWriter => {
-                let log = self.log.as_mut().expect("its thread has a turn");
-                log.turn(self.host, self.workers.len(), now, world);
-            }
+            Thread::LogWriter => self.log_writer_turn(now, world),
+            Thread::Copies => self.copies_turn(now, world),
+            Thread::Backups => self.backups_turn(now, world),
         }
     }
 
@@ -261,7 +267,7 @@ impl Process {
             clock: self.setup.clock,
             excused_at: self.excused_at,
             version: self.control.control.version(),
-            is_durable: self.log.is_some(),
+            is_durable: self.log.as_ref().is_some_and(LogThreads::has_read),
         };
         (&mut self.workers[index], site, &mut self.control.calls)
     }
@@ -279,14 +285,18 @@ impl Process {
         let mut connection = Connection::forwarded(&self.parts.shared, forward.is_resp3, now);
         connection.read(rest);
         self.workers[index].connections.insert(id, connection);
-        let thread = Thread::Worker(index);
-        world.hand_over(id, Side::Acceptor, Actor::Thread(self.host, thread));
-        // Messages for the control since then are the worker's.
+        self.hand_over(id, Thread::Worker(index), world);
+    }
+
+    /// Another thread has a connection that the control thread took in.
+    fn hand_over(&mut self, id: StreamId, to: Thread, world: &mut World) {
+        world.hand_over(id, Side::Acceptor, Actor::Thread(self.host, to));
+        // Messages for the control since then are the other's.
         let (its, others): (Vec<_>, Vec<_>) =
             self.mailbox(Thread::Control).drain(..).partition(|(of, _, _)| *of == id);
         self.mailbox(Thread::Control).extend(others);
-        self.mailbox(thread).extend(its);
-        world.wake(self.host, thread);
+        self.mailbox(to).extend(its);
+        world.wake(self.host, to);
     }
 
     fn mailbox(&mut self, thread: Thread) -> &mut Mailbox {

@@ -212,9 +212,9 @@ fn is_unknown(reply: &Value) -> bool {
     matches!(reply, Value::Error(text) if text.starts_with(sidle_node::UNKNOWN))
 }
 
-/// Another node is unreachable.
+/// Another node is unreachable, or reads its durable log.
 fn is_down(reply: &Value) -> bool {
-    matches!(reply, Value::Error(text) if text.starts_with("CLUSTERDOWN "))
+    matches!(reply, Value::Error(text) if text.starts_with("CLUSTERDOWN ") || text.starts_with("LOADING "))
 }
 
 fn is_out_of_memory(reply: &Value) -> bool {

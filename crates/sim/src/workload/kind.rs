@@ -37,9 +37,10 @@ impl Kind {
             (Kind::Number, Value::Error(text)) if text.starts_with("ERR value is not ") => true,
             (_, Value::Error(text)) => {
                 let code = text.split(' ').next().unwrap_or_default();
-                let allowed =
-                    ["OOM", "MISCONF", "CROSSSLOT", "CLUSTERDOWN", "SIDLESPLIT", "WRONGTYPE", UNKNOWN];
-                allowed.contains(&code)
+                let down = ["CLUSTERDOWN", "LOADING"];
+                let allowed = ["OOM", "MISCONF", "CROSSSLOT", "SIDLESPLIT", "WRONGTYPE", UNKNOWN];
+                down.contains(&code)
+                    || allowed.contains(&code)
                     || text.starts_with("ERR some nodes of this cluster do not know this type")
             }
             (Kind::Status | Kind::StatusOrNull, Value::Simple(_)) => true,

@@ -145,7 +145,7 @@ fn several_files() -> (tempfile::TempDir, u64) {
     for start in 0..4 {
         let store = store();
         let resumed = recovered(&path, &store);
-        store.commits().expect("it is durable").resume(resumed.last);
+        store.commits().expect("it is durable").resume(resumed.last, true);
         let thread = LogWriterThread::start(setup(&store, "always"), resumed).expect("threads start");
         put(&store, &mut store.log_head(), &format!("key {start}"), b"value");
         drop(thread);

@@ -1,0 +1,258 @@
+//! The copies of other nodes' logs at this node.
+//!
+//! One connection at a time writes a copy: the one that was opened last, if it may write at all.
+
+use sidle_log_copies::{Answer, Backup, BackupStep, Found};
+use sidle_types::{LogId, MonotonicUs, NodeId, ProtocolVersion};
+use sidle_wire::{CopyHello, FrameFilter, FrameReader, Message, Place, ToBackup, ToWriter};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+
+/// The most bytes of a copy that are sent at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// A connection, by its driver's name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CopyLink(pub u64);
+
+/// The files of the copies.
+pub trait CopyFiles {
+    /// The newest epoch that the copy of this log has seen, and what is there of it.
+    fn find(&mut self, log: LogId) -> io::Result<(u64, Option<Found>)>;
+    /// Bytes of a copy from this place on, so many at most, and whether the file ends behind them.
+    fn read(&mut self, log: LogId, from: Place, most: usize) -> io::Result<(Vec<u8>, bool)>;
+}
+
+#[derive(Debug)]
+struct Link {
+    hello: CopyHello,
+    /// Whether its first message was taken.
+    is_open: bool,
+    reader: FrameReader,
+}
+
+/// The copies of other nodes' logs at this node.
+#[derive(Debug)]
+pub struct Backups {
+    incarnation: u64,
+    /// Whether each write is synced; else as often as this.
+    syncs: bool,
+    sync_every_us: u64,
+    version: ProtocolVersion,
+    copies: BTreeMap<LogId, Backup>,
+    /// Logs whose copy this node could not write. What is left of it is not known, so nothing is taken.
+    failed: BTreeSet<LogId>,
+    links: BTreeMap<CopyLink, Link>,
+    to_send: VecDeque<(CopyLink, Vec<u8>)>,
+    to_close: VecDeque<CopyLink>,
+}
+
+impl Backups {
+    /// The copies at this start of the node.
+    pub fn new(incarnation: u64, syncs: bool, sync_every_us: u64) -> Backups {
+        Backups {
+            incarnation,
+            syncs,
+            sync_every_us,
+            version: ProtocolVersion::CURRENT,
+            copies: BTreeMap::new(),
+            failed: BTreeSet::new(),
+            links: BTreeMap::new(),
+            to_send: VecDeque::new(),
+            to_close: VecDeque::new(),
+        }
+    }
+
+    /// The version that is written from now on.
+    pub fn set_version(&mut self, version: ProtocolVersion) {
+        self.version = version;
+    }
+
+    /// How many copies there are that were opened since the start.
+    pub fn len(&self) -> usize {
+        self.copies.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.copies.is_empty()
+    }
+
+    /// The nodes that write to copies here, by log.
+    pub fn writers(&self) -> impl Iterator<Item = (LogId, NodeId)> {
+        self.links.values().map(|link| (link.hello.log, link.hello.node))
+    }
+
+    /// A connection was opened with this frame; `reader` has what follows it.
+    pub fn opened(
+        &mut self,
+        now: MonotonicUs,
+        link: CopyLink,
+        hello: CopyHello,
+        mut reader: FrameReader,
+        files: &mut impl CopyFiles,
+    ) {
+        let is_meant = hello.incarnation == 0 || hello.incarnation == self.incarnation;
+        if !is_meant || self.failed.contains(&hello.log) || !self.find(hello.log, files) {
+            self.to_close.push_back(link);
+            return;
+        }
+        let older: Vec<CopyLink> = self
+            .links
+            .iter()
+            .filter(|(_, link)| link.hello.log == hello.log)
+            .map(|(&link, _)| link)
+            .collect();
+        older.into_iter().for_each(|older| self.close(older));
+        reader.set_filter(FrameFilter::FROM_WRITER);
+        self.links.insert(link, Link { hello, is_open: false, reader });
+        self.go_on(now, link, files);
+    }
+
+    /// Whether there is a copy of this log, or can be one.
+    fn find(&mut self, log: LogId, files: &mut impl CopyFiles) -> bool {
+        if self.copies.contains_key(&log) {
+            return true;
+        }
+        let Ok((epoch, found)) = files.find(log) else {
+            self.failed.insert(log);
+            return false;
+        };
+        let backup = Backup::new(log, self.incarnation, epoch, found, self.syncs, self.sync_every_us);
+        self.copies.insert(log, backup);
+        true
+    }
+
+    /// Something was received over a connection.
+    pub fn received(&mut self, now: MonotonicUs, link: CopyLink, bytes: &[u8], files: &mut impl CopyFiles) {
+        if let Some(state) = self.links.get_mut(&link) {
+            state.reader.push(bytes);
+            self.go_on(now, link, files);
+        }
+    }
+
+    /// A connection has ended by itself.
+    pub fn lost(&mut self, link: CopyLink) {
+        self.links.remove(&link);
+    }
+
+    fn close(&mut self, link: CopyLink) {
+        if self.links.remove(&link).is_some() {
+            self.to_close.push_back(link);
+        }
+    }
+
+    /// The next connection that is to be closed, once what is to be sent was sent.
+    pub fn poll_close(&mut self) -> Option<CopyLink> {
+        self.to_close.pop_front()
+    }
+
+    /// What is to be sent next.
+    pub fn poll_transmit(&mut self) -> Option<(CopyLink, Vec<u8>)> {
+        self.to_send.pop_front()
+    }
+
+    /// What is to be done next with the files of a copy. The same until it is reported.
+    pub fn step(&self) -> Option<(LogId, &BackupStep)> {
+        self.copies.iter().find_map(|(&log, backup)| Some((log, backup.step()?)))
+    }
+
+    /// It was done.
+    pub fn done(&mut self, now: MonotonicUs, log: LogId, files: &mut impl CopyFiles) {
+        if let Some(backup) = self.copies.get_mut(&log) {
+            backup.done(now);
+        }
+        self.go_on_with(now, log, files);
+    }
+
+    /// It failed. Nothing is taken for that log until the node starts again, and finds what is there.
+    pub fn failed(&mut self, log: LogId) {
+        self.copies.remove(&log);
+        self.failed.insert(log);
+        let links: Vec<CopyLink> =
+            self.links.iter().filter(|(_, link)| link.hello.log == log).map(|(&link, _)| link).collect();
+        links.into_iter().for_each(|link| self.close(link));
+    }
+
+    /// Time has passed.
+    pub fn pass_time(&mut self, now: MonotonicUs) {
+        self.copies.values_mut().for_each(|backup| backup.pass_time(now));
+    }
+
+    /// When to call [`Backups::pass_time`] if nothing else happens.
+    pub fn poll_timeout(&self) -> Option<MonotonicUs> {
+        let idle = self.copies.values().filter(|backup| backup.step().is_none());
+        idle.filter_map(Backup::poll_timeout).min()
+    }
+
+    fn go_on_with(&mut self, now: MonotonicUs, log: LogId, files: &mut impl CopyFiles) {
+        match self.links.iter().find(|(_, link)| link.hello.log == log).map(|(&link, _)| link) {
+            Some(link) => self.go_on(now, link, files),
+            None => {
+                // Whoever opens the next connection asks anew.
+                if let Some(backup) = self.copies.get_mut(&log) {
+                    while backup.poll_answer().is_some() {}
+                }
+            }
+        }
+    }
+
+    /// Takes the next messages of a connection, until there is something to do.
+    fn go_on(&mut self, now: MonotonicUs, link: CopyLink, files: &mut impl CopyFiles) {
+        while self.answer(link, files) {
+            let Some(Link { hello, is_open, reader }) = self.links.get_mut(&link) else { return };
+            let Some(backup) = self.copies.get_mut(&hello.log) else { return };
+            let goes_on = if !*is_open {
+                *is_open = true;
+                backup.open(hello.epoch)
+            } else {
+                match reader.next_frame().map(|frame| frame.map(|frame| frame.message())) {
+                    Ok(None) => return,
+                    Ok(Some(Ok(Message::ToBackup(task)))) => {
+                        if let ToBackup::Epoch(epoch) = task {
+                            hello.epoch = epoch;
+                        }
+                        backup.receive(now, hello.epoch, task)
+                    }
+                    Ok(Some(_)) | Err(_) => false,
+                }
+            };
+            if !goes_on {
+                self.answer(link, files);
+                self.close(link);
+            }
+        }
+    }
+
+    /// Takes the answers of a copy, once nothing is left to be done. Whether that is so.
+    fn answer(&mut self, link: CopyLink, files: &mut impl CopyFiles) -> bool {
+        let Some(Link { hello, is_open, .. }) = self.links.get(&link) else { return false };
+        let (log, is_open) = (hello.log, *is_open);
+        let mut out = Vec::new();
+        loop {
+            let Some(backup) = self.copies.get_mut(&log).filter(|backup| backup.step().is_none()) else {
+                break;
+            };
+            let Some(answer) = backup.poll_answer() else { break };
+            let written = match answer {
+                // It is for an earlier connection.
+                _ if !is_open => Ok(()),
+                Answer::Message(message) => message.write(self.version, &mut out),
+                Answer::BytesFrom(place) => match files.read(log, place, READ_BYTES) {
+                    Ok((bytes, ends_file)) => {
+                        ToWriter::Bytes { bytes: &bytes, ends_file }.write(self.version, &mut out)
+                    }
+                    Err(_) => {
+                        self.close(link);
+                        break;
+                    }
+                },
+            };
+            written.expect("an answer is smaller than a frame");
+        }
+        if !out.is_empty() {
+            self.to_send.push_back((link, out));
+        }
+        self.copies.get(&log).is_some_and(|backup| backup.step().is_none())
+    }
+}

@@ -1,0 +1,20 @@
+//! The copies of durable logs, over the bus: those of this node's log at others, and those of others here.
+//!
+//! What is sent when is decided by `sidle-log-copies`; here it becomes frames, and frames become that.
+//!
+//! | file | what |
+//! |---|---|
+//! | `record` | which copies count, as the log's folder keeps it |
+//! | `sender` | the copies of this node's log |
+//! | `backups` | the copies of other nodes' logs |
+//! | `reclaimer` | a start that asks the copies for what the own disk lost |
+
+mod backups;
+mod reclaimer;
+mod record;
+mod sender;
+
+pub use backups::{Backups, CopyFiles, CopyLink};
+pub use reclaimer::{Reclaimer, ReclaimerEvent};
+pub use record::CopiesRecord;
+pub use sender::{CopiesEvent, CopySender, LogReport, ReadLog};

@@ -1,0 +1,66 @@
+//! Which copies of a log count, as the log's folder keeps it.
+//!
+//! It is kept before a change is proposed. So a writer that starts again knows of each copy that may count:
+//! those of the last decision, and those of a change that may have been decided since.
+
+use serde::{Deserialize, Serialize};
+use sidle_cluster::{Incarnation, LogBackup, LogCopies};
+use sidle_log_copies::{BackupId, Record};
+use sidle_types::LogId;
+
+/// What a writer knows of its log's copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CopiesRecord {
+    /// As last decided.
+    pub decided: Option<LogCopies>,
+    /// A change that was proposed since.
+    pub proposed: Option<LogCopies>,
+}
+
+impl CopiesRecord {
+    /// As the file has it.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec_pretty(self).expect("a record is plain data")
+    }
+
+    /// Reads it. The error: what is wrong with it.
+    pub fn from_json(json: &[u8]) -> Result<CopiesRecord, String> {
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    }
+
+    /// Whether a start is to ask the copies. Where none may count, the log has everything itself (Y9).
+    pub fn needs_copies(&self) -> bool {
+        let mut known = [&self.decided, &self.proposed].into_iter().flatten().peekable();
+        known.peek().is_some() && known.all(|copies| !copies.backups.is_empty())
+    }
+
+    /// Of this log: the record, and the change that is not known to be decided.
+    pub(super) fn of(&self, log: LogId) -> (Record, Option<Record>) {
+        let of_log =
+            |copies: &Option<LogCopies>| copies.as_ref().filter(|copies| copies.log == log).map(record);
+        (of_log(&self.decided).unwrap_or_default(), of_log(&self.proposed))
+    }
+
+    /// Everybody whose copy may count.
+    pub(super) fn may_count(&self, log: LogId) -> Record {
+        let (mut record, proposed) = self.of(log);
+        if let Some(proposed) = proposed {
+            record.epoch = proposed.epoch;
+            record.backups.extend(proposed.backups);
+        }
+        record
+    }
+}
+
+/// The coordinator's record as `sidle-log-copies` knows it.
+pub(super) fn record(copies: &LogCopies) -> Record {
+    let id = |backup: &LogBackup| BackupId { node: backup.node, incarnation: backup.incarnation.0 };
+    Record { epoch: copies.epoch, backups: copies.backups.iter().map(id).collect() }
+}
+
+/// And the way back.
+pub(super) fn copies(log: LogId, record: &Record) -> LogCopies {
+    let backup = |id: &BackupId| LogBackup { node: id.node, incarnation: Incarnation(id.incarnation) };
+    LogCopies { log, epoch: record.epoch, backups: record.backups.iter().map(backup).collect() }
+}

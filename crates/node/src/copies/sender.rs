@@ -1,0 +1,249 @@
+//! The copies of this node's log at other nodes.
+
+use super::record::{CopiesRecord, copies, record};
+use sidle_cluster::{LogCopies, TabletMap};
+use sidle_log_copies::{BackupId, Copies, Event, OwnFiles, Sent, Settings, is_end_of};
+use sidle_types::{CommitNumber, LogId, MonotonicUs, NodeId, ProtocolVersion};
+use sidle_wire::{CopyHello, FrameFilter, FrameReader, Message, Place, ToBackup};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What the log's writer reports, in the order in which it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogReport {
+    /// The log is written up to here; with the commit that ends here, if one does.
+    Written(Place, Option<CommitNumber>),
+    /// Everything up to this commit is safe, as far as the writer's own disk goes.
+    SafeHere {
+        /// That commit.
+        commit: CommitNumber,
+        /// The last one that is synced.
+        synced: CommitNumber,
+    },
+    /// The log's oldest file is gone.
+    Removed(u64),
+}
+
+/// The files of the node's log.
+pub trait ReadLog {
+    /// Bytes of a file; `None`: they cannot be read, or are there no more.
+    fn read(&mut self, at: Place, bytes: u64) -> Option<Vec<u8>>;
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopiesEvent {
+    /// Connect to a backup.
+    Connect(BackupId),
+    /// Close the connection to it.
+    Close(BackupId),
+    /// Keep this record for good, and then have the coordinator decide on its proposal.
+    Propose(CopiesRecord),
+}
+
+/// The sending end of all copies of a log.
+#[derive(Debug)]
+pub struct CopySender {
+    node: NodeId,
+    log: LogId,
+    copies: Copies,
+    version: ProtocolVersion,
+    readers: BTreeMap<BackupId, FrameReader>,
+    events: VecDeque<CopiesEvent>,
+}
+
+impl CopySender {
+    /// The copies of a log that this node goes on with: its files, its last commit, and what its folder has
+    /// kept of the copies.
+    pub fn new(
+        now: MonotonicUs,
+        (node, log): (NodeId, LogId),
+        settings: Settings,
+        own: OwnFiles,
+        last: CommitNumber,
+        kept: &CopiesRecord,
+    ) -> CopySender {
+        let (decided, proposed) = kept.of(log);
+        let mut sender = CopySender {
+            node,
+            log,
+            copies: Copies::new(settings, own, last, decided, proposed),
+            version: ProtocolVersion::CURRENT,
+            readers: BTreeMap::new(),
+            events: VecDeque::new(),
+        };
+        sender.take_events(now, None);
+        sender
+    }
+
+    /// The last commit that is safe here and at all copies that count.
+    pub fn safe(&self) -> CommitNumber {
+        self.copies.safe()
+    }
+
+    /// Who has a copy that counts.
+    pub fn backups(&self) -> impl ExactSizeIterator<Item = BackupId> {
+        self.copies.record().backups.iter().copied()
+    }
+
+    /// Whether something waits for a sync of the log itself.
+    pub fn waits_for_sync(&self) -> bool {
+        self.copies.waits_for_sync()
+    }
+
+    /// Whether the coordinator's record is another writer's.
+    pub fn is_deposed(&self) -> bool {
+        self.copies.is_deposed()
+    }
+
+    /// The cluster is this one now. Its members behind this one, in the order of their ids, and then those
+    /// before it are its backups: so all nodes have about as many copies.
+    pub fn set_map(&mut self, now: MonotonicUs, map: &TabletMap, own: &mut dyn ReadLog) {
+        self.version = map.version();
+        let mut nodes: Vec<BackupId> = Vec::new();
+        if self.version.has_log_copies() {
+            let others = map.nodes().iter().filter(|node| node.id != self.node);
+            nodes.extend(others.map(|node| BackupId { node: node.id, incarnation: node.incarnation.0 }));
+        }
+        nodes.sort_by_key(|backup| (backup.node < self.node, *backup));
+        self.copies.set_nodes(now, nodes);
+        self.take_events(now, Some(own));
+    }
+
+    /// The log's writer has reported this.
+    pub fn report(&mut self, now: MonotonicUs, report: LogReport, own: &mut dyn ReadLog) {
+        match report {
+            LogReport::Written(to, commit) => self.copies.written(now, to, commit),
+            LogReport::SafeHere { commit, synced } => self.copies.safe_here(now, commit, synced),
+            LogReport::Removed(file) => self.copies.removed(file),
+        }
+        self.take_events(now, Some(own));
+    }
+
+    /// A connection that was asked for is there.
+    pub fn connected(&mut self, now: MonotonicUs, backup: BackupId) {
+        self.readers.insert(backup, FrameReader::filtered(FrameFilter::FROM_BACKUP));
+        self.copies.connected(backup);
+        self.take_events(now, None);
+    }
+
+    /// A connection has ended, or could not be made.
+    pub fn lost(&mut self, now: MonotonicUs, backup: BackupId) {
+        self.readers.remove(&backup);
+        self.copies.lost(now, backup);
+        self.take_events(now, None);
+    }
+
+    /// A backup has sent something.
+    pub fn received(&mut self, now: MonotonicUs, backup: BackupId, bytes: &[u8], own: &mut dyn ReadLog) {
+        let Some(mut reader) = self.readers.remove(&backup) else { return };
+        reader.push(bytes);
+        loop {
+            match reader.next_frame().map(|frame| frame.map(|frame| frame.message())) {
+                Ok(None) => break,
+                Ok(Some(Ok(Message::ToWriter(answer)))) => self.copies.receive(now, backup, answer),
+                Ok(Some(_)) | Err(_) => {
+                    self.events.push_back(CopiesEvent::Close(backup));
+                    self.copies.lost(now, backup);
+                    break;
+                }
+            }
+        }
+        self.readers.insert(backup, reader);
+        self.take_events(now, Some(own));
+    }
+
+    /// The coordinator's record, if there is one.
+    pub fn decided(&mut self, now: MonotonicUs, decided: Option<&LogCopies>) {
+        let Some(decided) = decided else { return };
+        match decided.log == self.log {
+            true => self.copies.decided(now, record(decided)),
+            false => self.copies.begin_behind(now, decided.epoch),
+        }
+        self.take_events(now, None);
+    }
+
+    /// Time has passed.
+    pub fn pass_time(&mut self, now: MonotonicUs) {
+        self.copies.pass_time(now);
+        self.take_events(now, None);
+    }
+
+    /// When to call [`CopySender::pass_time`] if nothing else happens.
+    pub fn poll_timeout(&self) -> Option<MonotonicUs> {
+        self.copies.poll_timeout()
+    }
+
+    /// What is to be done next.
+    pub fn poll_event(&mut self) -> Option<CopiesEvent> {
+        self.events.pop_front()
+    }
+
+    /// What is to be sent next, appended to `out`, and to whom. Nobody whose connection `is_full`.
+    pub fn poll_transmit(
+        &mut self,
+        now: MonotonicUs,
+        own: &mut dyn ReadLog,
+        is_full: impl Fn(BackupId) -> bool,
+        out: &mut Vec<u8>,
+    ) -> Option<BackupId> {
+        loop {
+            let sent = self.copies.poll_transmit(now, &is_full);
+            self.take_events(now, Some(&mut *own));
+            let (backup, sent) = sent?;
+            if self.write(backup, sent, own, out) {
+                return Some(backup);
+            }
+            // It begins again, with what there is.
+            self.events.push_back(CopiesEvent::Close(backup));
+            self.lost(now, backup);
+        }
+    }
+
+    /// Whether it could be written.
+    fn write(&self, backup: BackupId, sent: Sent, own: &mut dyn ReadLog, out: &mut Vec<u8>) -> bool {
+        let bytes;
+        let message = match sent {
+            Sent::Hello { epoch } => {
+                let (log, node, incarnation) = (self.log, self.node, backup.incarnation);
+                CopyHello { log, epoch, node, incarnation }.write(self.version, out);
+                return true;
+            }
+            Sent::Restart => ToBackup::Restart,
+            Sent::Append { at, bytes: count } => match own.read(at, count) {
+                Some(read) => {
+                    bytes = read;
+                    ToBackup::Append { at, bytes: &bytes }
+                }
+                None => return false,
+            },
+            Sent::Forget { first } => ToBackup::Forget { first },
+            Sent::Epoch(epoch) => ToBackup::Epoch(epoch),
+        };
+        message.write(self.version, out).expect("less is sent at once than a frame takes");
+        true
+    }
+
+    /// Takes what the copies want done. `own`: the log's files, if anything may have to be compared.
+    fn take_events(&mut self, now: MonotonicUs, mut own: Option<&mut (dyn ReadLog + '_)>) {
+        while let Some(event) = self.copies.poll_event() {
+            match event {
+                Event::Connect(backup) => self.events.push_back(CopiesEvent::Connect(backup)),
+                Event::Close(backup) => {
+                    self.readers.remove(&backup);
+                    self.events.push_back(CopiesEvent::Close(backup));
+                }
+                Event::Compare(backup, tail) => {
+                    let own = own.as_deref_mut().expect("an answer is compared");
+                    let at = Place { at: 0, ..tail.end };
+                    let is_same = own.read(at, tail.end.at).is_some_and(|bytes| is_end_of(tail, &bytes));
+                    self.copies.compared(now, backup, is_same);
+                }
+                Event::Propose(proposed) => {
+                    let decided = Some(copies(self.log, self.copies.record()));
+                    let proposed = Some(copies(self.log, &proposed));
+                    self.events.push_back(CopiesEvent::Propose(CopiesRecord { decided, proposed }));
+                }
+            }
+        }
+    }
+}

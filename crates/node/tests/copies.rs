@@ -1,0 +1,390 @@
+//! The two ends of a log's copies, over frames: a log in memory, and copies in memory.
+
+use sidle_cluster::{Incarnation, LogBackup, LogCopies};
+use sidle_log_copies::{BackupId, BackupStep, Found, OwnFiles, Settings, check_of};
+use sidle_log_files::FileSet;
+use sidle_node::{
+    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, LogReport, ReadLog, Reclaimer,
+    ReclaimerEvent,
+};
+use sidle_testbed::fixtures;
+use sidle_types::{CommitNumber, LogId, MonotonicUs, NodeId, ProtocolVersion};
+use sidle_wire::{CopyHello, FrameReader, Message, Place};
+use std::collections::BTreeMap;
+use std::io;
+
+const LOG: LogId = LogId([9; 16]);
+const NOW: MonotonicUs = MonotonicUs(1_000);
+const SETTINGS: Settings =
+    Settings { wanted: 1, syncs: true, patience_us: 250_000, rest_us: 100_000, most_bytes: 1000 };
+
+fn writer() -> NodeId {
+    fixtures::node_id(1)
+}
+
+fn backup() -> BackupId {
+    BackupId { node: fixtures::node_id(2), incarnation: 1 }
+}
+
+/// Files by number.
+#[derive(Clone, Default)]
+struct Files(BTreeMap<u64, Vec<u8>>);
+
+impl ReadLog for Files {
+    fn read(&mut self, at: Place, bytes: u64) -> Option<Vec<u8>> {
+        self.0.get(&at.file)?.get(at.at as usize..(at.at + bytes) as usize).map(<[u8]>::to_vec)
+    }
+}
+
+/// The copy, with which files are recorded, and its epoch.
+#[derive(Default)]
+struct Copy {
+    files: Files,
+    recorded: Option<FileSet>,
+    epoch: u64,
+    is_broken: bool,
+}
+
+impl CopyFiles for Copy {
+    fn find(&mut self, _: LogId) -> io::Result<(u64, Option<Found>)> {
+        if self.is_broken {
+            return Err(io::Error::other("no such disk"));
+        }
+        let found = self.recorded.map(|files| {
+            let last = &self.files.0[&files.last];
+            Found { files, last: (last.len() as u64, check_of(last)) }
+        });
+        Ok((self.epoch, found))
+    }
+
+    fn read(&mut self, _: LogId, from: Place, most: usize) -> io::Result<(Vec<u8>, bool)> {
+        let rest = &self.files.0[&from.file][from.at as usize..];
+        let ends = rest.len() <= most && self.files.0.contains_key(&(from.file + 1));
+        Ok((rest[..rest.len().min(most)].to_vec(), ends))
+    }
+}
+
+impl Copy {
+    fn carry_out(&mut self, step: &BackupStep) {
+        match step {
+            BackupStep::KeepEpoch(epoch) => self.epoch = *epoch,
+            BackupStep::Record(set) => self.recorded = Some(*set),
+            BackupStep::Write(at, bytes) => {
+                let file = self.files.0.entry(at.file).or_default();
+                file.truncate(at.at as usize);
+                file.extend_from_slice(bytes);
+            }
+            BackupStep::Remove(file) => drop(self.files.0.remove(file)),
+            BackupStep::WriteAgain(_) | BackupStep::Sync | BackupStep::SyncNames => {}
+        }
+    }
+}
+
+/// A writer, a backup, and what is between them.
+struct Pair {
+    sender: CopySender,
+    own: Files,
+    backups: Backups,
+    copy: Copy,
+    /// Since the last one was opened.
+    link: Option<(CopyLink, bool)>,
+    links: u64,
+    decided: Option<LogCopies>,
+    kept: CopiesRecord,
+}
+
+impl Pair {
+    fn new(kept: CopiesRecord, own: Files, last: u64, copy: Copy) -> Pair {
+        let lengths: Vec<(u64, u64)> =
+            own.0.iter().map(|(&number, bytes)| (number, bytes.len() as u64)).collect();
+        let own_files = OwnFiles::new(lengths);
+        let sender = CopySender::new(NOW, (writer(), LOG), SETTINGS, own_files, CommitNumber(last), &kept);
+        let backups = Backups::new(backup().incarnation, true, 0);
+        let decided = kept.decided.clone();
+        Pair { sender, own, backups, copy, link: None, links: 0, decided, kept }
+    }
+
+    /// The log is written: these bytes, as one commit.
+    fn commit(&mut self, file: u64, bytes: &[u8], commit: u64) {
+        let content = self.own.0.entry(file).or_default();
+        content.extend_from_slice(bytes);
+        let to = Place { file, at: content.len() as u64 };
+        let commit = CommitNumber(commit);
+        for report in [LogReport::Written(to, Some(commit)), LogReport::SafeHere { commit, synced: commit }] {
+            self.sender.report(NOW, report, &mut self.own);
+        }
+    }
+
+    fn join(&mut self) {
+        let map = fixtures::map(1, 2, &[(0, 1, 1)], Vec::new());
+        self.sender.set_map(NOW, &map, &mut self.own);
+    }
+
+    /// Everything arrives, until nothing happens.
+    fn settle(&mut self) {
+        for _ in 0..1000 {
+            let mut happens = false;
+            while let Some(event) = self.sender.poll_event() {
+                happens = true;
+                match event {
+                    CopiesEvent::Connect(id) if id == backup() => {
+                        self.links += 1;
+                        self.link = Some((CopyLink(self.links), false));
+                        self.sender.connected(NOW, id);
+                    }
+                    CopiesEvent::Connect(id) => self.sender.lost(NOW, id),
+                    CopiesEvent::Close(_) => {
+                        if let Some((link, _)) = self.link.take() {
+                            self.backups.lost(link);
+                        }
+                    }
+                    CopiesEvent::Propose(record) => {
+                        let proposed = record.proposed.clone();
+                        self.kept = record;
+                        self.decided = proposed.clone();
+                        self.sender.decided(NOW, proposed.as_ref());
+                    }
+                }
+            }
+            let mut out = Vec::new();
+            let is_full = |_| false;
+            while self.sender.poll_transmit(NOW, &mut self.own, is_full, &mut out).is_some() {
+                happens = true;
+                self.to_backup(&std::mem::take(&mut out));
+            }
+            happens |= self.carry_out();
+            if !happens {
+                return;
+            }
+        }
+        panic!("it does not come to rest");
+    }
+
+    fn to_backup(&mut self, bytes: &[u8]) {
+        let Some((link, is_open)) = &mut self.link else { return };
+        if std::mem::replace(is_open, true) {
+            self.backups.received(NOW, *link, bytes, &mut self.copy);
+        } else {
+            let mut reader = FrameReader::new();
+            reader.push(bytes);
+            let hello = hello(&mut reader);
+            self.backups.opened(NOW, *link, hello, reader, &mut self.copy);
+        }
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) -> bool {
+        let mut happens = false;
+        while let Some((log, step)) = self.backups.step() {
+            happens = true;
+            self.copy.carry_out(step);
+            self.backups.done(NOW, log, &mut self.copy);
+        }
+        while let Some((link, bytes)) = self.backups.poll_transmit() {
+            happens = true;
+            if self.link.is_some_and(|(open, _)| open == link) {
+                self.sender.received(NOW, backup(), &bytes, &mut self.own);
+            }
+        }
+        while let Some(link) = self.backups.poll_close() {
+            happens = true;
+            if self.link.is_some_and(|(open, _)| open == link) {
+                self.link = None;
+                self.sender.lost(NOW, backup());
+            }
+        }
+        happens
+    }
+}
+
+fn hello(reader: &mut FrameReader) -> CopyHello {
+    match reader.next_frame().unwrap().expect("a whole frame").message().unwrap() {
+        Message::CopyHello(hello) => hello,
+        other => panic!("it opens with {other:?}"),
+    }
+}
+
+fn pair() -> Pair {
+    let mut pair = Pair::new(CopiesRecord::default(), Files::default(), 0, Copy::default());
+    pair.commit(1, b"first", 1);
+    pair.join();
+    pair.settle();
+    pair
+}
+
+fn record(epoch: u64, incarnation: u64) -> LogCopies {
+    let incarnation = Incarnation(incarnation);
+    LogCopies { log: LOG, epoch, backups: vec![LogBackup { node: backup().node, incarnation }] }
+}
+
+#[test]
+fn a_commit_is_safe_once_the_copy_has_it_byte_for_byte() {
+    let mut pair = pair();
+    assert_eq!(pair.sender.backups().collect::<Vec<_>>(), [backup()]);
+    pair.commit(1, &[7; 3500], 2);
+    assert_eq!(pair.sender.safe(), CommitNumber(1), "nothing was sent");
+    pair.settle();
+    assert_eq!(pair.sender.safe(), CommitNumber(2));
+    pair.commit(2, b"the next file", 3);
+    pair.settle();
+    assert_eq!(pair.sender.safe(), CommitNumber(3));
+    assert_eq!(pair.copy.files.0, pair.own.0);
+    assert_eq!(pair.copy.recorded, Some(FileSet { log: LOG, first: 1, last: 2 }));
+    assert_eq!(pair.copy.epoch, 1);
+}
+
+/// Commits without records end where the last one did.
+#[test]
+fn a_commit_without_records_is_as_safe_as_the_one_before() {
+    let mut pair = pair();
+    let report = LogReport::SafeHere { commit: CommitNumber(9), synced: CommitNumber(9) };
+    pair.sender.report(NOW, report, &mut pair.own);
+    assert_eq!(pair.sender.safe(), CommitNumber(9));
+}
+
+#[test]
+fn files_that_are_gone_go_at_the_copy() {
+    let mut pair = pair();
+    pair.commit(2, b"second", 2);
+    pair.settle();
+    pair.own.0.remove(&1);
+    pair.sender.report(NOW, LogReport::Removed(1), &mut pair.own);
+    pair.settle();
+    assert_eq!(pair.copy.files.0.keys().collect::<Vec<_>>(), [&2]);
+}
+
+#[test]
+fn what_makes_no_sense_ends_the_connection_and_no_more() {
+    let mut pair = pair();
+    let (link, _) = pair.link.unwrap();
+    pair.backups.received(NOW, link, &[0xff; 64], &mut pair.copy);
+    assert_eq!(pair.backups.poll_close(), Some(link));
+    assert_eq!(pair.copy.files.0, pair.own.0);
+    let mut pair = self::pair();
+    pair.sender.received(NOW, backup(), &[0xff; 64], &mut pair.own);
+    assert_eq!(pair.sender.poll_event(), Some(CopiesEvent::Close(backup())));
+    assert_eq!(pair.sender.safe(), CommitNumber(1), "what was safe stays so");
+}
+
+#[test]
+fn another_start_of_a_backup_is_not_meant() {
+    let mut pair = pair();
+    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: backup().incarnation + 1 };
+    pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
+    assert_eq!(pair.backups.poll_close(), Some(CopyLink(77)));
+    assert_eq!(pair.backups.writers().collect::<Vec<_>>(), [(LOG, writer())], "the other one goes on");
+}
+
+#[test]
+fn the_connection_that_was_opened_last_writes() {
+    let mut pair = pair();
+    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0 };
+    let (before, _) = pair.link.unwrap();
+    pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
+    assert_eq!(pair.backups.poll_close(), Some(before));
+    let (to, answer) = pair.backups.poll_transmit().expect("it is told where the copy ends");
+    assert!(to == CopyLink(77) && !answer.is_empty());
+}
+
+/// A copy that could not be written, or found, takes nothing until the node starts again.
+#[test]
+fn a_copy_whose_disk_failed_takes_nothing() {
+    let mut pair = pair();
+    pair.backups.failed(LOG);
+    let (link, _) = pair.link.unwrap();
+    assert_eq!(pair.backups.poll_close(), Some(link));
+    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0 };
+    pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
+    assert_eq!(pair.backups.poll_close(), Some(CopyLink(77)));
+    assert!(pair.backups.is_empty());
+    let mut other = Backups::new(1, true, 0);
+    pair.copy.is_broken = true;
+    other.opened(NOW, CopyLink(1), hello, FrameReader::new(), &mut pair.copy);
+    assert_eq!(other.poll_close(), Some(CopyLink(1)));
+}
+
+/// A writer that starts again follows its copies from what its folder has kept.
+#[test]
+fn a_writer_that_starts_again_knows_its_copies() {
+    let Pair { own, copy, kept, .. } = pair();
+    assert_eq!(kept.proposed, Some(record(1, backup().incarnation)));
+    let kept = CopiesRecord::from_json(&kept.to_json()).unwrap();
+    let mut pair = Pair::new(kept, own, 1, copy);
+    assert_eq!(pair.sender.safe(), CommitNumber(0), "the copy may lack the end");
+    pair.settle();
+    assert_eq!(pair.sender.safe(), CommitNumber(1));
+    assert_eq!(pair.decided, Some(record(1, backup().incarnation)), "its change is proposed again");
+}
+
+#[test]
+fn a_record_of_another_log_is_begun_behind() {
+    let mut pair = Pair::new(CopiesRecord::default(), Files::default(), 0, Copy::default());
+    pair.commit(1, b"first", 1);
+    let other = LogCopies { log: LogId([1; 16]), ..record(6, 1) };
+    pair.sender.decided(NOW, Some(&other));
+    pair.join();
+    pair.settle();
+    assert_eq!(pair.decided.map(|decided| (decided.log, decided.epoch)), Some((LOG, 7)));
+}
+
+#[test]
+fn what_a_folder_kept_is_read_or_refused_with_words() {
+    let kept = CopiesRecord { decided: Some(record(3, 1)), proposed: Some(record(4, 2)) };
+    assert_eq!(CopiesRecord::from_json(&kept.to_json()), Ok(kept.clone()));
+    assert!(kept.needs_copies());
+    let alone = LogCopies { backups: Vec::new(), ..record(4, 2) };
+    assert!(!CopiesRecord { proposed: Some(alone), ..kept }.needs_copies(), "Y9");
+    assert!(!CopiesRecord::default().needs_copies());
+    for wrong in ["", "7", "{\"decided\":7}", "{\"other\":null}"] {
+        assert!(CopiesRecord::from_json(wrong.as_bytes()).is_err(), "{wrong}");
+    }
+}
+
+/// A start asks the copies for what its own files lack.
+#[test]
+fn a_start_takes_from_the_copy_what_its_own_files_lack() {
+    let mut pair = pair();
+    pair.commit(1, b" and more", 2);
+    pair.commit(2, &[5; 300_000], 3);
+    pair.settle();
+    let own_end = Place { file: 1, at: 5 };
+    let (version, ids) = (ProtocolVersion::CURRENT, (writer(), LOG));
+    let mut reclaimer = Reclaimer::new(ids, own_end, &pair.kept, true, version);
+    assert_eq!(reclaimer.poll_event(), Some(ReclaimerEvent::Connect(backup().node)));
+    reclaimer.connected(backup().node);
+    let mut taken = Files::default();
+    let mut is_open = false;
+    while let Some((_, bytes)) = reclaimer.poll_transmit() {
+        let link = CopyLink(99);
+        if std::mem::replace(&mut is_open, true) {
+            pair.backups.received(NOW, link, &bytes, &mut pair.copy);
+        } else {
+            let mut reader = FrameReader::new();
+            reader.push(&bytes);
+            let hello = hello(&mut reader);
+            pair.backups.opened(NOW, link, hello, reader, &mut pair.copy);
+        }
+        while let Some((to, bytes)) = pair.backups.poll_transmit() {
+            assert_eq!(to, link);
+            reclaimer.received(backup().node, &bytes);
+        }
+        while let Some(event) = reclaimer.poll_event() {
+            let ReclaimerEvent::Take(file, bytes) = event else { panic!("{event:?}") };
+            taken.0.insert(file, bytes);
+        }
+    }
+    let outcome = reclaimer.outcome().expect("everybody has answered");
+    assert_eq!((outcome.from, outcome.is_sure), (Some(Place { file: 1, at: 0 }), true));
+    assert_eq!(taken.0, pair.own.0);
+}
+
+#[test]
+fn without_an_answer_a_start_is_not_sure() {
+    let kept = CopiesRecord { decided: Some(record(3, 1)), proposed: None };
+    let ids = (writer(), LOG);
+    let mut reclaimer = Reclaimer::new(ids, Place::default(), &kept, true, ProtocolVersion::CURRENT);
+    assert!(matches!(reclaimer.poll_event(), Some(ReclaimerEvent::Connect(_))));
+    assert_eq!(reclaimer.outcome(), None);
+    reclaimer.lost(backup().node);
+    assert_eq!(reclaimer.outcome().map(|outcome| outcome.is_sure), Some(false));
+}
