@@ -3,6 +3,7 @@
 //! Commands over keys get [fewer](sidle_commands::Call), and end more simply.
 
 use crate::outcome::ControlRequest;
+use crate::queue::WorkerIndex;
 use crate::range_table::RangeTable;
 use crate::session::Session;
 use crate::shared::NodeShared;
@@ -22,6 +23,8 @@ pub struct Call<'a> {
     pub store: &'a Arc<Store>,
     /// The wall clock at the start of the loop's turn; decides expiry.
     pub now: WallMs,
+    /// The worker that runs it.
+    pub worker: WorkerIndex,
     /// Fresh random bits.
     pub random: u64,
     /// Where the reply goes. Nothing may be written before an error is returned.

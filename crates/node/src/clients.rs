@@ -42,6 +42,9 @@ pub struct ClientRecord {
     buffers: [AtomicU64; 4],
     /// Other nodes' replies so far to a command that waits for more.
     pub(crate) collected: Arc<Tally>,
+    /// Lines of MONITOR that it has yet to be sent.
+    pub(crate) lines: Arc<Tally>,
+    is_monitor: AtomicBool,
     /// The commands queued since MULTI: one more than their number, 0 without MULTI; and their memory.
     queued: AtomicU32,
     queued_bytes: Tally,
@@ -146,6 +149,8 @@ impl ClientRecord {
             last_command: AtomicU16::new(u16::MAX),
             buffers: Default::default(),
             collected: Arc::new(Tally::in_sum(sum)),
+            lines: Arc::new(Tally::in_sum(sum)),
+            is_monitor: AtomicBool::new(false),
             queued: AtomicU32::new(0),
             queued_bytes: Tally::in_sum(sum),
             progress: Tally::in_sum(sum),
@@ -263,9 +268,20 @@ impl ClientRecord {
         self.queued_bytes.bytes()
     }
 
+    /// Notes whether it is shown every command of the node.
+    pub(crate) fn note_monitor(&self, is_monitor: bool) {
+        self.is_monitor.store(is_monitor, Relaxed);
+    }
+
+    /// Whether it is shown every command of the node.
+    pub(crate) fn is_monitor(&self) -> bool {
+        self.is_monitor.load(Relaxed)
+    }
+
     /// Bytes of requests and replies that it holds, and of its commands' progress.
     pub fn held_bytes(&self) -> u64 {
-        self.buffers().total() + self.collected_bytes() + self.queued_bytes() + self.progress.bytes()
+        let replies = self.buffers().total() + self.collected_bytes() + self.lines.bytes();
+        replies + self.queued_bytes() + self.progress.bytes()
     }
 
     /// What it takes in memory, itself included.

@@ -6,33 +6,31 @@
 //! A parked request leaves only its ticket: the session is restored, so running the request again is like
 //! running it first. The one exception is [`Flush`], which works in steps.
 
+use crate::attempt::{Attempt, given_error, given_of, not_here};
 use crate::blocked::Blocked;
 use crate::call::{Awaited, CommandResult, Flow};
 use crate::commands::commands;
 use crate::execute::Executor;
 use crate::flush::Flush;
-use crate::forward::{Channels, Joints, NOT_HERE_ERROR};
+use crate::forward::{Channels, Joints};
 use crate::half::Half;
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::ParkingLot;
 use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
-use crate::range_table::{RangeTable, Redirect, Role};
 use crate::refusals::{
-    CROSS_PROTOCOL, NOT_SERVED, TOO_LONG, aborted, cannot_wait, redirect_error, refusal, restriction,
-    several_owners,
+    CROSS_PROTOCOL, NOT_SERVED, TOO_LONG, aborted, cannot_wait, refusal, restriction, several_owners,
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
-use crate::routing::{Asked, INLINE_KEYS, Missing, Verdict, judge};
+use crate::routing::{Asked, Missing, Verdict, judge};
 use crate::session::{Replies, Session};
 use crate::table::{Access, CommandFlags, Found, NodeExecutor};
 use sidle_commands::{CommandTable, ReplyError};
 use sidle_migration::OnMissing;
 use sidle_resp::ReplyWriter;
 use sidle_types::{HashedKey, MigrationId, Position, fault};
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The state before a command, to which it returns when it parks.
@@ -41,30 +39,6 @@ struct Before {
     /// The length of the output.
     start: usize,
     replies: Replies,
-}
-
-/// The result of an attempt to run a command.
-pub(crate) enum Attempt {
-    /// It ran.
-    Ran(CommandResult),
-    /// It ran, and its reply passed the limit.
-    ReplyTooLong,
-    /// It did not run; the reply gives the reason.
-    Refused(ReplyError),
-    /// The import is not active yet.
-    AwaitActivation(MigrationId),
-    /// These keys have to be pulled first.
-    Pull(SmallVec<[Missing; INLINE_KEYS]>),
-    /// The reply sends the client to the source. One in so many of these is drawn for a sampled pull.
-    NotHereYet { migration: MigrationId, position: Position, sample_one_in: Option<u32> },
-    /// The client is to retry after so many microseconds; meanwhile these keys are pulled.
-    Retry(u32, SmallVec<[Missing; INLINE_KEYS]>),
-    /// Some of its keys are elsewhere, and the client cannot be redirected to them.
-    Elsewhere,
-    /// It waits for other nodes.
-    Parked(Ticket),
-    /// It waits for a command that holds one of its keys (F8).
-    AwaitHold,
 }
 
 /// Runs requests on one worker: it decides, executes, and parks commands.
@@ -160,16 +134,37 @@ impl Dispatcher {
         let before = Before { start: out.len(), replies: session.replies };
         session.begin_command();
         let request = Request { found, keys, args };
-        if (session.is_restricted() || self.executor.shared.loading.is_on())
-            && let Some(outcome) = self.run_restricted(now, session, request, before, out)
-        {
-            return outcome;
+        // Of MONITOR, and of all else that is seldom there, this one load is what a command costs.
+        if session.is_restricted() || self.executor.detours.is_any() {
+            return self.run_on_detour(now, session, request, before, out);
         }
         self.run_permitted(now, session, request, before, out)
     }
 
-    /// Runs a command where some are refused or queued; `None` if this one is neither.
+    /// Runs a command where some are refused or queued, and shows it to those that monitor the node.
     #[cold]
+    fn run_on_detour(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        before: Before,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let was_shown = session.route.has_run_and_waits();
+        self.executor.has_run = false;
+        let outcome = match self.run_restricted(now, session, request, before, out) {
+            Some(outcome) => outcome,
+            None => self.run_permitted(now, session, request, before, out),
+        };
+        let is_shown = !matches!(outcome, Outcome::Parked(_)) || session.route.has_run_and_waits();
+        if self.executor.has_run && is_shown && !was_shown {
+            self.executor.show(now, session, request.found, request.args);
+        }
+        outcome
+    }
+
+    /// Runs a command where some are refused or queued; `None` if this one is neither.
     fn run_restricted(
         &mut self,
         now: Now,
@@ -756,36 +751,5 @@ impl Dispatcher {
     pub(crate) fn write_error(&mut self, session: &Session, error: ReplyError, out: &mut Vec<u8>) {
         self.executor.stats.count_error(error.code());
         ReplyWriter::new(out, session.version).error_bytes(&error.line());
-    }
-}
-
-/// The migration that gives one of these keys bit by bit, and in which the target takes the others of its
-/// range too.
-#[cold]
-fn given_of(ranges: &RangeTable, keys: &[HashedKey<'_>]) -> Option<MigrationId> {
-    keys.iter().find_map(|key| match &ranges.entry_at(key.position()).role {
-        Role::Exporting(view) if view.is_by_cuts() => Some(view.id()),
-        _ => None,
-    })
-}
-
-/// The answer to an opted-in client whose key was given: it remembers that, and asks the target.
-#[cold]
-fn given_error(migration: MigrationId) -> ReplyError {
-    ReplyError::owned(format!("SIDLEGIVEN {migration} this node has given the key to the migration's target"))
-}
-
-/// The outcome of a command with keys elsewhere. `stays`: it is not forwarded, since it would wait there for
-/// its client.
-#[cold]
-fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> Attempt {
-    match verdict {
-        // Another node knows no more about unserved positions.
-        Verdict::Redirect(Redirect::NotServed) => Attempt::Refused(NOT_SERVED),
-        _ if session.is_forwarded => Attempt::Refused(NOT_HERE_ERROR),
-        Verdict::CrossSlot => Attempt::Elsewhere,
-        Verdict::Redirect(Redirect::Ask(..)) if !session.capa_sidle && !stays => Attempt::Elsewhere,
-        Verdict::Redirect(redirect) => Attempt::Refused(redirect_error(redirect)),
-        _ => unreachable!("it may run or wait here"),
     }
 }

@@ -4,9 +4,11 @@
 //! memory is freed if needed, the call is counted, and changes to what is being copied are marked (M11).
 
 use crate::call::{Call, CommandResult, Flow};
+use crate::detours::Detours;
 use crate::forward::{Hold, Holds};
 use crate::goes_on::GoesOn;
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
+use crate::monitors::Shown;
 use crate::now::Now;
 use crate::observe::{SlowEntry, event_of, shown_arguments};
 use crate::prepared::{writes, written_keys};
@@ -48,6 +50,8 @@ pub(crate) struct Executor {
     /// The step in use of exports that are given bit by bit.
     pub(crate) step: u64,
     pub(crate) shared: Arc<NodeShared>,
+    /// Whether commands take the long way.
+    pub(crate) detours: Arc<Detours>,
     /// Keys of commands that this node carries out together with others.
     pub(crate) holds: Arc<Holds>,
     pub(crate) stats: Arc<WorkerStats>,
@@ -94,6 +98,7 @@ impl Executor {
             seen: 0,
             step: 0,
             shared: Arc::clone(&parts.shared),
+            detours: Arc::clone(&parts.shared.detours),
             holds: Arc::clone(&parts.shared.holds),
             stats: Arc::clone(&parts.shared.workers[usize::from(index.0)]),
             random: Random::new(seed),
@@ -375,6 +380,7 @@ impl Executor {
             args,
             store: &self.store,
             now: now.wall,
+            worker: self.index,
             random: self.random.next(),
             reply,
             session,
@@ -428,6 +434,18 @@ impl Executor {
             };
             self.shared.slow_log.enter(entry, thresholds.log_length());
         }
+    }
+
+    /// A command has run: the connections that monitor the node are shown it.
+    #[cold]
+    pub(crate) fn show(&self, now: Now, session: &Session, found: Found, args: &[&[u8]]) {
+        if !self.shared.monitors.is_any() {
+            return;
+        }
+        let at_us = now.wall_us(self.reading_ns());
+        let CommandSpec { name, flags, .. } = *found.spec;
+        let command = Shown { at_us, address: &session.client.address, name, flags, args };
+        self.shared.monitors.show(&command, self.reply_bytes);
     }
 
     /// Whether another command holds one of these keys (F8); it then waits for the end of a hold.

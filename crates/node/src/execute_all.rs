@@ -233,6 +233,7 @@ impl Executor {
             let counters = self.stats.command(found.id);
             counters.calls.add(1);
             counters.took(ns, 1, thresholds.tracks());
+            self.show(now, session, *found, words);
             if ns >= thresholds.notable_ns() {
                 self.note_slow(now, session, *found, words, ns);
             }

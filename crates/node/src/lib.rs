@@ -4,6 +4,7 @@
 //! [`Mover`] each, the control thread steps the [`NodeControl`]. Nothing here reads a clock, opens a socket
 //! or starts a thread. So the same code runs under the server's tokio and under the simulator's virtual time.
 
+mod attempt;
 mod blocked;
 pub mod call;
 mod clients;
@@ -14,6 +15,7 @@ mod content_digest;
 mod control;
 mod copies;
 mod current_table;
+mod detours;
 mod digests;
 mod dispatch;
 mod durability;
@@ -26,6 +28,7 @@ mod goes_on;
 mod half;
 mod keyspace;
 mod loading;
+mod monitors;
 mod mover;
 mod now;
 mod observe;
@@ -57,6 +60,7 @@ mod wait;
 mod waiters;
 mod watch;
 mod worker;
+mod worker_wakes;
 
 pub use call::{Call, Flow, ReplyError};
 pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};

@@ -5,6 +5,8 @@
 //!
 //! [`CommandFlags::LOADING`]: crate::table::CommandFlags::LOADING
 
+use crate::detours::Detours;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How far the log is read. The default is a node with nothing to read.
@@ -15,6 +17,7 @@ pub struct Loading {
     since_seconds: AtomicU64,
     total_bytes: AtomicU64,
     loaded_bytes: AtomicU64,
+    detours: Arc<Detours>,
 }
 
 /// How far the log is read, at one moment.
@@ -29,10 +32,17 @@ pub struct Progress {
 }
 
 impl Loading {
+    /// Of a node whose commands look for detours here.
+    pub(crate) fn of(detours: &Arc<Detours>) -> Loading {
+        Loading { detours: Arc::clone(detours), ..Loading::default() }
+    }
+
     /// From now on the log is read. Call it before any command is run.
     pub fn begin(&self, since_seconds: u64) {
         self.since_seconds.store(since_seconds, Ordering::Relaxed);
-        self.is_on.store(true, Ordering::Release);
+        if !self.is_on.swap(true, Ordering::AcqRel) {
+            self.detours.begin();
+        }
     }
 
     /// So many bytes are to be read.
@@ -47,7 +57,9 @@ impl Loading {
 
     /// All is read: whoever finds this sees the store as it was recovered.
     pub fn end(&self) {
-        self.is_on.store(false, Ordering::Release);
+        if self.is_on.swap(false, Ordering::AcqRel) {
+            self.detours.end();
+        }
     }
 
     /// Whether the log is being read.

@@ -38,6 +38,10 @@ const NO_PLACE: ReplyError = ReplyError::text("ERR max number of clients reached
 const OPERATORS: CommandFlags =
     CommandFlags::ADMIN.with(CommandFlags::NO_AUTH).with(CommandFlags::FOR_OPERATORS);
 
+/// Redis's reply to a connection that monitors, which it takes for a replica's.
+const MONITORS: ReplyError = ReplyError::text("ERR Replica can't interact with the keyspace");
+const OF_DATA: CommandFlags = CommandFlags::READONLY.with(CommandFlags::WRITE);
+
 /// Why a command may not run on a restricted connection, or while the node reads its log, and why that ends
 /// the connection, if it does.
 #[cold]
@@ -55,6 +59,9 @@ pub(crate) fn restriction(
     }
     if is_loading && !flags.contains(CommandFlags::LOADING) {
         return Some((LOADING, None));
+    }
+    if session.is_monitoring() && flags.touches(OF_DATA) {
+        return Some((MONITORS, None));
     }
     let is_queued = session.transaction.is_some() && flags.contains(CommandFlags::NO_MULTI);
     is_queued.then_some((NOT_IN_MULTI, None))

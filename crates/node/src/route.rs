@@ -70,6 +70,11 @@ pub(crate) struct RouteState {
 }
 
 impl RouteState {
+    /// Whether the request has run, and waits: it found nothing, or replies when others are served.
+    pub(crate) fn has_run_and_waits(&self) -> bool {
+        self.wait.is_some() || self.behind.is_some()
+    }
+
     /// The fault `waits-without-look`: whether a command that found nothing lets others have their turn
     /// before it takes its place.
     #[cold]

@@ -2,6 +2,7 @@
 
 use crate::clients::Registration;
 use crate::forward::{Asides, Skip, Skipped};
+use crate::monitors::Monitoring;
 use crate::outcome::Outcome;
 use crate::queue::Ticket;
 use crate::route::RouteState;
@@ -42,6 +43,8 @@ pub struct Session {
     pub replies: Replies,
     /// The dispatcher's own memory of the connection.
     pub(crate) route: RouteState,
+    /// It is shown every command of the node (MONITOR).
+    pub(crate) monitoring: Option<Monitoring>,
     /// Of another node's connection: its waiting requests, which let others pass.
     pub(crate) asides: Option<Box<Asides>>,
     /// Of another node's connection: the request being skipped.
@@ -102,6 +105,7 @@ impl Session {
             is_forwarded: false,
             replies: Replies::On,
             route: RouteState::default(),
+            monitoring: None,
             asides: None,
             skip: None,
         }
@@ -182,6 +186,19 @@ impl Session {
     #[inline]
     pub fn is_subscribed(&self) -> bool {
         self.route.subscription.is_some()
+    }
+
+    /// Whether it is shown every command of the node
+    /// ([`Worker::write_lines`](crate::Worker::write_lines)).
+    #[inline]
+    pub fn is_monitoring(&self) -> bool {
+        self.monitoring.is_some()
+    }
+
+    /// It is shown every command of the node from here on, or no more.
+    pub(crate) fn set_monitoring(&mut self, monitoring: Option<Monitoring>) {
+        self.client.note_monitor(monitoring.is_some());
+        self.monitoring = monitoring;
     }
 
     /// Nothing more is pushed of what cuts give.

@@ -4,14 +4,17 @@ use crate::clients::Clients;
 use crate::cluster_view::Unreachable;
 use crate::config::Config;
 use crate::current_table::CurrentTable;
+use crate::detours::Detours;
 use crate::durability::Durability;
 use crate::forward::{Holds, Suspects};
 use crate::loading::Loading;
+use crate::monitors::Monitors;
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::peers::Peers;
 use crate::saving::Saves;
 use crate::stats::WorkerStats;
 use crate::waiters::Waiters;
+use crate::worker_wakes::WorkerWakes;
 use sidle_commands::CommandId;
 use sidle_heat::Heat;
 use sidle_migration::{CUT_TIME_BUCKETS, CutTimes, ImporterCounters};
@@ -68,6 +71,12 @@ pub struct NodeShared {
     pub loading: Loading,
     /// Saves of its keys as a file.
     pub saves: Saves,
+    /// Whether commands take the long way.
+    pub(crate) detours: Arc<Detours>,
+    /// The workers that others have left something to do.
+    pub(crate) wakes: Arc<WorkerWakes>,
+    /// The connections that are shown every command.
+    pub(crate) monitors: Arc<Monitors>,
 }
 
 impl NodeShared {
@@ -78,6 +87,7 @@ impl NodeShared {
         workers: usize,
         process: ProcessFacts,
     ) -> NodeShared {
+        let (detours, wakes) = (Arc::default(), Arc::default());
         NodeShared {
             config,
             clients: Arc::default(),
@@ -87,15 +97,18 @@ impl NodeShared {
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),
             holds: Arc::default(),
-            waiters: Arc::new(Waiters::new(workers)),
+            waiters: Arc::new(Waiters::new(workers, &wakes)),
             suspects: Suspects::default(),
             spikes: Spikes::default(),
             unreachable: Unreachable::default(),
             peers: Arc::default(),
             expires_actively: AtomicBool::new(true),
             durability: Durability::default(),
-            loading: Loading::default(),
+            loading: Loading::of(&detours),
             saves: Saves::default(),
+            monitors: Arc::new(Monitors::new(workers, &detours, &wakes)),
+            detours,
+            wakes,
         }
     }
 

@@ -22,6 +22,7 @@
 //! goes, a new table or step makes the command run again, and its client is redirected.
 
 use crate::queue::WorkerIndex;
+use crate::worker_wakes::WorkerWakes;
 use sidle_store::{Entry, Observer, SlotGuards, Store};
 use sidle_types::{HashedKey, Position, WallMs, fault};
 use std::collections::{BTreeMap, VecDeque};
@@ -97,9 +98,8 @@ pub(crate) struct Waiters {
     count: AtomicU64,
     /// By worker: those of its commands that are to run again, and whether there are any.
     woken: Vec<(AtomicBool, Mutex<Vec<WaiterId>>)>,
-    /// Whether threads of workers are to be woken.
-    wakes: AtomicBool,
-    to_wake: Mutex<Vec<WorkerIndex>>,
+    /// Where it is left whose threads are to be woken.
+    wakes: Arc<WorkerWakes>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -109,14 +109,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Waiters {
     /// Nobody waits at a node with so many workers.
-    pub(crate) fn new(workers: usize) -> Waiters {
+    pub(crate) fn new(workers: usize, wakes: &Arc<WorkerWakes>) -> Waiters {
         Waiters {
             queues: std::array::from_fn(|_| Mutex::default()),
             last_number: AtomicU64::new(0),
             count: AtomicU64::new(0),
             woken: (0..workers).map(|_| Default::default()).collect(),
-            wakes: AtomicBool::new(false),
-            to_wake: Mutex::default(),
+            wakes: Arc::clone(wakes),
         }
     }
 
@@ -193,20 +192,7 @@ impl Waiters {
         let (has_any, woken) = &self.woken[usize::from(worker.0)];
         lock(woken).push(id);
         has_any.store(true, Ordering::Release);
-        lock(&self.to_wake).push(worker);
-        self.wakes.store(true, Ordering::Release);
-    }
-
-    /// The next worker whose thread to wake.
-    #[inline]
-    pub(crate) fn poll_wake(&self) -> Option<WorkerIndex> {
-        if !self.wakes.load(Ordering::Acquire) {
-            return None;
-        }
-        let mut to_wake = lock(&self.to_wake);
-        let worker = to_wake.pop();
-        self.wakes.store(!to_wake.is_empty(), Ordering::Release);
-        worker
+        self.wakes.add(worker);
     }
 
     /// The commands of this worker that are to run again.

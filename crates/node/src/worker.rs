@@ -32,7 +32,7 @@ use crate::observe::Lap;
 use crate::outcome::{ControlReply, Outcome};
 use crate::queue::{MoverIndex, Ticket, WorkerIndex, WorkerPort};
 use crate::range_table::RangeTable;
-use crate::session::Session;
+use crate::session::{Replies, Session};
 use crate::shared::{NodeParts, NodeShared, ProcessFacts};
 use sidle_heat::WorkerHeat;
 use sidle_resp::{Args, ReplyWriter};
@@ -277,11 +277,11 @@ impl Worker {
         }
     }
 
-    /// The next worker of this node to wake: a command of its waits for a hold, and one has ended.
+    /// The next worker of this node to wake: others have left it something to do.
     #[inline]
     pub fn poll_wake_worker(&mut self) -> Option<WorkerIndex> {
         let executor = &self.dispatcher.executor;
-        executor.holds.poll_wake().or_else(|| executor.shared.waiters.poll_wake())
+        executor.holds.poll_wake().or_else(|| executor.shared.wakes.poll())
     }
 
     /// The driver's next action for requests to other nodes.
@@ -372,6 +372,25 @@ impl Worker {
     /// while it leaves others unread. Returns whether anything was written.
     pub fn write_digests(&self, session: &mut Session, out: &mut Vec<u8>) -> bool {
         self.digests.write(session, &self.dispatcher.executor.stats, out)
+    }
+
+    /// Call it after each [`turn`](Worker::turn): whether connections that monitor the node are due lines
+    /// ([`write_lines`](Worker::write_lines)).
+    #[inline]
+    pub fn take_lines_due(&self) -> bool {
+        self.dispatcher.executor.shared.monitors.take_due(self.index)
+    }
+
+    /// Writes what a connection that monitors the node is to be shown. Call it between two replies. Returns
+    /// whether it may go on: it has not left too much of it unread.
+    pub fn write_lines(&self, session: &Session, out: &mut Vec<u8>) -> bool {
+        let Some(monitoring) = &session.monitoring else { return true };
+        let before = out.len();
+        let is_within = monitoring.take_lines(out).is_some();
+        if session.replies == Replies::Off {
+            out.truncate(before);
+        }
+        is_within
     }
 
     /// Writes the reply that a connection waits for since its request ended as

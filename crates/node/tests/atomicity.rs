@@ -21,7 +21,8 @@ const KEYS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How many whole replies show that a command is atomic.
 const WHOLE_REPLIES: u64 = 200_000;
-const NOW: Now = Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), reading_ns: 0 };
+const NOW: Now =
+    Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), wall_micros: 0, reading_ns: 0 };
 
 /// The expected replies to concurrent readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

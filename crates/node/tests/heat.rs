@@ -79,7 +79,8 @@ fn a_zipf_loads_ten_hottest_keys_are_named_within_two_seconds() {
     let (ports, _movers) = connect(WORKERS, 1);
     let map = Arc::new(sidle_cluster::TabletMap::founded_by(info.clone()));
     let _ticket = parts.published.publish(Arc::new(RangeTable::new(info.id, map, &[], &[])));
-    let mut now = Now { mono: MonotonicUs(0), wall: WallMs(1_700_000_000_000), reading_ns: 0 };
+    let mut now =
+        Now { mono: MonotonicUs(0), wall: WallMs(1_700_000_000_000), wall_micros: 0, reading_ns: 0 };
     let mut workers: Vec<(Worker, TestClient)> = ports
         .into_iter()
         .zip(0..)

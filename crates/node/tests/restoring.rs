@@ -7,7 +7,8 @@ use sidle_rdb::Dumped;
 use sidle_resp::Value;
 use sidle_types::{MonotonicUs, WallMs};
 
-const NOW: Now = Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), reading_ns: 0 };
+const NOW: Now =
+    Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), wall_micros: 0, reading_ns: 0 };
 const ELEMENTS: usize = 30_000;
 const MEMORY_BYTES: u64 = 16 << 20;
 /// What a store takes to know which numbers of collections were used, up to some hundreds of them.

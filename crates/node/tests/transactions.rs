@@ -9,7 +9,8 @@ use sidle_types::{MonotonicUs, WallMs};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 
-const NOW: Now = Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), reading_ns: 0 };
+const NOW: Now =
+    Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), wall_micros: 0, reading_ns: 0 };
 const ACCOUNTS: usize = 8;
 const BALANCE: i64 = 100;
 

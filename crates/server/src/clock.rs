@@ -44,6 +44,12 @@ impl Clock {
         WallMs((self.wall_at_start_us + mono.0) / 1000)
     }
 
+    /// How many microseconds of the wall clock's millisecond have passed at that instant.
+    #[inline]
+    pub(crate) fn wall_micros(&self, mono: MonotonicUs) -> u16 {
+        ((self.wall_at_start_us + mono.0) % 1000) as u16
+    }
+
     /// When the runtime's timers reach an instant.
     pub(crate) fn instant(&self, mono: MonotonicUs) -> Instant {
         self.start + Duration::from_micros(mono.0)

@@ -30,7 +30,7 @@ impl Clock {
     /// Both clocks.
     pub fn now(&self, at_us: u64) -> Now {
         let wall = (WALL_START_MS + at_us / 1000).saturating_add_signed(self.wall_ahead_ms);
-        Now { mono: self.mono(at_us), wall: WallMs(wall), reading_ns: 0 }
+        Now { mono: self.mono(at_us), wall: WallMs(wall), wall_micros: 0, reading_ns: 0 }
     }
 
     /// The first instant at which the monotonic clock shows `shown` or more.

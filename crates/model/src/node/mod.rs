@@ -33,7 +33,12 @@ const FIRST_PORT: u16 = 7001;
 
 /// Both clocks of a node at an instant of the model.
 pub(crate) fn now(now_ns: u64) -> Now {
-    Now { mono: MonotonicUs(now_ns / 1000), wall: WallMs(WALL_START_MS + now_ns / 1_000_000), reading_ns: 0 }
+    Now {
+        mono: MonotonicUs(now_ns / 1000),
+        wall: WallMs(WALL_START_MS + now_ns / 1_000_000),
+        wall_micros: 0,
+        reading_ns: 0,
+    }
 }
 
 /// The address of node 0 or 1.

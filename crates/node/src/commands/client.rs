@@ -145,12 +145,13 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let seconds_since = |then: WallMs| now.0.saturating_sub(then.0) / 1000;
     let details = client.details().clone();
     let buffers = client.buffers();
-    let output = buffers.output + client.collected_bytes();
+    let output = buffers.output + client.collected_bytes() + client.lines.bytes();
     // While replies wait to be sent nothing is read.
     let events = if buffers.output > 0 { "w" } else { "r" };
     let mut flags = String::new();
     let in_transaction = client.queued().is_some();
     let letters = [
+        (client.is_monitor(), 'O'),
         (in_transaction, 'x'),
         (client.waiter().is_some(), 'b'),
         (client.is_touched(), 'd'),

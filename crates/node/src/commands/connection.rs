@@ -209,6 +209,7 @@ fn reset(call: &mut Call<'_>) -> CommandResult {
     session.reads_version = ProtocolVersion::CURRENT;
     session.replies = Replies::On;
     session.end_transaction();
+    session.set_monitoring(None);
     {
         let mut details = session.client.details();
         details.name.clear();

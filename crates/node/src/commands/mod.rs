@@ -17,6 +17,7 @@ mod info;
 mod introspect;
 mod memory;
 mod memory_doctor;
+mod monitor;
 mod observe;
 mod persistence;
 mod server;
@@ -40,6 +41,7 @@ const GROUPS: &[&[CommandSpec]] = &[
     function::COMMANDS,
     transaction::COMMANDS,
     observe::COMMANDS,
+    monitor::COMMANDS,
     heat::COMMANDS,
     cluster::COMMANDS,
     sidle::COMMANDS,

@@ -3,8 +3,9 @@
 use super::channels::Forwarded;
 use super::progress::{Progress, Settled};
 use super::{Ending, PATIENCE_US};
+use crate::attempt::Attempt;
 use crate::call::Flow;
-use crate::dispatch::{Attempt, Dispatcher};
+use crate::dispatch::Dispatcher;
 use crate::now::Now;
 use crate::queue::Ticket;
 use crate::range_table::Redirect;

@@ -15,6 +15,6 @@ mod thresholds;
 pub(crate) use graph::{extremes, graph};
 pub(crate) use lap::{Lap, Spent};
 pub(crate) use latencies::{Distribution, Latencies};
-pub(crate) use slow_log::{SlowEntry, SlowLog, shown_arguments};
+pub(crate) use slow_log::{SlowEntry, SlowLog, is_secret, shown_arguments};
 pub(crate) use spikes::{Spike, Spikes, event_of};
 pub(crate) use thresholds::{Thresholds, percentiles};

@@ -92,7 +92,7 @@ fn shortened(arg: &[u8]) -> Vec<u8> {
 }
 
 /// Whether an argument is a user's name or a password.
-fn is_secret(name: &str, args: &[&[u8]], index: usize) -> bool {
+pub(crate) fn is_secret(name: &str, args: &[&[u8]], index: usize) -> bool {
     let follows = |words: usize, word: &str| {
         index.checked_sub(words).is_some_and(|at| args[at].eq_ignore_ascii_case(word.as_bytes()))
     };

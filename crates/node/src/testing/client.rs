@@ -146,6 +146,9 @@ impl TestClient {
         if !self.is_raw || self.output.len() < UNREAD_BYTES {
             worker.write_digests(&mut self.session, &mut self.output);
         }
+        if !worker.write_lines(&self.session, &mut self.output) {
+            self.waits = Waits::Closed;
+        }
         self.take_in();
     }
 

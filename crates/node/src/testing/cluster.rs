@@ -115,6 +115,7 @@ impl TestCluster {
         Now {
             mono: MonotonicUs(self.network.now_us),
             wall: WallMs(self.wall_start_ms + self.network.now_us / 1000),
+            wall_micros: (self.network.now_us % 1000) as u16,
             reading_ns: 0,
         }
     }

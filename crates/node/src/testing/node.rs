@@ -125,7 +125,7 @@ impl TestNode {
             let all = self.clients.values_mut().chain(self.forwarded.values_mut());
             let mut mine: Vec<&mut TestClient> =
                 all.filter(|(on, _)| *on == index).map(|(_, client)| client).collect();
-            if changed | worker.collect_digests() {
+            if changed | worker.collect_digests() | worker.take_lines_due() {
                 mine.iter_mut().for_each(|client| client.push(worker));
             }
             while let Some(ticket) = worker.poll_woken() {

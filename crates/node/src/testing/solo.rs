@@ -110,7 +110,12 @@ impl SoloNode {
         let map = Arc::new(TabletMap::founded_by(info.clone()));
         let _ticket = parts.published.publish(Arc::new(RangeTable::new(info.id, map, &[], &[])));
         let worker = Worker::new(&parts, WorkerIndex(0), ports.remove(0), 1);
-        let now = Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), reading_ns: 0 };
+        let now = Now {
+            mono: MonotonicUs(1_000_000),
+            wall: WallMs(1_700_000_000_000),
+            wall_micros: 0,
+            reading_ns: 0,
+        };
         SoloNode { parts, worker, now }
     }
 

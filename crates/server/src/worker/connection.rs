@@ -109,6 +109,7 @@ pub(super) struct Connection {
     state: State,
     is_aware: bool,
     is_subscribed: bool,
+    is_monitoring: bool,
     /// What it owes by a deadline.
     owes: Owes,
     /// A command goes on that is to be polled once all others had their turn, those too whose requests are
@@ -186,6 +187,7 @@ impl Connection {
             state: State::Reading,
             is_aware: false,
             is_subscribed: false,
+            is_monitoring: false,
             owes: Owes::Nothing,
             lets_others: false,
             held_bytes: 0,
@@ -301,7 +303,10 @@ impl Connection {
     }
 
     fn after_serving(&mut self, cx: &Context<'_>, engine: &mut Engine, then: Then) -> io::Result<Step> {
-        if self.session.is_aware() != self.is_aware || self.session.is_subscribed() != self.is_subscribed {
+        if self.session.is_aware() != self.is_aware
+            || self.session.is_subscribed() != self.is_subscribed
+            || self.session.is_monitoring() != self.is_monitoring
+        {
             self.follow_awareness(cx, engine);
         }
         let mut step = Step::Go;
@@ -364,6 +369,12 @@ impl Connection {
         } else {
             engine.waits.remove_subscribed(self.id);
         }
+        self.is_monitoring = self.session.is_monitoring();
+        if self.is_monitoring {
+            engine.waits.add_monitor(self.id, cx.waker().clone());
+        } else {
+            engine.waits.remove_monitor(self.id);
+        }
     }
 
     /// Notes requests that have stepped aside since the last call.
@@ -419,13 +430,19 @@ impl Connection {
             self.keep(engine, sent);
             let unread = (self.output.len() - self.written) as u64;
             if unread > engine.shared.config.output_bytes() {
-                ClientTotals::count(&engine.shared.clients.totals.output_limit);
-                let address = &self.session.client.address;
-                tracing::warn!("closed {address}: it left {unread} bytes of replies unread");
-                return Err(io::ErrorKind::OutOfMemory.into());
+                return Err(self.left_unread(engine, unread));
             }
         }
         Ok(())
+    }
+
+    /// It is to be closed, since it has left too much unread.
+    #[cold]
+    fn left_unread(&self, engine: &Engine, bytes: u64) -> io::Error {
+        ClientTotals::count(&engine.shared.clients.totals.output_limit);
+        let address = &self.session.client.address;
+        tracing::warn!("closed {address}: it left {bytes} bytes of replies unread");
+        io::ErrorKind::OutOfMemory.into()
     }
 
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -463,7 +480,7 @@ impl Connection {
     }
 
     /// Announces a changed tablet map to an opted-in client, and what cuts gave to one that subscribed and
-    /// reads.
+    /// reads; shows one that monitors what has run.
     fn push_changes(&mut self) -> io::Result<()> {
         let shared = SharedEngine::clone(&self.engine);
         let engine = &mut *shared.borrow_mut();
@@ -471,6 +488,10 @@ impl Connection {
         engine.worker.write_pushes(&mut self.session, &mut engine.output);
         if self.output.is_empty() {
             engine.worker.write_digests(&mut self.session, &mut engine.output);
+        }
+        if !engine.worker.write_lines(&self.session, &mut engine.output) {
+            engine.clear_output();
+            return Err(self.left_unread(engine, engine.shared.config.output_bytes()));
         }
         self.send(engine)
     }
@@ -560,7 +581,7 @@ impl Connection {
         {
             return Poll::Ready(Ok(()));
         }
-        if self.is_aware || self.is_subscribed {
+        if self.is_aware || self.is_subscribed || self.is_monitoring {
             self.push_changes()?;
         }
         loop {
@@ -656,6 +677,9 @@ impl Drop for Connection {
         }
         if self.is_subscribed {
             engine.waits.remove_subscribed(self.id);
+        }
+        if self.is_monitoring {
+            engine.waits.remove_monitor(self.id);
         }
         engine.watch.leave(self.id);
         self.session.stop_waiting();

@@ -131,7 +131,8 @@ impl Engine {
     pub(super) fn now(&self) -> Now {
         let reading_ns = self.clock.mono_ns();
         let mono = MonotonicUs(reading_ns / 1000);
-        Now { mono, wall: self.clock.wall(mono), reading_ns }
+        let (wall, wall_micros) = (self.clock.wall(mono), self.clock.wall_micros(mono));
+        Now { mono, wall, wall_micros, reading_ns }
     }
 
     /// A turn of the worker that no connection requested.
@@ -154,6 +155,9 @@ impl Engine {
         }
         if self.worker.collect_digests() {
             self.waits.wake_subscribed();
+        }
+        if self.worker.take_lines_due() {
+            self.waits.wake_monitors();
         }
         self.after_serving();
         now

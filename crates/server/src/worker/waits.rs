@@ -7,7 +7,7 @@ use std::task::Waker;
 /// A connection's number, as in CLIENT ID.
 pub(super) type ConnectionId = u64;
 
-/// The wakers of a worker's waiting connections. At most three entries a connection.
+/// The wakers of a worker's waiting connections. At most four entries a connection.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     parked: BTreeMap<Ticket, Waker>,
@@ -15,6 +15,8 @@ pub(super) struct Waits {
     aware: BTreeMap<ConnectionId, Waker>,
     /// Those of them, or others, that get a push when cuts gave something.
     subscribed: BTreeMap<ConnectionId, Waker>,
+    /// The connections that are shown every command of the node.
+    monitors: BTreeMap<ConnectionId, Waker>,
 }
 
 impl Waits {
@@ -64,6 +66,21 @@ impl Waits {
     /// Gives every connection with such pushes its turn.
     pub(super) fn wake_subscribed(&self) {
         self.subscribed.values().for_each(Waker::wake_by_ref);
+    }
+
+    /// Records a connection that is shown every command.
+    pub(super) fn add_monitor(&mut self, connection: ConnectionId, waker: Waker) {
+        self.monitors.insert(connection, waker);
+    }
+
+    /// Forgets a connection that was shown every command.
+    pub(super) fn remove_monitor(&mut self, connection: ConnectionId) {
+        self.monitors.remove(&connection);
+    }
+
+    /// Gives every connection that is shown commands its turn.
+    pub(super) fn wake_monitors(&self) {
+        self.monitors.values().for_each(Waker::wake_by_ref);
     }
 
     /// Forgets a connection.

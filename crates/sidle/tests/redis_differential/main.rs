@@ -10,6 +10,7 @@ mod cluster_forms;
 mod compare;
 mod importing;
 mod introspection;
+mod monitor;
 mod payloads;
 mod random;
 mod script;

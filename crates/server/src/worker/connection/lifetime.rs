@@ -75,10 +75,11 @@ impl Connection {
     #[cold]
     pub(super) fn ends(&mut self, why: Ending) -> Step {
         let address = &self.session.client.address;
-        let waits_for_the_node = matches!(self.state, State::Parked(_) | State::Asking(_)) || self.is_aware;
+        let waits_for_the_node = matches!(self.state, State::Parked(_) | State::Asking(_));
+        let listens = self.is_aware || self.is_monitoring;
         match why {
             // It is not silent: the node owes the answer, or the client listens for pushes.
-            Ending::Idle if waits_for_the_node => {
+            Ending::Idle if waits_for_the_node || listens => {
                 self.session.client.spare();
                 return Step::Go;
             }

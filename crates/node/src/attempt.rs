@@ -1,0 +1,67 @@
+//! The result of an attempt to run a command, where it is that the keys are elsewhere.
+
+use crate::call::CommandResult;
+use crate::forward::NOT_HERE_ERROR;
+use crate::queue::Ticket;
+use crate::range_table::{RangeTable, Redirect, Role};
+use crate::refusals::{NOT_SERVED, redirect_error};
+use crate::routing::{INLINE_KEYS, Missing, Verdict};
+use crate::session::Session;
+use sidle_commands::ReplyError;
+use sidle_types::{HashedKey, MigrationId, Position};
+use smallvec::SmallVec;
+
+/// The result of an attempt to run a command.
+pub(crate) enum Attempt {
+    /// It ran.
+    Ran(CommandResult),
+    /// It ran, and its reply passed the limit.
+    ReplyTooLong,
+    /// It did not run; the reply gives the reason.
+    Refused(ReplyError),
+    /// The import is not active yet.
+    AwaitActivation(MigrationId),
+    /// These keys have to be pulled first.
+    Pull(SmallVec<[Missing; INLINE_KEYS]>),
+    /// The reply sends the client to the source. One in so many of these is drawn for a sampled pull.
+    NotHereYet { migration: MigrationId, position: Position, sample_one_in: Option<u32> },
+    /// The client is to retry after so many microseconds; meanwhile these keys are pulled.
+    Retry(u32, SmallVec<[Missing; INLINE_KEYS]>),
+    /// Some of its keys are elsewhere, and the client cannot be redirected to them.
+    Elsewhere,
+    /// It waits for other nodes.
+    Parked(Ticket),
+    /// It waits for a command that holds one of its keys (F8).
+    AwaitHold,
+}
+
+/// The migration that gives one of these keys bit by bit, and in which the target takes the others of its
+/// range too.
+#[cold]
+pub(crate) fn given_of(ranges: &RangeTable, keys: &[HashedKey<'_>]) -> Option<MigrationId> {
+    keys.iter().find_map(|key| match &ranges.entry_at(key.position()).role {
+        Role::Exporting(view) if view.is_by_cuts() => Some(view.id()),
+        _ => None,
+    })
+}
+
+/// The answer to an opted-in client whose key was given: it remembers that, and asks the target.
+#[cold]
+pub(crate) fn given_error(migration: MigrationId) -> ReplyError {
+    ReplyError::owned(format!("SIDLEGIVEN {migration} this node has given the key to the migration's target"))
+}
+
+/// The outcome of a command with keys elsewhere. `stays`: it is not forwarded, since it would wait there for
+/// its client.
+#[cold]
+pub(crate) fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> Attempt {
+    match verdict {
+        // Another node knows no more about unserved positions.
+        Verdict::Redirect(Redirect::NotServed) => Attempt::Refused(NOT_SERVED),
+        _ if session.is_forwarded => Attempt::Refused(NOT_HERE_ERROR),
+        Verdict::CrossSlot => Attempt::Elsewhere,
+        Verdict::Redirect(Redirect::Ask(..)) if !session.capa_sidle && !stays => Attempt::Elsewhere,
+        Verdict::Redirect(redirect) => Attempt::Refused(redirect_error(redirect)),
+        _ => unreachable!("it may run or wait here"),
+    }
+}
