@@ -10,7 +10,7 @@ use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
 use sidle_resp::ReplyWriter;
 use sidle_store::Store;
-use sidle_types::{MigrationId, PositionRange, WallMs};
+use sidle_types::{MigrationId, MonotonicUs, PositionRange, WallMs};
 use std::sync::Arc;
 
 pub use sidle_commands::ReplyError;
@@ -23,6 +23,8 @@ pub struct Call<'a> {
     pub store: &'a Arc<Store>,
     /// The wall clock at the start of the loop's turn; decides expiry.
     pub now: WallMs,
+    /// The monotonic clock at the same instant; for what ends by itself.
+    pub mono: MonotonicUs,
     /// The worker that runs it.
     pub worker: WorkerIndex,
     /// Fresh random bits.

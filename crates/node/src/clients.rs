@@ -45,6 +45,8 @@ pub struct ClientRecord {
     /// Lines of MONITOR that it has yet to be sent.
     pub(crate) lines: Arc<Tally>,
     is_monitor: AtomicBool,
+    /// A pause holds its command up.
+    is_held_up: AtomicBool,
     /// The commands queued since MULTI: one more than their number, 0 without MULTI; and their memory.
     queued: AtomicU32,
     queued_bytes: Tally,
@@ -151,6 +153,7 @@ impl ClientRecord {
             collected: Arc::new(Tally::in_sum(sum)),
             lines: Arc::new(Tally::in_sum(sum)),
             is_monitor: AtomicBool::new(false),
+            is_held_up: AtomicBool::new(false),
             queued: AtomicU32::new(0),
             queued_bytes: Tally::in_sum(sum),
             progress: Tally::in_sum(sum),
@@ -276,6 +279,16 @@ impl ClientRecord {
     /// Whether it is shown every command of the node.
     pub(crate) fn is_monitor(&self) -> bool {
         self.is_monitor.load(Relaxed)
+    }
+
+    /// Notes whether a pause holds its command up.
+    pub(crate) fn note_held_up(&self, is_held_up: bool) {
+        self.is_held_up.store(is_held_up, Relaxed);
+    }
+
+    /// Whether a pause holds its command up.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.is_held_up.load(Relaxed)
     }
 
     /// Bytes of requests and replies that it holds, and of its commands' progress.

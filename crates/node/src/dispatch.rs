@@ -14,13 +14,15 @@ use crate::execute::Executor;
 use crate::flush::Flush;
 use crate::forward::{Channels, Joints};
 use crate::half::Half;
+use crate::held_up::HeldUp;
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::ParkingLot;
 use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
 use crate::refusals::{
-    CROSS_PROTOCOL, NOT_SERVED, TOO_LONG, aborted, cannot_wait, refusal, restriction, several_owners,
+    CROSS_PROTOCOL, NOT_SERVED, TOO_LONG, aborted, cannot_wait, is_paused, refusal, restriction,
+    several_owners,
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
@@ -49,6 +51,8 @@ pub(crate) struct Dispatcher {
     pub(crate) parking: ParkingLot,
     /// Commands that wait for what they are to take.
     pub(crate) blocked: Blocked,
+    /// Commands that a pause holds up.
+    pub(crate) held_up: HeldUp,
     /// Requests to other nodes.
     pub(crate) lines: Channels,
     /// Commands carried out together with other nodes.
@@ -65,6 +69,7 @@ impl Dispatcher {
             executor,
             parking: ParkingLot::new(ports),
             blocked: Blocked::default(),
+            held_up: HeldUp::default(),
             lines: Channels::default(),
             joints: Joints::default(),
             #[cfg(any(test, feature = "testing"))]
@@ -141,7 +146,7 @@ impl Dispatcher {
         self.run_permitted(now, session, request, before, out)
     }
 
-    /// Runs a command where some are refused or queued, and shows it to those that monitor the node.
+    /// Runs a command where some are refused, held up or queued, and shows it to those that monitor the node.
     #[cold]
     fn run_on_detour(
         &mut self,
@@ -164,7 +169,7 @@ impl Dispatcher {
         outcome
     }
 
-    /// Runs a command where some are refused or queued; `None` if this one is neither.
+    /// Runs a command where some are refused, held up or queued; `None` if this one is none of these.
     fn run_restricted(
         &mut self,
         now: Now,
@@ -179,6 +184,9 @@ impl Dispatcher {
             let error = refusal(session, found, error);
             let outcome = self.refuse(session, found, error, before.start, out);
             return Some(closing.map_or(outcome, Outcome::Close));
+        }
+        if let Some(outcome) = self.hold_up(now, session, request, before, out) {
+            return Some(outcome);
         }
         let transaction = session.transaction.clone()?;
         match found.spec.name {
@@ -202,6 +210,45 @@ impl Dispatcher {
                 Some(self.queue(now, session, request, before.start, out))
             }
         }
+    }
+
+    /// Parks a command that is paused: nothing of it has run. As in Redis, clients learn at once that a key is
+    /// another node's, and what would be queued waits, too.
+    fn hold_up(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        Before { start, replies }: Before,
+        out: &mut Vec<u8>,
+    ) -> Option<Outcome> {
+        if let Some(ticket) = session.route.ticket
+            && self.held_up.remove(ticket)
+        {
+            self.parking.forget(ticket);
+            session.route.ticket = None;
+        }
+        let (paused, until) = self.executor.shared.pause.at(now.mono)?;
+        let ticket = session.route.ticket;
+        let has_begun = session.route.has_begun() || ticket.is_some_and(|ticket| self.joints.has(ticket));
+        if has_begun || !is_paused(session, request.found, paused) {
+            return None;
+        }
+        if let Some(ticket) = session.route.ticket.take() {
+            // It waited for its keys, and will again.
+            self.leave(ticket);
+            session.route.asked.clear();
+            session.route.place = None;
+        }
+        if let Some(error) = self.refusal_to_queue(session, request) {
+            session.spoil_transaction();
+            return Some(self.refuse(session, request.found, error, start, out));
+        }
+        session.client.touch(now.wall, Some(request.found.id));
+        let ticket = self.held_up.add(session.client.record(), until, &mut self.parking);
+        session.replies = replies;
+        session.route.ticket = Some(ticket);
+        Some(Outcome::Parked(ticket))
     }
 
     /// Queues a command of a transaction.
@@ -736,7 +783,7 @@ impl Dispatcher {
             session.client.note_progress(0, taken);
         }
         session.route.synced_by = None;
-        session.route.save = None;
+        session.route.begun = None;
         session.route.settled.clear();
         (session.route.awaited, session.route.waited_out) = (None, false);
         session.route.behind = None;

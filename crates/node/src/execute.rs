@@ -380,6 +380,7 @@ impl Executor {
             args,
             store: &self.store,
             now: now.wall,
+            mono: now.mono,
             worker: self.index,
             random: self.random.next(),
             reply,

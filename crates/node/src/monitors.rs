@@ -4,10 +4,10 @@
 //! worker of a monitor is woken for the first of them, and sends all that are there.
 //!
 //! Invariants:
-//! - N1: every line is whole, and all monitors get them in one order. One client's are in the order in which
+//! - J1: every line is whole, and all monitors get them in one order. One client's are in the order in which
 //!   its commands ran; those of clients of other workers lie between them.
-//! - N2: no line shows a secret: passwords are left out, and so are commands for administrators.
-//! - N3: lines that wait for a monitor's worker are bounded as a client's output is. Who would pass that gets
+//! - J2: no line shows a secret: passwords are left out, and so are commands for administrators.
+//! - J3: lines that wait for a monitor's worker are bounded as a client's output is. Who would pass that gets
 //!   no more, and is closed.
 
 use crate::detours::Detours;

@@ -1,6 +1,8 @@
 //! Why a request is refused: the reasons that need no decision about its keys, and their words.
 
 use crate::outcome::Closing;
+use crate::pause::Paused;
+use crate::prepared::writes;
 use crate::range_table::{RangeTable, Redirect};
 use crate::session::Session;
 use crate::table::{CommandFlags, Found};
@@ -65,6 +67,22 @@ pub(crate) fn restriction(
     }
     let is_queued = session.transaction.is_some() && flags.contains(CommandFlags::NO_MULTI);
     is_queued.then_some((NOT_IN_MULTI, None))
+}
+
+/// Whether a pause concerns a command. Requests of other nodes, and connections that monitor, are never
+/// paused, as Redis's replicas. Nor is what takes an operator to the end of a pause.
+pub(crate) fn is_paused(session: &Session, found: Found, paused: Paused) -> bool {
+    let flags = found.spec.flags;
+    let is_free = session.is_forwarded
+        || session.is_monitoring()
+        || flags.contains(CommandFlags::NO_AUTH)
+        || found.spec.name == "client|unpause";
+    let is_write = || match (found.spec.name, session.transaction.as_deref()) {
+        ("exec", Some(transaction)) => writes(transaction),
+        ("exec", None) => false,
+        _ => found.spec.access.is_write() || flags.contains(CommandFlags::WRITE),
+    };
+    !is_free && (paused == Paused::All || is_write())
 }
 
 /// The error of a command that is refused before it runs. It spoils a transaction. For EXEC the transaction

@@ -53,8 +53,8 @@ pub(crate) struct RouteState {
     pub(crate) behind: Option<Box<Behind>>,
     /// The commit that a command waits to be synced.
     pub(crate) synced_by: Option<CommitNumber>,
-    /// The save that a command waits for.
-    pub(crate) save: Option<u64>,
+    /// The number of what a command has begun and waits for: a save, or a pause of the clients.
+    pub(crate) begun: Option<u64>,
     /// The progress of a command that goes on.
     pub(crate) goes_on: GoesOn,
     /// How far the fault `half-exec-visible` has come with an EXEC.
@@ -70,6 +70,17 @@ pub(crate) struct RouteState {
 }
 
 impl RouteState {
+    /// Whether what the request does has begun, so that it goes on during a pause.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_run_and_waits()
+            || self.goes_on.flush.is_some()
+            || self.forward.is_some()
+            || self.begun.is_some()
+            || self.synced_by.is_some()
+            || self.blind.is_some()
+            || self.exec_half != ExecHalf::None
+    }
+
     /// Whether the request has run, and waits: it found nothing, or replies when others are served.
     pub(crate) fn has_run_and_waits(&self) -> bool {
         self.wait.is_some() || self.behind.is_some()

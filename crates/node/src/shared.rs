@@ -10,6 +10,7 @@ use crate::forward::{Holds, Suspects};
 use crate::loading::Loading;
 use crate::monitors::Monitors;
 use crate::observe::{Distribution, SlowLog, Spikes};
+use crate::pause::Pause;
 use crate::peers::Peers;
 use crate::saving::Saves;
 use crate::stats::WorkerStats;
@@ -77,6 +78,8 @@ pub struct NodeShared {
     pub(crate) wakes: Arc<WorkerWakes>,
     /// The connections that are shown every command.
     pub(crate) monitors: Arc<Monitors>,
+    /// Until when its clients wait.
+    pub(crate) pause: Pause,
 }
 
 impl NodeShared {
@@ -106,6 +109,7 @@ impl NodeShared {
             durability: Durability::default(),
             loading: Loading::of(&detours),
             saves: Saves::default(),
+            pause: Pause::new(workers, &detours, &wakes),
             monitors: Arc::new(Monitors::new(workers, &detours, &wakes)),
             detours,
             wakes,

@@ -49,6 +49,8 @@ pub struct Worker {
     passed: u64,
     /// The requests that `serve` has read ahead; kept for their memory.
     pub(crate) read_ahead: Vec<Args>,
+    /// What it has seen of pauses.
+    pause_seen: (u64, u64),
     pub(crate) lap: Lap,
     pub(crate) heat: WorkerHeat,
     pub(crate) digests: Digests,
@@ -69,6 +71,7 @@ impl Worker {
             published: Arc::clone(&parts.published),
             passed: 0,
             read_ahead: Vec::new(),
+            pause_seen: (0, 0),
             lap: Lap::default(),
             heat: WorkerHeat::default(),
             digests: Digests::default(),
@@ -101,15 +104,32 @@ impl Worker {
         self.dispatcher.parking.turn();
         let Dispatcher { blocked, executor, parking, .. } = &mut self.dispatcher;
         blocked.wake(executor, parking);
+        self.pass_pause();
         let ended = self.dispatcher.executor.holds.ended();
         self.dispatcher.lines.holds_ended(ended, &mut self.dispatcher.parking);
         self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
         changed
     }
 
+    /// Sees a pause of the clients, or its end; what waits for either looks again.
+    #[inline]
+    fn pass_pause(&mut self) {
+        let Dispatcher { blocked, held_up, executor, parking, .. } = &mut self.dispatcher;
+        let seen = executor.shared.pause.pass(self.index);
+        if seen != self.pause_seen {
+            self.pause_seen = seen;
+            held_up.wake(parking);
+            blocked.wake_keyless(parking);
+        }
+    }
+
     /// Visits about `budget` values with a deadline, from where the last call ended, and removes expired
-    /// ones. Ends at the last position; the next call begins at the first.
+    /// ones. Ends at the last position; the next call begins at the first. While clients are paused nothing
+    /// is removed, as in Redis.
     pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySweep {
+        if self.dispatcher.executor.shared.pause.at(now.mono).is_some() {
+            return ExpirySweep::default();
+        }
         self.pass_boundary();
         self.dispatcher.executor.expire(now.wall, budget)
     }
@@ -325,23 +345,25 @@ impl Worker {
 
     /// Time has passed: ends waits, and requests to other nodes, that took too long.
     pub fn pass_time(&mut self, now: Now) {
-        let Dispatcher { blocked, parking, .. } = &mut self.dispatcher;
+        let Dispatcher { blocked, held_up, parking, .. } = &mut self.dispatcher;
         blocked.wake_over(now.mono, parking);
+        held_up.wake_over(now.mono, parking);
         // What waits for a sync, or for a save.
         blocked.wake_keyless(parking);
         self.dispatcher.lines.pass_time(now.mono, &mut self.dispatcher.parking);
         self.conclude_joints(Some(now));
     }
 
-    /// When the next wait for a key ends by its time.
+    /// When the next wait for a key ends by its time, or the pause that holds commands up.
     #[inline]
     pub fn next_end_of_wait(&self) -> Option<MonotonicUs> {
-        self.dispatcher.blocked.next_end()
+        let Dispatcher { blocked, held_up, .. } = &self.dispatcher;
+        blocked.next_end().into_iter().chain(held_up.next_end()).min()
     }
 
     /// When [`pass_time`](Self::pass_time) is due without an event.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        self.dispatcher.lines.poll_timeout().into_iter().chain(self.dispatcher.blocked.next_end()).min()
+        self.dispatcher.lines.poll_timeout().into_iter().chain(self.next_end_of_wait()).min()
     }
 
     /// Notifies an opted-in client of a new tablet map, unless it was: `>2 sidle-map <map epoch>`. Call it

@@ -22,7 +22,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The units that are run unless some are named.
-const UNITS: [&str; 17] = [
+const UNITS: [&str; 18] = [
     "unit/type/incr",
     "unit/type/string",
     "unit/type/hash",
@@ -40,6 +40,7 @@ const UNITS: [&str; 17] = [
     "unit/protocol",
     "unit/other",
     "unit/introspection",
+    "unit/pause",
 ];
 
 /// Tests that need what a server under test of another maker has not, or that take very long.

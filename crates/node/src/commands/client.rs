@@ -1,6 +1,7 @@
 //! CLIENT and its subcommands.
 
 use super::client_kill::{Kind, kill};
+use super::client_pause::{pause, unpause};
 use super::commands;
 use super::connection::{check_name_length, check_word, set_name};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
@@ -76,6 +77,18 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "3.2.0",
         "O(1)",
         "Turns replies on or off, or skips one.",
+    ),
+    CommandSpec::new("client|pause", -3, ADMIN, pause).docs(
+        "connection",
+        "2.9.50",
+        "O(1)",
+        "Has all clients of this node wait with their commands, or with those that write.",
+    ),
+    CommandSpec::new("client|unpause", 2, ADMIN, unpause).docs(
+        "connection",
+        "6.2.0",
+        "O(N) where N is the number of paused clients",
+        "Ends a pause of clients.",
     ),
     CommandSpec::new("client|unblock", -3, ADMIN.with(CommandFlags::NOSCRIPT), unblock).docs(
         "connection",
@@ -153,7 +166,7 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let letters = [
         (client.is_monitor(), 'O'),
         (in_transaction, 'x'),
-        (client.waiter().is_some(), 'b'),
+        (client.waiter().is_some() || client.is_held_up(), 'b'),
         (client.is_touched(), 'd'),
         (details.readonly, 'r'),
         (details.no_evict, 'e'),
@@ -340,6 +353,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "    Keep this connection from being closed to save memory.",
             "NO-TOUCH (ON|OFF)",
             "    Accepted, without effect.",
+            "PAUSE <milliseconds> [WRITE|ALL]",
+            "    Have all clients wait with their commands, or with those that write.",
             "REPLY (ON|OFF|SKIP)",
             "    Turn replies on or off, or skip the next one.",
             "SETINFO (LIB-NAME|LIB-VER) <value>",
@@ -348,6 +363,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "    Give this connection a name.",
             "UNBLOCK <id> [TIMEOUT|ERROR]",
             "    End a client's wait: as if its time were over, or with an error.",
+            "UNPAUSE",
+            "    End a pause of clients.",
         ],
     );
     Ok(Flow::Done)

@@ -6,6 +6,7 @@ use super::cluster::coordinator_fields;
 use super::commands;
 use crate::call::{Call, CommandResult, Flow};
 use crate::observe::percentiles;
+use crate::pause::Paused;
 use crate::shared::{Gauges, REDIS_VERSION};
 use crate::table::{CommandFlags, CommandSpec};
 use std::collections::BTreeMap;
@@ -146,6 +147,16 @@ fn clients(call: &Call<'_>, lines: &mut Channels) {
     lines.add("client_recent_max_input_buffer", input);
     lines.add("client_recent_max_output_buffer", output);
     lines.add("blocked_clients", call.shared.sum(|worker| worker.parked.read()));
+    let pause = call.shared.pause.at(call.mono);
+    let actions = match pause {
+        None => "none",
+        Some((Paused::Writes, _)) => "write",
+        Some((Paused::All, _)) => "all",
+    };
+    let left_us = pause.map_or(0, |(_, until)| until.since(call.mono));
+    lines.add("paused_reason", if pause.is_some() { "client_pause" } else { "none" });
+    lines.add("paused_actions", actions);
+    lines.add("paused_timeout_milliseconds", left_us.div_ceil(1000));
 }
 
 fn memory(call: &Call<'_>, lines: &mut Channels) {

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 mod arguments;
 mod client;
 mod client_kill;
+mod client_pause;
 mod cluster;
 mod config;
 mod connection;

@@ -98,11 +98,11 @@ fn begin(call: &Call<'_>) -> Result<u64, ReplyError> {
 }
 
 fn save(call: &mut Call<'_>) -> CommandResult {
-    let number = match call.session.route.save {
+    let number = match call.session.route.begun {
         Some(number) => number,
         None => begin(call)?,
     };
-    call.session.route.save = Some(number);
+    call.session.route.begun = Some(number);
     match call.shared.saves.outcome(number) {
         None => return Ok(Flow::Block(0)),
         Some(Err(why)) => return Err(ReplyError::owned(format!("ERR the save failed: {why}"))),

@@ -81,6 +81,10 @@ impl Joints {
         self.by_ticket.values().filter(|joint| !joint.has_client).count()
     }
 
+    pub(crate) fn has(&self, ticket: Ticket) -> bool {
+        self.by_ticket.contains_key(&ticket)
+    }
+
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Joint> {
         self.by_ticket.remove(&ticket)
     }

@@ -293,6 +293,7 @@ impl Dispatcher {
     pub(crate) fn leave(&mut self, ticket: Ticket) {
         self.parking.forget(ticket);
         self.blocked.forget(ticket);
+        self.held_up.remove(ticket);
         let joint = self.joints.by_ticket.get_mut(&ticket);
         match joint.filter(|joint| joint.progress.is_write && self.lines.has_begun(ticket)) {
             Some(joint) => {

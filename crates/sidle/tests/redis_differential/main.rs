@@ -11,6 +11,7 @@ mod compare;
 mod importing;
 mod introspection;
 mod monitor;
+mod pause;
 mod payloads;
 mod random;
 mod script;
