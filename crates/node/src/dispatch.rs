@@ -212,8 +212,8 @@ impl Dispatcher {
         }
     }
 
-    /// Parks a command that is paused: nothing of it has run. As in Redis, clients learn at once that a key is
-    /// another node's, and what would be queued waits, too.
+    /// Parks a command that is paused: nothing of it has run. As in Redis, clients learn at once that a key
+    /// is another node's, and what would be queued waits, too.
     fn hold_up(
         &mut self,
         now: Now,

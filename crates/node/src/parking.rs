@@ -10,8 +10,8 @@
 //!   numbers of connections and of their asides bound it.
 //! - P3: what a ticket waits for wakes it. Keys: the arrival of all of them, the end of their migration, or a
 //!   new range table (then the command may run, redirect or wait again). A pause: its end, or a change of it
-//!   (A2). A flush: the answers of all its movers. Positions: their arrival, or the end of the patience. Other
-//!   nodes: the end of all requests to them (F4).
+//!   (A2). A flush: the answers of all its movers. Positions: their arrival, or the end of the patience.
+//!   Other nodes: the end of all requests to them (F4).
 //!
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
