@@ -5,8 +5,8 @@ use crate::server::Both;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a pause is: what waits takes longer than half of it.
-const PAUSE: Duration = Duration::from_millis(300);
+/// How long a pause is. What waits is answered behind it, everything else long before.
+const PAUSE: Duration = Duration::from_millis(600);
 
 fn request(words: &str) -> Vec<u8> {
     encode(&words.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>())
@@ -18,11 +18,15 @@ fn waits(both: &mut Both, kind: &str, command: &str) -> [bool; 2] {
     let command = request(command);
     let mut connections = [&mut both.redis, &mut both.sidle];
     connections.each_mut().map(|connection| {
-        assert_eq!(connection.ask(&begin), b"+OK\r\n");
         let began = Instant::now();
+        assert_eq!(connection.ask(&begin), b"+OK\r\n");
         connection.ask(&command);
-        let waited = began.elapsed() > PAUSE / 2;
-        thread::sleep(PAUSE.saturating_sub(began.elapsed()) + Duration::from_millis(20));
+        let waited = began.elapsed() >= PAUSE;
+        // A pause of everything ends by itself only.
+        if kind == "ALL" {
+            thread::sleep(PAUSE.saturating_sub(began.elapsed()) + Duration::from_millis(50));
+        }
+        assert_eq!(connection.ask(&request("CLIENT UNPAUSE")), b"+OK\r\n");
         waited
     })
 }
