@@ -692,10 +692,7 @@ impl Dispatcher {
             Flow::Done => Ok(Outcome::Done),
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
             Flow::Flush => self.flush(session, out),
-            Flow::Await(awaited) => {
-                session.route.awaited = Some(awaited.range);
-                Err(self.await_arrival(awaited))
-            }
+            Flow::Await(awaited) => Err(self.await_arrival(session, awaited)),
             Flow::Block(_) => unreachable!("it is parked, or runs again"),
             Flow::GoesOn => {
                 let (bytes, before) = session.route.goes_on.memory_bytes();
@@ -735,7 +732,9 @@ impl Dispatcher {
     }
 
     /// Asks a mover to notify when positions that a command waits for have arrived.
-    fn await_arrival(&mut self, Awaited { migration, range, patience_us }: Awaited) -> Ticket {
+    fn await_arrival(&mut self, session: &mut Session, awaited: Awaited) -> Ticket {
+        let Awaited { migration, range, patience_us } = awaited;
+        session.route.awaited = Some(range);
         let ticket = self.parking.park_for_arrival(migration);
         self.parking.send(migration, ToMover::Await { migration, range, patience_us, ticket });
         ticket
@@ -782,8 +781,7 @@ impl Dispatcher {
         if taken != 0 {
             session.client.note_progress(0, taken);
         }
-        session.route.synced_by = None;
-        session.route.begun = None;
+        (session.route.synced_by, session.route.begun) = (None, None);
         session.route.settled.clear();
         (session.route.awaited, session.route.waited_out) = (None, false);
         session.route.behind = None;

@@ -150,7 +150,7 @@ impl Pair {
             let is_full = |_| false;
             while self.sender.poll_transmit(NOW, &mut self.own, is_full, &mut out).is_some() {
                 happens = true;
-                self.to_backup(&std::mem::take(&mut out));
+                self.deliver(&std::mem::take(&mut out));
             }
             happens |= self.carry_out();
             if !happens {
@@ -160,7 +160,7 @@ impl Pair {
         panic!("it does not come to rest");
     }
 
-    fn to_backup(&mut self, bytes: &[u8]) {
+    fn deliver(&mut self, bytes: &[u8]) {
         let Some((link, is_open)) = &mut self.link else { return };
         if std::mem::replace(is_open, true) {
             self.backups.received(NOW, *link, bytes, &mut self.copy);
@@ -198,7 +198,8 @@ impl Pair {
 }
 
 fn hello(reader: &mut FrameReader) -> CopyHello {
-    match reader.next_frame().unwrap().expect("a whole frame").message().unwrap() {
+    let frame = reader.next_frame().expect("a sound frame").expect("a whole one");
+    match frame.message().expect("a sound message") {
         Message::CopyHello(hello) => hello,
         other => panic!("it opens with {other:?}"),
     }

@@ -229,10 +229,7 @@ impl Backups {
         let Some(Link { hello, is_open, .. }) = self.links.get(&link) else { return false };
         let (log, is_open) = (hello.log, *is_open);
         let mut out = Vec::new();
-        loop {
-            let Some(backup) = self.copies.get_mut(&log).filter(|backup| backup.step().is_none()) else {
-                break;
-            };
+        while let Some(backup) = self.copies.get_mut(&log).filter(|backup| backup.step().is_none()) {
             let Some(answer) = backup.poll_answer() else { break };
             let written = match answer {
                 // It is for an earlier connection.
