@@ -32,8 +32,8 @@
 //! - Y6: a backup takes nothing of an epoch older than the newest that it has seen, also by an earlier start.
 //! - Y7: a backup that has restarted is another one: it may lack the end of what it had.
 //! - Y8: a log goes on behind the longest of its own files and of the copies that count.
-//! - Y9: where copies are synced, a log whose record names no copy has synced what is safe itself, from before
-//!   that record is proposed.
+//! - Y9: where copies are synced, a log whose record names no copy has synced what is safe itself, from
+//!   before that record is proposed.
 
 mod backup;
 mod backup_id;

@@ -94,8 +94,8 @@ const STILL_ARRIVING: ReplyError = ReplyError::text(
 
 impl Call<'_> {
     /// Waits until all of the range that this node owns has arrived; `None` when it has. The store's answer
-    /// is final from then on. An error if that takes too long, or if what it waited for is not this node's any
-    /// more: whoever asked the other node before, and this one now, would find it at neither.
+    /// is final from then on. An error if that takes too long, or if what it waited for is not this node's
+    /// any more: whoever asked the other node before, and this one now, would find it at neither.
     pub(crate) fn await_arrival(&self, range: PositionRange) -> Result<Option<Flow>, ReplyError> {
         let route = &self.session.route;
         if route.awaited.is_some_and(|awaited| !self.ranges.has(awaited)) {

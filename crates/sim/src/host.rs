@@ -1,9 +1,9 @@
 //! A machine: its process, and what survives it.
 
 use crate::disk::Disk;
-use crate::durable::{CopyDisks, LogDisk};
+use crate::durable::{BegunLog, CopyDisks, LogDisk};
 use crate::network::{Place, Side};
-use crate::process::{Begins, BegunLog, HostSetup, Process, node_id};
+use crate::process::{Begins, HostSetup, Process, node_id};
 use crate::world::{Fact, HostId, World};
 use sidle_cluster::{Incarnation, StartNumber};
 use sidle_store::Store;
@@ -126,10 +126,8 @@ impl Host {
     /// Reads its durable log, if it has one, into the store of a new process; or has it ask the copies first.
     fn begin_log(&mut self, store: &Arc<Store>, world: &mut World) -> Option<BegunLog> {
         let (setup, log) = (self.setup.durable.clone()?, self.log.clone()?);
-        if setup.copies.is_some()
-            && let Some(reclaims) = BegunLog::reclaims(node_id(self.id), &log)
-        {
-            return Some(reclaims);
+        if setup.copies.is_some() && log.needs_copies() {
+            return Some(BegunLog::Reclaims(log));
         }
         let mut read = match log.open(&setup, store) {
             Ok(read) => read,

@@ -80,6 +80,14 @@ impl Plan {
         plan
     }
 
+    /// The same, where each log has copies at other nodes. No seed draws it yet: see
+    /// `tests/copied_logs.rs`.
+    pub fn of_copied_logs(seed: u64) -> Plan {
+        let mut plan = Plan::of_durable_cluster(seed);
+        DurableDraw::add_copies(seed, &mut plan.hosts);
+        plan
+    }
+
     fn drawn(seed: u64, kind: Kind) -> Plan {
         let mut random = Random::new(seed ^ 0x51d1_e5ee_d000_0000);
         // Separate streams leave the rest of every seed's plan unchanged.

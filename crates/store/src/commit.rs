@@ -170,8 +170,8 @@ impl Commits {
         self.buffered.load(Ordering::Relaxed)
     }
 
-    /// For a store that was recovered, before it is used: commits go on behind this one. If it is not known to
-    /// be safe, whoever reads anything waits for it.
+    /// For a store that was recovered, before it is used: commits go on behind this one. If it is not known
+    /// to be safe, whoever reads anything waits for it.
     pub fn resume(&self, last: CommitNumber, is_safe: bool) {
         self.open.store(last.0 + 1, Ordering::Release);
         if is_safe {

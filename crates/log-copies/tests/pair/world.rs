@@ -459,8 +459,8 @@ impl World {
 
     /// Takes from the copies what the log's own files lack (Y8).
     fn reclaim(&mut self) {
-        let mut record = self.kept.0.clone();
-        record.backups.extend(self.kept.1.iter().flat_map(|proposed| &proposed.backups));
+        let (decided, proposed) = &self.kept;
+        let record = proposed.as_ref().unwrap_or(decided).clone();
         let mut reclaim = Reclaim::new(self.own.end(LOG), &record, self.syncs);
         while let Some(wanted) = reclaim.poll_wanted() {
             let (Wanted::Ask(id) | Wanted::Read(id, _)) = wanted;

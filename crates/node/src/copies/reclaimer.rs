@@ -42,7 +42,7 @@ impl Reclaimer {
         syncs: bool,
         version: ProtocolVersion,
     ) -> Reclaimer {
-        let record = kept.may_count(log);
+        let record = kept.to_ask(log);
         let mut reclaimer = Reclaimer {
             node,
             log,

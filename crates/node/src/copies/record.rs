@@ -29,10 +29,15 @@ impl CopiesRecord {
         serde_json::from_slice(json).map_err(|error| error.to_string())
     }
 
-    /// Whether a start is to ask the copies. Where none may count, the log has everything itself (Y9).
+    /// Whether a start is to ask the copies. Where the newest record names none, the log has everything itself
+    /// (Y9).
     pub fn needs_copies(&self) -> bool {
-        let mut known = [&self.decided, &self.proposed].into_iter().flatten().peekable();
-        known.peek().is_some() && known.all(|copies| !copies.backups.is_empty())
+        self.newest().is_some_and(|copies| !copies.backups.is_empty())
+    }
+
+    /// The record that each copy of which has everything safe, whether it is decided or not (Y1).
+    fn newest(&self) -> Option<&LogCopies> {
+        self.proposed.as_ref().or(self.decided.as_ref())
     }
 
     /// Of this log: the record, and the change that is not known to be decided.
@@ -42,14 +47,9 @@ impl CopiesRecord {
         (of_log(&self.decided).unwrap_or_default(), of_log(&self.proposed))
     }
 
-    /// Everybody whose copy may count.
-    pub(super) fn may_count(&self, log: LogId) -> Record {
-        let (mut record, proposed) = self.of(log);
-        if let Some(proposed) = proposed {
-            record.epoch = proposed.epoch;
-            record.backups.extend(proposed.backups);
-        }
-        record
+    /// The copies that a start of this log asks. Those of the decision before may lack the end by now.
+    pub(super) fn to_ask(&self, log: LogId) -> Record {
+        self.newest().filter(|copies| copies.log == log).map(record).unwrap_or_default()
     }
 }
 

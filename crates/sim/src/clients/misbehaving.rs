@@ -140,6 +140,7 @@ impl Misbehaving {
     fn take(&mut self, reply: Value) -> Result<(), String> {
         match (&reply, self.good) {
             (Value::Simple(text), 1..) if text == "PONG" => self.good -= 1,
+            (Value::Error(text), 1..) if text.starts_with("LOADING ") => self.good -= 1,
             (Value::Error(text), 0) if text.starts_with("ERR Protocol error") && !self.is_told => {
                 self.is_told = true;
             }

@@ -1,9 +1,12 @@
 //! The files of a durable log on a simulated disk.
 
 use sidle_log_files::{Closing, Damage, FILE_SET_NAME, FileSet, Step, Write, file_name, number_of_file};
+use sidle_node::CopiesRecord;
 use sidle_testbed::{Disk, File, Folder, SyncUnderWay};
 use std::io;
 
+/// The file with what is known of the log's copies.
+const COPIES_NAME: &str = "copies";
 /// The disk's write size: a death may come between two of them.
 const WRITE_BYTES: usize = 4096;
 
@@ -93,6 +96,17 @@ impl LogFolder {
     pub(crate) fn replace(&mut self, number: u64, bytes: &[u8]) -> io::Result<()> {
         self.open = None;
         self.keep(&file_name(number), bytes)
+    }
+
+    /// Keeps what is known of the log's copies.
+    pub(crate) fn keep_copies(&mut self, record: &CopiesRecord) -> io::Result<()> {
+        self.keep(COPIES_NAME, &record.to_json())
+    }
+
+    /// What was kept of that.
+    pub(crate) fn known_copies(&self) -> CopiesRecord {
+        let kept = self.kept(COPIES_NAME).expect("the disk works");
+        kept.map_or_else(CopiesRecord::default, |json| CopiesRecord::from_json(&json).expect("it is whole"))
     }
 
     /// What was kept under a name, if anything was.

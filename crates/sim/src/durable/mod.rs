@@ -52,6 +52,14 @@ pub struct ReadLog {
     pub(crate) is_to_be_cleared: bool,
 }
 
+/// How a process begins with its durable log.
+pub enum BegunLog {
+    /// It is read.
+    Read(Box<ReadLog>),
+    /// Its copies are asked first.
+    Reclaims(LogDisk),
+}
+
 /// The disk of a machine's durable log, with its judge. Copies are handles of one disk.
 #[derive(Clone, Debug)]
 pub struct LogDisk {
@@ -77,6 +85,11 @@ impl LogDisk {
         let commits = store.commits().expect("a durable store has commits");
         commits.resume(resumed.last, setup.copies.is_none());
         Ok(ReadLog { setup: setup.clone(), log: self.clone(), resumed, is_to_be_cleared: false })
+    }
+
+    /// Whether a start is to ask the log's copies first.
+    pub(crate) fn needs_copies(&self) -> bool {
+        LogFolder::on(&self.disk).known_copies().needs_copies()
     }
 
     /// An empty disk of this node.

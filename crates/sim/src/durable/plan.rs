@@ -16,7 +16,6 @@ const LONGEST_BYTES: u64 = 60_000;
 
 /// The drawing of one seed.
 pub(crate) struct DurableDraw {
-    seed: u64,
     random: Random,
 }
 
@@ -33,7 +32,7 @@ impl DurableDraw {
 
     /// Such a cluster.
     pub(crate) fn new(seed: u64) -> DurableDraw {
-        DurableDraw { seed, random: Random::new(seed ^ 0x106_5ee0_0000_0000) }
+        DurableDraw { random: Random::new(seed ^ 0x106_5ee0_0000_0000) }
     }
 
     /// Makes the drawn nodes and the drawn load fit for it. Returns the faults: processes die, and hardly
@@ -72,17 +71,24 @@ impl DurableDraw {
         nemesis: &mut NemesisSetup,
     ) {
         self.prepare(hosts, workload);
-        if let Some(copies) = copies_of(self.seed, hosts.len()) {
-            hosts
-                .iter_mut()
-                .filter_map(|host| host.durable.as_mut())
-                .for_each(|log| log.copies = Some(copies));
-        }
         let least_us = nemesis.longest_us.min(1_000_000);
         nemesis.deaths = nemesis.deaths.max(self.random.between(1, 4));
         nemesis.rest_us = nemesis.rest_us.max(self.random.magnitude(10_000, least_us));
         // Each safe commit is a step.
         nemesis.follows_permille = nemesis.follows_permille.min(self.random.below(10));
+    }
+
+    /// Gives the logs of these nodes copies, by a stream of its own.
+    pub(crate) fn add_copies(seed: u64, hosts: &mut [HostSetup]) {
+        let mut random = Random::new(seed ^ 0xc0_91e5_0000_0000);
+        let copies = Settings {
+            wanted: random.between(1, (hosts.len() as u64 - 1).min(3)) as usize,
+            syncs: true,
+            patience_us: random.magnitude(50_000, 2_000_000),
+            rest_us: random.magnitude(10_000, 1_000_000),
+            most_bytes: random.magnitude(500, 64_000),
+        };
+        hosts.iter_mut().filter_map(|host| host.durable.as_mut()).for_each(|log| log.copies = Some(copies));
     }
 
     fn prepare(&mut self, hosts: &mut [HostSetup], workload: &mut Workload) {
@@ -120,16 +126,4 @@ impl DurableDraw {
             copies: None,
         }
     }
-}
-
-/// How the logs' copies are kept, in every other cluster: by a stream of its own.
-fn copies_of(seed: u64, nodes: usize) -> Option<Settings> {
-    let mut random = Random::new(seed ^ 0xc0_91e5_0000_0000);
-    random.one_in(2).then(|| Settings {
-        wanted: random.between(1, (nodes as u64 - 1).min(3)) as usize,
-        syncs: true,
-        patience_us: random.magnitude(50_000, 2_000_000),
-        rest_us: random.magnitude(10_000, 1_000_000),
-        most_bytes: random.magnitude(500, 64_000),
-    })
 }

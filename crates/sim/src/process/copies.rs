@@ -13,8 +13,6 @@ use sidle_wire::Place;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The file with what is known of the copies.
-const RECORD_NAME: &str = "copies";
 /// How long it rests before it tries again to keep that.
 const RETRY_REST_US: u64 = 100_000;
 
@@ -23,12 +21,6 @@ impl ReadLog for LogFolder {
         let file = LogFolder::read(self, at.file).ok()?;
         file.get(at.at as usize..(at.at + bytes) as usize).map(<[u8]>::to_vec)
     }
-}
-
-/// What is known of a log's copies, as its disk has it.
-pub(super) fn read_record(folder: &LogFolder) -> CopiesRecord {
-    let kept = folder.kept(RECORD_NAME).expect("the disk works");
-    kept.map_or_else(CopiesRecord::default, |json| CopiesRecord::from_json(&json).expect("it was kept whole"))
 }
 
 /// The thread.
@@ -69,7 +61,7 @@ impl CopiesThread {
     ) -> CopiesThread {
         let Followed { log, name, files, last } = followed;
         let folder = LogFolder::on(log.disk());
-        let kept = read_record(&folder);
+        let kept = folder.known_copies();
         CopiesThread {
             log: log.clone(),
             name,
@@ -168,9 +160,9 @@ impl CopiesThread {
                 CopiesEvent::Propose(record) => self.to_keep = Some((record, 0)),
             }
         }
-        if let Some((record, at_us)) = self.to_keep.take() {
-            if at_us > world.now_us || self.folder.keep(RECORD_NAME, &record.to_json()).is_err() {
-                self.to_keep = Some((record, at_us.max(world.now_us + RETRY_REST_US)));
+        if let Some((record, _)) = self.to_keep.take_if(|(_, at_us)| *at_us <= world.now_us) {
+            if self.folder.keep_copies(&record).is_err() {
+                self.to_keep = Some((record, world.now_us + RETRY_REST_US));
             } else {
                 self.log.disk().settle();
                 world.meet("changes of a log's copies proposed", 1);

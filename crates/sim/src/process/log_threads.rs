@@ -5,48 +5,29 @@ use super::backups::BackupsThread;
 use super::copies::{CopiesThread, Followed};
 use super::log_writer::LogThread;
 use super::reclaiming::ReclaimingThread;
-use super::{HostSetup, Process, node_id};
-use crate::durable::{LogDisk, ReadLog};
+use super::{HostSetup, node_id};
+use crate::durable::{BegunLog, LogDisk, ReadLog};
 use crate::network::StreamId;
 use crate::world::{HostId, Thread, World};
-use sidle_cluster::LogCopies;
 use sidle_node::{NodeParts, Now};
-use sidle_types::NodeId;
-use sidle_wire::{CopyHello, FrameReader};
-
-/// How a process begins with its durable log.
-pub enum BegunLog {
-    /// It is read.
-    Read(Box<ReadLog>),
-    /// Its copies are asked first.
-    Reclaims(Box<ReclaimingLog>),
-}
 
 /// A log whose copies are asked.
-pub struct ReclaimingLog {
-    log: LogDisk,
-    thread: ReclaimingThread,
-}
-
-impl BegunLog {
-    /// A start that asks the log's copies, if any may count.
-    pub(crate) fn reclaims(node: NodeId, log: &LogDisk) -> Option<BegunLog> {
-        let thread = ReclaimingThread::begin(node, log)?;
-        Some(BegunLog::Reclaims(Box::new(ReclaimingLog { log: log.clone(), thread })))
-    }
+pub(super) struct ReclaimingLog {
+    pub(super) log: LogDisk,
+    pub(super) thread: ReclaimingThread,
 }
 
 /// The thread that has the log.
-enum Holder {
+pub(super) enum Holder {
     Writer(Box<LogThread>),
     Reclaims(Box<ReclaimingLog>),
 }
 
 /// The threads.
 pub(super) struct LogThreads {
-    holder: Holder,
-    copies: Option<CopiesThread>,
-    backups: Option<BackupsThread>,
+    pub(super) holder: Holder,
+    pub(super) copies: Option<CopiesThread>,
+    pub(super) backups: Option<BackupsThread>,
 }
 
 impl LogThreads {
@@ -65,9 +46,10 @@ impl LogThreads {
                 let (writer, copies) = begin_to_write(*read, host, parts, setup, now);
                 (Holder::Writer(writer), copies)
             }
-            BegunLog::Reclaims(reclaims) => {
+            BegunLog::Reclaims(log) => {
                 parts.shared.loading.begin(0);
-                (Holder::Reclaims(reclaims), None)
+                let thread = ReclaimingThread::begin(node_id(host), &log);
+                (Holder::Reclaims(Box::new(ReclaimingLog { log, thread })), None)
             }
         };
         LogThreads { holder, copies, backups }
@@ -85,7 +67,7 @@ impl LogThreads {
         [Thread::LogWriter].into_iter().chain(copies)
     }
 
-    fn streams(&self) -> Vec<StreamId> {
+    pub(super) fn streams(&self) -> Vec<StreamId> {
         let copies = self.copies.iter().flat_map(CopiesThread::streams);
         let backups = self.backups.iter().flat_map(BackupsThread::streams);
         let reclaims = match &self.holder {
@@ -96,7 +78,7 @@ impl LogThreads {
     }
 }
 
-fn begin_to_write(
+pub(super) fn begin_to_write(
     read: ReadLog,
     host: HostId,
     parts: &NodeParts,
@@ -114,99 +96,4 @@ fn begin_to_write(
         CopiesThread::new(now.mono, node_id(host), followed, settings, setup.store_config())
     });
     (Box::new(LogThread::begin(read, parts, setup, now.mono)), copies)
-}
-
-impl Process {
-    pub(super) fn log_writer_turn(&mut self, now: Now, world: &mut World) {
-        let mail = std::mem::take(self.mailbox(Thread::LogWriter));
-        let (host, workers) = (self.host, self.workers.len());
-        let Some(LogThreads { holder, copies, .. }) = &mut self.log else { return };
-        match holder {
-            Holder::Writer(log) => {
-                mail.into_iter().for_each(|(id, side, _)| world.close(id, side));
-                log.turn(host, workers, now, world);
-                if let (Some(reports), Some(copies)) = (&mut log.reports, copies) {
-                    copies.reports.append(reports);
-                }
-            }
-            Holder::Reclaims(reclaims) => {
-                if reclaims.thread.turn(host, mail, world) {
-                    self.read_log(now, world);
-                }
-            }
-        }
-    }
-
-    /// The log is whole: it is read, and the node takes part.
-    fn read_log(&mut self, now: Now, world: &mut World) {
-        let Some(LogThreads { holder, copies, .. }) = &mut self.log else { return };
-        let (Holder::Reclaims(reclaims), Some(durable)) = (&*holder, &self.setup.durable) else { return };
-        let read = match reclaims.log.open(durable, &self.parts.store) {
-            Ok(read) => read,
-            Err(why) => {
-                world.checks.note_log(Err(why));
-                world.facts.push(crate::world::Fact::Safe(self.host));
-                return;
-            }
-        };
-        let (writer, its_copies) = begin_to_write(read, self.host, &self.parts, &self.setup, now);
-        (*holder, *copies) = (Holder::Writer(writer), its_copies);
-        self.parts.shared.loading.end();
-        self.control.take_part(now.mono);
-        for thread in [Thread::LogWriter, Thread::Copies, Thread::Control] {
-            world.wake(self.host, thread);
-        }
-    }
-
-    pub(super) fn copies_turn(&mut self, now: Now, world: &mut World) {
-        let mail = std::mem::take(self.mailbox(Thread::Copies));
-        let parts = (&self.parts, self.workers.len());
-        let Some(copies) = self.log.as_mut().and_then(|log| log.copies.as_mut()) else { return };
-        let proposals = copies.turn(self.host, mail, parts, now, world);
-        if !proposals.is_empty() {
-            self.control.proposals.extend(proposals);
-            world.wake(self.host, Thread::Control);
-        }
-    }
-
-    pub(super) fn backups_turn(&mut self, now: Now, world: &mut World) {
-        let mail = std::mem::take(self.mailbox(Thread::Backups));
-        let version = self.control.control.version();
-        if let Some(backups) = self.log.as_mut().and_then(|log| log.backups.as_mut()) {
-            backups.turn(self.host, mail, version, now, world);
-        }
-    }
-
-    /// Another node opens a connection to the copy of its log.
-    pub(super) fn take_copied(
-        &mut self,
-        id: StreamId,
-        hello: CopyHello,
-        reader: FrameReader,
-        world: &mut World,
-    ) {
-        let backups = self.log.as_mut().and_then(|log| log.backups.as_mut());
-        backups.expect("all nodes have copies, or none").handed_over.push_back((id, reader, hello));
-        self.hand_over(id, Thread::Backups, world);
-    }
-
-    /// The coordinator has decided on the copies of the node's log.
-    pub(super) fn copies_decided(&mut self, decided: Option<LogCopies>, world: &mut World) {
-        if let Some(copies) = self.log.as_mut().and_then(|log| log.copies.as_mut()) {
-            copies.decisions.push_back(decided);
-            world.wake(self.host, Thread::Copies);
-        }
-    }
-
-    /// The cluster has changed.
-    pub(super) fn wake_copies(&mut self, world: &mut World) {
-        if self.log.as_ref().is_some_and(|log| log.copies.is_some()) {
-            world.wake(self.host, Thread::Copies);
-        }
-    }
-
-    /// The connections of copies.
-    pub(crate) fn copy_streams(&self) -> Vec<StreamId> {
-        self.log.as_ref().map_or_else(Vec::new, LogThreads::streams)
-    }
 }

@@ -17,20 +17,19 @@ mod worker;
 
 use crate::clock::Clock;
 use crate::disk::Disk;
-use crate::durable::DurableSetup;
+use crate::durable::{BegunLog, DurableSetup};
 use crate::network::{Side, Signal, StreamId};
-use crate::world::{Actor, HostId, Thread, World};
+use crate::world::{Actor, Fact, HostId, Thread, World};
 use cleaner::CleanerThread;
 use connection::Connection;
 use control::Call;
 pub use control::ControlThread;
-pub use log_threads::BegunLog;
-use log_threads::LogThreads;
+use log_threads::{Holder, LogThreads, begin_to_write};
 use mover::MoverThread;
 pub(crate) use mover::OUTPUT_BYTES;
 pub use pressure::Pressure;
 pub use seat::Seat;
-use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo, StartNumber, TabletMap};
+use sidle_cluster::{HostPort, Incarnation, LogCopies, MetaError, NodeInfo, StartNumber, TabletMap};
 use sidle_migration::ImportView;
 use sidle_node::{
     Config, CurrentTable, MoverIndex, NodeParts, NodeShared, Now, ProcessFacts, RangeTable, WorkerIndex,
@@ -39,7 +38,7 @@ use sidle_node::{
 use sidle_store::{Store, StoreConfig};
 use sidle_testbed::fixtures;
 use sidle_types::{MonotonicUs, NodeId, Speaks, WallMs};
-use sidle_wire::Forward;
+use sidle_wire::{CopyHello, Forward, FrameReader};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use worker::Site;
@@ -301,6 +300,96 @@ impl Process {
 
     fn mailbox(&mut self, thread: Thread) -> &mut Mailbox {
         self.mailboxes.get_mut(&thread).expect("every thread has a mailbox")
+    }
+}
+
+/// The threads around its durable log.
+impl Process {
+    fn log_writer_turn(&mut self, now: Now, world: &mut World) {
+        let mail = std::mem::take(self.mailbox(Thread::LogWriter));
+        let (host, workers) = (self.host, self.workers.len());
+        let Some(LogThreads { holder, copies, .. }) = &mut self.log else { return };
+        match holder {
+            Holder::Writer(log) => {
+                mail.into_iter().for_each(|(id, side, _)| world.close(id, side));
+                log.turn(host, workers, now, world);
+                if let (Some(reports), Some(copies)) = (&mut log.reports, copies) {
+                    copies.reports.append(reports);
+                }
+            }
+            Holder::Reclaims(reclaims) => {
+                if reclaims.thread.turn(host, mail, world) {
+                    self.read_log(now, world);
+                }
+            }
+        }
+    }
+
+    /// The log is whole: it is read, and the node takes part.
+    fn read_log(&mut self, now: Now, world: &mut World) {
+        let Some(LogThreads { holder, copies, .. }) = &mut self.log else { return };
+        let (Holder::Reclaims(reclaims), Some(durable)) = (&*holder, &self.setup.durable) else { return };
+        let read = match reclaims.log.open(durable, &self.parts.store) {
+            Ok(read) => read,
+            Err(why) => {
+                world.checks.note_log(Err(why));
+                world.facts.push(Fact::Safe(self.host));
+                return;
+            }
+        };
+        let (writer, its_copies) = begin_to_write(read, self.host, &self.parts, &self.setup, now);
+        (*holder, *copies) = (Holder::Writer(writer), its_copies);
+        self.parts.shared.loading.end();
+        self.control.take_part(now.mono);
+        for thread in [Thread::LogWriter, Thread::Copies, Thread::Control] {
+            world.wake(self.host, thread);
+        }
+    }
+
+    fn copies_turn(&mut self, now: Now, world: &mut World) {
+        let mail = std::mem::take(self.mailbox(Thread::Copies));
+        let parts = (&self.parts, self.workers.len());
+        let Some(copies) = self.log.as_mut().and_then(|log| log.copies.as_mut()) else { return };
+        let proposals = copies.turn(self.host, mail, parts, now, world);
+        if !proposals.is_empty() {
+            self.control.proposals.extend(proposals);
+            world.wake(self.host, Thread::Control);
+        }
+    }
+
+    fn backups_turn(&mut self, now: Now, world: &mut World) {
+        let mail = std::mem::take(self.mailbox(Thread::Backups));
+        let version = self.control.control.version();
+        if let Some(backups) = self.log.as_mut().and_then(|log| log.backups.as_mut()) {
+            backups.turn(self.host, mail, version, now, world);
+        }
+    }
+
+    /// Another node opens a connection to the copy of its log.
+    fn take_copied(&mut self, id: StreamId, hello: CopyHello, reader: FrameReader, world: &mut World) {
+        let backups = self.log.as_mut().and_then(|log| log.backups.as_mut());
+        backups.expect("all nodes have copies, or none").handed_over.push_back((id, reader, hello));
+        self.hand_over(id, Thread::Backups, world);
+    }
+
+    /// The coordinator has decided on the copies of the node's log.
+    fn copies_decided(&mut self, decided: Option<LogCopies>, world: &mut World) {
+        if let Some(copies) = self.log.as_mut().and_then(|log| log.copies.as_mut()) {
+            copies.decisions.push_back(decided);
+            world.wake(self.host, Thread::Copies);
+        }
+    }
+
+    /// The cluster has changed.
+    fn wake_copies(&mut self, world: &mut World) {
+        if self.log.as_ref().is_some_and(|log| log.copies.is_some()) {
+            world.wake(self.host, Thread::Copies);
+        }
+    }
+
+    /// The connections of copies.
+    pub(crate) fn copy_streams(&self) -> Vec<StreamId> {
+        self.log.as_ref().map_or_else(Vec::new, LogThreads::streams)
     }
 }
 

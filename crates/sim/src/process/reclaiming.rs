@@ -1,6 +1,5 @@
 //! A start that asks the copies of its log for what its own disk lost, before it reads it.
 
-use super::copies::read_record;
 use super::{Mailbox, host_of};
 use crate::durable::{LogDisk, LogFolder, end_of};
 use crate::network::{Port, Side, Signal, StreamId};
@@ -23,12 +22,12 @@ pub(super) struct ReclaimingThread {
 }
 
 impl ReclaimingThread {
-    /// Nothing if no copy may count.
-    pub(super) fn begin(node: NodeId, log: &LogDisk) -> Option<ReclaimingThread> {
+    /// Asks the copies that may count of this node's log.
+    pub(super) fn begin(node: NodeId, log: &LogDisk) -> ReclaimingThread {
         let folder = LogFolder::on(log.disk());
-        let reclaimer = reclaimer(node, &folder)?;
+        let reclaimer = reclaimer(node, &folder);
         let (log, streams) = (log.clone(), BTreeMap::new());
-        Some(ReclaimingThread { node, log, folder, reclaimer, streams, rests_until_us: 0 })
+        ReclaimingThread { node, log, folder, reclaimer, streams, rests_until_us: 0 }
     }
 
     /// Its connections.
@@ -57,7 +56,7 @@ impl ReclaimingThread {
             return true;
         }
         world.meet("starts that wait for a copy of their log", 1);
-        self.reclaimer = reclaimer(self.node, &self.folder).expect("a copy may count, as before");
+        self.reclaimer = reclaimer(self.node, &self.folder);
         self.rests_until_us = world.now_us + REST_US;
         world.turn_at(me, self.rests_until_us);
         false
@@ -110,11 +109,7 @@ impl ReclaimingThread {
     }
 }
 
-fn reclaimer(node: NodeId, folder: &LogFolder) -> Option<Reclaimer> {
-    let record = read_record(folder);
-    if !record.needs_copies() {
-        return None;
-    }
+fn reclaimer(node: NodeId, folder: &LogFolder) -> Reclaimer {
     let (log, end) = end_of(folder).expect("a log that has copies has had a file");
-    Some(Reclaimer::new((node, log), end, &record, true, ProtocolVersion::CURRENT))
+    Reclaimer::new((node, log), end, &folder.known_copies(), true, ProtocolVersion::CURRENT)
 }
