@@ -43,15 +43,38 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
 async fn cancel(node: &mut NodeConnection, id: u64, json: bool) -> Result<(), Failure> {
     let reply = node.request(&["SIDLE.MIGRATE", "CANCEL", &id.to_string()]).await?;
     match started_migration(&reply) {
-        Some(back) if json => println!("{}", json!({ "id": id, "state": "turning back", "by": back.0 })),
-        Some(back) => println!(
-            "Migration {id} turns back: once nothing is in transit, migration {back} returns what it gave, unless all \
-             was given by then: it then ends as done, and there is no migration {back}. `sidle status` shows which."
-        ),
+        Some(back) => {
+            // The reply is the same long afterwards. It is done, whether the status is answered or not.
+            let known = node.status().await.map(|report| report.migrations).unwrap_or_default();
+            let (state, told) = turned(id, back.0, &known);
+            match json {
+                true => println!("{}", json!({ "id": id, "state": state, "by": back.0 })),
+                false => println!("{told}"),
+            }
+        }
         None if json => println!("{}", json!({ "id": id, "state": "cancelled" })),
         None => println!("Migration {id} is cancelled; nothing has moved."),
     }
     Ok(())
+}
+
+/// How far a migration that was told to turn back has come, by the status: as a word and as a sentence.
+fn turned(id: u64, back: u64, known: &[MigrationStatus]) -> (&'static str, String) {
+    let find = |id| known.iter().find(|migration| migration.id.0 == id);
+    if find(id).is_none_or(|migration| migration.state != "cancelled") {
+        let told = format!(
+            "Migration {id} turns back: once nothing is in transit, migration {back} returns what it gave, unless all \
+             was given by then: it then ends as done, and there is no migration {back}. `sidle status` shows which."
+        );
+        return ("turning back", told);
+    }
+    let then = match find(back).map(|migration| migration.state.as_str()) {
+        Some("done") => format!("migration {back} has returned what it gave"),
+        Some("cancelled") => format!("migration {back}, its way back, was cancelled too"),
+        Some("failed") => format!("migration {back}, its way back, failed: `sidle status` shows why"),
+        _ => format!("migration {back} returns what it gave. `sidle status` shows it"),
+    };
+    ("turned back", format!("Migration {id} is over, cancelled; {then}."))
 }
 
 async fn set_policy(set: &SetArguments, arguments: &MigrateArguments) -> Result<(), Failure> {
@@ -265,18 +288,42 @@ mod tests {
         }
     }
 
-    #[test]
-    fn keys_are_those_of_the_range_and_not_what_was_sent() {
-        let migration: MigrationStatus = serde_json::from_value(json!({
-            "id": 3, "protocol": "source-driven", "policy": "adaptive", "range": ["0x0", "0x1"],
+    fn migration(id: u64, state: &str) -> MigrationStatus {
+        serde_json::from_value(json!({
+            "id": id, "protocol": "source-driven", "policy": "adaptive", "range": ["0x0", "0x1"],
             "range_text": "slot 0", "source": "a".repeat(40), "target": "b".repeat(40), "epoch": 1,
-            "state": "done", "why": null, "activated": true, "fraction": 1.0, "records": 20_000,
+            "state": state, "why": null, "activated": true, "fraction": 1.0, "records": 20_000,
             "bytes": 1_000_000, "records_moved": 20_008, "bytes_moved": 2_000_000, "elapsed_us": 1_000_000,
             "bytes_per_second": 0, "remaining_us": null, "changes_left": 0, "stalled": null,
             "gave_all": null, "partitions": []
         }))
-        .expect("a migration");
+        .expect("a migration")
+    }
+
+    #[test]
+    fn a_cancel_that_is_repeated_tells_what_became_of_the_way_back() {
+        let told = |of: &[(u64, &str)]| {
+            let known: Vec<MigrationStatus> = of.iter().map(|&(id, state)| migration(id, state)).collect();
+            turned(59, 60, &known)
+        };
+        for of in [&[][..], &[(59, "running")], &[(59, "done")], &[(60, "done")]] {
+            let (state, told) = told(of);
+            assert!(state == "turning back" && told.starts_with("Migration 59 turns back: once"), "{told}");
+        }
+        for (way_back, then) in [
+            ("running", "migration 60 returns what it gave. `sidle status` shows it."),
+            ("done", "migration 60 has returned what it gave."),
+            ("cancelled", "migration 60, its way back, was cancelled too."),
+            ("failed", "migration 60, its way back, failed: `sidle status` shows why."),
+        ] {
+            let told = told(&[(59, "cancelled"), (60, way_back)]);
+            assert_eq!(told, ("turned back", format!("Migration 59 is over, cancelled; {then}")));
+        }
+    }
+
+    #[test]
+    fn keys_are_those_of_the_range_and_not_what_was_sent() {
         let told = "Migration 3 is done: slot 0, 20,000 keys when it was counted; 2.00 MB sent in 1.0 s (2.00 MB/s).";
-        assert_eq!(done(&migration), told);
+        assert_eq!(done(&migration(3, "done")), told);
     }
 }
