@@ -51,13 +51,17 @@ impl std::str::FromStr for PolicyWord {
         Ok(PolicyWord(match kind {
             "adaptive" if text == kind => MigrationPolicy::Adaptive,
             "rate" => MigrationPolicy::Rate {
-                bytes_per_s: scaled(number, 1e6, "give megabytes a second, such as 50, from 0.000001 on")?,
+                bytes_per_s: scaled(
+                    number,
+                    1e6,
+                    "give megabytes a second, such as 50, from 0.000001 to 1e12",
+                )?,
             },
             "deadline" => MigrationPolicy::Deadline {
-                ms: scaled(number, 1e3, "give seconds, such as 30 or 2.5, from 0.001 on")?,
+                ms: scaled(number, 1e3, "give seconds, such as 30 or 2.5, from 0.001 to 1e15")?,
             },
             "slo-p99" => MigrationPolicy::SloP99 {
-                us: scaled(number, 1.0, "give microseconds, such as 800, from 1 on")?,
+                us: scaled(number, 1.0, "give microseconds, such as 800, from 1 to 1e18")?,
             },
             _ => {
                 return Err(format!(
@@ -68,10 +72,10 @@ impl std::str::FromStr for PolicyWord {
     }
 }
 
-/// A positive number times `unit`, at least 1.
+/// A number times `unit`, from 1 to 10^18.
 fn scaled(text: &str, unit: f64, help: &str) -> Result<u64, String> {
     match text.parse::<f64>() {
-        Ok(number) if number * unit >= 1.0 && number * unit < 1e18 => Ok((number * unit).round() as u64),
+        Ok(number) if number * unit >= 1.0 && number * unit <= 1e18 => Ok((number * unit).round() as u64),
         _ => Err(help.to_owned()),
     }
 }
@@ -118,6 +122,9 @@ mod tests {
             ] {
                 let error = format!("{kind}={bad}").parse::<PolicyWord>().unwrap_err();
                 assert!(error.starts_with(help), "{kind}={bad}: {error}");
+                let most = error.rsplit(' ').next().expect("it ends with the most");
+                assert!(format!("{kind}={most}").parse::<PolicyWord>().is_ok(), "{error}");
+                assert!(format!("{kind}={most}0").parse::<PolicyWord>().is_err(), "{error}");
             }
         }
         for bad in ["", "fast", "rate 50", "adaptive=1", "RATE=5"] {

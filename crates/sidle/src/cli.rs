@@ -11,6 +11,7 @@ use crate::via::Reach;
 use clap::{Arg, Args, Parser, Subcommand};
 use sidle_cli::demo::{self, DemoArguments, protocol_help, protocol_word};
 use sidle_cli::exit::Failure;
+use sidle_cli::numbers::from_to;
 use sidle_cli::server::{self, ServerArguments};
 use sidle_types::PositionRange;
 
@@ -131,7 +132,8 @@ pub(crate) struct MigrateArguments {
     /// refused when these lie on both nodes, but for those that docs/operations.md lists
     #[arg(long, value_name = "0xA-0xB", value_parser = range::positions)]
     pub(crate) positions: Option<PositionRange>,
-    /// Cancel this migration instead
+    /// Cancel this migration instead. One by `handoff` that runs turns back: a new migration, with a number
+    /// of its own, returns what it gave
     #[arg(long, value_name = "ID", value_parser = migration_id)]
     pub(crate) cancel: Option<u64>,
     #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = DEFAULT_PROTOCOL)]
@@ -222,6 +224,7 @@ Examples:
   sidle status --via 10.0.0.1:6379 --watch
   sidle status --json | jq .nodes
 
+KEYS counts by `handoff` also what a node still has to give: one with SLOTS 0 may show some. \
 DONE is the share of keys that have arrived, MOVED what was sent, repeats included. LEFT follows bytes: those of \
 the range that have yet to arrive, at the present RATE; once more was sent than the range had, it follows DONE. \
 MEMORY and OF are in units of 1024 bytes (MiB), as limits are set; MOVED and RATE in units of 1000 (MB), as \
@@ -266,11 +269,11 @@ pub(crate) struct TopArguments {
     pub(crate) once: bool,
     /// How many of the last seconds to look at
     #[arg(long, value_name = "SECONDS", default_value = "5")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=60))]
+    #[arg(value_parser = from_to::<u64>(1, 60))]
     pub(crate) seconds: u64,
     /// How many keys, and how many slots, to show
     #[arg(long, value_name = "COUNT", default_value = "10")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=64))]
+    #[arg(value_parser = from_to::<u64>(1, 64))]
     pub(crate) count: u64,
     /// Print one JSON object each time
     #[arg(long)]

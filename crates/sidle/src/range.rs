@@ -6,9 +6,9 @@ use sidle_types::{Position, PositionRange, Slot};
 pub(crate) fn slots(text: &str) -> Result<PositionRange, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let slot = |text: &str| {
-        let number: u16 =
-            text.trim().parse().map_err(|_| format!("'{text}' is not a slot: slots are 0 to 16383"))?;
-        Slot::try_from(number)
+        text.trim().parse::<u16>().ok().and_then(Slot::new).ok_or_else(|| {
+            format!("'{text}' is no slot: give one from 0 to 16383, or a range A-B, and run it once for each")
+        })
     };
     let (first, last) = (slot(first)?, slot(last)?);
     PositionRange::of_slots(first, last).ok_or_else(|| format!("slots {first}-{last} end before they start"))
@@ -41,9 +41,11 @@ mod tests {
     fn slots_take_one_or_two_numbers() {
         assert_eq!(slots("0-8191").unwrap().to_string(), "slots 0-8191");
         assert_eq!(slots("7").unwrap().to_string(), "slot 7");
-        for bad in ["", "a", "5-", "9-3", "0-16384", "-1"] {
+        for bad in ["", "a", "5-", "9-3", "0-16384", "-1", "1,5"] {
             assert!(slots(bad).is_err(), "{bad}");
         }
+        let refused = slots("1,5").unwrap_err();
+        assert!(refused.ends_with("or a range A-B, and run it once for each"), "{refused}");
     }
 
     #[test]

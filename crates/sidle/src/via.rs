@@ -1,6 +1,7 @@
 //! How a command reaches the cluster, as flags.
 
 use clap::Args;
+use sidle_cli::numbers::from_to;
 use sidle_cli::server::host_port;
 
 /// The default node for commands.
@@ -26,6 +27,6 @@ pub(crate) struct Reach {
     pub(crate) via: Via,
     /// How long the cluster may take to answer, from the command's start on
     #[arg(long, value_name = "SECONDS", default_value = "5")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(value_parser = from_to::<u64>(1, 3600))]
     pub(crate) timeout: u64,
 }
