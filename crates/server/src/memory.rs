@@ -16,8 +16,9 @@ const SPARED_BYTES: u64 = 64 << 20;
 pub enum MemoryError {
     /// Too little for the threads that write.
     #[error(
-        "{asked} of memory are too little for {threads}: set --max-memory (`[memory] max_memory`) to at least {least}, \
-         or start fewer --workers"
+        "{} of memory is too little for {threads}: set --max-memory (`[memory] max_memory`) to at least {least}, \
+         or start fewer --workers",
+        with_unit(*asked)
     )]
     TooLittle {
         /// What was asked for.
@@ -28,7 +29,10 @@ pub enum MemoryError {
         least: Size,
     },
     /// Too much for addresses.
-    #[error("{asked} of memory are too much: set --max-memory (`[memory] max_memory`) to at most {most}")]
+    #[error(
+        "{} of memory is too much: set --max-memory (`[memory] max_memory`) to at most {most}",
+        with_unit(*asked)
+    )]
     TooMuch {
         /// What was asked for.
         asked: Size,
@@ -37,8 +41,9 @@ pub enum MemoryError {
     },
     /// It is to be taken at startup, and is not free.
     #[error(
-        "--preallocate takes all of {asked} at the start, and this machine has less: set --max-memory (`[memory] \
-         max_memory`) to at most {most}, or leave --preallocate out"
+        "--preallocate takes all of {} at the start, and this machine has less: set --max-memory (`[memory] \
+         max_memory`) to at most {most}, or leave --preallocate out",
+        with_unit(*asked)
     )]
     NotThere {
         /// What was asked for.
@@ -46,6 +51,12 @@ pub enum MemoryError {
         /// The most that is free.
         most: Size,
     },
+}
+
+/// A size in a sentence, where bare digits would say nothing.
+fn with_unit(size: Size) -> String {
+    let text = size.to_string();
+    if text.ends_with(|last: char| last.is_ascii_digit()) { counted(size.0, "byte") } else { text }
 }
 
 /// How the store is built.
@@ -103,7 +114,11 @@ mod tests {
     #[test]
     fn too_little_is_refused_with_what_to_set() {
         let refused = checked(1 << 10, false).unwrap_err();
-        assert!(refused.starts_with("1kb of memory are too little for 2 workers and 1 mover"), "{refused}");
+        assert!(refused.starts_with("1kb of memory is too little for 2 workers and 1 mover"), "{refused}");
+        for (bytes, told) in [(1, "1 byte of memory is "), (1001, "1,001 bytes of memory is ")] {
+            let refused = checked(bytes, false).unwrap_err();
+            assert!(refused.starts_with(told), "{refused}");
+        }
         let least = size_after(&refused, "--max-memory (`[memory] max_memory`) to at least ");
         assert_eq!((checked(least, false), checked(least - 1, false).is_err()), (Ok(()), true));
     }

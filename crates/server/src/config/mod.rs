@@ -373,6 +373,13 @@ impl Config {
                 format!("port {port} + {BUS_PORT_OFFSET} is no port: set bus_port (--bus-port)"),
             );
         }
+        if self.network.port != 0 && self.network.bus_port == Auto::Value(self.network.port) {
+            let port = self.network.port;
+            return wrong(
+                "bus_port",
+                format!("port {port} is for clients (--port): nodes need one of their own (--bus-port)"),
+            );
+        }
         if self.durability.file.0 < MIN_LOG_FILE_BYTES {
             return wrong("file", format!("give at least {}", Size(MIN_LOG_FILE_BYTES)));
         }
@@ -512,6 +519,7 @@ mod tests {
         assert!(refused(|c| c.node.movers = 65).contains("1 to 64"));
         assert!(refused(|c| c.network.bind = "localhost".into()).contains("bind"));
         assert!(refused(|c| c.network.port = 60_000).contains("bus_port"));
+        assert!(refused(|c| c.network.bus_port = Auto::Value(6379)).contains("bus_port"));
         assert!(refused(|c| c.limits.value = Size(1 << 40)).contains("value"));
         assert!(refused(|c| c.limits.value = Size(1)).contains("value"));
         assert!(refused(|c| c.limits.client_memory = Auto::Value(Size(1))).contains("client_memory"));

@@ -24,19 +24,29 @@ const UNITS: [(&str, u64); 10] = [
 
 /// What [`Size`]'s parser refuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a size: give bytes, or a number with kb, mb or gb, such as 512mb")]
-pub struct ParseSizeError(String);
+pub enum ParseSizeError {
+    /// No number, or no unit behind it.
+    #[error("'{0}' is not a size: give bytes, or a number with kb, mb, gb or tb, such as 512mb")]
+    NotASize(String),
+    /// More bytes than 64 bits count.
+    #[error("'{0}' is too large: give at most 16777215tb")]
+    TooLarge(String),
+}
 
 impl FromStr for Size {
     type Err = ParseSizeError;
 
     fn from_str(text: &str) -> Result<Size, ParseSizeError> {
-        let refused = || ParseSizeError(text.to_owned());
+        let refused = || ParseSizeError::NotASize(text.to_owned());
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-        let number: u64 = text[..digits].parse().map_err(|_| refused())?;
         let unit = text[digits..].trim_start().to_ascii_lowercase();
         let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?;
-        number.checked_mul(*scale).map(Size).ok_or_else(refused)
+        if digits == 0 {
+            return Err(refused());
+        }
+        // Digits alone fail only for being too many.
+        let bytes = text[..digits].parse().ok().and_then(|number: u64| number.checked_mul(*scale));
+        bytes.map(Size).ok_or_else(|| ParseSizeError::TooLarge(text.to_owned()))
     }
 }
 
@@ -66,7 +76,7 @@ impl<'de> Deserialize<'de> for Size {
                 Ok(Size(bytes))
             }
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
-                bytes.try_into().map(Size).map_err(|_| E::custom(ParseSizeError(bytes.to_string())))
+                bytes.try_into().map(Size).map_err(|_| E::custom(ParseSizeError::NotASize(bytes.to_string())))
             }
         }
         deserializer.deserialize_any(SizeVisitor)
@@ -147,9 +157,13 @@ mod tests {
         {
             assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
         }
-        for bad in ["", "mb", "-1", "1.5gb", "4xb", "99999999999gb"] {
-            assert!(bad.parse::<Size>().is_err(), "{bad}");
+        for bad in ["", "mb", "-1", "1.5gb", "4xb"] {
+            assert_eq!(bad.parse::<Size>(), Err(ParseSizeError::NotASize(bad.to_owned())));
         }
+        for bad in ["99999999999gb", "16777216tb", "18446744073709551616"] {
+            assert_eq!(bad.parse::<Size>(), Err(ParseSizeError::TooLarge(bad.to_owned())));
+        }
+        assert_eq!("16777215tb".parse(), Ok(Size(16_777_215 << 40)));
     }
 
     #[test]
