@@ -246,9 +246,10 @@ impl Ground {
         let last_map = LastMap::load(&data_dir, &identity);
         check_record(config, &data_dir, &identity)?;
         let founds = coordinator::belongs_here(&identity, &data_dir, &config.node.join);
-        let secret = cluster_secret::at_start(config, &data_dir, given_secret, founds)?;
         let sockets = Sockets::listen(config)?;
         let info = sockets.node_info(config, &identity)?;
+        // A node whose port is taken draws no secret that it would throw away.
+        let secret = cluster_secret::at_start(config, &data_dir, given_secret, founds)?;
         let store = Arc::new(Store::new(memory)?);
         let log = durable_log(&data_dir, &store)?;
         let door = Door::new(&info.bus_addr, secret, data_dir.secret_path(), descriptors.door);
