@@ -50,9 +50,13 @@ const OF_A_MOVE: [Figure; 27] = [
     ("single_target_reads", "reads that asked the target only", "the clients did not count them"),
     ("single_source_reads", "reads that asked the source only", "the clients did not count them"),
     ("priority_pulls", "pulls that an operation waited for", "the nodes do not tell it"),
-    ("samp_pulls", "pulls of sampled records", "the nodes do not tell it"),
-    ("relief_ms", "time until the target served half of its load", "it never did while it was measured"),
-    ("cuts", "cuts", "the range was given at once, or the nodes do not tell it"),
+    ("samp_pulls", "pulls of keys in demand", "the nodes do not tell it"),
+    (
+        "relief_ms",
+        "time until the target answered half of what it answers after the move",
+        "it never did while it was measured",
+    ),
+    ("cuts", "cuts", "nothing was given by cuts, or the nodes do not tell it"),
     (
         "client.mcr_sph_lookup_ns",
         "time to decide which nodes to ask",

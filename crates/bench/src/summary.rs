@@ -95,7 +95,9 @@ pub fn summary(report: &Report) -> String {
     }
     the_machine(&mut lines, report);
     what_went_wrong(&mut lines, report);
-    for (name, why) in &report.unmeasured {
+    // Nodes that count pulls count cuts too: there were none to measure.
+    let has_none = |name: &str| name == "cuts" && report.samp_pulls.is_some();
+    for (name, why) in report.unmeasured.iter().filter(|(name, _)| !has_none(name)) {
         lines.line("not measured", format!("{}: {why}", figures::in_words(name)));
     }
     lines.0
@@ -103,8 +105,10 @@ pub fn summary(report: &Report) -> String {
 
 fn how_it_was_made(lines: &mut Lines, report: &Report) {
     let load = &report.load;
-    let learning =
-        if load.separate_clients { "each learning for itself" } else { "learning together on each thread" };
+    let learning = match load.separate_clients {
+        true => "each learning of the cluster for itself",
+        false => "those of a thread sharing what they learn of the cluster",
+    };
     lines.line(
         "load",
         format!(
@@ -140,7 +144,10 @@ fn the_move(lines: &mut Lines, report: &Report) {
             figure(report.bytes_moved, |n| bytes(n as f64)),
             figure(report.seconds, |s| format!("{s:.2} s")),
             figure(report.mb_per_s, |n| format!("{n:.1} MB/s")),
-            report.protocol.as_deref().unwrap_or("an unnamed protocol"),
+            report.protocol.as_ref().map_or_else(
+                || "an unnamed protocol".to_owned(),
+                |protocol| format!("the protocol {protocol}")
+            ),
             policy.map_or_else(String::new, |policy| format!(", {}", policy.title())),
         ),
     );
@@ -156,7 +163,9 @@ fn the_move(lines: &mut Lines, report: &Report) {
     );
     lines.line(
         "relief",
-        figure(report.relief_ms, |ms| format!("{ms:.0} ms until the target served half of its load")),
+        figure(report.relief_ms, |ms| {
+            format!("after {ms:.0} ms the target answered half of what it answers after the move")
+        }),
     );
     if let Some(cuts) = report.cuts {
         let CutFigures { number, p50_ms, p999_ms, .. } = cuts;
@@ -166,7 +175,7 @@ fn the_move(lines: &mut Lines, report: &Report) {
     lines.line(
         "pulls",
         format!(
-            "{} for an operation that waited, {} of sampled records",
+            "{} for keys that an operation waited for, {} for keys in demand, before their turn",
             figure(report.priority_pulls, count),
             figure(report.samp_pulls, count)
         ),
@@ -285,12 +294,22 @@ mod tests {
     }
 
     #[test]
+    fn cuts_of_a_protocol_that_has_none_are_not_missed() {
+        let mut report = Report { migration: Some(Interval::default()), ..Report::default() };
+        figures::explain_absent(&mut report);
+        let unknown = "not measured       cuts (cuts): ";
+        assert!(summary(&report).contains(unknown), "the nodes did not answer");
+        report.samp_pulls = Some(0);
+        assert!(!summary(&report).contains(unknown));
+    }
+
+    #[test]
     fn what_was_not_measured_is_said() {
         let mut report = Report { migration: Some(Interval::default()), ..Report::default() };
         report.say_unmeasured("samp_pulls", "the nodes do not tell");
         let text = summary(&report);
         assert!(
-            text.contains("not measured       pulls of sampled records (samp_pulls): the nodes do not tell"),
+            text.contains("not measured       pulls of keys in demand (samp_pulls): the nodes do not tell"),
             "{text}"
         );
         assert!(text.contains("throughput before  not measured"), "{text}");
