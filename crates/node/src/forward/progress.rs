@@ -217,12 +217,12 @@ impl Progress {
         let is_lost = failure == Failure::Broken;
         let why = match failure {
             Failure::Unreachable => format!(
-                "CLUSTERDOWN hash slot {slot} is split between nodes, and the node that owns one of the keys \
-                 cannot be reached"
+                "CLUSTERDOWN hash slot {slot} is split between nodes or moving, and the node that has one of the \
+                 keys cannot be reached"
             ),
             Failure::Broken => format!(
-                "the connection to the node that owns one of the keys broke before it answered (hash slot {slot} \
-                 is split between nodes)"
+                "the connection to the node that has one of the keys broke before it answered (hash slot {slot} \
+                 is split between nodes, or moving)"
             ),
             Failure::Refused(text) => String::from_utf8_lossy(&text).into_owned(),
         };
@@ -317,6 +317,15 @@ mod tests {
         let refused = Failure::Refused(b"OOM no".to_vec());
         assert_eq!(progress.settle(ended, Split::AllOk), Settled::Failed(refused));
         assert!(progress.has_done());
+    }
+
+    #[test]
+    fn what_is_told_of_the_slot_holds_while_it_moves_whole() {
+        for failure in [Failure::Unreachable, Failure::Broken] {
+            let told = two_parts().failed(failure).line().into_owned();
+            let told = String::from_utf8(told).expect("text");
+            assert!(told.contains("is split between nodes") && told.contains("or moving"), "{told}");
+        }
     }
 
     #[test]
