@@ -29,8 +29,8 @@ impl CopiesRecord {
         serde_json::from_slice(json).map_err(|error| error.to_string())
     }
 
-    /// Whether a start is to ask the copies. Where the newest record names none, the log has everything itself
-    /// (Y9).
+    /// Whether a start is to ask the copies. Where the newest record names none, the log has everything
+    /// itself (Y9).
     pub fn needs_copies(&self) -> bool {
         self.newest().is_some_and(|copies| !copies.backups.is_empty())
     }
