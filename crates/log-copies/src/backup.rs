@@ -3,7 +3,7 @@
 //! Its files are begun, recorded and removed as the log's own are (G1, G4 and G6 of `sidle-log-files`), so
 //! that it is a log of its own whenever its writer dies.
 
-use sidle_log_files::FileSet;
+use sidle_log_files::{FILE_HEAD_BYTES, FileEnd, FileSet, LogFile};
 use sidle_types::{LogId, MonotonicUs, fault};
 use sidle_wire::{Place, Tail, ToBackup, ToWriter};
 use std::collections::VecDeque;
@@ -41,8 +41,20 @@ pub enum Answer {
 pub struct Found {
     /// Its files, as recorded, all of which are there.
     pub files: FileSet,
-    /// The bytes of the last one, and their CRC32C.
+    /// The bytes of the last one, up to its [end](whole_end), and their CRC32C.
     pub last: (u64, u32),
+}
+
+/// Where the whole blocks of a log's file end, as they are read from its beginning; nothing if it does not
+/// begin as one.
+///
+/// A copy's last file ends there for a process that starts: blocks on their way are written together, so that
+/// a later one may be there, and an earlier one not.
+pub fn whole_end(bytes: &[u8], number: u64, log: LogId) -> Option<u64> {
+    let file = LogFile::open(bytes, number, Some(log)).ok()?;
+    let mut at = FILE_HEAD_BYTES;
+    let end = file.blocks(|block| at = block.place().end);
+    Some(if end == FileEnd::Closed { bytes.len() } else { at } as u64)
 }
 
 /// A log's copy at this node.

@@ -7,6 +7,9 @@ use sidle_types::{CommitNumber, MonotonicUs, fault};
 use sidle_wire::{Place, Tail, ToWriter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// How often the rest of a node that is left out doubles.
+const MOST_DOUBLINGS: u32 = 6;
+
 /// The coordinator's record of a log's copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
@@ -25,7 +28,8 @@ pub struct Settings {
     pub syncs: bool,
     /// A copy that does not answer for so long is left out, in microseconds.
     pub patience_us: u64,
-    /// A node that was left out is tried again after so long, in microseconds.
+    /// A node that was left out is tried again after so long, in microseconds; after twice as long each time
+    /// that it is left out again before it has everything.
     pub rest_us: u64,
     /// The most bytes that are sent at once.
     pub most_bytes: u64,
@@ -63,6 +67,8 @@ pub struct Copies {
     connecting: BTreeSet<BackupId>,
     /// Backups that were left out, and until when.
     resting: BTreeMap<BackupId, MonotonicUs>,
+    /// How often in a row they were.
+    failures: BTreeMap<BackupId, u32>,
     events: VecDeque<Event>,
     /// What all copies that count have.
     safe: CommitNumber,
@@ -94,6 +100,7 @@ impl Copies {
             links: BTreeMap::new(),
             connecting: BTreeSet::new(),
             resting: BTreeMap::new(),
+            failures: BTreeMap::new(),
             events: VecDeque::new(),
             safe: CommitNumber(0),
             wants_to_stand_alone: false,
@@ -131,6 +138,7 @@ impl Copies {
 
     /// The nodes that can be backups, the ones to be taken first in front. This node is none of them.
     pub fn set_nodes(&mut self, now: MonotonicUs, nodes: Vec<BackupId>) {
+        self.failures.retain(|backup, _| nodes.contains(backup));
         self.nodes = nodes;
         self.judge(now);
     }
@@ -171,7 +179,10 @@ impl Copies {
     pub fn lost(&mut self, now: MonotonicUs, backup: BackupId) {
         self.connecting.remove(&backup);
         self.links.remove(&backup);
-        self.resting.insert(backup, now.plus_us(self.settings.rest_us));
+        let failures = self.failures.entry(backup).or_default();
+        // What was sent to it before may still be on its way, and in the way.
+        self.resting.insert(backup, now.plus_us(self.settings.rest_us << *failures));
+        *failures = (*failures + 1).min(MOST_DOUBLINGS);
         self.judge(now);
     }
 
@@ -187,6 +198,8 @@ impl Copies {
         let Some(link) = self.links.get_mut(&backup) else { return };
         if link.receive(now, answer, &self.own).is_none() {
             self.leave(now, backup);
+        } else if link.follows() && link.written() == self.own.end() {
+            self.failures.remove(&backup);
         } else if let Some(tail) = link.to_compare() {
             self.events.push_back(Event::Compare(backup, tail));
         }

@@ -42,7 +42,7 @@ mod link;
 mod own;
 mod reclaim;
 
-pub use backup::{Answer, Backup, BackupStep, Found};
+pub use backup::{Answer, Backup, BackupStep, Found, whole_end};
 pub use backup_id::BackupId;
 pub use copies::{Copies, Event, Record, Settings};
 pub use link::{Sent, check_of, is_end_of};

@@ -80,8 +80,7 @@ impl Plan {
         plan
     }
 
-    /// The same, where each log has copies at other nodes. No seed draws it yet: see
-    /// `tests/copied_logs.rs`.
+    /// The same, where each log has copies at other nodes. [`Plan::draw`] does not draw it yet.
     pub fn of_copied_logs(seed: u64) -> Plan {
         let mut plan = Plan::of_durable_cluster(seed);
         DurableDraw::add_copies(seed, &mut plan.hosts);

@@ -1,7 +1,4 @@
-//! Clusters whose nodes keep copies of each other's logs.
-//!
-//! The first seeds. Three of a hundred later ones fail as yet, so that nobody draws this world: a copy that
-//! lost its machine's power while several blocks were on their way reads as damaged.
+//! Clusters whose nodes keep copies of each other's logs. No other seed draws this world yet.
 
 use sidle_sim::plan::Plan;
 use sidle_sim::simulation::Simulation;
@@ -10,11 +7,11 @@ use sidle_sim::story::Story;
 #[test]
 fn copies_that_count_have_everything_that_is_safe() {
     let mut read = 0;
-    for seed in 1..=9 {
+    for seed in 1..=30 {
         let summary = Simulation::new(seed, Plan::of_copied_logs(seed), Story::silent())
             .run()
             .unwrap_or_else(|failure| panic!("seed {seed} at {} us: {}", failure.at_us, failure.violation));
         read += summary.met.get("copies of a log read beside it").copied().unwrap_or_default();
     }
-    assert!(read > 10, "{read} copies were read");
+    assert!(read > 50, "{read} copies were read");
 }

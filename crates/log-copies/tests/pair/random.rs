@@ -43,7 +43,8 @@ pub(crate) fn run(seed: u64) -> (u64, u64) {
     }
     (0..nodes).for_each(|number| world.restart(number));
     for _ in 0..4 {
-        world.pass_time(500_000);
+        // Also what was left out again and again.
+        world.pass_time(30_000_000);
         world.introduce();
         world.settle();
     }

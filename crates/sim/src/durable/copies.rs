@@ -1,7 +1,7 @@
 //! The copies of other machines' logs on a machine's disk.
 
 use super::LogFolder;
-use sidle_log_copies::{BackupStep, Found};
+use sidle_log_copies::{BackupStep, Found, check_of, whole_end};
 use sidle_log_files::FileSet;
 use sidle_node::CopyFiles;
 use sidle_testbed::{Disk, Random};
@@ -53,6 +53,22 @@ impl CopyDisks {
     }
 }
 
+/// What a process that starts finds of a copy. What no record names goes, and what is torn.
+pub(crate) fn find_copy(folder: &mut LogFolder) -> io::Result<Option<Found>> {
+    let set = folder.read_record()?.expect("it was written whole");
+    let numbers = folder.numbers()?;
+    let is_in = |set: &FileSet, number: u64| (set.first..=set.last).contains(&number);
+    for &number in numbers.iter().filter(|number| set.is_none_or(|set| !is_in(&set, **number))) {
+        folder.remove(number)?;
+    }
+    let Some(files) = set.filter(|set| set.first <= set.last) else { return Ok(None) };
+    assert_eq!(files.missing(&numbers), None, "a recorded file is there");
+    let last = folder.read(files.last)?;
+    let end = whole_end(&last, files.last, files.log).expect("its head was synced");
+    folder.cut_off(files.last, end)?;
+    Ok(Some(Found { files, last: (end, check_of(&last[..end as usize])) }))
+}
+
 /// The files of all copies, for one process.
 #[derive(Debug)]
 pub(crate) struct CopyFolders {
@@ -97,20 +113,7 @@ impl CopyFiles for CopyFolders {
             Some(bytes) => u64::from_le_bytes(bytes.try_into().expect("it was written whole")),
             None => 0,
         };
-        let set = folder.read_record()?.expect("it was written whole");
-        let numbers = folder.numbers()?;
-        let is_in = |set: &FileSet, number: u64| (set.first..=set.last).contains(&number);
-        for &number in numbers.iter().filter(|number| set.is_none_or(|set| !is_in(&set, **number))) {
-            folder.remove(number)?;
-        }
-        let found = match set.filter(|set| set.first <= set.last) {
-            Some(files) => {
-                assert_eq!(files.missing(&numbers), None, "a recorded file is there");
-                let last = folder.read(files.last)?;
-                Some(Found { files, last: (last.len() as u64, sidle_log_copies::check_of(&last)) })
-            }
-            None => None,
-        };
+        let found = find_copy(folder)?;
         let disk = self.disks.disk(log);
         // A start waits for its disk.
         disk.settle();

@@ -144,6 +144,11 @@ impl LogFolder {
         Ok(())
     }
 
+    /// What is behind this byte of a file goes.
+    pub(crate) fn cut_off(&mut self, number: u64, at: u64) -> io::Result<()> {
+        self.named(number)?.set_bytes(at as usize)
+    }
+
     /// Syncs which files there are.
     pub(crate) fn sync_names(&self) -> io::Result<()> {
         self.folder.sync()

@@ -36,6 +36,8 @@ pub(crate) struct DurableJudge {
     known: BTreeMap<u64, Known>,
     synced: CommitNumber,
     safe: CommitNumber,
+    /// Whether the machine died since the last process began with the log.
+    machine_died: bool,
     /// Whether records come from other nodes, too, whose versions say nothing here.
     is_in_cluster: bool,
 }
@@ -84,7 +86,13 @@ impl DurableJudge {
         self.contents.clear();
         let content = Arc::new(self.content_of(store, true));
         self.contents.insert(last, Some(content));
-        (self.synced, self.safe) = (last, last);
+        (self.synced, self.safe, self.machine_died) = (last, last, false);
+    }
+
+    /// Whether the machine has died, now or in a death before, since the last process began with the log.
+    pub(crate) fn machine_has_died(&mut self, now: bool) -> bool {
+        self.machine_died |= now;
+        self.machine_died
     }
 
     /// What a death left of the log up to this commit.

@@ -10,7 +10,7 @@ mod plan;
 mod recovery;
 
 pub use copies::CopyDisks;
-pub(crate) use copies::CopyFolders;
+pub(crate) use copies::{CopyFolders, find_copy};
 pub(crate) use folder::LogFolder;
 pub(crate) use judge::Left;
 pub(crate) use plan::DurableDraw;
@@ -127,6 +127,8 @@ impl LogDisk {
         random: &mut Random,
     ) -> Result<Left, String> {
         self.disk.crash(machine_dies, random);
+        // What was lost then is lost until the log goes on.
+        machine_dies |= self.judge().machine_has_died(machine_dies);
         // On a disk that fails a process does not come so far.
         while self.disk.is_sound() && random.permille(setup.dies_at_start_permille) {
             let store = Store::new(config.clone()).expect("a good configuration");

@@ -1,9 +1,8 @@
 //! From the files of a durable log to a store's content: the order of steps is the server's.
 
 use super::LogFolder;
-use sidle_log_files::{
-    Closing, Damage, FILE_HEAD_BYTES, FileEnd, FileSet, LogFile, SurveyedFile, is_torn_beginning, survey,
-};
+use sidle_log_copies::whole_end;
+use sidle_log_files::{Closing, Damage, FileEnd, FileSet, LogFile, SurveyedFile, is_torn_beginning, survey};
 use sidle_store::{Recovery, Store};
 use sidle_testbed::Disk;
 use sidle_types::{CommitNumber, LogId, NodeId};
@@ -24,12 +23,8 @@ pub(crate) fn end_of(folder: &LogFolder) -> Option<(LogId, Place)> {
         // Its only file was to be begun again.
         return Some((set.log, Place { file: set.first, at: 0 }));
     }
-    let bytes = folder.read(set.last).ok()?;
-    let file = LogFile::open(&bytes, set.last, Some(set.log)).ok()?;
-    let mut at = FILE_HEAD_BYTES;
-    let end = file.blocks(|block| at = block.place().end);
-    let at = if end == FileEnd::Closed { bytes.len() } else { at };
-    Some((set.log, Place { file: set.last, at: at as u64 }))
+    let at = whole_end(&folder.read(set.last).ok()?, set.last, set.log)?;
+    Some((set.log, Place { file: set.last, at }))
 }
 
 /// A log that goes on.

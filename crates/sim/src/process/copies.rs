@@ -1,7 +1,7 @@
 //! The thread that has the copies of the node's log follow it.
 
 use super::{Mailbox, host_of};
-use crate::durable::{CopyDisks, LogDisk, LogFolder, recover};
+use crate::durable::{CopyDisks, LogDisk, LogFolder, find_copy, recover};
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_cluster::LogCopies;
@@ -213,6 +213,8 @@ impl CopiesThread {
             let disks: &CopyDisks = &world.copies[host_of(backup.node).0];
             let disk = disks.of(self.name).map(|disk| disk.image_without_power(&mut world.random));
             let seen = disk.ok_or("it is not there".to_owned()).and_then(|disk| {
+                // As a process that starts there.
+                find_copy(&mut LogFolder::on(&disk)).map_err(|error| error.to_string())?;
                 let store = Store::new(self.config.clone()).expect("a good configuration");
                 let last = recover(&disk, self.name, &store)?.last;
                 self.log.judge().check_copy(last, &store)

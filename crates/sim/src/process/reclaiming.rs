@@ -41,6 +41,10 @@ impl ReclaimingThread {
         for (id, side, signal) in mail {
             self.hear(id, side, signal, world);
         }
+        if !self.log.disk().is_sound() {
+            // It cannot take anything.
+            self.rests_until_us = self.rests_until_us.max(world.now_us + REST_US);
+        }
         if world.now_us < self.rests_until_us {
             world.turn_at(me, self.rests_until_us);
             return false;
