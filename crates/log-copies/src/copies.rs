@@ -303,11 +303,10 @@ impl Copies {
         self.settings.syncs && records.any(|record| record.backups.is_empty()) && !fault!(LogStandsInUnsynced)
     }
 
-    /// Whether something waits for the log's own sync.
-    pub fn waits_for_sync(&self) -> bool {
-        self.settings.syncs
-            && self.synced_here < self.safe_here
-            && (self.stands_alone() || self.wants_to_stand_alone)
+    /// The commit up to which the log itself is to be synced, if anything waits for that.
+    pub fn wanted_synced(&self) -> Option<CommitNumber> {
+        let waits = self.settings.syncs && (self.stands_alone() || self.wants_to_stand_alone);
+        (waits && self.synced_here < self.safe_here).then_some(self.safe_here)
     }
 
     fn judge_safe(&mut self) {

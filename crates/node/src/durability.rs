@@ -68,7 +68,7 @@ impl Durability {
     }
 
     /// The log is to be synced up to this commit.
-    pub(crate) fn want_synced(&self, commit: CommitNumber) {
+    pub fn want_synced(&self, commit: CommitNumber) {
         self.wanted.fetch_max(commit.0, Ordering::Release);
     }
 

@@ -242,7 +242,7 @@ impl World {
     fn sync_if_waited_for(&mut self) {
         let now = self.now;
         if let Some(Writer { steps, copies }) = &mut self.writer
-            && copies.waits_for_sync()
+            && copies.wanted_synced().is_some()
         {
             steps.sync(now, true, false);
             self.carry_out();

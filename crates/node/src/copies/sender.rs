@@ -85,9 +85,9 @@ impl CopySender {
         self.copies.record().backups.iter().copied()
     }
 
-    /// Whether something waits for a sync of the log itself.
-    pub fn waits_for_sync(&self) -> bool {
-        self.copies.waits_for_sync()
+    /// The commit up to which the log itself is to be synced, if anything waits for that.
+    pub fn wanted_synced(&self) -> Option<CommitNumber> {
+        self.copies.wanted_synced()
     }
 
     /// Whether the coordinator's record is another writer's.

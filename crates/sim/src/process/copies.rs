@@ -114,6 +114,11 @@ impl CopiesThread {
         // What could not be read.
         let more = self.follow(me, world);
         self.note_safe(host, workers, &parts.store, world);
+        let durability = &parts.shared.durability;
+        if let Some(commit) = self.sender.wanted_synced().filter(|_| !durability.is_sync_wanted()) {
+            durability.want_synced(commit);
+            world.wake(host, Thread::LogWriter);
+        }
         if let Some(due) = self.sender.poll_timeout() {
             world.turn_at(me, (world.now_us + due.0.saturating_sub(now.mono.0)).max(world.now_us + 1));
         }
