@@ -228,13 +228,12 @@ impl Copies {
         self.judge(now);
     }
 
-    /// The log is new, and its node's earlier log had copies up to this epoch: its own begin behind that.
-    ///
-    /// # Panics
-    /// If copies of it were decided before.
+    /// The coordinator's record is of another log, at this epoch. A new log's copies begin behind that; one
+    /// whose copies were decided before is not this node's any more.
     pub fn begin_behind(&mut self, now: MonotonicUs, epoch: u64) {
-        assert_eq!(self.record, Record { epoch: self.record.epoch, ..Record::default() }, "it is new");
-        if epoch > self.record.epoch {
+        if !self.record.backups.is_empty() {
+            self.is_deposed = true;
+        } else if epoch > self.record.epoch {
             self.record.epoch = epoch;
             self.proposed = None;
             self.judge(now);

@@ -297,7 +297,7 @@ fn a_copy_whose_disk_failed_takes_nothing() {
     let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0 };
     pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
     assert_eq!(pair.backups.poll_close(), Some(CopyLink(77)));
-    assert!(pair.backups.is_empty());
+    assert_eq!(pair.backups.writers().count(), 0);
     let mut other = Backups::new(1, true, 0);
     pair.copy.is_broken = true;
     other.opened(NOW, CopyLink(1), hello, FrameReader::new(), &mut pair.copy);
@@ -326,6 +326,15 @@ fn a_record_of_another_log_is_begun_behind() {
     pair.join();
     pair.settle();
     assert_eq!(pair.decided.map(|decided| (decided.log, decided.epoch)), Some((LOG, 7)));
+}
+
+/// Nobody else's record makes it panic: it stops.
+#[test]
+fn a_log_with_copies_whose_record_is_another_logs_is_deposed() {
+    let mut pair = pair();
+    let other = LogCopies { log: LogId([1; 16]), ..record(6, 1) };
+    pair.sender.decided(NOW, Some(&other));
+    assert!(pair.sender.is_deposed());
 }
 
 #[test]

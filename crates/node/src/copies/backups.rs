@@ -68,16 +68,6 @@ impl Backups {
         self.version = version;
     }
 
-    /// How many copies there are that were opened since the start.
-    pub fn len(&self) -> usize {
-        self.copies.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.copies.is_empty()
-    }
-
     /// The nodes that write to copies here, by log.
     pub fn writers(&self) -> impl Iterator<Item = (LogId, NodeId)> {
         self.links.values().map(|link| (link.hello.log, link.hello.node))
