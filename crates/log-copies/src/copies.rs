@@ -33,6 +33,8 @@ pub struct Settings {
     pub rest_us: u64,
     /// The most bytes that are sent at once.
     pub most_bytes: u64,
+    /// So many appends may be unanswered. What is written meanwhile goes with the next: one sync for all of it.
+    pub most_under_way: usize,
 }
 
 /// What is to be done.
@@ -249,9 +251,9 @@ impl Copies {
         let backups: Vec<BackupId> = self.links.keys().copied().filter(|id| !is_full(*id)).collect();
         for backup in backups {
             let (counts, epoch) = (self.counts(backup), self.record.epoch);
-            let most = self.settings.most_bytes;
+            let settings = self.settings;
             let link = self.links.get_mut(&backup)?;
-            match link.next(now, epoch, counts, &self.own, most) {
+            match link.next(now, epoch, counts, &self.own, &settings) {
                 Ok(Some(sent)) => return Some((backup, sent)),
                 Ok(None) => {}
                 // It is followed again once a change without it is decided.

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `backup_id` | who has a copy |
 //! | `own` | what the log itself has |
+//! | `report` | what the log's writer reports |
 //! | `link` | one copy, followed through the files |
 //! | `copies` | all copies of a log: which count, what is safe |
 //! | `backup` | a copy, where it lies |
@@ -41,6 +42,7 @@ mod copies;
 mod link;
 mod own;
 mod reclaim;
+mod report;
 
 pub use backup::{Answer, Backup, BackupStep, Found, whole_end};
 pub use backup_id::BackupId;
@@ -48,3 +50,4 @@ pub use copies::{Copies, Event, Record, Settings};
 pub use link::{Sent, check_of, is_end_of};
 pub use own::OwnFiles;
 pub use reclaim::{Outcome, Reclaim, Wanted};
+pub use report::{Change, LogReport};

@@ -1,8 +1,10 @@
 //! One copy, followed through the log's files.
 
+use crate::copies::Settings;
 use crate::own::OwnFiles;
 use sidle_types::{MonotonicUs, fault};
 use sidle_wire::{Place, Tail, ToWriter};
+use std::collections::VecDeque;
 
 /// What is to be sent over a link. The bytes of an append are read from the log's own files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub(crate) struct Link {
     epoch: u64,
     /// Everything before is sent.
     sent: Place,
+    /// Where the appends end that are not answered.
+    under_way: VecDeque<Place>,
     written: Place,
     synced: Place,
     /// Before it has this place it may lack what files had that are gone: their survivors lie before it.
@@ -80,6 +84,7 @@ impl Link {
             state: State::New,
             epoch: 0,
             sent: nowhere,
+            under_way: VecDeque::new(),
             written: nowhere,
             synced: nowhere,
             whole_at: nowhere,
@@ -142,6 +147,9 @@ impl Link {
                     return None;
                 }
                 (self.written, self.synced) = (written, self.synced.max(synced));
+                while self.under_way.front().is_some_and(|&end| end <= written) {
+                    self.under_way.pop_front();
+                }
                 self.waits_since = (written < self.sent).then_some(now);
             }
             _ => return None,
@@ -163,6 +171,7 @@ impl Link {
         self.state = State::Follows;
         self.whole_at = if counts { Place::default() } else { own.end() };
         (self.sent, self.written) = (place, place);
+        self.under_way.clear();
         self.synced = self.synced.min(place);
     }
 
@@ -174,7 +183,7 @@ impl Link {
         epoch: u64,
         counts: bool,
         own: &OwnFiles,
-        most: u64,
+        settings: &Settings,
     ) -> Result<Option<Sent>, ()> {
         if self.follows() && own.first().is_some_and(|first| self.sent.file < first) {
             // What it lacks of that file is gone, and what is behind is no log without it.
@@ -191,7 +200,7 @@ impl Link {
             State::Anew(_) if counts && !fault!(CopyThatCountsBeginsAnew) => return Err(()),
             State::Anew(Some(place)) => {
                 self.follow_from(place, counts, own);
-                return self.next(now, epoch, counts, own, most);
+                return self.next(now, epoch, counts, own, settings);
             }
             State::Anew(None) => {
                 self.follow_from(Place { file: own.first().unwrap_or(0), at: 0 }, counts, own);
@@ -202,9 +211,11 @@ impl Link {
                 Sent::Epoch(epoch)
             }
             State::Follows => match own.behind(self.sent) {
+                Some(_) if self.under_way.len() >= settings.most_under_way => return Ok(None),
                 Some((at, bytes)) => {
-                    let bytes = bytes.min(most);
+                    let bytes = bytes.min(settings.most_bytes);
                     self.sent = Place { file: at.file, at: at.at + bytes };
+                    self.under_way.push_back(self.sent);
                     self.waits_since.get_or_insert(now);
                     Sent::Append { at, bytes }
                 }

@@ -69,8 +69,7 @@ pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registra
 pub use config::{Changing, Config, ConfigError, LEAST_CLIENT_BYTES};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
 pub use copies::{
-    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, LogReport, ReadLog, Reclaimer,
-    ReclaimerEvent,
+    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, ReadLog, Reclaimer, ReclaimerEvent,
 };
 pub use current_table::{CurrentTable, Sleep};
 pub use durability::Durability;

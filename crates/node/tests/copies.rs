@@ -1,11 +1,10 @@
 //! The two ends of a log's copies, over frames: a log in memory, and copies in memory.
 
 use sidle_cluster::{Incarnation, LogBackup, LogCopies};
-use sidle_log_copies::{BackupId, BackupStep, Found, OwnFiles, Settings, check_of};
+use sidle_log_copies::{BackupId, BackupStep, Found, LogReport, OwnFiles, Settings, check_of};
 use sidle_log_files::FileSet;
 use sidle_node::{
-    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, LogReport, ReadLog, Reclaimer,
-    ReclaimerEvent,
+    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, ReadLog, Reclaimer, ReclaimerEvent,
 };
 use sidle_testbed::fixtures;
 use sidle_types::{CommitNumber, LogId, MonotonicUs, NodeId, ProtocolVersion};
@@ -15,8 +14,14 @@ use std::io;
 
 const LOG: LogId = LogId([9; 16]);
 const NOW: MonotonicUs = MonotonicUs(1_000);
-const SETTINGS: Settings =
-    Settings { wanted: 1, syncs: true, patience_us: 250_000, rest_us: 100_000, most_bytes: 1000 };
+const SETTINGS: Settings = Settings {
+    wanted: 1,
+    syncs: true,
+    patience_us: 250_000,
+    rest_us: 100_000,
+    most_bytes: 1000,
+    most_under_way: 4,
+};
 
 fn writer() -> NodeId {
     fixtures::node_id(1)

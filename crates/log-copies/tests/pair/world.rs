@@ -141,7 +141,15 @@ fn messages(backup: &mut Backup) -> impl Iterator<Item = ToWriter<'static>> {
 impl World {
     pub(crate) fn new(seed: u64, nodes: usize, wanted: usize, syncing: Syncing) -> World {
         let (syncs, own_syncs) = (syncing != Syncing::Nobody, syncing == Syncing::All);
-        let settings = Settings { wanted, syncs, patience_us: 250_000, rest_us: 400_000, most_bytes: 500 };
+        let most_under_way = 1 + seed as usize % 4;
+        let settings = Settings {
+            wanted,
+            syncs,
+            patience_us: 250_000,
+            rest_us: 400_000,
+            most_bytes: 500,
+            most_under_way,
+        };
         let nodes = (0..nodes).map(|number| Node {
             id: BackupId { node: node(number), incarnation: 1 },
             disk: Disk::default(),

@@ -17,4 +17,4 @@ mod sender;
 pub use backups::{Backups, CopyFiles, CopyLink};
 pub use reclaimer::{Reclaimer, ReclaimerEvent};
 pub use record::CopiesRecord;
-pub use sender::{CopiesEvent, CopySender, LogReport, ReadLog};
+pub use sender::{CopiesEvent, CopySender, ReadLog};

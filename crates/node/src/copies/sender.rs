@@ -2,26 +2,10 @@
 
 use super::record::{CopiesRecord, copies, record};
 use sidle_cluster::{LogCopies, TabletMap};
-use sidle_log_copies::{BackupId, Copies, Event, OwnFiles, Sent, Settings, is_end_of};
+use sidle_log_copies::{BackupId, Copies, Event, LogReport, OwnFiles, Sent, Settings, is_end_of};
 use sidle_types::{CommitNumber, LogId, MonotonicUs, NodeId, ProtocolVersion};
 use sidle_wire::{CopyHello, FrameFilter, FrameReader, Message, Place, ToBackup};
 use std::collections::{BTreeMap, VecDeque};
-
-/// What the log's writer reports, in the order in which it happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogReport {
-    /// The log is written up to here; with the commit that ends here, if one does.
-    Written(Place, Option<CommitNumber>),
-    /// Everything up to this commit is safe, as far as the writer's own disk goes.
-    SafeHere {
-        /// That commit.
-        commit: CommitNumber,
-        /// The last one that is synced.
-        synced: CommitNumber,
-    },
-    /// The log's oldest file is gone.
-    Removed(u64),
-}
 
 /// The files of the node's log.
 pub trait ReadLog {

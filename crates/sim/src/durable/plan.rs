@@ -87,6 +87,7 @@ impl DurableDraw {
             patience_us: random.magnitude(50_000, 2_000_000),
             rest_us: random.magnitude(10_000, 1_000_000),
             most_bytes: random.magnitude(500, 64_000),
+            most_under_way: random.magnitude(1, 16) as usize,
         };
         hosts.iter_mut().filter_map(|host| host.durable.as_mut()).for_each(|log| log.copies = Some(copies));
     }

@@ -3,12 +3,12 @@
 use super::HostSetup;
 use crate::durable::{DurableSetup, LogDisk, LogFolder, ReadLog, Resumed};
 use crate::world::{Actor, Fact, HostId, Thread, World};
+use sidle_log_copies::{Change, LogReport};
 use sidle_log_files::{CommitSteps, Failed, LogWriter, Step, Taken};
-use sidle_node::{LogReport, NodeParts, NodeShared, Now};
+use sidle_node::{NodeParts, NodeShared, Now};
 use sidle_store::{Commits, Store, StoreConfig};
 use sidle_testbed::SyncUnderWay;
 use sidle_types::{MonotonicUs, PositionRange};
-use sidle_wire::Place;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -35,30 +35,6 @@ enum Pending {
     Syncing(SyncUnderWay),
 }
 
-/// What a step is to the log's copies.
-#[derive(Clone, Copy, Debug, Default)]
-enum Reported {
-    #[default]
-    Nothing,
-    /// A write up to here, and whether a commit ends there.
-    Write(Place, bool),
-    Removal(u64),
-}
-
-impl Reported {
-    fn of(step: &Step<'_>) -> Reported {
-        match step {
-            Step::Write(write) => {
-                let bytes = write.head.len() + write.records.len() + write.padding;
-                let to = Place { file: write.file, at: write.at + bytes as u64 };
-                Reported::Write(to, !write.records.is_empty())
-            }
-            Step::Remove(file) => Reported::Removal(*file),
-            _ => Reported::Nothing,
-        }
-    }
-}
-
 /// The log writer.
 pub(super) struct LogThread {
     setup: DurableSetup,
@@ -79,7 +55,7 @@ pub(super) struct LogThread {
     /// What its copies are to learn, if it has any: then a commit is safe when they have it.
     pub(super) reports: Option<VecDeque<LogReport>>,
     /// What the step under way is to them.
-    carried_out: Reported,
+    carried_out: Change,
 }
 
 impl LogThread {
@@ -103,7 +79,7 @@ impl LogThread {
             until_us: 0,
             beside: None,
             reports,
-            carried_out: Reported::Nothing,
+            carried_out: Change::Nothing,
         };
         if is_to_be_cleared {
             thread.clear(now);
@@ -128,7 +104,7 @@ impl LogThread {
     /// A start waits for its disk, which is sound.
     fn carry_out_at_once(&mut self, now: MonotonicUs) {
         while let Some(step) = self.steps.step() {
-            let what = Reported::of(&step);
+            let what = Change::of(&step);
             self.folder.carry_out(step).expect("the disk works");
             self.steps.done(now);
             self.report_step(what);
@@ -165,7 +141,7 @@ impl LogThread {
 
     /// Begins the next step, if there is one.
     fn begin_step(&mut self, world: &mut World) -> bool {
-        self.carried_out = Reported::Nothing;
+        self.carried_out = Change::Nothing;
         let Some(step) = self.steps.step() else { return false };
         let (pending, until_us) = match step {
             Step::BeginSync => match self.folder.begin_sync() {
@@ -181,7 +157,7 @@ impl LogThread {
                 (Pending::Syncing(sync), until_us)
             }
             step => {
-                self.carried_out = Reported::of(&step);
+                self.carried_out = Change::of(&step);
                 let is_write = matches!(step, Step::Write(_));
                 let result = self.folder.carry_out(step);
                 let write_us = if is_write { world.random.below(self.setup.write_us + 1) } else { 0 };
@@ -314,15 +290,9 @@ impl LogThread {
     }
 
     /// Reports a step to the copies.
-    fn report_step(&mut self, what: Reported) {
-        let Some(reports) = &mut self.reports else { return };
-        match what {
-            Reported::Write(to, ends_commit) => {
-                let commit = ends_commit.then(|| self.steps.writer().last_written());
-                reports.push_back(LogReport::Written(to, commit));
-            }
-            Reported::Removal(file) => reports.push_back(LogReport::Removed(file)),
-            Reported::Nothing => {}
+    fn report_step(&mut self, what: Change) {
+        if let Some(reports) = &mut self.reports {
+            reports.extend(what.report(self.steps.writer().last_written()));
         }
     }
 
