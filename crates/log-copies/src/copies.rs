@@ -3,6 +3,7 @@
 use crate::backup_id::BackupId;
 use crate::link::{Link, Sent};
 use crate::own::OwnFiles;
+use crate::settings::Settings;
 use sidle_types::{CommitNumber, MonotonicUs, fault};
 use sidle_wire::{Place, Tail, ToWriter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,24 +18,6 @@ pub struct Record {
     pub epoch: u64,
     /// The copies that count, besides the one where the log is written.
     pub backups: BTreeSet<BackupId>,
-}
-
-/// How many copies there are to be.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// As many as this, if there are as many nodes.
-    pub wanted: usize,
-    /// Whether a copy has a commit only when it has synced it.
-    pub syncs: bool,
-    /// A copy that does not answer for so long is left out, in microseconds.
-    pub patience_us: u64,
-    /// A node that was left out is tried again after so long, in microseconds; after twice as long each time
-    /// that it is left out again before it has everything.
-    pub rest_us: u64,
-    /// The most bytes that are sent at once.
-    pub most_bytes: u64,
-    /// So many appends may be unanswered. What is written meanwhile goes with the next: one sync for all of it.
-    pub most_under_way: usize,
 }
 
 /// What is to be done.
@@ -223,6 +206,8 @@ impl Copies {
             return;
         }
         let is_own = self.proposed.take().is_some_and(|proposed| proposed == record);
+        // One that was refused for what was not known to be decided can go on at once.
+        self.resting.retain(|backup, _| !record.backups.contains(backup));
         self.record = record;
         if !is_own {
             self.is_deposed = true;
@@ -340,6 +325,7 @@ impl Copies {
         if self.is_deposed {
             return;
         }
+        self.close_spare();
         let taken = |copies: &Copies, backup: BackupId| {
             copies.links.contains_key(&backup) || copies.connecting.contains(&backup)
         };
@@ -357,6 +343,16 @@ impl Copies {
         for backup in others.into_iter().take(missing) {
             self.connecting.insert(backup);
             self.events.push_back(Event::Connect(backup));
+        }
+    }
+
+    /// Closes what neither counts nor is wanted.
+    fn close_spare(&mut self) {
+        let most = self.settings.wanted.saturating_sub(self.connecting.len());
+        let spare: Vec<BackupId> = self.links.keys().copied().filter(|id| !self.counts(*id)).collect();
+        for backup in spare.into_iter().rev().take(self.links.len().saturating_sub(most)) {
+            self.links.remove(&backup);
+            self.events.push_back(Event::Close(backup));
         }
     }
 
@@ -378,6 +374,9 @@ impl Copies {
         let joins: Vec<BackupId> =
             joins.filter(|backup| !backups.contains(backup)).copied().take(missing).collect();
         backups.extend(joins);
+        while backups.len() > self.settings.wanted {
+            backups.pop_last();
+        }
         // Y9
         let is_sound = self.synced_here >= self.safe || !self.settings.syncs || fault!(LogStandsInUnsynced);
         self.wants_to_stand_alone = backups.is_empty() && !is_sound;

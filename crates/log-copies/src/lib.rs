@@ -12,6 +12,7 @@
 //! | file | what |
 //! |---|---|
 //! | `backup_id` | who has a copy |
+//! | `settings` | how many there are to be |
 //! | `own` | what the log itself has |
 //! | `report` | what the log's writer reports |
 //! | `link` | one copy, followed through the files |
@@ -43,11 +44,13 @@ mod link;
 mod own;
 mod reclaim;
 mod report;
+mod settings;
 
 pub use backup::{Answer, Backup, BackupStep, Found, whole_end};
 pub use backup_id::BackupId;
-pub use copies::{Copies, Event, Record, Settings};
+pub use copies::{Copies, Event, Record};
 pub use link::{Sent, check_of, is_end_of};
 pub use own::OwnFiles;
 pub use reclaim::{Outcome, Reclaim, Wanted};
 pub use report::{Change, LogReport};
+pub use settings::Settings;

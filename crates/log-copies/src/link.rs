@@ -1,7 +1,7 @@
 //! One copy, followed through the log's files.
 
-use crate::copies::Settings;
 use crate::own::OwnFiles;
+use crate::settings::Settings;
 use sidle_types::{MonotonicUs, fault};
 use sidle_wire::{Place, Tail, ToWriter};
 use std::collections::VecDeque;

@@ -79,6 +79,8 @@ const PARAMETERS: &[Parameter] = &[
     held("maxmemory", "0"),
     mutable("maxmemory-clients", "0"),
     held("maxmemory-policy", "noeviction"),
+    mutable("min-replicas-to-write", "0"),
+    mutable("min-slaves-to-write", "0"),
     held("port", "6379"),
     held("proto-max-bulk-len", "536870912"),
     mutable("requirepass", ""),
@@ -138,6 +140,7 @@ struct Numbers {
     packed_bytes: AtomicU64,
     chunk_bytes: AtomicU64,
     syncs_always: AtomicBool,
+    least_copies: AtomicU64,
 }
 
 /// The bound of a reply when neither connections nor all clients have a limit, and the node's data has less.
@@ -259,6 +262,12 @@ impl Config {
         self.numbers.syncs_always.load(Ordering::Acquire)
     }
 
+    /// With fewer copies of the durable log at other nodes no writes are taken.
+    #[inline]
+    pub fn least_copies(&self) -> u64 {
+        self.numbers.least_copies.load(Relaxed)
+    }
+
     /// Seconds of silence before a connection is closed; `None`: never.
     pub fn idle_seconds(&self) -> Option<u64> {
         Some(self.numbers.idle_seconds.load(Relaxed)).filter(|&seconds| seconds > 0)
@@ -339,7 +348,7 @@ impl Config {
                     .to_owned(),
             ),
             "appendfsync" => sync_objection(value),
-            "timeout" | "list-compress-depth" => integer_objection(value, 0, 0x7FFF_FFFF),
+            "timeout" | "list-compress-depth" | "min-replicas-to-write" | "min-slaves-to-write" => integer_objection(value, 0, 0x7FFF_FFFF),
             "list-max-listpack-size" | "list-max-ziplist-size" => {
                 integer_objection(value, -0x8000_0000, 0x7FFF_FFFF)
             }
@@ -411,6 +420,7 @@ impl Numbers {
         let value_bytes = number("proto-max-bulk-len").min(LONGEST_VALUE_BYTES);
         self.longest_value_bytes.store(value_bytes, Relaxed);
         self.most_clients.store(number("maxclients"), Relaxed);
+        self.least_copies.store(number("min-replicas-to-write"), Relaxed);
         self.idle_seconds.store(number("timeout"), Relaxed);
         self.hash_entries.store(number("hash-max-listpack-entries"), Relaxed);
         self.zset_entries.store(number("zset-max-listpack-entries"), Relaxed);
@@ -442,18 +452,19 @@ fn sync_objection(value: &[u8]) -> Option<String> {
     }
 }
 
-/// The two names of a limit of small collections.
-const LISTPACK_NAMES: &[(&str, &str)] = &[
+/// The two names of a parameter that has two.
+const BOTH_NAMES: &[(&str, &str)] = &[
     ("hash-max-listpack-entries", "hash-max-ziplist-entries"),
     ("hash-max-listpack-value", "hash-max-ziplist-value"),
     ("zset-max-listpack-entries", "zset-max-ziplist-entries"),
     ("zset-max-listpack-value", "zset-max-ziplist-value"),
     ("list-max-listpack-size", "list-max-ziplist-size"),
+    ("min-replicas-to-write", "min-slaves-to-write"),
 ];
 
 /// The other name of a parameter that has two.
 fn other_name(name: &str) -> Option<&'static str> {
-    LISTPACK_NAMES.iter().find_map(|(new, old)| match name {
+    BOTH_NAMES.iter().find_map(|(new, old)| match name {
         _ if name == *new => Some(*old),
         _ if name == *old => Some(*new),
         _ => None,

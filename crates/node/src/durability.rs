@@ -1,6 +1,6 @@
 //! What the node's clients learn of its durable log.
 
-use sidle_types::CommitNumber;
+use sidle_types::{CommitNumber, NodeId};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -21,6 +21,9 @@ pub struct Durability {
     pub synced_at_seconds: AtomicU64,
     /// What was recovered at the start: values.
     pub recovered_values: AtomicU64,
+    /// How many copies of the log count, at other nodes, and which nodes.
+    copies: AtomicU64,
+    copies_at: Mutex<Vec<NodeId>>,
     fails: AtomicBool,
     /// Why the last write failed; empty if it did not.
     failure: Mutex<String>,
@@ -45,10 +48,32 @@ impl Durability {
         self.fails().then(|| self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// The error for a command that writes, while the log cannot be written: error code first.
+    /// The error for a command that writes, while the log cannot be written, or has fewer copies than this:
+    /// error code first.
     #[inline]
-    pub(crate) fn refuses_writes(&self) -> Option<String> {
-        self.failure().map(|failure| format!("MISCONF Errors writing to the durable log: {failure}"))
+    pub(crate) fn refuses_writes(&self, least_copies: u64) -> Option<String> {
+        let failure = self.failure();
+        let has_few = self.copies() < least_copies;
+        failure
+            .map(|failure| format!("MISCONF Errors writing to the durable log: {failure}"))
+            .or_else(|| has_few.then(|| "NOREPLICAS Not enough good replicas to write.".to_owned()))
+    }
+
+    /// The copies of the log that count are at these nodes.
+    pub fn show_copies(&self, at: Vec<NodeId>) {
+        self.copies.store(at.len() as u64, Ordering::Relaxed);
+        *self.copies_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    /// How many copies of the log count, at other nodes.
+    #[inline]
+    pub fn copies(&self) -> u64 {
+        self.copies.load(Ordering::Relaxed)
+    }
+
+    /// At which nodes.
+    pub(crate) fn copies_at(&self) -> Vec<NodeId> {
+        self.copies_at.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Everything up to this commit is synced.

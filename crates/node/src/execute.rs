@@ -133,7 +133,7 @@ impl Executor {
         // A flush that has begun is a write that waits.
         if is_write
             && session.route.goes_on.flush.is_none()
-            && let Some(why) = self.shared.durability.refuses_writes()
+            && let Some(why) = self.shared.durability.refuses_writes(self.shared.config.least_copies())
             && !executes_no_write(session, found)
         {
             return (Err(ReplyError::owned(why)), false);

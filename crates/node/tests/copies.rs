@@ -344,7 +344,8 @@ fn a_log_with_copies_whose_record_is_another_logs_is_deposed() {
 
 #[test]
 fn what_a_folder_kept_is_read_or_refused_with_words() {
-    let kept = CopiesRecord { decided: Some(record(3, 1)), proposed: Some(record(4, 2)) };
+    let addresses = BTreeMap::from([(backup().node, "10.0.0.2:16379".parse().unwrap())]);
+    let kept = CopiesRecord { decided: Some(record(3, 1)), proposed: Some(record(4, 2)), addresses };
     assert_eq!(CopiesRecord::from_json(&kept.to_json()), Ok(kept.clone()));
     assert!(kept.needs_copies());
     let alone = LogCopies { backups: Vec::new(), ..record(4, 2) };
@@ -395,7 +396,7 @@ fn a_start_takes_from_the_copy_what_its_own_files_lack() {
 
 #[test]
 fn without_an_answer_a_start_is_not_sure() {
-    let kept = CopiesRecord { decided: Some(record(3, 1)), proposed: None };
+    let kept = CopiesRecord { decided: Some(record(3, 1)), ..CopiesRecord::default() };
     let ids = (writer(), LOG);
     let mut reclaimer = Reclaimer::new(ids, Place::default(), &kept, true, ProtocolVersion::CURRENT);
     assert!(matches!(reclaimer.poll_event(), Some(ReclaimerEvent::Connect(_))));

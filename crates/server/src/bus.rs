@@ -4,7 +4,8 @@
 //! The end that connects sends first; its first frame names the connection's purpose. `Hello` opens a lane
 //! of a migration; the connection goes to a mover. `Forward` opens a connection for forwarding clients'
 //! requests; it goes to a worker, and carries requests and replies from
-//! there on. A control message opens a conversation with the coordinator; the connection stays with the
+//! there on. `CopyHello` opens a connection for a copy of the node's durable log; it goes to the thread that
+//! keeps copies. A control message opens a conversation with the coordinator; the connection stays with the
 //! control thread. A node without a coordinator answers with [`Detour`] and closes. A coordinator that has
 //! received nothing from a member opens a connection with one.
 //!
@@ -18,7 +19,7 @@ use crate::bus_error::BusError;
 use serde::{Deserialize, Serialize};
 use sidle_cluster::{ControlMessage, HostPort};
 use sidle_wire::limits::{BODY_BYTES_MAX, RECEIVE_KEEP_BYTES};
-use sidle_wire::{Forward, FrameFilter, FrameReader, HEADER_BYTES, Hello, Message, WireError};
+use sidle_wire::{CopyHello, Forward, FrameFilter, FrameReader, HEADER_BYTES, Hello, Message, WireError};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,8 @@ pub(crate) enum Opening {
     Migration(Hello),
     /// A node forwards its clients' requests.
     Forward(Forward),
+    /// A node keeps a copy of its durable log here.
+    Copy(CopyHello),
     /// A node opens a conversation with the coordinator; its first message.
     Control(Box<ControlMessage>),
     /// The coordinator's node, which has received nothing from this one, announces its address.
@@ -86,6 +89,7 @@ pub(crate) async fn opening(stream: &mut TcpStream, reader: &mut FrameReader) ->
                 return match frame.message()? {
                     Message::Hello(hello) => Ok(Opening::Migration(hello)),
                     Message::Forward(forward) => Ok(Opening::Forward(forward)),
+                    Message::CopyHello(hello) => Ok(Opening::Copy(hello)),
                     Message::Control(json) => match understand(json)? {
                         Said::Control(message) => Ok(Opening::Control(Box::new(message))),
                         Said::Detour(notice) => Ok(Opening::Notice(notice)),
@@ -100,6 +104,7 @@ pub(crate) async fn opening(stream: &mut TcpStream, reader: &mut FrameReader) ->
     reader.set_filter(match &opening {
         Opening::Migration(_) => FrameFilter::FROM_TARGET,
         Opening::Forward(_) => FrameFilter::NONE,
+        Opening::Copy(_) => FrameFilter::FROM_WRITER,
         Opening::Control(_) => FrameFilter::FROM_NODE,
         Opening::Notice(_) => FrameFilter::OPENING,
     });

@@ -122,8 +122,9 @@ pub(crate) struct DataDir {
 const LOCK_FILE: &str = "sidle.lock";
 const IDENTITY_FILE: &str = "node.json";
 const LAST_MAP_FILE: &str = "last-map.json";
-/// The coordinator's record, on the node that runs it.
 const LOG_FOLDER: &str = "durable-log";
+const LOG_BACKUPS_FOLDER: &str = "log-backups";
+/// The coordinator's record, on the node that runs it.
 const METADATA_FILE: &str = "coordinator.meta";
 /// The database of development versions' records.
 const OLD_METADATA_FILE: &str = "coordinator.redb";
@@ -177,6 +178,11 @@ impl DataDir {
     /// The folder of the durable log.
     pub(crate) fn log_path(&self) -> PathBuf {
         self.path.join(LOG_FOLDER)
+    }
+
+    /// The folder of the copies of other nodes' durable logs.
+    pub(crate) fn log_backups_path(&self) -> PathBuf {
+        self.path.join(LOG_BACKUPS_FOLDER)
     }
 
     /// The file of the cluster's metadata, on the coordinator's node.

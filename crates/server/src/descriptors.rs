@@ -3,17 +3,18 @@
 //! A shell's limit is often 1,024, or less. At startup it is raised up to the system's bound.
 //! If that is not enough for `max_clients`, fewer are served, and the node reports it.
 
+use crate::config::MOST_COPIES;
 use crate::control::calls::UNDER_WAY_MAX;
 use crate::door::Bounds;
 use crate::limits::RESERVED_PLACES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Standard streams, the data directory's files, the log, and what a resolver or a read of `/proc` opens for
-/// a moment.
-const FILES: u64 = 24;
+/// Standard streams, the data directory's files, the log, those of its files that copies are sent, and what a
+/// resolver or a read of `/proc` opens for a moment.
+const FILES: u64 = 32;
 /// The node's own connections to others at a time: the conversation with the coordinator or the search for
-/// it, the lanes of a migration, and the coordinator's calls.
-const DIALED: u64 = 1 + 2 + UNDER_WAY_MAX as u64;
+/// it, the lanes of a migration, the copies of its log, and the coordinator's calls.
+const DIALED: u64 = 1 + 2 + MOST_COPIES as u64 + UNDER_WAY_MAX as u64;
 /// For each worker: its forwarding to one other node, for each version of the protocol.
 const FORWARDING: u64 = 2;
 /// Others' bus connections get one part in so many of the descriptors that the node does not need itself,
@@ -21,8 +22,8 @@ const FORWARDING: u64 = 2;
 const DOOR_PART: u64 = 8;
 /// For each thread: its poll, its waker, its listener, and the spare one for refusing clients.
 const A_THREAD: u64 = 4;
-/// The threads that are neither workers nor movers: control and cleaner.
-const OTHER_THREADS: u64 = 2;
+/// The threads with connections that are neither workers nor movers: control, log-copies and log-backups.
+const OTHER_THREADS: u64 = 3;
 
 /// The process's limit, and what follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn plan_leaves_to_clients_what_the_node_does_not_need() {
         let plan = Plan::new(2, 1, 10_000, 256).unwrap();
-        assert!((100..256).contains(&plan.servable_clients), "{plan:?}");
+        assert!((70..256).contains(&plan.servable_clients), "{plan:?}");
         assert_eq!(plan.own + plan.servable_clients, 256);
         assert_eq!(plan.clients(10_000), plan.servable_clients);
         assert_eq!(plan.clients(5), 5);
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn plan_keeps_what_the_port_between_nodes_may_take() {
         for (limit, wanted, door_least, clients_least) in [
-            (256, 10_000, 32, 100),
+            (256, 10_000, 32, 70),
             (1_024, 10_000, 100, 700),
             (1_024, 100, 700, 100),
             (20_000, 10_000, 2_240, 10_000),
@@ -127,7 +128,8 @@ mod tests {
             let (door, clients) = (plan.door.total() as u64, plan.servable_clients);
             assert!(door >= door_least && clients >= clients_least, "{limit}: {plan:?}");
             // The node's own needs use up all of them.
-            let others = FILES + DIALED + A_THREAD * 5 + FORWARDING * 2 + RESERVED_PLACES as u64;
+            let threads = 3 + OTHER_THREADS;
+            let others = FILES + DIALED + A_THREAD * threads + FORWARDING * 2 + RESERVED_PLACES as u64;
             assert_eq!(others + door + clients, limit);
         }
     }

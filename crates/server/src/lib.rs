@@ -23,6 +23,7 @@ mod limits;
 mod listener;
 mod memory;
 mod mover;
+mod output;
 mod process;
 mod repeated;
 mod saver;

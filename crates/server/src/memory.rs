@@ -69,7 +69,7 @@ pub(crate) fn store_config(config: &Config) -> Result<StoreConfig, MemoryError> 
     let heads = config.worker_count() as u16 + config.node.movers as u16;
     let store = StoreConfig {
         preallocate: config.memory.preallocate,
-        is_durable: config.durability.mode == DurabilityMode::Disk,
+        is_durable: config.durability.mode != DurabilityMode::None,
         ..StoreConfig::with_memory(memory_bytes).for_heads(heads)
     };
     let threads =

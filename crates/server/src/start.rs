@@ -15,7 +15,10 @@ use crate::cpus::{self, CpusError};
 use crate::data_dir::{self, DataDir, DataDirError, Identity, random_bytes, random_node_id};
 use crate::descriptors::{Plan, TooFewDescriptors};
 use crate::door::Door;
-use crate::durable_log::{self, DurableLogThreads, LoaderSetup, LogRequests, LogWriterSetup, RecoverError};
+use crate::durable_log::{
+    self, BackupsSetup, BackupsThread, CopiesInput, CopiesSetup, DurableLogThreads, LoaderSetup, LogRequests,
+    LogWriterSetup, RecoverError,
+};
 use crate::exposure::{self, Exposed};
 use crate::join;
 use crate::last_map::LastMap;
@@ -26,7 +29,7 @@ use crate::mover::{MoverInput, MoverLink, MoverReports, MoverSetup};
 use crate::process;
 use crate::saver::SaverThread;
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
-use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo};
+use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo, TabletMap};
 use sidle_log_files::{Settings as LogSettings, Syncs};
 use sidle_node::{
     CurrentTable, Mover, MoverIndex, MoverPort, NodeParts, NodeShared, ProcessFacts, RangeTable, Worker,
@@ -114,6 +117,13 @@ pub enum StartError {
         .0.display()
     )]
     LogLeftOut(PathBuf),
+    /// The log's copies are another writer's.
+    #[error(
+        "the cluster's record of this node's durable log is newer than the data directory: an older state of that \
+         was put back, or another process writes the log. Put the newest state back; or start the node with an \
+         empty data directory, as a new member, without what it had"
+    )]
+    Deposed,
     /// Its processors are not usable.
     #[error(transparent)]
     Cpus(#[from] CpusError),
@@ -174,6 +184,9 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         movers: mover_ports.iter().map(|_| Arc::default()).collect(),
         log: log.as_ref().map(|_| Arc::default()),
     };
+    let (copies, copies_inputs) = mpsc::unbounded_channel();
+    let backups = around.start_backups(&identity, &data_dir)?;
+    let followed = (copies.clone(), copies_inputs, last_map.as_ref().map(|last| Arc::clone(&last.map)));
     let control = ControlThread::open(ControlSetup {
         info,
         identity,
@@ -188,6 +201,8 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         workers: around.workers.clone(),
         table_taken: Arc::clone(&around.table_taken),
         movers: around.movers.iter().cloned().zip(inboxes).collect(),
+        copies,
+        backups: backups.inputs(),
         calls: call_queue,
         reports: report_queue,
         clock,
@@ -195,7 +210,9 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     let mut threads =
         Threads { workers: around.workers.clone(), movers: around.movers.clone(), handles: Vec::new() };
     let (log_threads, cleaner) = match (log, &around.log) {
-        (Some(path), Some(requests)) => (Some(around.start_to_read(config, path, requests, &calls)?), None),
+        (Some(path), Some(requests)) => {
+            (Some(around.start_to_read(config, path, requests, (&calls, followed))?), None)
+        }
         _ => (None, Some(CleanerThread::start(Arc::clone(&parts.store))?)),
     };
     let saver = SaverThread::start(parts.clone(), clock)?;
@@ -212,7 +229,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     drop(threads);
     drop(saver);
     // After everyone who writes.
-    drop((log_threads, cleaner));
+    drop((log_threads, cleaner, backups));
     tracing::info!("stopped");
     Ok(())
 }
@@ -273,6 +290,10 @@ impl Ground {
     }
 }
 
+/// The two ends of what the thread is given that has the log's copies follow it, and an earlier map.
+type Followed =
+    (mpsc::UnboundedSender<CopiesInput>, mpsc::UnboundedReceiver<CopiesInput>, Option<Arc<TabletMap>>);
+
 /// The parts given to every worker and mover.
 struct Around {
     clock: Clock,
@@ -292,14 +313,14 @@ impl Around {
         config: &Config,
         path: PathBuf,
         requests: &Arc<LogRequests>,
-        calls: &mpsc::UnboundedSender<ControlCall>,
+        (calls, followed): (&mpsc::UnboundedSender<ControlCall>, Followed),
     ) -> io::Result<DurableLogThreads> {
-        let workers = self.workers.clone();
         let writer = LogWriterSetup {
             store: Arc::clone(&self.parts.store),
             shared: Arc::clone(&self.parts.shared),
-            wake: Box::new(move || workers.iter().for_each(|worker| worker.wake_if_held())),
+            wake: self.wake_held(),
             requests: Arc::clone(requests),
+            reports: None,
             settings: LogSettings {
                 // As CONFIG SET may change it.
                 syncs: Syncs::Always,
@@ -310,6 +331,20 @@ impl Around {
             },
             clock: self.clock,
         };
+        let (copies, inputs, last_map) = followed;
+        // Without a control thread the process is ending.
+        let to_control = calls.clone();
+        let setup = CopiesSetup {
+            node: self.parts.shared.process.node,
+            wanted: config.durability.mode.copies(),
+            parts: self.parts.clone(),
+            door: self.door.clone(),
+            clock: self.clock,
+            wake: self.wake_held(),
+            requests: Arc::clone(requests),
+            report: Box::new(move |report| drop(to_control.send(ControlCall::Copies(report)))),
+            inputs,
+        };
         let calls = calls.clone();
         let (salvages, threads) = (config.durability.salvages, config.worker_count());
         let report = Box::new(move |loaded: Result<LogId, RecoverError>| {
@@ -317,7 +352,24 @@ impl Around {
             // Without a control thread the process is ending.
             let _ = calls.send(ControlCall::Loaded(loaded.map_err(StartError::from)));
         });
-        DurableLogThreads::start(LoaderSetup { path, salvages, threads, writer, report })
+        let copies = (setup, copies);
+        DurableLogThreads::start(LoaderSetup { path, salvages, threads, writer, copies, last_map, report })
+    }
+
+    /// Wakes the workers that hold replies back.
+    fn wake_held(&self) -> Box<dyn Fn() + Send> {
+        let workers = self.workers.clone();
+        Box::new(move || workers.iter().for_each(|worker| worker.wake_if_held()))
+    }
+
+    /// Has the copies of other nodes' logs kept.
+    fn start_backups(&self, identity: &Identity, data_dir: &DataDir) -> io::Result<BackupsThread> {
+        BackupsThread::start(BackupsSetup {
+            path: data_dir.log_backups_path(),
+            incarnation: identity.starts,
+            parts: self.parts.clone(),
+            clock: self.clock,
+        })
     }
 
     /// The movers, with their ends of the queues.
@@ -507,6 +559,7 @@ fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<
         ("enable-debug-command", if config.security.debug_commands { "yes" } else { "no" }.to_owned()),
         ("io-threads", config.worker_count().to_string()),
         ("maxmemory", memory_bytes.to_string()),
+        ("min-replicas-to-write", config.durability.least_copies.to_string()),
         ("maxmemory-clients", config.client_memory_bytes(memory_bytes).to_string()),
         ("port", sockets.client_address.port().to_string()),
         ("proto-max-bulk-len", config.limits.value.0.to_string()),

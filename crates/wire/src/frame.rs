@@ -162,7 +162,7 @@ impl FrameFilter {
     pub const ANY: FrameFilter = FrameFilter { kinds: &Kind::ALL, body_bytes_max: BODY_BYTES_MAX };
     /// The first frame of a connection that another node opened. After `Forward` there are no frames.
     pub const OPENING: FrameFilter = FrameFilter {
-        kinds: &[Kind::Hello, Kind::Control, Kind::Forward],
+        kinds: &[Kind::Hello, Kind::Control, Kind::Forward, Kind::CopyHello],
         body_bytes_max: FROM_NODE_BODY_BYTES_MAX,
     };
     /// No frame.

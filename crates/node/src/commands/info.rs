@@ -9,6 +9,7 @@ use crate::observe::percentiles;
 use crate::pause::Paused;
 use crate::shared::{Gauges, REDIS_VERSION};
 use crate::table::{CommandFlags, CommandSpec};
+use sidle_types::NodeId;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
@@ -259,6 +260,9 @@ fn persistence(call: &Call<'_>, lines: &mut Channels) {
             lines.add("sidle_log_buffered_bytes", commits.buffered_bytes());
         }
         lines.add("sidle_log_recovered_values", durability.recovered_values.load(Relaxed));
+        let at: Vec<String> = durability.copies_at().iter().map(NodeId::to_string).collect();
+        lines.add("sidle_log_copies", at.len());
+        lines.add("sidle_log_copies_at", at.join(","));
     }
 }
 

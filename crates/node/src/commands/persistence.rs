@@ -15,7 +15,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             "generic",
             "7.2.0",
             "O(1)",
-            "Waits until everything written before is synced; returns 1 and 0, since there are no replicas.",
+            "Waits until everything written before is synced; returns 1, and how many copies of the log have it.",
         )
         .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
     CommandSpec::new("save", 1, ADMIN.with(CommandFlags::NO_MULTI), save).docs(
@@ -62,6 +62,14 @@ fn is_synced(call: &mut Call<'_>) -> bool {
     durability.is_synced(wanted)
 }
 
+/// How many copies of the durable log, at other nodes, have synced everything that was written before this
+/// command first ran.
+pub(super) fn copies(call: &mut Call<'_>) -> i64 {
+    let Some(commits) = call.store.commits() else { return 0 };
+    let wanted = *call.session.route.synced_by.get_or_insert_with(|| commits.open());
+    if commits.safe() >= wanted { call.shared.durability.copies() as i64 } else { 0 }
+}
+
 fn range(word: &[u8], most: i64) -> Result<i64, ReplyError> {
     parse_i64(word).ok_or(ReplyError::NotAnInteger).and_then(|number| match (0..=most).contains(&number) {
         true => Ok(number),
@@ -80,15 +88,15 @@ fn wait_for_sync(call: &mut Call<'_>) -> CommandResult {
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
-    let is_synced = is_synced(call);
+    let (is_synced, copies) = (is_synced(call), copies(call));
     let route = &call.session.route;
     let is_over = route.waited_out || route.wait.as_ref().is_some_and(|wait| wait.is_over);
-    if (i64::from(is_synced) < local || replicas > 0) && !is_over && !call.is_locked {
+    if (i64::from(is_synced) < local || copies < replicas) && !is_over && !call.is_locked {
         return Ok(Flow::Block(timeout_ms));
     }
     call.reply.array(2);
     call.reply.integer(i64::from(is_synced));
-    call.reply.integer(0);
+    call.reply.integer(copies);
     Ok(Flow::Done)
 }
 

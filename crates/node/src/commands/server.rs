@@ -46,7 +46,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             "generic",
             "3.0.0",
             "O(1)",
-            "Waits for so many replicas, or for so long; returns 0, since there are none.",
+            "Waits for so many copies of the durable log, or for so long; returns how many have all that was written.",
         )
         .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
     CommandSpec::new(
@@ -101,18 +101,19 @@ fn module_help(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// There are no replicas to wait for: it takes its time, as with too few of them.
+/// The replicas are the copies of the durable log at other nodes. With too few of them it takes its time.
 fn wait(call: &mut Call<'_>) -> CommandResult {
     let replicas = parse_i64(call.args[1]).ok_or(ReplyError::NotAnInteger)?;
     let timeout_ms =
         parse_i64(call.args[2]).ok_or(ReplyError::text("ERR timeout is not an integer or out of range"))?;
     let timeout_ms = u64::try_from(timeout_ms).map_err(|_| ReplyError::text("ERR timeout is negative"))?;
+    let copies = super::persistence::copies(call);
     let route = &call.session.route;
     let is_over = route.waited_out || route.wait.as_ref().is_some_and(|wait| wait.is_over);
-    if replicas > 0 && !is_over && !call.session.is_forwarded {
+    if copies < replicas && !is_over && !call.session.is_forwarded {
         return Ok(Flow::Block(timeout_ms));
     }
-    call.reply.integer(0);
+    call.reply.integer(copies);
     Ok(Flow::Done)
 }
 

@@ -4,9 +4,10 @@
 //! those of the last decision, and those of a change that may have been decided since.
 
 use serde::{Deserialize, Serialize};
-use sidle_cluster::{Incarnation, LogBackup, LogCopies};
+use sidle_cluster::{HostPort, Incarnation, LogBackup, LogCopies};
 use sidle_log_copies::{BackupId, Record};
-use sidle_types::LogId;
+use sidle_types::{LogId, NodeId};
+use std::collections::BTreeMap;
 
 /// What a writer knows of its log's copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,8 @@ pub struct CopiesRecord {
     pub decided: Option<LogCopies>,
     /// A change that was proposed since.
     pub proposed: Option<LogCopies>,
+    /// Where the nodes of both were.
+    pub addresses: BTreeMap<NodeId, HostPort>,
 }
 
 impl CopiesRecord {

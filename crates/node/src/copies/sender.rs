@@ -1,7 +1,7 @@
 //! The copies of this node's log at other nodes.
 
 use super::record::{CopiesRecord, copies, record};
-use sidle_cluster::{LogCopies, TabletMap};
+use sidle_cluster::{HostPort, LogCopies, TabletMap};
 use sidle_log_copies::{BackupId, Copies, Event, LogReport, OwnFiles, Sent, Settings, is_end_of};
 use sidle_types::{CommitNumber, LogId, MonotonicUs, NodeId, ProtocolVersion};
 use sidle_wire::{CopyHello, FrameFilter, FrameReader, Message, Place, ToBackup};
@@ -32,6 +32,8 @@ pub struct CopySender {
     copies: Copies,
     version: ProtocolVersion,
     readers: BTreeMap<BackupId, FrameReader>,
+    /// Where nodes are, or were.
+    addresses: BTreeMap<NodeId, HostPort>,
     events: VecDeque<CopiesEvent>,
 }
 
@@ -53,6 +55,7 @@ impl CopySender {
             copies: Copies::new(settings, own, last, decided, proposed),
             version: ProtocolVersion::CURRENT,
             readers: BTreeMap::new(),
+            addresses: kept.addresses.clone(),
             events: VecDeque::new(),
         };
         sender.take_events(now, None);
@@ -74,6 +77,11 @@ impl CopySender {
         self.copies.wanted_synced()
     }
 
+    /// Where a node is, or was.
+    pub fn address_of(&self, node: NodeId) -> Option<&HostPort> {
+        self.addresses.get(&node)
+    }
+
     /// Whether the coordinator's record is another writer's.
     pub fn is_deposed(&self) -> bool {
         self.copies.is_deposed()
@@ -83,6 +91,7 @@ impl CopySender {
     /// before it are its backups: so all nodes have about as many copies.
     pub fn set_map(&mut self, now: MonotonicUs, map: &TabletMap, own: &mut dyn ReadLog) {
         self.version = map.version();
+        self.addresses.extend(map.nodes().iter().map(|node| (node.id, node.bus_addr.clone())));
         let mut nodes: Vec<BackupId> = Vec::new();
         if self.version.has_log_copies() {
             let others = map.nodes().iter().filter(|node| node.id != self.node);
@@ -223,9 +232,15 @@ impl CopySender {
                     self.copies.compared(now, backup, is_same);
                 }
                 Event::Propose(proposed) => {
-                    let decided = Some(copies(self.log, self.copies.record()));
-                    let proposed = Some(copies(self.log, &proposed));
-                    self.events.push_back(CopiesEvent::Propose(CopiesRecord { decided, proposed }));
+                    let (decided, proposed) = (self.copies.record(), &proposed);
+                    let nodes = decided.backups.iter().chain(&proposed.backups).map(|backup| backup.node);
+                    let addresses = nodes.filter_map(|node| Some((node, self.addresses.get(&node)?.clone())));
+                    let record = CopiesRecord {
+                        addresses: addresses.collect(),
+                        decided: Some(copies(self.log, decided)),
+                        proposed: Some(copies(self.log, proposed)),
+                    };
+                    self.events.push_back(CopiesEvent::Propose(record));
                 }
             }
         }

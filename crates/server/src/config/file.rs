@@ -106,8 +106,9 @@ pub(super) const KNOWN: [Known; 7] = [
     Known {
         section: "durability",
         settings: &[
-            ("mode", "\"none\" or \"disk\""),
+            ("mode", "\"none\", \"disk\", or \"replicated=R\", R from 1 to 8"),
             ("fsync", "\"everysec\" or \"always\""),
+            ("least_copies", "a whole number"),
             ("file", "a size such as \"64mb\""),
             ("clean_above", "a size such as \"256mb\""),
             ("clean_percent", "a whole number of percent"),

@@ -199,6 +199,8 @@ pub struct DurabilityConfig {
     pub mode: DurabilityMode,
     /// When they are synced.
     pub fsync: Fsync,
+    /// With fewer copies of the log at other nodes no writes are taken.
+    pub least_copies: u64,
     /// The log is kept in files of this size.
     pub file: Size,
     /// The log is cleaned above this size,
@@ -215,6 +217,7 @@ impl Default for DurabilityConfig {
         DurabilityConfig {
             mode: DurabilityMode::default(),
             fsync: Fsync::default(),
+            least_copies: 0,
             file: Size(64 << 20),
             clean_above: Size(256 << 20),
             clean_percent: 200,
@@ -225,13 +228,39 @@ impl Default for DurabilityConfig {
 
 /// Where acknowledged writes are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String")]
 pub enum DurabilityMode {
     /// In memory only.
     None,
     /// In a log in the data directory.
     #[default]
     Disk,
+    /// And in so many copies of it at other nodes.
+    Replicated(usize),
+}
+
+/// How many copies of a log there are to be, if no number is given.
+const USUAL_COPIES: usize = 2;
+
+/// The most copies of a log.
+pub const MOST_COPIES: usize = 8;
+
+impl DurabilityMode {
+    /// How many copies of the log there are to be at other nodes.
+    pub const fn copies(self) -> usize {
+        match self {
+            DurabilityMode::Replicated(copies) => copies,
+            DurabilityMode::None | DurabilityMode::Disk => 0,
+        }
+    }
+}
+
+impl TryFrom<String> for DurabilityMode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<DurabilityMode, String> {
+        text.parse()
+    }
 }
 
 /// When a durable log is synced.
@@ -252,7 +281,14 @@ impl std::str::FromStr for DurabilityMode {
         match text {
             "none" => Ok(DurabilityMode::None),
             "disk" => Ok(DurabilityMode::Disk),
-            _ => Err(format!("'{text}' is no kind of durability: give none or disk")),
+            "replicated" => Ok(DurabilityMode::Replicated(USUAL_COPIES)),
+            _ => {
+                let copies = text.strip_prefix("replicated=").and_then(|copies| copies.parse().ok());
+                let copies = copies.filter(|copies| (1..=MOST_COPIES).contains(copies));
+                copies.map(DurabilityMode::Replicated).ok_or_else(|| {
+                    format!("'{text}' is no kind of durability: give none, disk, or replicated=R, R from 1 to {MOST_COPIES}")
+                })
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use sidle_cluster::{ControlMessage, HostPort, ToCoordinator, ToNode};
 use sidle_node::{PeerLink, Peers};
 use sidle_types::{NodeId, WallMs};
 use sidle_wire::limits::{FROM_NODE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
-use sidle_wire::{Forward, FrameFilter, FrameReader, Hello, Message};
+use sidle_wire::{CopyHello, Forward, FrameFilter, FrameReader, Hello, Message};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -49,6 +49,8 @@ pub(crate) enum BusEvent {
     Lane(Hello, Box<Lane>),
     /// A node opens a connection to forward its clients' requests.
     Forward(Forward, Box<Lane>),
+    /// A node opens a connection for a copy of its durable log.
+    Copy(CopyHello, Box<Lane>),
 }
 
 /// Where conversations put their input to the control thread.
@@ -102,7 +104,7 @@ impl Events {
     }
 }
 
-/// A connection that a mover or a worker takes over, with the bytes already read from it.
+/// A connection that another thread takes over, with the bytes already read from it.
 #[derive(Debug)]
 pub(crate) struct Lane {
     /// The connection.
@@ -167,6 +169,12 @@ impl Reception {
                 let Some((stream, place)) = self.door.as_forward(member) else { return Ok(()) };
                 let lane = Lane { stream: stream.into_std()?, reader, place };
                 self.events.send_small(BusEvent::Forward(forward, Box::new(lane))).await;
+                Ok(())
+            }
+            bus::Opening::Copy(hello) => {
+                let Some((stream, place)) = self.door.as_copy(member) else { return Ok(()) };
+                let lane = Lane { stream: stream.into_std()?, reader, place };
+                self.events.send_small(BusEvent::Copy(hello, Box::new(lane))).await;
                 Ok(())
             }
             bus::Opening::Notice(notice) => {

@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::cluster_secret;
 use crate::data_dir::{DataDir, Identity, Kept, random_bytes};
 use crate::door::Door;
+use crate::durable_log::{BackupsInput, CopiesInput, CopiesReport};
 use crate::join;
 use crate::last_map::{LastMap, MapKeeper};
 use crate::mover::{MoverInbox, MoverInput, MoverLink};
@@ -66,6 +67,8 @@ pub(crate) enum ControlCall {
     Link(WantedLink),
     /// SHUTDOWN.
     Shutdown,
+    /// What the durable log's copies come to.
+    Copies(CopiesReport),
     /// The durable log is read, or cannot be.
     Loaded(Result<LoadedLog, StartError>),
 }
@@ -115,6 +118,10 @@ pub(crate) struct ControlSetup {
     pub(crate) table_taken: Arc<Notify>,
     /// The movers, each with the inbox for what is handed to it.
     pub(crate) movers: Vec<(Arc<MoverLink>, MoverInbox)>,
+    /// The thread that has the durable log's copies follow it, if there is one.
+    pub(crate) copies: mpsc::UnboundedSender<CopiesInput>,
+    /// The thread that keeps copies of other nodes' logs.
+    pub(crate) backups: mpsc::UnboundedSender<BackupsInput>,
     /// The workers' requests.
     pub(crate) calls: mpsc::UnboundedReceiver<ControlCall>,
     /// The movers' reports.
@@ -248,6 +255,10 @@ impl ControlThread {
                         self.take_part();
                         self.note_ready();
                     }
+                    Some(ControlCall::Copies(CopiesReport::Proposed(copies))) => {
+                        self.input(ControlInput::Copies(copies));
+                    }
+                    Some(ControlCall::Copies(CopiesReport::Deposed)) => return Err(StartError::Deposed),
                     Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
                 },
                 Some((migration, report)) = self.setup.reports.recv() => {
@@ -354,6 +365,8 @@ impl ControlThread {
                 let worker = &self.setup.workers[self.last_forwarded_to];
                 worker.hand(WorkerInput::Forwarded(forward, lane));
             }
+            // The thread ends after this one.
+            BusEvent::Copy(hello, lane) => drop(self.setup.backups.send(BackupsInput::Opened(hello, lane))),
         }
     }
 
@@ -460,6 +473,7 @@ impl ControlThread {
         match event {
             ControlEvent::NotifyWorkers => {
                 self.setup.workers.iter().for_each(|worker| worker.wake_for_table());
+                self.tell_copies(CopiesInput::Map);
                 self.remember_nodes();
                 self.remember_map();
             }
@@ -480,10 +494,14 @@ impl ControlThread {
             ControlEvent::Superseded => {
                 self.stop = Some("another process runs with this node's identity".to_owned());
             }
-            // Nobody asks for it: what writes the log has no copies yet.
-            ControlEvent::Copies(_) => {}
+            ControlEvent::Copies(copies) => self.tell_copies(CopiesInput::Decided(copies)),
             ControlEvent::Note(text) => tracing::info!("{text}"),
         }
+    }
+
+    fn tell_copies(&self, input: CopiesInput) {
+        // Without copies there is nobody to be told.
+        let _ = self.setup.copies.send(input);
     }
 
     fn joined(&mut self, cluster: ClusterId) {

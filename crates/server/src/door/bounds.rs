@@ -22,6 +22,8 @@ pub(crate) struct Bounds {
     /// Members' connections that forward their clients' requests: one for each worker and protocol version of
     /// every node that is shown a slot of which this node owns a part.
     pub(crate) forwards: Bound,
+    /// Members' connections for copies of their durable logs: one for each, and one that is ending.
+    pub(crate) copies: Bound,
 }
 
 const fn bound(total: usize, per_source: usize) -> Bound {
@@ -42,6 +44,7 @@ impl Bounds {
         conversations: bound(1_024, 256),
         lanes: bound(64, 32),
         forwards: bound(1_024, 256),
+        copies: bound(256, 64),
     };
     /// The bounds of every process: enough for a few nodes, which may be on one machine.
     pub(crate) const LEAST: Bounds = Bounds {
@@ -49,11 +52,16 @@ impl Bounds {
         conversations: bound(16, 16),
         lanes: bound(4, 4),
         forwards: bound(4, 4),
+        copies: bound(4, 4),
     };
 
-    /// How many connections of all kinds together.
+    /// How many descriptors the connections of all kinds take together. Each copy has a file, too.
     pub(crate) const fn total(&self) -> usize {
-        self.handshakes.total + self.conversations.total + self.lanes.total + self.forwards.total
+        self.handshakes.total
+            + self.conversations.total
+            + self.lanes.total
+            + self.forwards.total
+            + 2 * self.copies.total
     }
 
     /// The bounds that need at most this many descriptors, between the least and the most.
@@ -67,6 +75,7 @@ impl Bounds {
             conversations: between(least.conversations, most.conversations),
             lanes: between(least.lanes, most.lanes),
             forwards: between(least.forwards, most.forwards),
+            copies: between(least.copies, most.copies),
         }
     }
 }
@@ -82,8 +91,10 @@ mod tests {
         for descriptors in Bounds::LEAST.total()..Bounds::MOST.total() + 10 {
             let bounds = Bounds::within(descriptors);
             assert!(bounds.total() <= descriptors, "{bounds:?}");
-            assert!(bounds.total() + 4 >= descriptors.min(Bounds::MOST.total()), "hardly any is left unused");
-            for bound in [bounds.handshakes, bounds.conversations, bounds.lanes, bounds.forwards] {
+            assert!(bounds.total() + 6 >= descriptors.min(Bounds::MOST.total()), "hardly any is left unused");
+            for bound in
+                [bounds.handshakes, bounds.conversations, bounds.lanes, bounds.forwards, bounds.copies]
+            {
                 assert!((1..=bound.total).contains(&bound.per_source), "{bounds:?}");
             }
         }

@@ -10,6 +10,7 @@
 //! | of members, for control messages | 1,024 | 256 |
 //! | of members, for migrations | 64 | 32 |
 //! | of members, for their clients' requests | 1,024 | 256 |
+//! | of members, for copies of their logs | 256 | 64 |
 //!
 //! These are [`Bounds::MOST`]; a process that may open few files takes fewer.
 //!
@@ -81,6 +82,7 @@ struct Shared {
     conversations: Arc<Places>,
     lanes: Arc<Places>,
     forwards: Arc<Places>,
+    copies: Arc<Places>,
     complaints: Mutex<Complaints>,
 }
 
@@ -139,6 +141,7 @@ impl Door {
             conversations: places(bounds.conversations),
             lanes: places(bounds.lanes),
             forwards: places(bounds.forwards),
+            copies: places(bounds.copies),
             complaints: Mutex::default(),
         }))
     }
@@ -251,6 +254,12 @@ impl Door {
     /// there are too many.
     pub(crate) fn as_forward(&self, member: Member) -> Option<(TcpStream, Place)> {
         self.moved(member, &self.0.forwards)
+    }
+
+    /// Moves a member's connection from the conversations to those of logs' copies; `None` when there are too
+    /// many.
+    pub(crate) fn as_copy(&self, member: Member) -> Option<(TcpStream, Place)> {
+        self.moved(member, &self.0.copies)
     }
 
     fn moved(&self, member: Member, to: &Arc<Places>) -> Option<(TcpStream, Place)> {

@@ -92,26 +92,51 @@ impl Folder {
 
     /// Writes. May be repeated after an error.
     pub(crate) fn write(&mut self, write: &Write<'_>) -> io::Result<()> {
+        let padding = &ZEROS[..write.padding];
+        self.write_bytes(write.file, write.at, &[&write.head, write.records, padding])
+    }
+
+    /// Writes these bytes, one piece behind the other. At byte 0 the file is new. May be repeated after an
+    /// error.
+    pub(super) fn write_bytes(&mut self, number: u64, mut at: u64, pieces: &[&[u8]]) -> io::Result<()> {
         let file = match &self.open {
-            Some((number, file)) if *number == write.file && write.at > 0 => file,
+            Some((open, file)) if *open == number && at > 0 => file,
             _ => {
-                let path = self.path_of(write.file);
-                if write.at == 0 {
+                if at == 0 {
                     // One that could not be synced is never written again.
-                    self.remove(write.file)?;
+                    self.remove(number)?;
                 }
-                let file =
-                    OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
-                &self.open.insert((write.file, file)).1
+                let mut options = OpenOptions::new();
+                options.read(true).write(true).create(at == 0).mode(FILE_MODE);
+                let file = options.open(self.path_of(number))?;
+                &self.open.insert((number, file)).1
             }
         };
-        let mut at = write.at;
-        let padding = &ZEROS[..write.padding];
-        for bytes in [&write.head[..], write.records, padding] {
+        for bytes in pieces {
             file.write_all_at(bytes, at)?;
             at += bytes.len() as u64;
         }
         Ok(())
+    }
+
+    /// Writes a whole file again, and syncs it: an earlier process may have failed to.
+    pub(super) fn write_file_again(&mut self, number: u64) -> io::Result<()> {
+        let file = OpenOptions::new().read(true).write(true).open(self.path_of(number))?;
+        write_again(&file, file.metadata()?.len() as usize)?;
+        (self.sync)(&file)?;
+        self.open = Some((number, file));
+        Ok(())
+    }
+
+    /// What is behind this byte of a file goes.
+    pub(super) fn cut_off(&self, number: u64, at: u64) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(self.path_of(number))?;
+        if file.metadata()?.len() > at { file.set_len(at) } else { Ok(()) }
+    }
+
+    /// Another handle of the file that was written last, to read it.
+    pub(super) fn reading_handle(&self) -> Option<File> {
+        self.open.as_ref().and_then(|(_, file)| file.try_clone().ok())
     }
 
     /// Syncs the file that was written last.
@@ -161,14 +186,11 @@ impl Folder {
 
     /// Which files there are to be, if that is recorded: logs of older versions have no record.
     pub(super) fn read_record(&mut self) -> io::Result<Result<Option<FileSet>, Damage>> {
-        match std::fs::read(self.path.join(FILE_SET_NAME)) {
-            Ok(bytes) => Ok(FileSet::read(&bytes).map(|set| {
-                self.recorded = Some(set);
-                self.recorded
-            })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(None)),
-            Err(error) => Err(error),
-        }
+        let Some(bytes) = self.kept(FILE_SET_NAME)? else { return Ok(Ok(None)) };
+        Ok(FileSet::read(&bytes).map(|set| {
+            self.recorded = Some(set);
+            self.recorded
+        }))
     }
 
     /// Records which files there are to be, whole or not at all (G6).
@@ -176,15 +198,39 @@ impl Folder {
         if self.recorded == Some(set) {
             return Ok(());
         }
-        let path = self.path.join(FILE_SET_NAME);
-        let aside = path.with_extension("new");
         // Until it is synced it may be either.
         self.recorded = None;
-        write_aside(&aside, &set.to_bytes())?;
-        std::fs::rename(aside, path)?;
-        self.sync_names()?;
+        self.keep(FILE_SET_NAME, &set.to_bytes())?;
         self.recorded = Some(set);
         Ok(())
+    }
+
+    /// Puts these bytes in the place of a file, whole or not at all, and for good.
+    pub(super) fn keep(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.path.join(name);
+        let aside = path.with_extension("new");
+        write_aside(&aside, bytes)?;
+        std::fs::rename(aside, path)?;
+        self.sync_names()
+    }
+
+    /// The same for a file of the log, which is among those that there are to be from then on.
+    pub(super) fn keep_file(&mut self, number: u64, bytes: &[u8]) -> io::Result<()> {
+        self.open = None;
+        self.keep(&file_name(number), bytes)?;
+        match self.recorded {
+            Some(set) if set.last < number => self.record(FileSet { last: number, ..set }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What was kept under a name, if anything was.
+    pub(super) fn kept(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match std::fs::read(self.path.join(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether the files of this set are where the next start looks for them, the one that is written among

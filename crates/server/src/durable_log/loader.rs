@@ -1,9 +1,11 @@
 //! The thread that reads the log while clients are answered already, and then starts what writes it.
 
+use super::copies::{CopiesInput, CopiesSetup, CopiesThread, Followed, Reclaiming};
 use super::log_writer::{LogWriterSetup, LogWriterThread};
 use super::recover::{Reader, RecoverError};
 use crate::cleaner::CleanerThread;
 use crate::thread;
+use sidle_cluster::TabletMap;
 use sidle_types::LogId;
 use sidle_types::words::counted;
 use std::io;
@@ -13,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use tokio::sync::mpsc::UnboundedSender;
 
 /// What the thread needs.
 pub(crate) struct LoaderSetup {
@@ -24,6 +27,10 @@ pub(crate) struct LoaderSetup {
     pub(crate) threads: usize,
     /// For the log writer.
     pub(crate) writer: LogWriterSetup,
+    /// For the thread that has the log's copies follow it, with a sender of its input.
+    pub(crate) copies: (CopiesSetup, UnboundedSender<CopiesInput>),
+    /// The map of an earlier incarnation, by which the copies are found.
+    pub(crate) last_map: Option<Arc<TabletMap>>,
     /// Called at the end of it, unless the node ends before.
     pub(crate) report: Box<dyn FnOnce(Result<LogId, RecoverError>) + Send>,
 }
@@ -33,7 +40,7 @@ pub(crate) struct LoaderSetup {
 pub(crate) struct DurableLogThreads {
     stop: Arc<AtomicBool>,
     loader: Option<JoinHandle<()>>,
-    started: Receiver<(LogWriterThread, CleanerThread)>,
+    started: Receiver<Started>,
 }
 
 impl DurableLogThreads {
@@ -43,9 +50,10 @@ impl DurableLogThreads {
         let stopped = Arc::clone(&stop);
         let (sender, started) = channel();
         let loader = thread::start("log-loader".to_owned(), move || {
-            let LoaderSetup { path, salvages, threads, writer, report } = setup;
+            let LoaderSetup { path, salvages, threads, writer, copies, last_map, report } = setup;
             let shared = Arc::clone(&writer.shared);
-            match load(&path, (salvages, threads), writer, &stopped) {
+            let loading = Loading { path: &path, salvages, threads, last_map, stop: &stopped };
+            match loading.load(writer, copies) {
                 Ok(Some(Loaded { log, threads })) => {
                     // Whoever drops the receiver waits for this thread before.
                     let _ = sender.send(threads);
@@ -72,38 +80,80 @@ impl Drop for DurableLogThreads {
     }
 }
 
-/// A log that was read, and who works on it from then on.
-struct Loaded {
-    log: LogId,
-    threads: (LogWriterThread, CleanerThread),
+/// Who works on a log that was read, in the order in which they end.
+struct Started {
+    _writer: LogWriterThread,
+    _copies: Option<CopiesThread>,
+    _cleaner: CleanerThread,
 }
 
-/// Reads the log, and starts who writes it; nothing if the node ends meanwhile.
-fn load(
-    path: &Path,
-    (salvages, threads): (bool, usize),
-    writer: LogWriterSetup,
-    stop: &AtomicBool,
-) -> Result<Option<Loaded>, RecoverError> {
-    let began = Instant::now();
-    let (store, shared) = (Arc::clone(&writer.store), Arc::clone(&writer.shared));
-    let reader = Reader { path, store: &store, salvages, threads, stop, loading: &shared.loading };
-    let resumed = match reader.recover() {
-        Ok(resumed) => resumed,
-        Err(RecoverError::Stopped) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let commits = store.commits().expect("a durable store has commits");
-    commits.resume(resumed.last, true);
-    let bytes: u64 = resumed.files.iter().map(|(_, bytes)| bytes).sum();
-    if bytes > 0 {
-        let values = counted(resumed.recovered.values as usize, "value");
-        let ms = began.elapsed().as_millis();
-        tracing::info!("recovered {values} from {} MiB of log in {ms} ms", bytes >> 20);
+/// A log that was read.
+struct Loaded {
+    log: LogId,
+    threads: Started,
+}
+
+/// A log that is read.
+struct Loading<'l> {
+    path: &'l Path,
+    salvages: bool,
+    threads: usize,
+    last_map: Option<Arc<TabletMap>>,
+    stop: &'l AtomicBool,
+}
+
+impl Loading<'_> {
+    /// Reads the log, and starts who writes it; nothing if the node ends meanwhile.
+    fn load(
+        self,
+        mut writer: LogWriterSetup,
+        (copies, copies_input): (CopiesSetup, UnboundedSender<CopiesInput>),
+    ) -> Result<Option<Loaded>, RecoverError> {
+        let had_copies = self.reclaim(&copies)?;
+        let began = Instant::now();
+        let (store, shared) = (Arc::clone(&writer.store), Arc::clone(&writer.shared));
+        let Loading { path, salvages, threads, stop, .. } = self;
+        let reader = Reader { path, store: &store, salvages, threads, stop, loading: &shared.loading };
+        let resumed = match reader.recover() {
+            Ok(resumed) => resumed,
+            Err(RecoverError::Stopped) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let commits = store.commits().expect("a durable store has commits");
+        let has_copies = had_copies || copies.wanted > 0;
+        commits.resume(resumed.last, !has_copies);
+        let bytes: u64 = resumed.files.iter().map(|(_, bytes)| bytes).sum();
+        if bytes > 0 {
+            let values = counted(resumed.recovered.values as usize, "value");
+            let ms = began.elapsed().as_millis();
+            tracing::info!("recovered {values} from {} MiB of log in {ms} ms", bytes >> 20);
+        }
+        shared.durability.recovered_values.store(resumed.recovered.values, Ordering::Relaxed);
+        let log = resumed.log;
+        let threads = RecoverError::Threads;
+        let copies = match has_copies {
+            true => {
+                let files = resumed.files.clone();
+                let followed = Followed { path: path.to_owned(), log, files, last: resumed.last };
+                writer.reports = Some(copies_input.clone());
+                Some(CopiesThread::start(copies, copies_input, followed).map_err(threads)?)
+            }
+            false => None,
+        };
+        let cleaner = CleanerThread::start(Arc::clone(&store)).map_err(threads)?;
+        let writer = LogWriterThread::start(writer, resumed).map_err(threads)?;
+        Ok(Some(Loaded { log, threads: Started { _writer: writer, _copies: copies, _cleaner: cleaner } }))
     }
-    shared.durability.recovered_values.store(resumed.recovered.values, Ordering::Relaxed);
-    let cleaner = CleanerThread::start(Arc::clone(&store)).map_err(RecoverError::Threads)?;
-    let log = resumed.log;
-    let writer = LogWriterThread::start(writer, resumed).map_err(RecoverError::Threads)?;
-    Ok(Some(Loaded { log, threads: (writer, cleaner) }))
+
+    /// Takes from the log's copies what this disk lacks. Whether any may count.
+    fn reclaim(&self, copies: &CopiesSetup) -> Result<bool, RecoverError> {
+        let reclaiming = Reclaiming {
+            path: self.path.to_owned(),
+            node: copies.node,
+            door: copies.door.clone(),
+            map: self.last_map.clone(),
+        };
+        let reclaimed = reclaiming.run(!self.salvages, self.stop);
+        reclaimed.map_err(|error| RecoverError::Refused { path: self.path.to_owned(), error })
+    }
 }

@@ -6,15 +6,18 @@
 //!
 //! What is done in which order, and what follows a failure, is [`CommitSteps`]'; here it is carried out.
 
+use super::copies::CopiesInput;
 use super::folder::Folder;
 use super::recover::Resumed;
 use super::requests::LogRequests;
 use super::syncing::Syncing;
 use crate::clock::Clock;
 use crate::thread;
+use sidle_log_copies::{Change, LogReport};
 use sidle_log_files::{CommitSteps, Failed, LogWriter, Settings, Step, Syncs, Taken};
 use sidle_node::NodeShared;
 use sidle_store::{Commits, Store};
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
 
 /// How long it sleeps with nothing to do.
 const IDLE_REST: Duration = Duration::from_millis(100);
@@ -41,6 +45,8 @@ pub(crate) struct LogWriterSetup {
     pub(crate) requests: Arc<LogRequests>,
     pub(crate) settings: Settings,
     pub(crate) clock: Clock,
+    /// What its copies are to learn, if it has any: then a commit is safe when they have it.
+    pub(crate) reports: Option<UnboundedSender<CopiesInput>>,
 }
 
 /// The running thread. When it is dropped, everything that was written is synced.
@@ -100,9 +106,7 @@ impl Writing {
             let wrote = self.commit(&store, commits);
             self.sync(is_last);
             // Without records a commit is as safe as the one before.
-            if commits.set_safe(self.steps.taken()) {
-                (self.setup.wake)();
-            }
+            self.report(commits);
             self.steps.tidy(self.setup.clock.mono(), is_last);
             self.carry_out();
             if wrote {
@@ -149,6 +153,23 @@ impl Writing {
         self.setup.shared.durability.note_synced(self.steps.synced(), seconds);
     }
 
+    /// Everything up to the last commit is safe, as far as this disk goes.
+    fn report(&self, commits: &Commits) {
+        let (commit, synced) = (self.steps.taken(), self.steps.synced());
+        match &self.setup.reports {
+            Some(_) => self.tell_copies(LogReport::SafeHere { commit, synced }, None),
+            None if commits.set_safe(commit) => (self.setup.wake)(),
+            None => {}
+        }
+    }
+
+    fn tell_copies(&self, report: LogReport, begun: Option<File>) {
+        if let Some(reports) = &self.setup.reports {
+            // Without a receiver the node is ending.
+            let _ = reports.send(CopiesInput::Report(report, begun));
+        }
+    }
+
     fn syncs_as_set(&self) -> Syncs {
         match self.setup.shared.config.syncs_always() {
             true => Syncs::Always,
@@ -159,6 +180,7 @@ impl Writing {
     /// Carries out what is to be done now.
     fn carry_out(&mut self) {
         while let Some(step) = self.steps.step() {
+            let (change, begins) = (Change::of(&step), matches!(&step, Step::Write(write) if write.at == 0));
             let result = match step {
                 Step::Record(set) => self.folder.record(set),
                 Step::Write(write) => self.folder.write(&write),
@@ -172,6 +194,10 @@ impl Writing {
             match result {
                 Ok(()) => {
                     self.steps.done(self.setup.clock.mono());
+                    if let Some(report) = change.report(self.steps.writer().last_written()) {
+                        let begun = begins.then(|| self.folder.reading_handle()).flatten();
+                        self.tell_copies(report, begun);
+                    }
                     if !self.steps.fails() {
                         self.accept_writes();
                     }

@@ -9,7 +9,9 @@
 //! | `log_writer` | the thread that makes commits: it carries out `sidle_log_files::CommitSteps` |
 //! | `syncing` | syncs beside writes |
 //! | `requests` | how others ask it for one |
+//! | `copies` | copies of logs: of this node's at others, of others' here |
 
+mod copies;
 mod folder;
 mod loader;
 mod log_writer;
@@ -17,6 +19,7 @@ mod recover;
 mod requests;
 mod syncing;
 
+pub(crate) use copies::{BackupsInput, BackupsSetup, BackupsThread, CopiesInput, CopiesReport, CopiesSetup};
 pub(crate) use folder::is_at;
 pub(crate) use loader::{DurableLogThreads, LoaderSetup};
 pub(crate) use log_writer::LogWriterSetup;

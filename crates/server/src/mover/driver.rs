@@ -3,17 +3,15 @@
 use crate::clock::{Clock, process_cpu_us, thread_cpu_us};
 use crate::mover::MoverReports;
 use crate::mover::spare_cores::SpareCoresProbe;
+use crate::output::{Output, shut_down};
 use crate::repeated::Repeated;
 use crate::worker::WorkerLink;
 use sidle_node::{Link, Mover, MoverCommand, MoverEvent, NodeParts};
 use sidle_pacing::{Load, OwnTime, probe_after_us};
 use sidle_types::{MigrationId, MonotonicUs, NodeId};
 use sidle_wire::{Lane, Message};
-use socket2::SockRef;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io;
-use std::net::Shutdown;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,42 +24,6 @@ use tokio::sync::Notify;
 const SHORT_OUTPUT_BYTES: usize = 512 << 10;
 /// After this many bytes of records the node's load is measured anew.
 const PIECE_BYTES: usize = 16 << 10;
-/// A connection's output buffer frees its memory if it has grown beyond this.
-const OUTPUT_KEEP_BYTES: usize = 4 << 20;
-
-/// A connection's sending end.
-pub(super) struct Output {
-    pub(super) stream: Rc<TcpStream>,
-    bytes: Vec<u8>,
-    sent: usize,
-    /// Wakes the connection's writer.
-    pub(super) waiting: Rc<Notify>,
-}
-
-impl Output {
-    fn pending(&self) -> usize {
-        self.bytes.len() - self.sent
-    }
-
-    /// Writes until the socket takes no more.
-    pub(super) fn write(&mut self) -> io::Result<()> {
-        while self.pending() > 0 {
-            match self.stream.try_write(&self.bytes[self.sent..]) {
-                Ok(length) => self.sent += length,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        self.sent = 0;
-        if self.bytes.capacity() > OUTPUT_KEEP_BYTES {
-            self.bytes = Vec::new();
-        } else {
-            self.bytes.clear();
-        }
-        Ok(())
-    }
-}
-
 /// A connection that the mover asks for.
 pub(super) struct Wanted {
     pub(super) migration: MigrationId,
@@ -180,8 +142,7 @@ impl Driver {
     pub(super) fn add(&mut self, stream: Rc<TcpStream>) -> Link {
         self.last_link += 1;
         let link = Link(self.last_link);
-        let output = Output { stream, bytes: Vec::new(), sent: 0, waiting: Rc::default() };
-        self.outputs.insert(link, output);
+        self.outputs.insert(link, Output::new(stream));
         link
     }
 
@@ -300,10 +261,4 @@ impl Driver {
             }
         }
     }
-}
-
-/// Ends a connection; its reader and writer detect that.
-fn shut_down(stream: &TcpStream) {
-    // It may be gone already.
-    let _ = SockRef::from(stream).shutdown(Shutdown::Both);
 }

@@ -49,7 +49,7 @@ pub(crate) fn round(writer: usize, round: u64) -> Vec<Vec<String>> {
 }
 
 /// Runs rounds until the node is gone.
-fn write(address: &str, writer: usize, progress: &Mutex<[Progress; WRITERS]>) {
+pub(crate) fn write(address: &str, writer: usize, progress: &Mutex<[Progress; WRITERS]>) {
     let mut client = Client::connect(address);
     loop {
         let next = progress.lock().expect("no writer panics")[writer].acknowledged + 1;

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod copies;
 mod damage;
 mod in_the_middle;
 mod kills;

@@ -339,6 +339,11 @@ impl Node {
         self.restart();
     }
 
+    /// Starts it again with one more switch.
+    pub fn restart_with_switch(&mut self, name: &str) {
+        self.restart_with(self.on_the_same_ports().switch(name));
+    }
+
     /// Starts it again without a flag.
     pub fn restart_without(&mut self, name: &str) {
         if let Some(at) = self.options.flags.iter().position(|flag| flag == name) {

@@ -74,6 +74,7 @@ fn setup(store: &Arc<Store>, fsync: &str) -> LogWriterSetup {
         shared: Arc::new(NodeShared::new(config, 1, process)),
         wake: Box::new(|| ()),
         requests: Arc::default(),
+        reports: None,
         settings,
         clock,
     }

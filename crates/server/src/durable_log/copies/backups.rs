@@ -1,0 +1,150 @@
+//! The thread `log-backups`: it keeps the copies of other nodes' logs.
+
+use super::connections::{ConnectionId, Connections, Event, Events, Signal};
+use super::folders::CopyFolders;
+use crate::clock::Clock;
+use crate::control::links::Lane;
+use crate::thread;
+use sidle_node::{Backups, CopyLink, NodeParts};
+use sidle_wire::CopyHello;
+use std::io;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::mpsc;
+
+/// What the thread is given.
+pub(crate) enum BackupsInput {
+    /// A node has opened a connection for a copy.
+    Opened(CopyHello, Box<Lane>),
+    /// The node ends.
+    Stop,
+}
+
+/// What the thread needs.
+pub(crate) struct BackupsSetup {
+    /// Where the copies are.
+    pub(crate) path: PathBuf,
+    /// The node's start.
+    pub(crate) incarnation: u64,
+    pub(crate) parts: NodeParts,
+    pub(crate) clock: Clock,
+}
+
+/// The running thread.
+pub(crate) struct BackupsThread {
+    inputs: mpsc::UnboundedSender<BackupsInput>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl BackupsThread {
+    /// Starts it.
+    pub(crate) fn start(setup: BackupsSetup) -> io::Result<BackupsThread> {
+        let (inputs, queue) = mpsc::unbounded_channel();
+        let thread = thread::start("log-backups".to_owned(), move || {
+            let runtime = Builder::new_current_thread()
+                .enable_all()
+                .build_local(LocalOptions::default())
+                .expect("a runtime needs only an epoll descriptor");
+            runtime.block_on(async {
+                let (connections, events) = Connections::new();
+                let keeping = Keeping {
+                    // Each write of a copy is synced.
+                    backups: Backups::new(setup.incarnation, true, 0),
+                    folders: CopyFolders::new(setup.path),
+                    parts: setup.parts,
+                    clock: setup.clock,
+                    connections,
+                };
+                keeping.run(queue, events).await;
+            });
+        })?;
+        Ok(BackupsThread { inputs, thread: Some(thread) })
+    }
+
+    /// Where its input goes.
+    pub(crate) fn inputs(&self) -> mpsc::UnboundedSender<BackupsInput> {
+        self.inputs.clone()
+    }
+}
+
+impl Drop for BackupsThread {
+    fn drop(&mut self) {
+        // It ends only here.
+        let _ = self.inputs.send(BackupsInput::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic would have ended the process.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Keeping {
+    backups: Backups,
+    folders: CopyFolders,
+    parts: NodeParts,
+    clock: Clock,
+    connections: Connections,
+}
+
+impl Keeping {
+    async fn run(mut self, mut inputs: mpsc::UnboundedReceiver<BackupsInput>, mut events: Events) {
+        loop {
+            tokio::select! {
+                input = inputs.recv() => match input {
+                    Some(BackupsInput::Opened(hello, lane)) => self.open(hello, *lane),
+                    Some(BackupsInput::Stop) | None => return,
+                },
+                Some((id, event)) = events.recv() => self.hear(id, event),
+            }
+            self.work();
+        }
+    }
+
+    fn open(&mut self, hello: CopyHello, lane: Lane) {
+        let Ok(stream) = TcpStream::from_std(lane.stream) else { return };
+        tracing::debug!("node {} keeps a copy of its log {} here", hello.node, hello.log);
+        self.backups.set_version(self.parts.published.table().map().version());
+        let id = self.connections.adopt(stream, lane.place);
+        self.backups.opened(self.clock.mono(), CopyLink(id), hello, lane.reader, &mut self.folders);
+    }
+
+    fn hear(&mut self, id: ConnectionId, event: Event) {
+        match self.connections.take(id, event) {
+            Some(Signal::Bytes(bytes)) => {
+                self.backups.received(self.clock.mono(), CopyLink(id), &bytes, &mut self.folders);
+            }
+            Some(Signal::Ended(why)) => {
+                tracing::debug!("a connection for a log's copy ended: {why}");
+                self.backups.lost(CopyLink(id));
+            }
+            Some(Signal::Opened) | None => {}
+        }
+    }
+
+    /// Carries out all steps, and sends what follows.
+    fn work(&mut self) {
+        self.send();
+        while let Some((log, step)) = self.backups.step() {
+            match self.folders.carry_out(log, step) {
+                Ok(()) => self.backups.done(self.clock.mono(), log, &mut self.folders),
+                Err(error) => {
+                    tracing::error!("the copy of durable log {log} cannot be written: {error}");
+                    self.folders.forget(log);
+                    self.backups.failed(log);
+                }
+            }
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        while let Some((CopyLink(id), bytes)) = self.backups.poll_transmit() {
+            self.connections.send(id, &bytes);
+        }
+        while let Some(CopyLink(id)) = self.backups.poll_close() {
+            self.connections.close(id);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A start that asks the copies of its log for what its own disk lost, before the log is read.
+
+use super::connections::{ConnectionId, Connections, Event, Events, Signal};
+use super::sending::kept_record;
+use crate::door::Door;
+use crate::durable_log::folder::Folder;
+use crate::repeated::Repeated;
+use sidle_cluster::{HostPort, TabletMap};
+use sidle_log_copies::whole_end;
+use sidle_node::{CopiesRecord, Reclaimer, ReclaimerEvent};
+use sidle_types::{LogId, NodeId, ProtocolVersion};
+use sidle_wire::Place;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::time::{sleep, timeout};
+
+/// How long it rests before it asks again.
+const REST: Duration = Duration::from_millis(300);
+/// How often it looks whether the node ends.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a search may take without anything that happens.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// Asks the copies.
+pub(in crate::durable_log) struct Reclaiming {
+    pub(in crate::durable_log) path: PathBuf,
+    pub(in crate::durable_log) node: NodeId,
+    pub(in crate::durable_log) door: Door,
+    /// The map of an earlier incarnation, with the addresses of the others.
+    pub(in crate::durable_log) map: Option<Arc<TabletMap>>,
+}
+
+impl Reclaiming {
+    /// Takes what the own disk lost, unless that is not to be waited for. Whether any copy may count.
+    pub(in crate::durable_log) fn run(&self, waits: bool, stop: &AtomicBool) -> io::Result<bool> {
+        if !self.path.exists() {
+            return Ok(false);
+        }
+        let mut folder = Folder::open(&self.path)?;
+        let kept = kept_record(&folder)?;
+        if !kept.needs_copies() {
+            return Ok(false);
+        }
+        if !waits {
+            tracing::warn!("the durable log's copies are not asked: what only they have is lost");
+            return Ok(true);
+        }
+        tracing::info!(
+            "the durable log has copies at other nodes: they are asked for what this disk may lack"
+        );
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+        runtime.block_on(async {
+            let mut complaints = Repeated::default();
+            loop {
+                // Damage of the record is reported by whoever reads the log.
+                let Ok(Some(set)) = folder.read_record()? else { return Ok(false) };
+                let own = Place { file: set.last, at: own_end(&folder, set.first, set.last, set.log) };
+                let version = self.map.as_ref().map_or(ProtocolVersion::CURRENT, |map| map.version());
+                let reclaimer = Reclaimer::new((self.node, set.log), own, &kept, true, version);
+                let (connections, events) = Connections::new();
+                let mut search = Search {
+                    of: self,
+                    kept: &kept,
+                    folder: &mut folder,
+                    reclaimer,
+                    connections,
+                    links: BTreeMap::new(),
+                    failures: BTreeMap::new(),
+                };
+                let is_over = search.run(events, stop).await?;
+                if is_over || stop.load(Ordering::Acquire) {
+                    return Ok(true);
+                }
+                let why: Vec<String> =
+                    search.failures.iter().map(|(node, why)| format!("node {node}: {why}")).collect();
+                let text = format!(
+                    "the start waits for a copy of its durable log ({}). To start without what only the copies \
+                     have, restart with --salvage",
+                    why.join("; ")
+                );
+                if let Some(text) = complaints.due(&text, Instant::now()) {
+                    tracing::warn!("{text}");
+                }
+                sleep(REST).await;
+            }
+        })
+    }
+}
+
+/// Where a log's own last file ends that can be read.
+fn own_end(folder: &Folder, first: u64, last: u64, log: LogId) -> u64 {
+    if last < first {
+        return 0;
+    }
+    folder.read(last).ok().and_then(|bytes| whole_end(&bytes, last, log)).unwrap_or(0)
+}
+
+/// One round of questions.
+struct Search<'s> {
+    of: &'s Reclaiming,
+    kept: &'s CopiesRecord,
+    folder: &'s mut Folder,
+    reclaimer: Reclaimer,
+    connections: Connections,
+    links: BTreeMap<NodeId, ConnectionId>,
+    failures: BTreeMap<NodeId, String>,
+}
+
+impl Search<'_> {
+    /// Whether the log has everything now.
+    async fn run(&mut self, mut events: Events, stop: &AtomicBool) -> io::Result<bool> {
+        let mut since = Instant::now();
+        loop {
+            self.follow()?;
+            if let Some(outcome) = self.reclaimer.outcome() {
+                if let Some(Place { file, .. }) = outcome.from.filter(|_| outcome.is_sure) {
+                    tracing::info!(
+                        "the durable log went on in a copy: taken from there, from file {file} on"
+                    );
+                }
+                return Ok(outcome.is_sure);
+            }
+            if stop.load(Ordering::Acquire) || since.elapsed() > SILENCE {
+                return Ok(false);
+            }
+            if let Ok(Some((id, event))) = timeout(LOOK, events.recv()).await {
+                self.hear(id, event);
+                since = Instant::now();
+            }
+        }
+    }
+
+    fn address(&self, node: NodeId) -> Option<HostPort> {
+        let known = self.of.map.as_ref().and_then(|map| map.node(node)).map(|info| info.bus_addr.clone());
+        known.or_else(|| self.kept.addresses.get(&node).cloned())
+    }
+
+    fn hear(&mut self, id: ConnectionId, event: Event) {
+        let Some(signal) = self.connections.take(id, event) else { return };
+        let Some((&node, _)) = self.links.iter().find(|(_, other)| **other == id) else { return };
+        match signal {
+            Signal::Opened => self.reclaimer.connected(node),
+            Signal::Bytes(bytes) => self.reclaimer.received(node, &bytes),
+            Signal::Ended(why) => {
+                self.failures.insert(node, why.to_string());
+                self.links.remove(&node);
+                self.reclaimer.lost(node);
+            }
+        }
+    }
+
+    fn follow(&mut self) -> io::Result<()> {
+        while let Some(event) = self.reclaimer.poll_event() {
+            match event {
+                ReclaimerEvent::Connect(node) => {
+                    let id = self.connections.dial(&self.of.door, self.address(node).as_ref());
+                    self.links.insert(node, id);
+                }
+                ReclaimerEvent::Close(node) => {
+                    self.failures.insert(node, "what it sent makes no sense".to_owned());
+                    if let Some(id) = self.links.remove(&node) {
+                        self.connections.close(id);
+                    }
+                }
+                ReclaimerEvent::Take(file, bytes) => self.folder.keep_file(file, &bytes)?,
+            }
+        }
+        while let Some((node, bytes)) = self.reclaimer.poll_transmit() {
+            if let Some(&id) = self.links.get(&node) {
+                self.connections.send(id, &bytes);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! Copies of a node's log at other nodes: what they keep when the node's machine loses its end, and what
+//! happens when they go.
+
+use super::kills::{Progress, WRITERS, begin_anew, check, write};
+use super::support::{Client, Node, NodeOptions, TestCluster, bulk, eventually};
+use super::{files, info, number, text};
+use sidle_resp::Value;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Nodes that keep so many copies of each other's logs.
+fn replicated(nodes: usize, copies: usize) -> TestCluster {
+    let mode = format!("replicated={copies}");
+    let cluster = TestCluster::start_with(nodes, &NodeOptions::default().flag("--durability", &mode));
+    wait_for_copies(&cluster.nodes[0], copies);
+    cluster
+}
+
+fn wait_for_copies(node: &Node, copies: usize) {
+    eventually("the log has its copies", || {
+        (info(&mut node.client(), "sidle_log_copies") == copies.to_string()).then_some(())
+    });
+}
+
+/// Waits until a node serves its keys.
+fn wait_until_served(node: &Node) -> Client {
+    eventually("the node serves its keys", || {
+        let mut client = node.client();
+        matches!(client.try_request(&["GET", "any"]), Some(Value::Null | Value::Bulk(_))).then_some(client)
+    })
+}
+
+/// The machine of a killed node loses the last bytes of its log.
+fn lose_the_end(node: &Node, bytes: u64) {
+    let last = files(node).pop().expect("it has files");
+    let file = std::fs::OpenOptions::new().write(true).open(last).expect("it is there");
+    let length = file.metadata().expect("it has a length").len();
+    file.set_len(length.saturating_sub(bytes)).expect("it is cut");
+}
+
+/// More than any file has.
+const ALL_BYTES: u64 = 1 << 30;
+
+/// All nodes are killed under load, and the one with the keys loses the end of its log; again and again.
+#[test]
+fn what_a_machine_lost_is_taken_from_a_copy() {
+    let mut cluster = replicated(3, 2);
+    for lost_bytes in [100, 20_000, ALL_BYTES] {
+        begin_anew(&cluster.nodes[..1], |_| 0);
+        let progress = Mutex::new([Progress::default(); WRITERS]);
+        let address = cluster.nodes[0].address();
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (address, progress) = (&address, &progress);
+                scope.spawn(move || write(address, writer, progress));
+            }
+            std::thread::sleep(Duration::from_millis(1500));
+            cluster.nodes.iter_mut().for_each(Node::kill);
+        });
+        lose_the_end(&cluster.nodes[0], lost_bytes);
+        // Each waits for the others' copies.
+        cluster.nodes.iter_mut().for_each(Node::restart_unready);
+        let mut client = wait_until_served(&cluster.nodes[0]);
+        // It had written more than the copies, and may have as much without a little of that.
+        let is_taken = cluster.nodes[0].log().contains("taken from there");
+        assert!(is_taken || lost_bytes < ALL_BYTES, "{}", cluster.nodes[0].log());
+        for (writer, Progress { acknowledged }) in
+            progress.into_inner().expect("no writer panicked").into_iter().enumerate()
+        {
+            assert!(acknowledged > 0, "writer {writer} did nothing");
+            check(&mut client, writer, acknowledged);
+        }
+        wait_for_copies(&cluster.nodes[0], 2);
+    }
+}
+
+/// Writes go on meanwhile, each acknowledged; the longest took this long.
+fn longest_write(node: &Node, meanwhile: impl FnOnce()) -> Duration {
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let address = node.address();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let (mut client, mut longest) = (Client::connect(&address), Duration::ZERO);
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let began = Instant::now();
+                assert_eq!(client.request(&["SET", "key", "value"]), Value::Simple("OK".into()));
+                longest = longest.max(began.elapsed());
+            }
+            longest
+        });
+        meanwhile();
+        std::thread::sleep(Duration::from_millis(300));
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        writer.join().expect("each write is acknowledged")
+    })
+}
+
+#[test]
+fn a_backup_that_dies_is_left_out_and_comes_back() {
+    let mut cluster = replicated(3, 2);
+    let (first, others) = cluster.nodes.split_first_mut().expect("three nodes");
+    assert_eq!(number(&mut first.client(), &["WAIT", "2", "5000"]), 2);
+    let longest = longest_write(first, || {
+        others[0].kill();
+        wait_for_copies(first, 1);
+    });
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    let mut client = first.client();
+    client.request(&["SET", "with one", "1"]);
+    assert_eq!(number(&mut client, &["WAIT", "2", "300"]), 1, "its time is over");
+    assert_eq!(
+        client.request(&["WAITAOF", "1", "1", "5000"]),
+        Value::Array(vec![Value::Integer(1), Value::Integer(1)])
+    );
+    // One that stands still is left out as well.
+    let longest = longest_write(first, || {
+        others[1].pause();
+        wait_for_copies(first, 0);
+        others[1].resume();
+    });
+    assert!(longest < Duration::from_secs(10), "{longest:?}");
+    others[0].restart();
+    wait_for_copies(first, 2);
+    assert_eq!(number(&mut client, &["WAIT", "2", "5000"]), 2);
+}
+
+#[test]
+fn with_too_few_copies_writes_are_refused() {
+    let mut cluster = replicated(2, 1);
+    let mut client = cluster.client(0);
+    assert_eq!(client.request(&["CONFIG", "SET", "min-replicas-to-write", "1"]), Value::Simple("OK".into()));
+    client.request(&["SET", "key", "before"]);
+    cluster.nodes[1].kill();
+    eventually("writes are refused", || match client.request(&["SET", "key", "after"]) {
+        Value::Error(error) => {
+            assert_eq!(error, "NOREPLICAS Not enough good replicas to write.");
+            Some(())
+        }
+        _ => None,
+    });
+    assert_ne!(client.request(&["GET", "key"]), Value::Null, "reads go on");
+    cluster.nodes[1].restart();
+    wait_for_copies(&cluster.nodes[0], 1);
+    assert_eq!(client.request(&["SET", "key", "again"]), Value::Simple("OK".into()));
+}
+
+#[test]
+fn a_start_waits_for_a_copy_unless_it_is_salvaged() {
+    let mut cluster = replicated(2, 1);
+    let mut client = cluster.client(0);
+    client.request(&["SET", "key", "value"]);
+    cluster.nodes.iter_mut().for_each(Node::kill);
+    let node = &mut cluster.nodes[0];
+    node.restart_unready();
+    eventually("it waits", || node.log().contains("waits for a copy of its durable log").then_some(()));
+    let refused = node.client().request(&["GET", "key"]);
+    assert!(matches!(&refused, Value::Error(error) if error.starts_with("LOADING")), "{refused:?}");
+    assert!(node.stop().success(), "it can be stopped meanwhile");
+    node.restart_with_switch("--salvage");
+    assert_eq!(node.client().request(&["GET", "key"]), bulk("value"), "its own disk has it");
+    // It begins its copies anew, and says no word of the others'.
+    cluster.nodes[1].restart();
+    wait_for_copies(&cluster.nodes[0], 1);
+    assert_eq!(cluster.client(0).request(&["GET", "key"]), bulk("value"));
+}
+
+#[test]
+fn a_log_that_is_to_have_no_copies_gives_them_up() {
+    let mut cluster = replicated(2, 1);
+    cluster.client(0).request(&["SET", "key", "value"]);
+    assert!(cluster.nodes[0].stop().success());
+    cluster.nodes[0].restart_with_flags(&["--durability", "disk"]);
+    wait_for_copies(&cluster.nodes[0], 0);
+    cluster.nodes[1].kill();
+    assert_eq!(cluster.client(0).request(&["SET", "key", "alone"]), Value::Simple("OK".into()));
+    cluster.nodes[0].kill();
+    cluster.nodes[0].restart();
+    assert_eq!(cluster.client(0).request(&["GET", "key"]), bulk("alone"), "it asks nobody");
+}
+
+/// A copy whose files were damaged is refused, and the node with the log goes on without it.
+#[test]
+fn a_damaged_copy_is_no_copy() {
+    let mut cluster = replicated(2, 1);
+    let mut client = cluster.client(0);
+    client.request(&["SET", "key", "value"]);
+    cluster.nodes[1].kill();
+    let folder = cluster.nodes[1].file("log-backups");
+    let log =
+        std::fs::read_dir(&folder).expect("it has copies").next().expect("one").expect("an entry").path();
+    std::fs::write(log.join("files"), "nonsense").expect("it is written");
+    cluster.nodes[1].restart();
+    eventually("it is reported", || {
+        let log = cluster.nodes[1].log();
+        (log.contains("cannot be used") && log.contains("files")).then_some(())
+    });
+    assert_eq!(client.request(&["SET", "key", "other"]), Value::Simple("OK".into()));
+    assert_eq!(info(&mut client, "sidle_log_copies"), "0");
+    assert_eq!(text(&client.request(&["GET", "key"])).as_deref(), Some("other"));
+}
