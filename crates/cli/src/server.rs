@@ -81,8 +81,8 @@ pub struct ServerArguments {
     /// Take that memory from the system at the start, instead of as data comes
     #[arg(long)]
     pub preallocate: bool,
-    /// What survives the process: disk, a log in the data directory; replicated=R, that with R copies at other
-    /// nodes; or none [default: disk]
+    /// What survives the process: disk, a log in the data directory; replicated=R, R copies of it at other nodes
+    /// too; or none [default: disk]
     #[arg(long, value_name = "MODE")]
     pub durability: Option<DurabilityMode>,
     /// When that log is synced: everysec, or always, before a write is acknowledged [default: everysec]
