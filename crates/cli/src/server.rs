@@ -81,7 +81,7 @@ pub struct ServerArguments {
     /// Take that memory from the system at the start, instead of as data comes
     #[arg(long)]
     pub preallocate: bool,
-    /// What survives the process: disk, a log in the data directory; replicated=R, R copies of it at other nodes
+    /// What survives the process: disk, a log in the data directory; replicated=R, R copies of it elsewhere
     /// too; or none [default: disk]
     #[arg(long, value_name = "MODE")]
     pub durability: Option<DurabilityMode>,
