@@ -78,21 +78,14 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// A copy of this log, at the node's start with this number. Nothing newer than this epoch was seen.
-    /// `syncs`: after each write; else as often as `sync_every_us`.
-    pub fn new(
-        log: LogId,
-        incarnation: u64,
-        epoch: u64,
-        found: Option<Found>,
-        syncs: bool,
-        sync_every_us: u64,
-    ) -> Backup {
+    /// A copy of this log, at the node's start with this number. Nothing newer than this epoch was seen. It
+    /// is synced with each write, or so often.
+    pub fn new(log: LogId, incarnation: u64, epoch: u64, found: Option<Found>, sync_every_us: u64) -> Backup {
         let mut backup = Backup {
             log,
             incarnation,
             epoch,
-            syncs,
+            syncs: true,
             sync_every_us,
             files: None,
             written: Place::default(),
@@ -108,6 +101,11 @@ impl Backup {
             backup.steps.push_back(BackupStep::WriteAgain(files.last));
         }
         backup
+    }
+
+    /// Whether it is synced with each write from now on.
+    pub fn set_syncs(&mut self, syncs: bool) {
+        self.syncs = syncs;
     }
 
     /// The newest epoch that it has seen.

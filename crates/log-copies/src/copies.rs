@@ -59,6 +59,8 @@ pub struct Copies {
     safe: CommitNumber,
     /// The last copy is to be left out once the log is synced.
     wants_to_stand_alone: bool,
+    /// No copy is to count before that is decided.
+    stands_alone_first: bool,
     is_deposed: bool,
 }
 
@@ -89,6 +91,7 @@ impl Copies {
             events: VecDeque::new(),
             safe: CommitNumber(0),
             wants_to_stand_alone: false,
+            stands_alone_first: false,
             is_deposed: false,
         };
         copies.own.begin_with(last);
@@ -98,6 +101,12 @@ impl Copies {
         copies.events.extend(copies.connecting.iter().map(|&backup| Event::Connect(backup)));
         copies.events.extend(proposed.map(Event::Propose));
         copies
+    }
+
+    /// The copies that count were synced otherwise than the settings say: first none counts, and then they
+    /// join again.
+    pub fn stand_alone_first(&mut self) {
+        self.stands_alone_first = true;
     }
 
     /// The last commit that all copies that count have (Y1).
@@ -208,6 +217,7 @@ impl Copies {
         let is_own = self.proposed.take().is_some_and(|proposed| proposed == record);
         // One that was refused for what was not known to be decided can go on at once.
         self.resting.retain(|backup, _| !record.backups.contains(backup));
+        self.stands_alone_first &= !record.backups.is_empty();
         self.record = record;
         if !is_own {
             self.is_deposed = true;
@@ -374,7 +384,8 @@ impl Copies {
         let joins: Vec<BackupId> =
             joins.filter(|backup| !backups.contains(backup)).copied().take(missing).collect();
         backups.extend(joins);
-        while backups.len() > self.settings.wanted {
+        let most = if self.stands_alone_first { 0 } else { self.settings.wanted };
+        while backups.len() > most {
             backups.pop_last();
         }
         // Y9

@@ -27,6 +27,15 @@ pub struct Outcome {
     /// one that has not restarted since it counted (Y7). Without one, nothing but the log's own disk shows
     /// that the end is not lost.
     pub is_sure: bool,
+    /// Whether each copy that counts has answered: there is nothing else to wait for.
+    pub all_answered: bool,
+}
+
+impl Outcome {
+    /// Whether the log can go on.
+    pub const fn is_settled(&self) -> bool {
+        self.is_sure || self.all_answered
+    }
 }
 
 /// What a node has answered.
@@ -70,7 +79,7 @@ impl Reclaim {
             asked: counted.keys().map(|&node| (node, Asked::Waits)).collect(),
             reading: None,
             wanted: counted.keys().map(|&node| Wanted::Ask(node)).collect(),
-            outcome: counted.is_empty().then_some(Outcome { from: None, is_sure: true }),
+            outcome: counted.is_empty().then_some(Outcome { from: None, is_sure: true, all_answered: true }),
             counted,
         }
     }
@@ -122,7 +131,8 @@ impl Reclaim {
 
     fn settle(&mut self, from: Option<Place>) {
         let is_sure = self.asked.values().any(|asked| matches!(asked, Asked::Has(_, true)));
-        self.outcome = Some(Outcome { from, is_sure });
+        let all_answered = self.asked.len() == self.counted.len();
+        self.outcome = Some(Outcome { from, is_sure, all_answered });
         self.reading = None;
     }
 

@@ -120,6 +120,8 @@ pub struct Config {
     own_output_bytes: AtomicU64,
     /// How many clients the system lets the process serve.
     servable_clients: AtomicU64,
+    /// Whether the durable log's copies were opened as `appendfsync` says.
+    has_copies: AtomicBool,
 }
 
 /// Parameters as numbers, for hot paths. Derived from the texts at every change.
@@ -164,6 +166,7 @@ impl Default for Config {
             thresholds: Thresholds::default(),
             own_output_bytes: AtomicU64::new(0),
             servable_clients: AtomicU64::new(u64::MAX),
+            has_copies: AtomicBool::new(false),
         }
     }
 }
@@ -257,6 +260,11 @@ impl Config {
         self.numbers.derive(&self.values(), bytes);
     }
 
+    /// The durable log's copies sync as the log does: that is not to change any more.
+    pub fn fix_syncs(&self) {
+        self.has_copies.store(true, Relaxed);
+    }
+
     /// Whether the durable log is synced before a write is acknowledged.
     pub fn syncs_always(&self) -> bool {
         self.numbers.syncs_always.load(Ordering::Acquire)
@@ -347,6 +355,12 @@ impl Config {
                  start it with --bind 127.0.0.1"
                     .to_owned(),
             ),
+            "appendfsync" if self.has_copies.load(Relaxed) => {
+                let own = self.value(name);
+                let is_so = own.as_bytes().eq_ignore_ascii_case(value);
+                let why = "the log has copies at other nodes, which sync as it does";
+                (!is_so).then(|| format!("it is {own}, and set at the start (--fsync): {why}"))
+            }
             "appendfsync" => sync_objection(value),
             "timeout" | "list-compress-depth" | "min-replicas-to-write" | "min-slaves-to-write" => integer_objection(value, 0, 0x7FFF_FFFF),
             "list-max-listpack-size" | "list-max-ziplist-size" => {

@@ -8,7 +8,7 @@ use sidle_node::{
 };
 use sidle_testbed::fixtures;
 use sidle_types::{CommitNumber, LogId, MonotonicUs, NodeId, ProtocolVersion};
-use sidle_wire::{CopyHello, FrameReader, Message, Place};
+use sidle_wire::{CopyHello, FrameReader, Message, Place, ToWriter};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -104,7 +104,7 @@ impl Pair {
             own.0.iter().map(|(&number, bytes)| (number, bytes.len() as u64)).collect();
         let own_files = OwnFiles::new(lengths);
         let sender = CopySender::new(NOW, (writer(), LOG), SETTINGS, own_files, CommitNumber(last), &kept);
-        let backups = Backups::new(backup().incarnation, true, 0);
+        let backups = Backups::new(backup().incarnation, 0);
         let decided = kept.decided.clone();
         Pair { sender, own, backups, copy, link: None, links: 0, decided, kept }
     }
@@ -275,7 +275,8 @@ fn what_makes_no_sense_ends_the_connection_and_no_more() {
 #[test]
 fn another_start_of_a_backup_is_not_meant() {
     let mut pair = pair();
-    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: backup().incarnation + 1 };
+    let incarnation = backup().incarnation + 1;
+    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation, syncs: true };
     pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
     assert_eq!(pair.backups.poll_close(), Some(CopyLink(77)));
     assert_eq!(pair.backups.writers().collect::<Vec<_>>(), [(LOG, writer())], "the other one goes on");
@@ -284,7 +285,7 @@ fn another_start_of_a_backup_is_not_meant() {
 #[test]
 fn the_connection_that_was_opened_last_writes() {
     let mut pair = pair();
-    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0 };
+    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0, syncs: true };
     let (before, _) = pair.link.unwrap();
     pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
     assert_eq!(pair.backups.poll_close(), Some(before));
@@ -299,11 +300,11 @@ fn a_copy_whose_disk_failed_takes_nothing() {
     pair.backups.failed(LOG);
     let (link, _) = pair.link.unwrap();
     assert_eq!(pair.backups.poll_close(), Some(link));
-    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0 };
+    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0, syncs: true };
     pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
     assert_eq!(pair.backups.poll_close(), Some(CopyLink(77)));
     assert_eq!(pair.backups.writers().count(), 0);
-    let mut other = Backups::new(1, true, 0);
+    let mut other = Backups::new(1, 0);
     pair.copy.is_broken = true;
     other.opened(NOW, CopyLink(1), hello, FrameReader::new(), &mut pair.copy);
     assert_eq!(other.poll_close(), Some(CopyLink(1)));
@@ -345,7 +346,8 @@ fn a_log_with_copies_whose_record_is_another_logs_is_deposed() {
 #[test]
 fn what_a_folder_kept_is_read_or_refused_with_words() {
     let addresses = BTreeMap::from([(backup().node, "10.0.0.2:16379".parse().unwrap())]);
-    let kept = CopiesRecord { decided: Some(record(3, 1)), proposed: Some(record(4, 2)), addresses };
+    let kept =
+        CopiesRecord { decided: Some(record(3, 1)), proposed: Some(record(4, 2)), synced: true, addresses };
     assert_eq!(CopiesRecord::from_json(&kept.to_json()), Ok(kept.clone()));
     assert!(kept.needs_copies());
     let alone = LogCopies { backups: Vec::new(), ..record(4, 2) };
@@ -365,7 +367,7 @@ fn a_start_takes_from_the_copy_what_its_own_files_lack() {
     pair.settle();
     let own_end = Place { file: 1, at: 5 };
     let (version, ids) = (ProtocolVersion::CURRENT, (writer(), LOG));
-    let mut reclaimer = Reclaimer::new(ids, own_end, &pair.kept, true, version);
+    let mut reclaimer = Reclaimer::new(ids, own_end, &pair.kept, version);
     assert_eq!(reclaimer.poll_event(), Some(ReclaimerEvent::Connect(backup().node)));
     reclaimer.connected(backup().node);
     let mut taken = Files::default();
@@ -398,9 +400,44 @@ fn a_start_takes_from_the_copy_what_its_own_files_lack() {
 fn without_an_answer_a_start_is_not_sure() {
     let kept = CopiesRecord { decided: Some(record(3, 1)), ..CopiesRecord::default() };
     let ids = (writer(), LOG);
-    let mut reclaimer = Reclaimer::new(ids, Place::default(), &kept, true, ProtocolVersion::CURRENT);
+    let mut reclaimer = Reclaimer::new(ids, Place::default(), &kept, ProtocolVersion::CURRENT);
     assert!(matches!(reclaimer.poll_event(), Some(ReclaimerEvent::Connect(_))));
     assert_eq!(reclaimer.outcome(), None);
     reclaimer.lost(backup().node);
     assert_eq!(reclaimer.outcome().map(|outcome| outcome.is_sure), Some(false));
+}
+
+/// Nobody who has restarted knows whether he lost the end: where nothing is synced at once the longest copy
+/// of all is taken, and the start is not sure.
+#[test]
+fn a_start_goes_on_when_all_have_answered() {
+    for synced in [false, true] {
+        let kept = CopiesRecord { decided: Some(record(3, 1)), synced, ..CopiesRecord::default() };
+        let mut reclaimer =
+            Reclaimer::new((writer(), LOG), Place::default(), &kept, ProtocolVersion::CURRENT);
+        let another = BackupId { incarnation: backup().incarnation + 1, ..backup() };
+        reclaimer.connected(another.node);
+        let mut out = Vec::new();
+        let has = ToWriter::Has { incarnation: another.incarnation, tail: None, synced: Place::default() };
+        has.write(ProtocolVersion::CURRENT, &mut out).unwrap();
+        reclaimer.received(another.node, &out);
+        while reclaimer.poll_event().is_some() {}
+        let outcome = reclaimer.outcome().expect("everybody has answered");
+        assert_eq!((outcome.is_sure, outcome.is_settled()), (synced, true));
+    }
+}
+
+#[test]
+fn copies_of_another_way_of_syncing_are_proposed_away_first() {
+    let kept = CopiesRecord { decided: Some(record(3, 1)), ..CopiesRecord::default() };
+    let mut pair = Pair::new(kept, Files::default(), 0, Copy::default());
+    pair.join();
+    let proposals: Vec<CopiesRecord> = std::iter::from_fn(|| pair.sender.poll_event())
+        .filter_map(|event| match event {
+            CopiesEvent::Propose(record) => Some(record),
+            _ => None,
+        })
+        .collect();
+    let [only] = proposals.as_slice() else { panic!("{proposals:?}") };
+    assert!(only.synced && !only.needs_copies(), "{only:?}");
 }

@@ -337,6 +337,8 @@ impl Around {
         let setup = CopiesSetup {
             node: self.parts.shared.process.node,
             wanted: config.durability.mode.copies(),
+            // A log that is to have no copies any more is synced as it is set to.
+            syncs: config.durability.mode.copies() > 0 && config.durability.fsync == Fsync::Always,
             parts: self.parts.clone(),
             door: self.door.clone(),
             clock: self.clock,
@@ -524,6 +526,9 @@ fn node_parts(
     let settings = sidle_node::Config::default();
     settings.apply(redis_settings(config, sockets, store.memory().limit));
     settings.set_own_output_bytes(config.limits.output_buffer.0);
+    if config.durability.mode.copies() > 0 {
+        settings.fix_syncs();
+    }
     let workers = config.worker_count();
     let shared = NodeShared::new(settings, workers, process);
     if let Some(bytes) = process::machine_memory_bytes() {

@@ -36,6 +36,8 @@ pub struct CopyHello {
     pub node: NodeId,
     /// The start of the backup that is meant; 0 is any.
     pub incarnation: u64,
+    /// Whether the copy is to be synced with each write; else once a second.
+    pub syncs: bool,
 }
 
 /// From whoever writes a log to a backup.
@@ -110,7 +112,8 @@ impl CopyHello {
             epoch: self.epoch.into(),
             incarnation: self.incarnation.into(),
             node: *self.node.as_bytes(),
-            zero: [0; 4],
+            syncs: self.syncs.into(),
+            zero: [0; 3],
         };
         let start = begin_frame(out, version, Kind::CopyHello);
         out.extend_from_slice(fixed.as_bytes());

@@ -17,6 +17,7 @@ impl<'b> Body<'b> {
             epoch: fixed.epoch.get(),
             node: NodeId::from_bytes(fixed.node),
             incarnation: fixed.incarnation.get(),
+            syncs: self.flag(fixed.syncs)?,
         })
     }
 
@@ -55,11 +56,15 @@ impl<'b> Body<'b> {
 
     pub(crate) fn copy_bytes(&self) -> Result<ToWriter<'b>, WireError> {
         let (fixed, bytes) = self.split::<CopyBytesLayout>()?;
-        let ends_file = match fixed.ends_file {
-            0 => false,
-            1 => true,
-            _ => return Err(self.malformed("neither the end of a file nor not")),
-        };
+        let ends_file = self.flag(fixed.ends_file)?;
         Ok(ToWriter::Bytes { bytes, ends_file })
+    }
+
+    fn flag(&self, byte: u8) -> Result<bool, WireError> {
+        match byte {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.malformed("neither yes nor no")),
+        }
     }
 }

@@ -63,7 +63,7 @@ layouts! {
     ChangedRangeLayout { first: U64, last: U64 }
     ProbeReplyLayout { scope: ScopeLayout, sequence: U64, found: U64 }
     PingLayout { nonce: U64 }
-    CopyHelloLayout { log: [u8; 16], epoch: U64, incarnation: U64, node: [u8; 20], zero: [u8; 4] }
+    CopyHelloLayout { log: [u8; 16], epoch: U64, incarnation: U64, node: [u8; 20], syncs: u8, zero: [u8; 3] }
     /// Followed by the bytes that are to be appended, if it appends any.
     CopyTaskLayout { file: U64, at: U64, what: u8, zero: [u8; 7] }
     /// `number`: the backup's start, or an epoch.

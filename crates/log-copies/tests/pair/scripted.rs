@@ -128,7 +128,8 @@ fn a_copy_that_ends_elsewhere_has_its_last_file_begun_again() {
 /// Where not each write is synced, a copy is once a second.
 #[test]
 fn a_copy_is_synced_once_a_second() {
-    let mut alone = Alone { backup: Backup::new(LOG, 1, 0, None, false, 1_000_000), ..Alone::new() };
+    let mut alone = Alone::new();
+    alone.backup.set_syncs(false);
     let append = |at| ToBackup::Append { at: Place { file: 1, at }, bytes: &[7; 100] };
     assert!(alone.open(0) && alone.receive(0, append(0)) && alone.receive(0, append(100)));
     let (synced, written) = (Place { file: 1, at: 100 }, Place { file: 1, at: 200 });
@@ -149,7 +150,7 @@ struct Alone {
 
 impl Alone {
     fn new() -> Alone {
-        let backup = Backup::new(LOG, 1, 0, None, true, 1_000_000);
+        let backup = Backup::new(LOG, 1, 0, None, 1_000_000);
         Alone { backup, disk: Disk::default(), answers: Vec::new() }
     }
 
@@ -203,4 +204,38 @@ pub(crate) fn a_backup_takes_nothing_of_a_deposed_writer() {
     assert_eq!(alone.disk.epoch, 2, "it is kept for the next start");
     assert!(!alone.open(1));
     assert!(alone.open(2) && alone.receive(2, append(100)));
+}
+
+/// What is written while two appends are unanswered goes with the next one, and shares its sync.
+#[test]
+fn few_appends_are_under_way() {
+    let mut world = with_a_copy(1, Syncing::Copies);
+    let (id, before) = (world.nodes[0].id, world.safe);
+    let mut sent = 0;
+    for key in 0..4 {
+        world.commit(&[key]);
+        sent += usize::from(world.transmit());
+    }
+    assert_eq!((sent, world.safe), (2, before));
+    while world.deliver(id, None) {}
+    while world.answer(id) {}
+    assert!(world.transmit(), "the rest");
+    assert!(!world.transmit(), "in one");
+    world.settle();
+    assert!(world.safe.0 >= before.0 + 4);
+    world.check();
+}
+
+/// Its earlier life had them synced otherwise: what counts is known at each moment.
+#[test]
+fn copies_that_were_synced_otherwise_join_again() {
+    let mut world = with_a_copy(2, Syncing::Copies);
+    let epoch = world.record.epoch;
+    world.copies().stand_alone_first();
+    world.commit(&[2]);
+    world.settle();
+    assert!(world.record.epoch >= epoch + 2 && !world.record.backups.is_empty(), "{:?}", world.record);
+    world.commit(&[3]);
+    world.settle();
+    world.check();
 }

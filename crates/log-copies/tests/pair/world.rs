@@ -138,6 +138,12 @@ fn messages(backup: &mut Backup) -> impl Iterator<Item = ToWriter<'static>> {
     })
 }
 
+/// As its writer asks for.
+fn begun(syncs: bool, mut backup: Backup) -> Backup {
+    backup.set_syncs(syncs);
+    backup
+}
+
 impl World {
     pub(crate) fn new(seed: u64, nodes: usize, wanted: usize, syncing: Syncing) -> World {
         let (syncs, own_syncs) = (syncing != Syncing::Nobody, syncing == Syncing::All);
@@ -153,7 +159,7 @@ impl World {
         let nodes = (0..nodes).map(|number| Node {
             id: BackupId { node: node(number), incarnation: 1 },
             disk: Disk::default(),
-            process: Some(Backup::new(LOG, 1, 0, None, syncs, SYNC_EVERY_US)),
+            process: Some(begun(syncs, Backup::new(LOG, 1, 0, None, SYNC_EVERY_US))),
         });
         let mut world = World {
             syncs,
@@ -438,7 +444,8 @@ impl World {
             return;
         }
         id.incarnation += 1;
-        let mut backup = Backup::new(LOG, id.incarnation, disk.epoch, disk.found(), syncs, SYNC_EVERY_US);
+        let backup = Backup::new(LOG, id.incarnation, disk.epoch, disk.found(), SYNC_EVERY_US);
+        let mut backup = begun(syncs, backup);
         while let Some(step) = backup.step() {
             disk.carry_out_copy(step);
             backup.done(now);

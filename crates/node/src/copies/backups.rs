@@ -35,8 +35,7 @@ struct Link {
 #[derive(Debug)]
 pub struct Backups {
     incarnation: u64,
-    /// Whether each write is synced; else as often as this.
-    syncs: bool,
+    /// A copy that does not sync each write is synced so often.
     sync_every_us: u64,
     version: ProtocolVersion,
     copies: BTreeMap<LogId, Backup>,
@@ -49,10 +48,9 @@ pub struct Backups {
 
 impl Backups {
     /// The copies at this start of the node.
-    pub fn new(incarnation: u64, syncs: bool, sync_every_us: u64) -> Backups {
+    pub fn new(incarnation: u64, sync_every_us: u64) -> Backups {
         Backups {
             incarnation,
-            syncs,
             sync_every_us,
             version: ProtocolVersion::CURRENT,
             copies: BTreeMap::new(),
@@ -94,6 +92,9 @@ impl Backups {
             .map(|(&link, _)| link)
             .collect();
         older.into_iter().for_each(|older| self.close(older));
+        if let Some(backup) = self.copies.get_mut(&hello.log) {
+            backup.set_syncs(hello.syncs);
+        }
         reader.set_filter(FrameFilter::FROM_WRITER);
         self.links.insert(link, Link { hello, is_open: false, reader });
         self.go_on(now, link, files);
@@ -108,7 +109,7 @@ impl Backups {
             self.failed.insert(log);
             return false;
         };
-        let backup = Backup::new(log, self.incarnation, epoch, found, self.syncs, self.sync_every_us);
+        let backup = Backup::new(log, self.incarnation, epoch, found, self.sync_every_us);
         self.copies.insert(log, backup);
         true
     }

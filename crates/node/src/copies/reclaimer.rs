@@ -24,6 +24,7 @@ pub struct Reclaimer {
     log: LogId,
     epoch: u64,
     version: ProtocolVersion,
+    syncs: bool,
     reclaim: Reclaim,
     readers: BTreeMap<NodeId, FrameReader>,
     /// The file that is read, as far as it was.
@@ -33,13 +34,12 @@ pub struct Reclaimer {
 }
 
 impl Reclaimer {
-    /// The copies of this node's log, whose own files end at `own`. `syncs`: each write of theirs is synced.
-    /// Without a copy that may count there is nobody to ask.
+    /// The copies of this node's log, whose own files end at `own`. Without a copy that may count nobody is
+    /// asked.
     pub fn new(
         (node, log): (NodeId, LogId),
         own: Place,
         kept: &CopiesRecord,
-        syncs: bool,
         version: ProtocolVersion,
     ) -> Reclaimer {
         let record = kept.to_ask(log);
@@ -48,7 +48,8 @@ impl Reclaimer {
             log,
             epoch: record.epoch,
             version,
-            reclaim: Reclaim::new(own, &record, syncs),
+            syncs: kept.synced,
+            reclaim: Reclaim::new(own, &record, kept.synced),
             readers: BTreeMap::new(),
             file: (own.file, Vec::new()),
             to_send: VecDeque::new(),
@@ -78,7 +79,7 @@ impl Reclaimer {
         self.readers.insert(to, FrameReader::filtered(FrameFilter::FROM_BACKUP));
         let mut out = Vec::new();
         let (log, epoch, node) = (self.log, self.epoch, self.node);
-        CopyHello { log, epoch, node, incarnation: 0 }.write(self.version, &mut out);
+        CopyHello { log, epoch, node, incarnation: 0, syncs: self.syncs }.write(self.version, &mut out);
         self.to_send.push_back((to, out));
     }
 

@@ -17,6 +17,8 @@ pub struct CopiesRecord {
     pub decided: Option<LogCopies>,
     /// A change that was proposed since.
     pub proposed: Option<LogCopies>,
+    /// Whether its copies sync each write.
+    pub synced: bool,
     /// Where the nodes of both were.
     pub addresses: BTreeMap<NodeId, HostPort>,
 }

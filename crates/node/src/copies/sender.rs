@@ -34,6 +34,8 @@ pub struct CopySender {
     readers: BTreeMap<BackupId, FrameReader>,
     /// Where nodes are, or were.
     addresses: BTreeMap<NodeId, HostPort>,
+    /// Whether each copy syncs what it writes.
+    syncs: bool,
     events: VecDeque<CopiesEvent>,
 }
 
@@ -49,13 +51,18 @@ impl CopySender {
         kept: &CopiesRecord,
     ) -> CopySender {
         let (decided, proposed) = kept.of(log);
+        let mut copies = Copies::new(settings, own, last, decided, proposed);
+        if kept.needs_copies() && kept.synced != settings.syncs {
+            copies.stand_alone_first();
+        }
         let mut sender = CopySender {
             node,
             log,
-            copies: Copies::new(settings, own, last, decided, proposed),
+            copies,
             version: ProtocolVersion::CURRENT,
             readers: BTreeMap::new(),
             addresses: kept.addresses.clone(),
+            syncs: settings.syncs,
             events: VecDeque::new(),
         };
         sender.take_events(now, None);
@@ -198,7 +205,7 @@ impl CopySender {
         let message = match sent {
             Sent::Hello { epoch } => {
                 let (log, node, incarnation) = (self.log, self.node, backup.incarnation);
-                CopyHello { log, epoch, node, incarnation }.write(self.version, out);
+                CopyHello { log, epoch, node, incarnation, syncs: self.syncs }.write(self.version, out);
                 return true;
             }
             Sent::Restart => ToBackup::Restart,
@@ -239,6 +246,7 @@ impl CopySender {
                         addresses: addresses.collect(),
                         decided: Some(copies(self.log, decided)),
                         proposed: Some(copies(self.log, proposed)),
+                        synced: self.syncs,
                     };
                     self.events.push_back(CopiesEvent::Propose(record));
                 }

@@ -8,10 +8,14 @@ use sidle_resp::Value;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Nodes that keep so many copies of each other's logs.
+/// Nodes that keep so many copies of each other's logs, and sync each write.
 fn replicated(nodes: usize, copies: usize) -> TestCluster {
-    let mode = format!("replicated={copies}");
-    let cluster = TestCluster::start_with(nodes, &NodeOptions::default().flag("--durability", &mode));
+    replicated_and_synced(nodes, copies, "always")
+}
+
+fn replicated_and_synced(nodes: usize, copies: usize, fsync: &str) -> TestCluster {
+    let options = NodeOptions::default().flag("--durability", &format!("replicated={copies}"));
+    let cluster = TestCluster::start_with(nodes, &options.flag("--fsync", fsync));
     wait_for_copies(&cluster.nodes[0], copies);
     cluster
 }
@@ -42,9 +46,8 @@ fn lose_the_end(node: &Node, bytes: u64) {
 const ALL_BYTES: u64 = 1 << 30;
 
 /// All nodes are killed under load, and the one with the keys loses the end of its log; again and again.
-#[test]
-fn what_a_machine_lost_is_taken_from_a_copy() {
-    let mut cluster = replicated(3, 2);
+fn takes_from_a_copy_what_it_lost(fsync: &str) {
+    let mut cluster = replicated_and_synced(3, 2, fsync);
     for lost_bytes in [100, 20_000, ALL_BYTES] {
         begin_anew(&cluster.nodes[..1], |_| 0);
         let progress = Mutex::new([Progress::default(); WRITERS]);
@@ -62,7 +65,7 @@ fn what_a_machine_lost_is_taken_from_a_copy() {
         cluster.nodes.iter_mut().for_each(Node::restart_unready);
         let mut client = wait_until_served(&cluster.nodes[0]);
         // It had written more than the copies, and may have as much without a little of that.
-        let is_taken = cluster.nodes[0].log().contains("taken from there");
+        let is_taken = cluster.nodes[0].log().contains("was taken from a copy");
         assert!(is_taken || lost_bytes < ALL_BYTES, "{}", cluster.nodes[0].log());
         for (writer, Progress { acknowledged }) in
             progress.into_inner().expect("no writer panicked").into_iter().enumerate()
@@ -72,6 +75,16 @@ fn what_a_machine_lost_is_taken_from_a_copy() {
         }
         wait_for_copies(&cluster.nodes[0], 2);
     }
+}
+
+#[test]
+fn what_a_machine_lost_is_taken_from_a_copy_synced_always() {
+    takes_from_a_copy_what_it_lost("always");
+}
+
+#[test]
+fn what_a_machine_lost_is_taken_from_a_copy_synced_each_second() {
+    takes_from_a_copy_what_it_lost("everysec");
 }
 
 /// Writes go on meanwhile, each acknowledged; the longest took this long.
@@ -176,6 +189,24 @@ fn a_log_that_is_to_have_no_copies_gives_them_up() {
     cluster.nodes[0].kill();
     cluster.nodes[0].restart();
     assert_eq!(cluster.client(0).request(&["GET", "key"]), bulk("alone"), "it asks nobody");
+}
+
+#[test]
+fn copies_sync_as_the_next_start_is_told() {
+    let mut cluster = replicated(2, 1);
+    cluster.client(0).request(&["SET", "key", "value"]);
+    for fsync in ["everysec", "always"] {
+        let node = &mut cluster.nodes[0];
+        assert!(node.stop().success());
+        node.restart_with_flags(&["--fsync", fsync]);
+        wait_for_copies(node, 1);
+        let mut client = node.client();
+        let refused = client.request(&["CONFIG", "SET", "appendfsync", "everysec"]);
+        assert_eq!(matches!(refused, Value::Error(_)), fsync == "always", "{refused:?}");
+        let kept = std::fs::read_to_string(node.file("durable-log").join("copies.json")).expect("it is kept");
+        assert!(kept.contains(&format!("\"synced\": {}", fsync == "always")), "{kept}");
+        assert_eq!(client.request(&["GET", "key"]), bulk("value"));
+    }
 }
 
 /// A copy whose files were damaged is refused, and the node with the log goes on without it.

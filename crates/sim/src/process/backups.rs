@@ -25,7 +25,7 @@ pub(super) struct BackupsThread {
 impl BackupsThread {
     pub(super) fn new(incarnation: u64, disks: CopyDisks) -> BackupsThread {
         BackupsThread {
-            backups: Backups::new(incarnation, true, 0),
+            backups: Backups::new(incarnation, 0),
             files: CopyFolders::on(disks),
             streams: BTreeSet::new(),
             handed_over: VecDeque::new(),

@@ -54,7 +54,7 @@ impl ReclaimingThread {
         for (id, _) in std::mem::take(&mut self.streams).into_values() {
             world.close(id, Side::Opener);
         }
-        if outcome.is_sure {
+        if outcome.is_settled() {
             world.meet("logs that took their end from a copy", u64::from(outcome.from.is_some()));
             world.tell(|| format!("the log goes on: {outcome:?}"));
             return true;
@@ -115,5 +115,5 @@ impl ReclaimingThread {
 
 fn reclaimer(node: NodeId, folder: &LogFolder) -> Reclaimer {
     let (log, end) = end_of(folder).expect("a log that has copies has had a file");
-    Reclaimer::new((node, log), end, &folder.known_copies(), true, ProtocolVersion::CURRENT)
+    Reclaimer::new((node, log), end, &folder.known_copies(), ProtocolVersion::CURRENT)
 }

@@ -499,10 +499,10 @@ fn place() -> impl Strategy<Value = Place> {
 pub(crate) fn copies() -> impl Strategy<Value = Owned> {
     let tail = (place(), any::<u32>()).prop_map(|(end, check)| Tail { end, check });
     prop_oneof![
-        (any::<[u8; 16]>(), any::<u64>(), any::<[u8; 20]>(), any::<u64>()).prop_map(
-            |(log, epoch, node, incarnation)| {
+        (any::<[u8; 16]>(), any::<u64>(), any::<[u8; 20]>(), any::<u64>(), any::<bool>()).prop_map(
+            |(log, epoch, node, incarnation, syncs)| {
                 let (log, node) = (LogId(log), NodeId::from_bytes(node));
-                Owned::CopyHello(CopyHello { log, epoch, node, incarnation })
+                Owned::CopyHello(CopyHello { log, epoch, node, incarnation, syncs })
             }
         ),
         (place(), prop::collection::vec(any::<u8>(), 1..300))

@@ -10,9 +10,14 @@ use sidle_wire::CopyHello;
 use std::io;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
+use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+
+/// How often a copy is synced that does not sync each write.
+const SYNC_EVERY_US: u64 = 1_000_000;
 
 /// What the thread is given.
 pub(crate) enum BackupsInput {
@@ -50,8 +55,7 @@ impl BackupsThread {
             runtime.block_on(async {
                 let (connections, events) = Connections::new();
                 let keeping = Keeping {
-                    // Each write of a copy is synced.
-                    backups: Backups::new(setup.incarnation, true, 0),
+                    backups: Backups::new(setup.incarnation, SYNC_EVERY_US),
                     folders: CopyFolders::new(setup.path),
                     parts: setup.parts,
                     clock: setup.clock,
@@ -91,12 +95,16 @@ struct Keeping {
 impl Keeping {
     async fn run(mut self, mut inputs: mpsc::UnboundedReceiver<BackupsInput>, mut events: Events) {
         loop {
+            let due = self.backups.poll_timeout().map(|at| self.clock.instant(at));
             tokio::select! {
                 input = inputs.recv() => match input {
                     Some(BackupsInput::Opened(hello, lane)) => self.open(hello, *lane),
                     Some(BackupsInput::Stop) | None => return,
                 },
                 Some((id, event)) = events.recv() => self.hear(id, event),
+                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {
+                    self.backups.pass_time(self.clock.mono());
+                }
             }
             self.work();
         }

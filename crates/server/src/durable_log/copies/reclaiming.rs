@@ -7,6 +7,7 @@ use crate::durable_log::folder::Folder;
 use crate::repeated::Repeated;
 use sidle_cluster::{HostPort, TabletMap};
 use sidle_log_copies::whole_end;
+use sidle_log_files::file_name;
 use sidle_node::{CopiesRecord, Reclaimer, ReclaimerEvent};
 use sidle_types::{LogId, NodeId, ProtocolVersion};
 use sidle_wire::Place;
@@ -21,6 +22,8 @@ use tokio::time::{sleep, timeout};
 
 /// How long it rests before it asks again.
 const REST: Duration = Duration::from_millis(300);
+/// Nodes that start together find each other before that: only what lasts longer is logged.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How often it looks whether the node ends.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a search may take without anything that happens.
@@ -55,13 +58,13 @@ impl Reclaiming {
         );
         let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
         runtime.block_on(async {
-            let mut complaints = Repeated::default();
+            let (mut complaints, began) = (Repeated::default(), Instant::now());
             loop {
                 // Damage of the record is reported by whoever reads the log.
                 let Ok(Some(set)) = folder.read_record()? else { return Ok(false) };
                 let own = Place { file: set.last, at: own_end(&folder, set.first, set.last, set.log) };
                 let version = self.map.as_ref().map_or(ProtocolVersion::CURRENT, |map| map.version());
-                let reclaimer = Reclaimer::new((self.node, set.log), own, &kept, true, version);
+                let reclaimer = Reclaimer::new((self.node, set.log), own, &kept, version);
                 let (connections, events) = Connections::new();
                 let mut search = Search {
                     of: self,
@@ -83,7 +86,10 @@ impl Reclaiming {
                      have, restart with --salvage",
                     why.join("; ")
                 );
-                if let Some(text) = complaints.due(&text, Instant::now()) {
+                let now = Instant::now();
+                if now - began > PATIENCE
+                    && let Some(text) = complaints.due(&text, now)
+                {
                     tracing::warn!("{text}");
                 }
                 sleep(REST).await;
@@ -118,12 +124,16 @@ impl Search<'_> {
         loop {
             self.follow()?;
             if let Some(outcome) = self.reclaimer.outcome() {
-                if let Some(Place { file, .. }) = outcome.from.filter(|_| outcome.is_sure) {
-                    tracing::info!(
-                        "the durable log went on in a copy: taken from there, from file {file} on"
+                if !outcome.is_settled() {
+                    return Ok(false);
+                }
+                if !outcome.is_sure {
+                    tracing::warn!(
+                        "all nodes with copies of the durable log have restarted since: if their machines lost \
+                         their power, the last second before that may be lost"
                     );
                 }
-                return Ok(outcome.is_sure);
+                return Ok(true);
             }
             if stop.load(Ordering::Acquire) || since.elapsed() > SILENCE {
                 return Ok(false);
@@ -167,7 +177,11 @@ impl Search<'_> {
                         self.connections.close(id);
                     }
                 }
-                ReclaimerEvent::Take(file, bytes) => self.folder.keep_file(file, &bytes)?,
+                ReclaimerEvent::Take(file, bytes) => {
+                    self.folder.keep_file(file, &bytes)?;
+                    let name = file_name(file);
+                    tracing::info!("{name} of the durable log was taken from a copy, {} bytes", bytes.len());
+                }
             }
         }
         while let Some((node, bytes)) = self.reclaimer.poll_transmit() {

@@ -62,8 +62,9 @@ pub(crate) enum CopiesReport {
 /// What the thread needs.
 pub(crate) struct CopiesSetup {
     pub(crate) node: NodeId,
-    /// How many copies there are to be.
+    /// How many copies there are to be, and whether each syncs what it writes before it is acknowledged.
     pub(crate) wanted: usize,
+    pub(crate) syncs: bool,
     pub(crate) parts: NodeParts,
     pub(crate) door: Door,
     pub(crate) clock: Clock,
@@ -108,10 +109,9 @@ impl CopiesThread {
         let kept = kept_record(&folder)?;
         let Followed { path, log, files, last } = followed;
         let thread = thread::start("log-copies".to_owned(), move || {
-            // A log that has copies no more syncs as it is set to; its copies did.
             let settings = Settings {
                 wanted: setup.wanted,
-                syncs: setup.wanted > 0,
+                syncs: setup.syncs,
                 patience_us: PATIENCE_US,
                 rest_us: REST_US,
                 most_bytes: MOST_BYTES,
@@ -372,7 +372,7 @@ impl Sending {
         let (at, wanted) = (names.join(", "), self.wanted);
         match names.len() {
             0 if wanted == 0 => tracing::info!("the durable log has no copies any more"),
-            0 => tracing::warn!("the durable log has no copy: it is synced here before each answer"),
+            0 => tracing::warn!("the durable log has no copy at another node"),
             count if count < wanted => {
                 tracing::warn!("the durable log has {count} of {wanted} copies, at {at}");
             }
