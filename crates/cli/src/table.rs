@@ -27,9 +27,10 @@ impl Table {
     }
 
     /// Adds a row with a cell for every column.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        debug_assert_eq!(N, self.aligns.len());
-        self.rows.push(cells.into());
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let cells = Vec::from_iter(cells);
+        debug_assert_eq!(cells.len(), self.aligns.len());
+        self.rows.push(cells);
     }
 }
 

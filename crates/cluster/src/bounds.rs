@@ -509,6 +509,7 @@ impl Bounded for StatusReport {
 impl Bounded for NodeStatus {
     fn check_bounds(&self) -> Checked {
         self.incarnation.check_bounds()?;
+        entries("log_copies", &self.log_copies, MAX_NODES)?;
         text("trouble", self.trouble.as_deref().unwrap_or_default(), MAX_REASON_BYTES)
     }
 }

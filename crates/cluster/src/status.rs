@@ -90,6 +90,9 @@ pub struct NodeStatus {
     /// What is wrong with the node's data directory; `null` when nothing is.
     #[serde(default)]
     pub trouble: Option<String>,
+    /// The nodes with copies of its durable log that count.
+    #[serde(default)]
+    pub log_copies: Vec<NodeId>,
 }
 
 /// What `SIDLE.UPGRADE` answers.

@@ -66,7 +66,8 @@ fn troubles(report: &StatusReport) -> String {
 }
 
 fn nodes(report: &StatusReport) -> String {
-    let mut table = Table::new(&[
+    let has_copies = report.nodes.iter().any(|node| !node.log_copies.is_empty());
+    let mut columns = vec![
         ("NODE", Align::Left),
         ("CLIENTS AT", Align::Left),
         ("STATE", Align::Left),
@@ -76,9 +77,14 @@ fn nodes(report: &StatusReport) -> String {
         ("KEYS", Align::Right),
         ("MEMORY", Align::Right),
         ("OF", Align::Right),
-    ]);
+    ];
+    if has_copies {
+        columns.push(("LOG COPIES AT", Align::Left));
+    }
+    let mut table = Table::new(&columns);
     for node in &report.nodes {
-        table.row([
+        let copies: Vec<String> = node.log_copies.iter().map(|&id| short(id)).collect();
+        let row = [
             short(node.id),
             node.client_addr.to_string(),
             state(report, node),
@@ -88,7 +94,9 @@ fn nodes(report: &StatusReport) -> String {
             count(node.keys),
             stored_bytes(node.memory_used_bytes),
             stored_bytes(node.memory_limit_bytes),
-        ]);
+        ];
+        let copies = if copies.is_empty() { "none".to_owned() } else { copies.join(", ") };
+        table.row(row.into_iter().chain(has_copies.then_some(copies)));
     }
     table.to_string()
 }

@@ -42,6 +42,7 @@ impl Reporter<'_> {
         let node = self.data.map.node(id).expect("asked for members only");
         let member = self.members.get(id);
         let load = member.map(|member| member.load).unwrap_or_default();
+        let copies = self.data.copies_of(id).map(|copies| copies.backups.as_slice()).unwrap_or_default();
         NodeStatus {
             id,
             incarnation: node.incarnation,
@@ -56,6 +57,7 @@ impl Reporter<'_> {
             memory_limit_bytes: load.memory_limit_bytes,
             slots: self.data.map.slot_count_of(id),
             trouble: member.and_then(|member| member.trouble.clone()),
+            log_copies: copies.iter().map(|backup| backup.node).collect(),
         }
     }
 

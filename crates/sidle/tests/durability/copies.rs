@@ -119,6 +119,9 @@ fn a_backup_that_dies_is_left_out_and_comes_back() {
     });
     assert!(longest < Duration::from_secs(5), "{longest:?}");
     let mut client = first.client();
+    let status = first.run(&["status"]);
+    let status = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.contains("LOG COPIES AT"), "{status}");
     client.request(&["SET", "with one", "1"]);
     assert_eq!(number(&mut client, &["WAIT", "2", "300"]), 1, "its time is over");
     assert_eq!(
