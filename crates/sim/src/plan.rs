@@ -47,7 +47,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// This seed's plan: one in six is of durable logs, and of these every second one of a cluster.
+    /// This seed's plan: one in six is of durable logs, of these every second one of a cluster, and of those
+    /// every second one of a cluster with copies of its logs.
     pub fn draw(seed: u64) -> Plan {
         match DurableDraw::is_next(seed) {
             true if DurableDraw::is_of_cluster(seed) => Plan::of_durable_cluster(seed),
@@ -71,19 +72,27 @@ impl Plan {
         plan
     }
 
-    /// This seed's plan of a cluster of several nodes, each with a durable log.
+    /// This seed's plan of a cluster of several nodes, each with a durable log. In every second one each log
+    /// has copies at other nodes.
     pub fn of_durable_cluster(seed: u64) -> Plan {
+        match DurableDraw::has_copies(seed) {
+            true => Plan::of_copied_logs(seed),
+            false => Plan::of_logs_without_copies(seed),
+        }
+    }
+
+    /// This seed's plan of such a cluster where each log has copies.
+    pub fn of_copied_logs(seed: u64) -> Plan {
+        let mut plan = Plan::of_logs_without_copies(seed);
+        DurableDraw::add_copies(seed, &mut plan.hosts);
+        plan
+    }
+
+    fn of_logs_without_copies(seed: u64) -> Plan {
         let mut plan = Plan::drawn(seed, Kind::LogsInCluster);
         DurableDraw::new(seed).join(&mut plan.hosts, &mut plan.workload, &mut plan.nemesis);
         plan.replacements.clear();
         plan.operator.upgrades = UpgradesSetup::default();
-        plan
-    }
-
-    /// The same, where each log has copies at other nodes. [`Plan::draw`] does not draw it yet.
-    pub fn of_copied_logs(seed: u64) -> Plan {
-        let mut plan = Plan::of_durable_cluster(seed);
-        DurableDraw::add_copies(seed, &mut plan.hosts);
         plan
     }
 

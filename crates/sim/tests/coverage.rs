@@ -111,8 +111,8 @@ const MET_WITH_A_LOG: &[(&str, u64)] = &[
 
 const SEEDS_WITH_A_LOG: u64 = 60;
 
-/// The same of clusters of such nodes. In a few seeds they die before they can write. The last two are rare:
-/// so many seeds meet them about twice as often.
+/// The same of clusters of such nodes, every second one with copies of its logs. In a few seeds they die
+/// before they can write. Those with a floor below ten are rare: so many seeds meet them about twice as often.
 const MET_IN_DURABLE_CLUSTERS: &[(&str, u64)] = &[
     ("commits", 92),
     ("failures of a log's disk", 18),
@@ -120,6 +120,11 @@ const MET_IN_DURABLE_CLUSTERS: &[(&str, u64)] = &[
     ("deaths with a durable log", 72),
     ("acknowledged commits lost as the mode allows", 4),
     ("migrations that went on after a restart", 8),
+    ("copies of a log opened", 40),
+    ("changes of a log's copies proposed", 40),
+    ("copies of a log read beside it", 36),
+    ("logs that took their end from a copy", 4),
+    ("starts that wait for a copy of their log", 5),
 ];
 
 const SEEDS_OF_DURABLE_CLUSTERS: u64 = 96;

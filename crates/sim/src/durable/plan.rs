@@ -30,6 +30,11 @@ impl DurableDraw {
         Random::new(seed ^ 0xc1_057e_0000_0000).one_in(2)
     }
 
+    /// Whether the logs of such a cluster have copies.
+    pub(crate) fn has_copies(seed: u64) -> bool {
+        Random::new(seed ^ 0xc0_91ed_0000_0000).one_in(2)
+    }
+
     /// Such a cluster.
     pub(crate) fn new(seed: u64) -> DurableDraw {
         DurableDraw { random: Random::new(seed ^ 0x106_5ee0_0000_0000) }
