@@ -293,21 +293,50 @@ fn the_connection_that_was_opened_last_writes() {
     assert!(to == CopyLink(77) && !answer.is_empty());
 }
 
-/// A copy that could not be written, or found, takes nothing until the node starts again.
+/// A copy that could not be written is found anew by the next connection, once its disk lets it.
 #[test]
-fn a_copy_whose_disk_failed_takes_nothing() {
+fn a_copy_whose_disk_failed_is_found_anew_and_written_again() {
     let mut pair = pair();
+    // What is left of the last write is a part.
+    pair.copy.files.0.get_mut(&1).unwrap().truncate(3);
     pair.backups.failed(LOG);
     let (link, _) = pair.link.unwrap();
     assert_eq!(pair.backups.poll_close(), Some(link));
+    assert_eq!(pair.backups.writers().count(), 0);
     let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0, syncs: true };
+    pair.copy.is_broken = true;
     pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
     assert_eq!(pair.backups.poll_close(), Some(CopyLink(77)));
-    assert_eq!(pair.backups.writers().count(), 0);
-    let mut other = Backups::new(1, 0);
-    pair.copy.is_broken = true;
-    other.opened(NOW, CopyLink(1), hello, FrameReader::new(), &mut pair.copy);
-    assert_eq!(other.poll_close(), Some(CopyLink(1)));
+    assert_eq!(pair.backups.step(), None);
+    pair.copy.is_broken = false;
+    pair.backups.opened(NOW, CopyLink(78), hello, FrameReader::new(), &mut pair.copy);
+    assert_eq!(pair.backups.poll_close(), None);
+    assert_eq!(pair.backups.step(), Some((LOG, &BackupStep::WriteAgain(1))));
+    assert_eq!(pair.backups.poll_transmit(), None, "nothing is answered before");
+    pair.backups.done(NOW, LOG, &mut pair.copy);
+    let (to, answer) = pair.backups.poll_transmit().expect("it is told where the copy ends");
+    assert_eq!(to, CopyLink(78));
+    let mut reader = FrameReader::new();
+    reader.push(&answer);
+    let frame = reader.next_frame().unwrap().unwrap();
+    let Message::ToWriter(ToWriter::Has { tail, synced, .. }) = frame.message().unwrap() else { panic!() };
+    let end = Place { file: 1, at: 3 };
+    assert_eq!((tail.map(|tail| tail.end), synced), (Some(end), end));
+}
+
+/// Its writer leaves it out as any that is away, and later goes on behind what it has.
+#[test]
+fn a_writer_goes_on_with_a_copy_whose_disk_failed() {
+    let mut pair = pair();
+    pair.commit(1, b" and more", 2);
+    pair.backups.failed(LOG);
+    pair.settle();
+    assert_eq!((pair.sender.backups().count(), pair.sender.safe()), (0, CommitNumber(2)));
+    pair.commit(1, b" and the rest", 3);
+    pair.sender.pass_time(NOW.plus_us(10 * SETTINGS.rest_us));
+    pair.settle();
+    assert_eq!(pair.copy.files.0, pair.own.0);
+    assert_eq!((pair.sender.backups().count(), pair.sender.safe()), (1, CommitNumber(3)));
 }
 
 /// A writer that starts again follows its copies from what its folder has kept.

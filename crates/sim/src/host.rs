@@ -80,6 +80,11 @@ impl Host {
         self.process.is_some() && self.setup.speaks != Speaks::THIS_BUILD
     }
 
+    /// Whether its node keeps copies of others' logs.
+    pub fn keeps_copies(&self) -> bool {
+        self.setup.durable.as_ref().is_some_and(|durable| durable.copies.is_some())
+    }
+
     /// Whether its process is a member of the cluster.
     pub fn is_joined(&self) -> bool {
         let workers = self.process.iter().flat_map(|process| &process.workers);

@@ -122,6 +122,8 @@ pub struct Nemesis {
     random: Random,
     /// Draws of the disks of durable logs.
     log_random: Random,
+    /// Draws of the disks of their copies.
+    copies_random: Random,
     /// When links work again.
     heal_us: Option<u64>,
     /// When the disk works again.
@@ -150,10 +152,12 @@ impl Nemesis {
     pub fn new(setup: NemesisSetup, replacements: Vec<(u64, HostId)>, random: Random) -> Nemesis {
         // Beside what the other faults draw.
         let log_random = Random::new(random.clone().draw() ^ 0x106_d15c_0000_0000);
+        let copies_random = Random::new(random.clone().draw() ^ 0xc0_91ed_15c0_0000);
         Nemesis {
             setup,
             random,
             log_random,
+            copies_random,
             heal_us: None,
             mend_us: None,
             ambush: None,
@@ -171,7 +175,7 @@ impl Nemesis {
     /// No faults from now on, and those in effect end.
     pub fn clear_up(&mut self, hosts: &mut [Host], world: &mut World) {
         self.is_over = true;
-        self.mend(hosts);
+        self.mend(hosts, world);
         self.heal_us = None;
         self.ambush = None;
         self.doomed.clear();
@@ -260,7 +264,7 @@ impl Nemesis {
             world.heal();
         }
         if self.mend_us.is_some_and(|at_us| at_us <= now_us) {
-            self.mend(hosts);
+            self.mend(hosts, world);
         }
         let due: Vec<HostId> =
             self.restarts.extract_if(.., |(at_us, _)| *at_us <= now_us).map(|(_, host)| host).collect();
@@ -329,12 +333,13 @@ impl Nemesis {
         }
     }
 
-    fn mend(&mut self, hosts: &[Host]) {
+    fn mend(&mut self, hosts: &[Host], world: &World) {
         self.mend_us = None;
         if let Some(disk) = &hosts[0].disk {
             disk.set_mood(DiskMood::Good);
         }
         hosts.iter().filter_map(|host| host.log.as_ref()).for_each(|log| log.set_mood(DiskMood::Good));
+        world.copies.iter().for_each(|copies| copies.set_mood(DiskMood::Good));
     }
 
     fn strike(&mut self, hosts: &mut [Host], world: &mut World) -> Struck {
@@ -409,7 +414,7 @@ impl Nemesis {
         self.mend_us = Some(until_us);
     }
 
-    /// The disk of a durable log fails too, if there are any.
+    /// The disk of a durable log fails too, if there are any, and that of a node's copies of others' logs.
     fn log_disk_fails(&mut self, hosts: &[Host], world: &mut World) {
         let host = self.log_random.index(hosts.len());
         if let Some(log) = &hosts[host].log {
@@ -417,6 +422,12 @@ impl Nemesis {
             world.tell(|| format!("the disk of node {host}'s log: {mood:?}"));
             world.meet("failures of a log's disk", 1);
             log.set_mood(mood);
+        }
+        let host = self.copies_random.index(hosts.len());
+        if hosts[host].keeps_copies() {
+            let mood = draw_mood(&mut self.copies_random);
+            world.tell(|| format!("the disk of node {host}'s copies: {mood:?}"));
+            world.copies[host].set_mood(mood);
         }
     }
 

@@ -124,6 +124,7 @@ const MET_IN_DURABLE_CLUSTERS: &[(&str, u64)] = &[
     ("changes of a log's copies proposed", 40),
     ("copies of a log read beside it", 36),
     ("logs that took their end from a copy", 4),
+    ("copies of a log that could not be written", 2),
     ("starts that wait for a copy of their log", 5),
 ];
 

@@ -5,7 +5,7 @@
 use sidle_log_copies::{Answer, Backup, BackupStep, Found};
 use sidle_types::{LogId, MonotonicUs, NodeId, ProtocolVersion};
 use sidle_wire::{CopyHello, FrameFilter, FrameReader, Message, Place, ToBackup, ToWriter};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 /// The most bytes of a copy that are sent at once.
@@ -17,7 +17,9 @@ pub struct CopyLink(pub u64);
 
 /// The files of the copies.
 pub trait CopyFiles {
-    /// The newest epoch that the copy of this log has seen, and what is there of it.
+    /// The newest epoch that the copy of this log has seen, and what is there of it, as a start finds it: with
+    /// no file open. Epoch and record are kept again first: an earlier sync may have failed, and what is read
+    /// then is not on the disk, nor does a later sync write it.
     fn find(&mut self, log: LogId) -> io::Result<(u64, Option<Found>)>;
     /// Bytes of a copy from this place on, so many at most, and whether the file ends behind them.
     fn read(&mut self, log: LogId, from: Place, most: usize) -> io::Result<(Vec<u8>, bool)>;
@@ -39,8 +41,6 @@ pub struct Backups {
     sync_every_us: u64,
     version: ProtocolVersion,
     copies: BTreeMap<LogId, Backup>,
-    /// Logs whose copy this node could not write. What is left of it is not known, so nothing is taken.
-    failed: BTreeSet<LogId>,
     links: BTreeMap<CopyLink, Link>,
     to_send: VecDeque<(CopyLink, Vec<u8>)>,
     to_close: VecDeque<CopyLink>,
@@ -54,7 +54,6 @@ impl Backups {
             sync_every_us,
             version: ProtocolVersion::CURRENT,
             copies: BTreeMap::new(),
-            failed: BTreeSet::new(),
             links: BTreeMap::new(),
             to_send: VecDeque::new(),
             to_close: VecDeque::new(),
@@ -81,7 +80,7 @@ impl Backups {
         files: &mut impl CopyFiles,
     ) {
         let is_meant = hello.incarnation == 0 || hello.incarnation == self.incarnation;
-        if !is_meant || self.failed.contains(&hello.log) || !self.find(hello.log, files) {
+        if !is_meant || !self.find(hello.log, files) {
             self.to_close.push_back(link);
             return;
         }
@@ -105,10 +104,7 @@ impl Backups {
         if self.copies.contains_key(&log) {
             return true;
         }
-        let Ok((epoch, found)) = files.find(log) else {
-            self.failed.insert(log);
-            return false;
-        };
+        let Ok((epoch, found)) = files.find(log) else { return false };
         let backup = Backup::new(log, self.incarnation, epoch, found, self.sync_every_us);
         self.copies.insert(log, backup);
         true
@@ -156,10 +152,10 @@ impl Backups {
         self.go_on_with(now, log, files);
     }
 
-    /// It failed. Nothing is taken for that log until the node starts again, and finds what is there.
+    /// It failed, and what is left of the copy is not known. The next connection finds it anew, as after a
+    /// start: what it ends with is written again before anything is answered.
     pub fn failed(&mut self, log: LogId) {
         self.copies.remove(&log);
-        self.failed.insert(log);
         let links: Vec<CopyLink> =
             self.links.iter().filter(|(_, link)| link.hello.log == log).map(|(&link, _)| link).collect();
         links.into_iter().for_each(|link| self.close(link));

@@ -4,7 +4,7 @@ use super::LogFolder;
 use sidle_log_copies::{BackupStep, Found, check_of, whole_end};
 use sidle_log_files::FileSet;
 use sidle_node::CopyFiles;
-use sidle_testbed::{Disk, Random};
+use sidle_testbed::{Disk, DiskMood, Random};
 use sidle_types::LogId;
 use sidle_wire::Place;
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ const EPOCH_NAME: &str = "epoch";
 #[derive(Debug)]
 struct Disks {
     sync_us: u64,
+    mood: DiskMood,
     random: Random,
     disks: BTreeMap<LogId, Disk>,
 }
@@ -28,7 +29,8 @@ pub struct CopyDisks(Arc<Mutex<Disks>>);
 impl CopyDisks {
     /// No copies, on disks that usually sync in this time.
     pub(crate) fn new(sync_us: u64, random: Random) -> CopyDisks {
-        CopyDisks(Arc::new(Mutex::new(Disks { sync_us, random, disks: BTreeMap::new() })))
+        let mood = DiskMood::Good;
+        CopyDisks(Arc::new(Mutex::new(Disks { sync_us, mood, random, disks: BTreeMap::new() })))
     }
 
     fn disks(&self) -> MutexGuard<'_, Disks> {
@@ -37,8 +39,20 @@ impl CopyDisks {
 
     /// The disk of a log's copy, which is there from now on.
     fn disk(&self, log: LogId) -> Disk {
-        let Disks { sync_us, random, disks } = &mut *self.disks();
-        disks.entry(log).or_insert_with(|| Disk::new(*sync_us, random.fork())).clone()
+        let Disks { sync_us, mood, random, disks } = &mut *self.disks();
+        let new = || {
+            let disk = Disk::new(*sync_us, random.fork());
+            disk.set_mood(*mood);
+            disk
+        };
+        disks.entry(log).or_insert_with(new).clone()
+    }
+
+    /// The disks behave like this from now on.
+    pub(crate) fn set_mood(&self, mood: DiskMood) {
+        let disks = &mut *self.disks();
+        disks.mood = mood;
+        disks.disks.values().for_each(|disk| disk.set_mood(mood));
     }
 
     /// The disk of a log's copy, if there is one.
@@ -53,9 +67,11 @@ impl CopyDisks {
     }
 }
 
-/// What a process that starts finds of a copy. What no record names goes, and what is torn.
+/// What is found of a copy, by a process that starts or after a failure. What no record names goes, and what
+/// is torn: once the record is certainly on the disk, which else may name what is gone.
 pub(crate) fn find_copy(folder: &mut LogFolder) -> io::Result<Option<Found>> {
     let set = folder.read_record()?.expect("it was written whole");
+    set.map_or(Ok(()), |set| folder.record(set))?;
     let numbers = folder.numbers()?;
     let is_in = |set: &FileSet, number: u64| (set.first..=set.last).contains(&number);
     for &number in numbers.iter().filter(|number| set.is_none_or(|set| !is_in(&set, **number))) {
@@ -108,13 +124,16 @@ impl CopyFolders {
 
 impl CopyFiles for CopyFolders {
     fn find(&mut self, log: LogId) -> io::Result<(u64, Option<Found>)> {
-        let folder = self.folder(log);
+        let disk = self.disks.disk(log);
+        let folder = self.folders.entry(log).insert_entry(LogFolder::on(&disk)).into_mut();
         let epoch = match folder.kept(EPOCH_NAME)? {
-            Some(bytes) => u64::from_le_bytes(bytes.try_into().expect("it was written whole")),
+            Some(bytes) => {
+                folder.keep(EPOCH_NAME, &bytes)?;
+                u64::from_le_bytes(bytes.try_into().expect("it was written whole"))
+            }
             None => 0,
         };
         let found = find_copy(folder)?;
-        let disk = self.disks.disk(log);
         // A start waits for its disk.
         disk.settle();
         disk.take_stall_us();

@@ -89,7 +89,11 @@ impl BackupsThread {
                         self.files.settle(log);
                         self.backups.done(now.mono, log, &mut self.files);
                     }
-                    Err(_) => self.backups.failed(log),
+                    Err(error) => {
+                        world.meet("copies of a log that could not be written", 1);
+                        world.tell(|| format!("the copy of a log: {error}"));
+                        self.backups.failed(log);
+                    }
                 }
                 self.send(world);
             }
