@@ -53,6 +53,7 @@ pub fn run_and_record(
         None => Plan::draw(seed),
         Some(World::Cluster) => Plan::of_cluster(seed),
         Some(World::DurableLog) => Plan::of_durable_log(seed),
+        Some(World::CopiedLogs) => Plan::of_copied_logs(seed),
     };
     let mut simulation = Simulation::new(seed, plan, story);
     let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| simulation.run()));
