@@ -21,6 +21,8 @@ pub enum BackupStep {
     WriteAgain(u64),
     /// Sync the file that was written last.
     Sync,
+    /// Begin to sync it, while it is written on; [`Backup::sync_ended`] takes the end of that.
+    BeginSync,
     /// Sync which files there are.
     SyncNames,
     /// Remove a file for good.
@@ -71,6 +73,8 @@ pub struct Backup {
     written: Place,
     synced: Place,
     synced_at: MonotonicUs,
+    /// Up to where syncs are under way, in order; nothing, if that is begun anew.
+    syncing: VecDeque<Option<Place>>,
     /// What its writer knows.
     told: (Place, Place),
     steps: VecDeque<BackupStep>,
@@ -91,6 +95,7 @@ impl Backup {
             written: Place::default(),
             synced: Place::default(),
             synced_at: MonotonicUs(0),
+            syncing: VecDeque::new(),
             told: (Place::default(), Place::default()),
             steps: VecDeque::new(),
             answers: VecDeque::new(),
@@ -181,14 +186,15 @@ impl Backup {
 
     /// When to call [`Backup::pass_time`] if nothing else happens.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        (self.synced < self.written).then(|| self.synced_at.plus_us(self.sync_every_us))
+        let waits = self.synced < self.written && self.syncing.is_empty();
+        waits.then(|| self.synced_at.plus_us(self.sync_every_us))
     }
 
     /// Syncs, if it is time.
     pub fn pass_time(&mut self, now: MonotonicUs) {
         let is_due = self.synced < self.written && now.since(self.synced_at) >= self.sync_every_us;
-        if is_due && self.steps.is_empty() {
-            self.steps.push_back(BackupStep::Sync);
+        if is_due && self.steps.is_empty() && self.syncing.is_empty() {
+            self.steps.push_back(BackupStep::BeginSync);
         }
         if self.synced == self.written {
             self.synced_at = now;
@@ -204,6 +210,7 @@ impl Backup {
         self.steps.push_back(BackupStep::Record(self.set(first, first - 1)));
         self.steps.extend((first..=tail.end.file).map(BackupStep::Remove));
         (self.written, self.synced) = (Place::default(), Place::default());
+        self.forget_syncs();
     }
 
     fn set(&self, first: u64, last: u64) -> FileSet {
@@ -247,6 +254,7 @@ impl Backup {
                 let first = self.files.map_or(at.file, |(first, _)| first);
                 self.steps.push_back(BackupStep::Record(self.set(first, at.file - 1)));
                 self.steps.push_back(BackupStep::Remove(at.file));
+                self.forget_syncs();
                 self.files = (first < at.file).then_some(self.files).flatten();
             }
             Some(_) => return false,
@@ -282,8 +290,27 @@ impl Backup {
                 self.synced = self.written;
                 self.synced_at = now;
             }
+            BackupStep::BeginSync => self.syncing.push_back(Some(self.written)),
             _ => {}
         }
+        self.answer_held();
+    }
+
+    /// The oldest sync that was begun has ended well. One that failed is as a step that did.
+    pub fn sync_ended(&mut self, now: MonotonicUs) {
+        if let Some(Some(synced)) = self.syncing.pop_front() {
+            self.synced = self.synced.max(synced);
+            self.synced_at = now;
+            self.answer_held();
+        }
+    }
+
+    /// What is there is no more what is being synced.
+    fn forget_syncs(&mut self) {
+        self.syncing.iter_mut().for_each(|place| *place = None);
+    }
+
+    fn answer_held(&mut self) {
         // A file counts once it is recorded.
         let held = (self.written, self.synced);
         if self.steps.is_empty() && held != self.told && held.0 > Place::default() {

@@ -80,7 +80,7 @@ impl Copy {
                 file.extend_from_slice(bytes);
             }
             BackupStep::Remove(file) => drop(self.files.0.remove(file)),
-            BackupStep::WriteAgain(_) | BackupStep::Sync | BackupStep::SyncNames => {}
+            BackupStep::WriteAgain(_) | BackupStep::Sync | BackupStep::BeginSync | BackupStep::SyncNames => {}
         }
     }
 }

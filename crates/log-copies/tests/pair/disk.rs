@@ -4,12 +4,14 @@ use sidle_log_copies::{BackupStep, Found};
 use sidle_log_files::{FILE_HEAD_BYTES, FileEnd, FileSet, LogFile, Step, SurveyedFile, survey};
 use sidle_types::{CommitNumber, LogId};
 use sidle_wire::Place;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Clone, Debug, Default)]
 struct Kept {
     written: Vec<u8>,
     synced: usize,
+    /// Tells it from an earlier file of this number.
+    begun: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -19,6 +21,9 @@ pub(crate) struct Disk {
     open: u64,
     recorded: Option<FileSet>,
     pub(crate) epoch: u64,
+    files_begun: u64,
+    /// Syncs under way: the file, and how much of it they sync.
+    syncs: VecDeque<(u64, u64, usize)>,
 }
 
 /// What is found of each key: the highest version.
@@ -44,7 +49,11 @@ impl Disk {
         if at.at == 0 {
             self.files.remove(&at.file);
         }
-        let file = self.files.entry(at.file).or_default();
+        if !self.files.contains_key(&at.file) {
+            self.files_begun += 1;
+        }
+        let begun = self.files_begun;
+        let file = self.files.entry(at.file).or_insert_with(|| Kept { begun, ..Kept::default() });
         assert_eq!(file.written.len() as u64, at.at, "nothing is written twice, and there is no gap");
         file.written.extend_from_slice(bytes);
         self.open = at.file;
@@ -85,9 +94,27 @@ impl Disk {
                 self.sync();
             }
             BackupStep::Sync => self.sync(),
+            BackupStep::BeginSync => {
+                let file = &self.files[&self.open];
+                self.syncs.push_back((self.open, file.begun, file.written.len()));
+            }
             BackupStep::SyncNames => {}
             BackupStep::Remove(file) => drop(self.files.remove(file)),
         }
+    }
+
+    /// The oldest sync under way ends. Whether there is one.
+    pub(crate) fn end_sync(&mut self) -> bool {
+        let Some((number, begun, bytes)) = self.syncs.pop_front() else { return false };
+        if let Some(file) = self.files.get_mut(&number).filter(|file| file.begun == begun) {
+            file.synced = file.synced.max(bytes);
+        }
+        true
+    }
+
+    /// The process dies, and with it its syncs.
+    pub(crate) fn forget_syncs(&mut self) {
+        self.syncs.clear();
     }
 
     /// The power fails: of what was not synced, some is there, and perhaps as zeros.

@@ -137,8 +137,24 @@ fn a_copy_is_synced_once_a_second() {
     assert_eq!(alone.backup.poll_timeout(), Some(MonotonicUs(1_000_000)));
     alone.backup.pass_time(MonotonicUs(1_000_000));
     alone.carry_out();
-    assert_eq!(alone.answers.last(), Some(&ToWriter::Holds { written, synced: written }));
-    assert_eq!(alone.backup.poll_timeout(), None);
+    assert_eq!(alone.backup.poll_timeout(), None, "a sync is under way");
+    assert!(alone.receive(0, append(200)));
+    let further = Place { file: 1, at: 300 };
+    assert_eq!(
+        alone.answers.last(),
+        Some(&ToWriter::Holds { written: further, synced }),
+        "it hinders nobody"
+    );
+    alone.end_sync();
+    assert_eq!(alone.answers.last(), Some(&ToWriter::Holds { written: further, synced: written }));
+    alone.backup.pass_time(MonotonicUs(2_000_000));
+    alone.carry_out();
+    // What is synced is begun anew meanwhile.
+    assert!(
+        alone.receive(0, ToBackup::Restart) && alone.receive(0, append(0)) && alone.receive(0, append(100))
+    );
+    alone.end_sync();
+    assert_eq!(alone.answers.last(), Some(&ToWriter::Holds { written, synced }));
 }
 
 /// A backup, its disk, and what it answers.
@@ -164,6 +180,12 @@ impl Alone {
         let makes_sense = self.backup.receive(MonotonicUs(0), epoch, message);
         self.carry_out();
         makes_sense
+    }
+
+    fn end_sync(&mut self) {
+        assert!(self.disk.end_sync());
+        self.backup.sync_ended(MonotonicUs(0));
+        self.carry_out();
     }
 
     fn carry_out(&mut self) {

@@ -421,7 +421,10 @@ impl World {
 
     /// A backup's process dies.
     pub(crate) fn kill(&mut self, id: BackupId) {
-        self.nodes.iter_mut().filter(|node| node.id == id).for_each(|node| node.process = None);
+        for node in self.nodes.iter_mut().filter(|node| node.id == id) {
+            node.process = None;
+            node.disk.forget_syncs();
+        }
         self.cut(id);
     }
 
@@ -540,6 +543,9 @@ impl World {
         for index in 0..self.nodes.len() {
             let Node { id, disk, process } = &mut self.nodes[index];
             let Some(backup) = process else { continue };
+            while disk.end_sync() {
+                backup.sync_ended(now);
+            }
             backup.pass_time(now);
             while let Some(step) = backup.step() {
                 disk.carry_out_copy(step);

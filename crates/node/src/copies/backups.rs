@@ -152,6 +152,14 @@ impl Backups {
         self.go_on_with(now, log, files);
     }
 
+    /// The oldest sync of a copy that was begun has ended well. One that failed is as a step that did.
+    pub fn sync_ended(&mut self, now: MonotonicUs, log: LogId, files: &mut impl CopyFiles) {
+        if let Some(backup) = self.copies.get_mut(&log) {
+            backup.sync_ended(now);
+        }
+        self.go_on_with(now, log, files);
+    }
+
     /// It failed, and what is left of the copy is not known. The next connection finds it anew, as after a
     /// start: what it ends with is written again before anything is answered.
     pub fn failed(&mut self, log: LogId) {

@@ -205,6 +205,12 @@ impl Folder {
         Ok(())
     }
 
+    /// The same of a record that was read: an earlier process, or sync, may have failed to.
+    pub(super) fn record_again(&mut self, set: FileSet) -> io::Result<()> {
+        self.recorded = None;
+        self.record(set)
+    }
+
     /// Puts these bytes in the place of a file, whole or not at all, and for good.
     pub(super) fn keep(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.path.join(name);

@@ -109,7 +109,8 @@ impl CopyFolders {
             BackupStep::Record(set) => folder.record(*set),
             BackupStep::Write(Place { file, at }, bytes) => folder.write_bytes(*file, *at as usize, bytes),
             BackupStep::WriteAgain(file) => folder.write_again(*file),
-            BackupStep::Sync => folder.sync(),
+            // In the simulator each write is synced, and nothing beside.
+            BackupStep::Sync | BackupStep::BeginSync => folder.sync(),
             BackupStep::SyncNames => folder.sync_names(),
             BackupStep::Remove(file) => folder.remove(*file),
         };

@@ -1,11 +1,13 @@
 //! The thread `log-backups`: it keeps the copies of other nodes' logs.
 
 use super::connections::{ConnectionId, Connections, Event, Events, Signal};
+use super::copy_syncs::{CopySyncs, Ended, Opened};
 use super::folders::CopyFolders;
 use crate::clock::Clock;
 use crate::control::links::Lane;
 use crate::thread;
 use sidle_node::{Backups, CopyLink, NodeParts};
+use sidle_types::LogId;
 use sidle_wire::CopyHello;
 use std::io;
 use std::path::PathBuf;
@@ -47,6 +49,7 @@ impl BackupsThread {
     /// Starts it.
     pub(crate) fn start(setup: BackupsSetup) -> io::Result<BackupsThread> {
         let (inputs, queue) = mpsc::unbounded_channel();
+        let (syncs, ended) = CopySyncs::start()?;
         let thread = thread::start("log-backups".to_owned(), move || {
             let runtime = Builder::new_current_thread()
                 .enable_all()
@@ -56,12 +59,12 @@ impl BackupsThread {
                 let (connections, events) = Connections::new();
                 let keeping = Keeping {
                     backups: Backups::new(setup.incarnation, SYNC_EVERY_US),
-                    folders: CopyFolders::new(setup.path),
+                    folders: CopyFolders::new(setup.path, syncs),
                     parts: setup.parts,
                     clock: setup.clock,
                     connections,
                 };
-                keeping.run(queue, events).await;
+                keeping.run(queue, events, ended).await;
             });
         })?;
         Ok(BackupsThread { inputs, thread: Some(thread) })
@@ -93,7 +96,12 @@ struct Keeping {
 }
 
 impl Keeping {
-    async fn run(mut self, mut inputs: mpsc::UnboundedReceiver<BackupsInput>, mut events: Events) {
+    async fn run(
+        mut self,
+        mut inputs: mpsc::UnboundedReceiver<BackupsInput>,
+        mut events: Events,
+        mut syncs: Ended,
+    ) {
         loop {
             let due = self.backups.poll_timeout().map(|at| self.clock.instant(at));
             tokio::select! {
@@ -102,6 +110,7 @@ impl Keeping {
                     Some(BackupsInput::Stop) | None => return,
                 },
                 Some((id, event)) = events.recv() => self.hear(id, event),
+                Some((opened, result)) = syncs.recv() => self.end_sync(opened, result),
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {
                     self.backups.pass_time(self.clock.mono());
                 }
@@ -131,17 +140,31 @@ impl Keeping {
         }
     }
 
+    /// A sync beside the writes has ended.
+    fn end_sync(&mut self, opened: Opened, result: io::Result<()>) {
+        if !self.folders.is_current(opened) {
+            return;
+        }
+        let (log, _) = opened;
+        match result {
+            Ok(()) => self.backups.sync_ended(self.clock.mono(), log, &mut self.folders),
+            Err(error) => self.fail(log, &error),
+        }
+    }
+
+    fn fail(&mut self, log: LogId, error: &io::Error) {
+        tracing::error!("the copy of durable log {log} cannot be written: {error}");
+        self.folders.forget(log);
+        self.backups.failed(log);
+    }
+
     /// Carries out all steps, and sends what follows.
     fn work(&mut self) {
         self.send();
         while let Some((log, step)) = self.backups.step() {
             match self.folders.carry_out(log, step) {
                 Ok(()) => self.backups.done(self.clock.mono(), log, &mut self.folders),
-                Err(error) => {
-                    tracing::error!("the copy of durable log {log} cannot be written: {error}");
-                    self.folders.forget(log);
-                    self.backups.failed(log);
-                }
+                Err(error) => self.fail(log, &error),
             }
             self.send();
         }

@@ -1,5 +1,6 @@
 //! The files of the copies of other nodes' logs: `DIR/log-backups/LOG/`, each a folder as a log's own.
 
+use super::copy_syncs::{CopySyncs, Opened};
 use crate::durable_log::folder::Folder;
 use sidle_log_copies::{BackupStep, Found, check_of, whole_end};
 use sidle_log_files::FileSet;
@@ -18,21 +19,26 @@ const EPOCH_NAME: &str = "epoch";
 /// The folders of all copies.
 pub(super) struct CopyFolders {
     path: PathBuf,
-    folders: BTreeMap<LogId, Folder>,
+    /// Each with the number of its opening.
+    folders: BTreeMap<LogId, (u64, Folder)>,
+    opened: u64,
+    syncs: CopySyncs,
 }
 
 impl CopyFolders {
     /// Those in this folder, which is made with the first of them.
-    pub(super) fn new(path: PathBuf) -> CopyFolders {
-        CopyFolders { path, folders: BTreeMap::new() }
+    pub(super) fn new(path: PathBuf, syncs: CopySyncs) -> CopyFolders {
+        CopyFolders { path, folders: BTreeMap::new(), opened: 0, syncs }
     }
 
     fn folder(&mut self, log: LogId) -> io::Result<&mut Folder> {
         if !self.folders.contains_key(&log) {
             Folder::open(&self.path)?;
-            self.folders.insert(log, Folder::open(&self.path.join(log.to_string()))?);
+            let folder = Folder::open(&self.path.join(log.to_string()))?;
+            self.opened += 1;
+            self.folders.insert(log, (self.opened, folder));
         }
-        Ok(self.folders.get_mut(&log).expect("it is there now"))
+        Ok(&mut self.folders.get_mut(&log).expect("it is there now").1)
     }
 
     /// Carries a step out.
@@ -44,9 +50,19 @@ impl CopyFolders {
             BackupStep::Write(Place { file, at }, bytes) => folder.write_bytes(*file, *at, &[bytes]),
             BackupStep::WriteAgain(file) => folder.write_file_again(*file),
             BackupStep::Sync => folder.sync(),
+            BackupStep::BeginSync => {
+                let file = folder.handle()?;
+                let (opened, _) = self.folders[&log];
+                self.syncs.begin((log, opened), file)
+            }
             BackupStep::SyncNames => folder.sync_names(),
             BackupStep::Remove(file) => folder.remove(*file),
         }
+    }
+
+    /// Whether the files are still those that were opened then.
+    pub(super) fn is_current(&self, (log, opened): Opened) -> bool {
+        self.folders.get(&log).is_some_and(|(current, _)| *current == opened)
     }
 
     /// A step has failed: what is left of the copy is to be found anew.
@@ -59,18 +75,21 @@ fn damaged(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// The epoch that a copy has seen.
+/// The epoch that a copy has seen, which is certainly on the disk then.
 fn epoch_of(folder: &Folder) -> io::Result<u64> {
     let Some(bytes) = folder.kept(EPOCH_NAME)? else { return Ok(0) };
+    folder.keep(EPOCH_NAME, &bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     text.trim()
         .parse()
         .map_err(|_| damaged(format!("its file {EPOCH_NAME} has no number, but '{}'", text.trim())))
 }
 
-/// What there is of a copy. What no record names goes, and what is torn.
+/// What there is of a copy. What no record names goes, and what is torn: once the record is certainly on the
+/// disk, which else may name what is gone.
 fn find_copy(folder: &mut Folder) -> io::Result<Option<Found>> {
     let set = folder.read_record()?.map_err(|damage| damaged(damage.to_string()))?;
+    set.map_or(Ok(()), |set| folder.record_again(set))?;
     let numbers = folder.numbers()?;
     let is_in = |set: &FileSet, number: u64| (set.first..=set.last).contains(&number);
     for &number in numbers.iter().filter(|number| set.is_none_or(|set| !is_in(&set, **number))) {
@@ -89,6 +108,7 @@ fn find_copy(folder: &mut Folder) -> io::Result<Option<Found>> {
 
 impl CopyFiles for CopyFolders {
     fn find(&mut self, log: LogId) -> io::Result<(u64, Option<Found>)> {
+        self.forget(log);
         let found = self.folder(log).and_then(|folder| Ok((epoch_of(folder)?, find_copy(folder)?)));
         if let Err(error) = &found {
             self.forget(log);

@@ -8,12 +8,14 @@
 //! | `own_log` | the log's files, as that thread reads them |
 //! | `backups` | the thread that keeps the copies of other nodes' logs |
 //! | `folders` | their files |
+//! | `copy_syncs` | syncs of these beside their writes |
 //! | `reclaiming` | a start that asks the copies for what the own disk lost |
 //!
 //! Ownership: each thread owns all of its state; others hold its queue.
 
 mod backups;
 mod connections;
+mod copy_syncs;
 mod folders;
 mod own_log;
 mod reclaiming;
