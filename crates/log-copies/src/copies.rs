@@ -54,6 +54,8 @@ pub struct Copies {
     resting: BTreeMap<BackupId, MonotonicUs>,
     /// How often in a row they were.
     failures: BTreeMap<BackupId, u32>,
+    /// Since when a copy is up to date, again and again.
+    caught_up: BTreeMap<BackupId, MonotonicUs>,
     events: VecDeque<Event>,
     /// What all copies that count have.
     safe: CommitNumber,
@@ -61,6 +63,8 @@ pub struct Copies {
     wants_to_stand_alone: bool,
     /// No copy is to count before that is decided.
     stands_alone_first: bool,
+    /// What was known of the record is lost: whatever it is, it is this writer's.
+    adopts_record: bool,
     is_deposed: bool,
 }
 
@@ -88,10 +92,12 @@ impl Copies {
             connecting: BTreeSet::new(),
             resting: BTreeMap::new(),
             failures: BTreeMap::new(),
+            caught_up: BTreeMap::new(),
             events: VecDeque::new(),
             safe: CommitNumber(0),
             wants_to_stand_alone: false,
             stands_alone_first: false,
+            adopts_record: false,
             is_deposed: false,
         };
         copies.own.begin_with(last);
@@ -107,6 +113,15 @@ impl Copies {
     /// join again.
     pub fn stand_alone_first(&mut self) {
         self.stands_alone_first = true;
+    }
+
+    /// What was known of the record is lost: the first one that is decided is this writer's. It asks for one
+    /// without copies, and learns the one that there is.
+    pub fn adopt_record(&mut self) {
+        self.adopts_record = true;
+        let record = Record { epoch: self.record.epoch + 1, ..Record::default() };
+        self.events.push_back(Event::Propose(record.clone()));
+        self.proposed = Some(record);
     }
 
     /// The last commit that all copies that count have (Y1).
@@ -174,6 +189,10 @@ impl Copies {
         self.connecting.remove(&backup);
         self.links.remove(&backup);
         let failures = self.failures.entry(backup).or_default();
+        let lasted_us = self.caught_up.remove(&backup).map_or(0, |since| now.since(since));
+        if lasted_us >= self.settings.rest_us << (*failures + 2) {
+            *failures = 0;
+        }
         // What was sent to it before may still be on its way, and in the way.
         self.resting.insert(backup, now.plus_us(self.settings.rest_us << *failures));
         *failures = (*failures + 1).min(MOST_DOUBLINGS);
@@ -185,7 +204,7 @@ impl Copies {
         if let ToWriter::Deposed(epoch) = answer {
             // It may know of this writer's own change, which is decided, or was while this was under way.
             let own = self.proposed.as_ref().map_or(self.record.epoch, |proposed| proposed.epoch);
-            self.is_deposed |= epoch > own;
+            self.is_deposed |= epoch > own && !self.adopts_record;
             self.leave(now, backup);
             return;
         }
@@ -193,7 +212,7 @@ impl Copies {
         if link.receive(now, answer, &self.own).is_none() {
             self.leave(now, backup);
         } else if link.follows() && link.written() == self.own.end() {
-            self.failures.remove(&backup);
+            self.caught_up.entry(backup).or_insert(now);
         } else if let Some(tail) = link.to_compare() {
             self.events.push_back(Event::Compare(backup, tail));
         }
@@ -219,7 +238,7 @@ impl Copies {
         self.resting.retain(|backup, _| !record.backups.contains(backup));
         self.stands_alone_first &= !record.backups.is_empty();
         self.record = record;
-        if !is_own {
+        if !std::mem::take(&mut self.adopts_record) && !is_own {
             self.is_deposed = true;
         }
         self.judge(now);
@@ -374,7 +393,10 @@ impl Copies {
         let has_all = |backup: &BackupId| {
             let link = self.links.get(backup).filter(|link| link.follows())?;
             let has = self.own.commit_at(self.place_of(link));
-            let is_whole = self.place_of(link) >= link.whole_at() && has >= self.safe.max(self.begun_behind);
+            let place = self.place_of(link);
+            // One that counts has something, so that a start can tell one that lost it.
+            let is_any = place > Place::default();
+            let is_whole = is_any && place >= link.whole_at() && has >= self.safe.max(self.begun_behind);
             (is_whole || fault!(JoinsBeforeItHasEverything)).then_some(())
         };
         let stays = |backup: &&BackupId| self.links.contains_key(backup) || self.connecting.contains(backup);

@@ -42,7 +42,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Waits,
-    Has(Option<Place>, bool),
+    Has(Place, bool),
 }
 
 /// What is read.
@@ -94,13 +94,27 @@ impl Reclaim {
         self.outcome
     }
 
-    /// A node's copy ends here.
+    /// A node's copy ends here. A copy that counts has something: who has nothing has lost it.
     pub fn has(&mut self, backup: BackupId, tail: Option<Tail>) {
+        let Some(tail) = tail.filter(|tail| tail.end > Place::default()) else {
+            self.lost(backup.node);
+            return;
+        };
         let is_same = self.syncs || self.counted.get(&backup.node) == Some(&backup.incarnation);
         if let Some(asked) = self.asked.get_mut(&backup.node) {
-            *asked = Asked::Has(tail.map(|tail| tail.end), is_same);
+            *asked = Asked::Has(tail.end, is_same);
         }
         self.judge();
+    }
+
+    /// Whoever has not answered is not waited for any more, nor for what is being read.
+    pub fn give_up(&mut self) {
+        let reading = self.reading.map(|reading| reading.node);
+        let is_silent =
+            |node: &NodeId, asked: &Asked| matches!(asked, Asked::Waits) || reading == Some(*node);
+        let silent: Vec<NodeId> =
+            self.asked.iter().filter(|(node, asked)| is_silent(node, asked)).map(|(&node, _)| node).collect();
+        silent.into_iter().for_each(|node| self.lost(node));
     }
 
     /// A node cannot be reached.
@@ -142,7 +156,7 @@ impl Reclaim {
             return;
         }
         let ends = self.asked.iter().filter_map(|(&node, asked)| match asked {
-            Asked::Has(end, _) => Some(((*end)?, node)),
+            Asked::Has(end, _) => Some((*end, node)),
             Asked::Waits => None,
         });
         match ends.max() {

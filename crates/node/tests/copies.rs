@@ -8,7 +8,7 @@ use sidle_node::{
 };
 use sidle_testbed::fixtures;
 use sidle_types::{CommitNumber, LogId, MonotonicUs, NodeId, ProtocolVersion};
-use sidle_wire::{CopyHello, FrameReader, Message, Place, ToWriter};
+use sidle_wire::{CopyHello, FrameReader, Message, Place, Tail, ToWriter};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -375,8 +375,13 @@ fn a_log_with_copies_whose_record_is_another_logs_is_deposed() {
 #[test]
 fn what_a_folder_kept_is_read_or_refused_with_words() {
     let addresses = BTreeMap::from([(backup().node, "10.0.0.2:16379".parse().unwrap())]);
-    let kept =
-        CopiesRecord { decided: Some(record(3, 1)), proposed: Some(record(4, 2)), synced: true, addresses };
+    let kept = CopiesRecord {
+        decided: Some(record(3, 1)),
+        proposed: Some(record(4, 2)),
+        synced: true,
+        is_lost: false,
+        addresses,
+    };
     assert_eq!(CopiesRecord::from_json(&kept.to_json()), Ok(kept.clone()));
     assert!(kept.needs_copies());
     let alone = LogCopies { backups: Vec::new(), ..record(4, 2) };
@@ -440,14 +445,18 @@ fn without_an_answer_a_start_is_not_sure() {
 /// of all is taken, and the start is not sure.
 #[test]
 fn a_start_goes_on_when_all_have_answered() {
+    let end = Place { file: 1, at: 5 };
     for synced in [false, true] {
         let kept = CopiesRecord { decided: Some(record(3, 1)), synced, ..CopiesRecord::default() };
-        let mut reclaimer =
-            Reclaimer::new((writer(), LOG), Place::default(), &kept, ProtocolVersion::CURRENT);
+        let mut reclaimer = Reclaimer::new((writer(), LOG), end, &kept, ProtocolVersion::CURRENT);
         let another = BackupId { incarnation: backup().incarnation + 1, ..backup() };
         reclaimer.connected(another.node);
         let mut out = Vec::new();
-        let has = ToWriter::Has { incarnation: another.incarnation, tail: None, synced: Place::default() };
+        let has = ToWriter::Has {
+            incarnation: another.incarnation,
+            tail: Some(Tail { end, check: 0 }),
+            synced: end,
+        };
         has.write(ProtocolVersion::CURRENT, &mut out).unwrap();
         reclaimer.received(another.node, &out);
         while reclaimer.poll_event().is_some() {}
@@ -469,4 +478,20 @@ fn copies_of_another_way_of_syncing_are_proposed_away_first() {
         .collect();
     let [only] = proposals.as_slice() else { panic!("{proposals:?}") };
     assert!(only.synced && !only.needs_copies(), "{only:?}");
+}
+
+/// What was kept of the copies is lost: the writer asks, and goes on with the record that there is.
+#[test]
+fn a_record_that_was_lost_is_learnt() {
+    let mut pair = pair();
+    let decided = pair.decided.clone().expect("it has a copy");
+    let lost = CopiesRecord { is_lost: true, ..CopiesRecord::default() };
+    let mut again = Pair::new(lost, pair.own.clone(), 1, Copy::default());
+    let Some(CopiesEvent::Propose(asked)) = again.sender.poll_event() else { panic!("it asks") };
+    assert!(!asked.needs_copies());
+    again.sender.decided(NOW, Some(&decided));
+    assert!(!again.sender.is_deposed());
+    assert_eq!(again.sender.backups().next(), Some(backup()));
+    pair.sender.decided(NOW, Some(&LogCopies { epoch: decided.epoch + 1, ..decided }));
+    assert!(pair.sender.is_deposed(), "another one's, who knows his record");
 }

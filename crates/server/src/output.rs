@@ -30,6 +30,11 @@ impl Output {
         self.bytes.len() - self.sent
     }
 
+    /// What the socket has not taken: whoever has it sends it.
+    pub(crate) fn take_pending(mut self) -> Vec<u8> {
+        self.bytes.split_off(self.sent)
+    }
+
     /// Writes until the socket takes no more.
     pub(crate) fn write(&mut self) -> io::Result<()> {
         while self.pending() > 0 {

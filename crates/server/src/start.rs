@@ -184,9 +184,8 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         movers: mover_ports.iter().map(|_| Arc::default()).collect(),
         log: log.as_ref().map(|_| Arc::default()),
     };
-    let (copies, copies_inputs) = mpsc::unbounded_channel();
     let backups = around.start_backups(&identity, &data_dir)?;
-    let followed = (copies.clone(), copies_inputs, last_map.as_ref().map(|last| Arc::clone(&last.map)));
+    let followed = Followed::new(&last_map, &identity);
     let control = ControlThread::open(ControlSetup {
         info,
         identity,
@@ -201,7 +200,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         workers: around.workers.clone(),
         table_taken: Arc::clone(&around.table_taken),
         movers: around.movers.iter().cloned().zip(inboxes).collect(),
-        copies,
+        copies: followed.copies.clone(),
         backups: backups.inputs(),
         calls: call_queue,
         reports: report_queue,
@@ -290,9 +289,24 @@ impl Ground {
     }
 }
 
-/// The two ends of what the thread is given that has the log's copies follow it, and an earlier map.
-type Followed =
-    (mpsc::UnboundedSender<CopiesInput>, mpsc::UnboundedReceiver<CopiesInput>, Option<Arc<TabletMap>>);
+/// What is known of the durable log's copies.
+struct Followed {
+    /// The two ends of what the thread is given that has them follow the log.
+    copies: mpsc::UnboundedSender<CopiesInput>,
+    inputs: mpsc::UnboundedReceiver<CopiesInput>,
+    /// An earlier map.
+    last_map: Option<Arc<TabletMap>>,
+    /// Whether there may be some.
+    had_copies: bool,
+}
+
+impl Followed {
+    fn new(last_map: &Option<LastMap>, identity: &Identity) -> Followed {
+        let (copies, inputs) = mpsc::unbounded_channel();
+        let last_map = last_map.as_ref().map(|last| Arc::clone(&last.map));
+        Followed { copies, inputs, last_map, had_copies: identity.has_log_copies() }
+    }
+}
 
 /// The parts given to every worker and mover.
 struct Around {
@@ -331,7 +345,7 @@ impl Around {
             },
             clock: self.clock,
         };
-        let (copies, inputs, last_map) = followed;
+        let Followed { copies, inputs, last_map, had_copies } = followed;
         // Without a control thread the process is ending.
         let to_control = calls.clone();
         let setup = CopiesSetup {
@@ -355,7 +369,16 @@ impl Around {
             let _ = calls.send(ControlCall::Loaded(loaded.map_err(StartError::from)));
         });
         let copies = (setup, copies);
-        DurableLogThreads::start(LoaderSetup { path, salvages, threads, writer, copies, last_map, report })
+        DurableLogThreads::start(LoaderSetup {
+            path,
+            salvages,
+            threads,
+            writer,
+            copies,
+            last_map,
+            had_copies,
+            report,
+        })
     }
 
     /// Wakes the workers that hold replies back.

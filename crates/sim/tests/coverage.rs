@@ -112,7 +112,8 @@ const MET_WITH_A_LOG: &[(&str, u64)] = &[
 const SEEDS_WITH_A_LOG: u64 = 60;
 
 /// The same of clusters of such nodes, every second one with copies of its logs. In a few seeds they die
-/// before they can write. Those with a floor below ten are rare: so many seeds meet them about twice as often.
+/// before they can write. Those with a floor below ten are rare: so many seeds meet them about twice as
+/// often.
 const MET_IN_DURABLE_CLUSTERS: &[(&str, u64)] = &[
     ("commits", 92),
     ("failures of a log's disk", 18),

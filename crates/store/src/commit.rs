@@ -165,6 +165,14 @@ impl Commits {
         CommitNumber(self.safe.load(Ordering::Acquire))
     }
 
+    /// The last commit that has anything of what was written before this call.
+    pub fn newest(&self) -> CommitNumber {
+        // In this order: what is taken in between makes it later, never earlier.
+        let is_empty = self.buffered.load(Ordering::Acquire) == 0;
+        let open = self.open.load(Ordering::Acquire);
+        CommitNumber(open - u64::from(is_empty))
+    }
+
     /// How many bytes wait for the log writer.
     pub fn buffered_bytes(&self) -> u64 {
         self.buffered.load(Ordering::Relaxed)

@@ -332,9 +332,9 @@ faults! {
         /// A file goes that was judged while a flush was under way, whose record the log has not (breaks U4).
         FileGoesBeforeFlushIsWhole, "file-goes-before-flush-is-whole", SCRIPTED;
     }
-    // Three cannot show in the simulator. Its copies sync each append, so that a forgotten file is not needed;
-    // its writers send no gaps; and nobody deposes them. Three take an event within the moments in which a
-    // change is undecided, or a copy joins.
+    // Three cannot show in the simulator. Its copies sync each append, so that a forgotten file is not
+    // needed; its writers send no gaps; and nobody deposes them. Three take an event within the moments in
+    // which a change is undecided, or a copy joins.
     "sidle-log-copies", CopiedLogs: {
         /// A copy that was lost counts no more, though no change is decided (breaks Y1).
         LostCopyDoesNotCount, "lost-copy-does-not-count", USUAL;

@@ -57,7 +57,7 @@ const NO_LOG: ReplyError = ReplyError::text(
 fn is_synced(call: &mut Call<'_>) -> bool {
     let durability = &call.shared.durability;
     let Some(commits) = call.store.commits() else { return false };
-    let wanted = *call.session.route.synced_by.get_or_insert_with(|| commits.open());
+    let wanted = *call.session.route.synced_by.get_or_insert_with(|| commits.newest());
     durability.want_synced(wanted);
     durability.is_synced(wanted)
 }
@@ -66,7 +66,7 @@ fn is_synced(call: &mut Call<'_>) -> bool {
 /// command first ran.
 pub(super) fn copies(call: &mut Call<'_>) -> i64 {
     let Some(commits) = call.store.commits() else { return 0 };
-    let wanted = *call.session.route.synced_by.get_or_insert_with(|| commits.open());
+    let wanted = *call.session.route.synced_by.get_or_insert_with(|| commits.newest());
     if commits.safe() >= wanted { call.shared.durability.copies() as i64 } else { 0 }
 }
 

@@ -17,9 +17,9 @@ pub struct CopyLink(pub u64);
 
 /// The files of the copies.
 pub trait CopyFiles {
-    /// The newest epoch that the copy of this log has seen, and what is there of it, as a start finds it: with
-    /// no file open. Epoch and record are kept again first: an earlier sync may have failed, and what is read
-    /// then is not on the disk, nor does a later sync write it.
+    /// The newest epoch that the copy of this log has seen, and what is there of it, as a start finds it:
+    /// with no file open. Epoch and record are kept again first: an earlier sync may have failed, and what is
+    /// read then is not on the disk, nor does a later sync write it.
     fn find(&mut self, log: LogId) -> io::Result<(u64, Option<Found>)>;
     /// Bytes of a copy from this place on, so many at most, and whether the file ends behind them.
     fn read(&mut self, log: LogId, from: Place, most: usize) -> io::Result<(Vec<u8>, bool)>;

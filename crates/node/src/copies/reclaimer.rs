@@ -90,6 +90,12 @@ impl Reclaimer {
         self.follow();
     }
 
+    /// Whoever has not answered is not waited for any more.
+    pub fn give_up(&mut self) {
+        self.reclaim.give_up();
+        self.follow();
+    }
+
     /// A node has sent something.
     pub fn received(&mut self, node: NodeId, bytes: &[u8]) {
         let Some(mut reader) = self.readers.remove(&node) else { return };

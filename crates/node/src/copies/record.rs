@@ -19,6 +19,9 @@ pub struct CopiesRecord {
     pub proposed: Option<LogCopies>,
     /// Whether its copies sync each write.
     pub synced: bool,
+    /// Whether it was lost: the coordinator has it.
+    #[serde(skip)]
+    pub is_lost: bool,
     /// Where the nodes of both were.
     pub addresses: BTreeMap<NodeId, HostPort>,
 }

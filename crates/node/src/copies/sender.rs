@@ -55,6 +55,9 @@ impl CopySender {
         if kept.needs_copies() && kept.synced != settings.syncs {
             copies.stand_alone_first();
         }
+        if kept.is_lost {
+            copies.adopt_record();
+        }
         let mut sender = CopySender {
             node,
             log,
@@ -247,6 +250,7 @@ impl CopySender {
                         decided: Some(copies(self.log, decided)),
                         proposed: Some(copies(self.log, proposed)),
                         synced: self.syncs,
+                        is_lost: false,
                     };
                     self.events.push_back(CopiesEvent::Propose(record));
                 }

@@ -37,7 +37,7 @@ use coordinator_thread::CoordinatorThread;
 use forwarding::WantedLink;
 use links::{BusEvent, Events, Lane, Reception, Room};
 use outbox::{Outbox, Outboxes};
-use sidle_cluster::{ClusterId, ControlMessage, HostPort, NodeInfo, StartNumber, ToNode};
+use sidle_cluster::{ClusterId, ControlMessage, HostPort, LogCopies, NodeInfo, StartNumber, ToNode};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlReply, ControlRequest, MoverIndex, MoverReport, NodeControl, NodeParts,
@@ -255,9 +255,7 @@ impl ControlThread {
                         self.take_part();
                         self.note_ready();
                     }
-                    Some(ControlCall::Copies(CopiesReport::Proposed(copies))) => {
-                        self.input(ControlInput::Copies(copies));
-                    }
+                    Some(ControlCall::Copies(CopiesReport::Proposed(copies))) => self.propose(copies),
                     Some(ControlCall::Copies(CopiesReport::Deposed)) => return Err(StartError::Deposed),
                     Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
                 },
@@ -497,6 +495,14 @@ impl ControlThread {
             ControlEvent::Copies(copies) => self.tell_copies(CopiesInput::Decided(copies)),
             ControlEvent::Note(text) => tracing::info!("{text}"),
         }
+    }
+
+    /// Has the coordinator decide which copies count. A start knows that there may be some, before there are.
+    fn propose(&mut self, copies: LogCopies) {
+        if self.setup.identity.note_copies(!copies.backups.is_empty()) {
+            self.save_identity();
+        }
+        self.input(ControlInput::Copies(copies));
     }
 
     fn tell_copies(&self, input: CopiesInput) {

@@ -19,6 +19,9 @@ pub(crate) struct KnownLog {
     since: u64,
     /// The last start that went on with it.
     last: u64,
+    /// Whether copies of it at other nodes may count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_copies: bool,
 }
 
 impl Identity {
@@ -35,9 +38,20 @@ impl Identity {
         let id = log.to_string();
         let goes_on = self.log.as_ref().is_some_and(|known| known.id == id && !is_salvaged);
         if !goes_on {
-            self.log = Some(KnownLog { id, since: self.starts, last: self.starts });
+            self.log = Some(KnownLog { id, since: self.starts, last: self.starts, has_copies: false });
         }
         !goes_on
+    }
+
+    /// Copies of the log may count from now on, or none does. Whether that is new.
+    pub(crate) fn note_copies(&mut self, has_copies: bool) -> bool {
+        let known = self.log.as_mut().filter(|known| known.has_copies != has_copies);
+        known.map(|known| known.has_copies = has_copies).is_some()
+    }
+
+    /// Whether copies of the log may count.
+    pub(crate) fn has_log_copies(&self) -> bool {
+        self.log.as_ref().is_some_and(|known| known.has_copies)
     }
 
     /// This start has no log: what it acknowledges is in none. Whether that is new.
@@ -86,6 +100,21 @@ mod tests {
         };
         assert_eq!(start(path, another(false)), Some(5));
         assert_eq!(start(path, another(true)), Some(6));
+    }
+
+    #[test]
+    fn copies_are_remembered_with_their_log() {
+        let folder = tempfile::tempdir().unwrap();
+        start(folder.path(), |identity| {
+            resumes(identity);
+            assert!(identity.note_copies(true) && !identity.note_copies(true));
+        });
+        start(folder.path(), |identity| {
+            resumes(identity);
+            assert!(identity.has_log_copies());
+            identity.resume_log(LogId([8; 16]), false);
+            assert!(!identity.has_log_copies(), "they are of the other log");
+        });
     }
 
     #[test]

@@ -257,6 +257,11 @@ impl Folder {
         }
     }
 
+    /// The same of the set that was recorded last.
+    pub(super) fn check_recorded(&self) -> io::Result<()> {
+        self.recorded.filter(|set| set.first <= set.last).map_or(Ok(()), |set| self.check(set))
+    }
+
     /// Syncs a file that was closed, and its name: its process may have died before it did either.
     pub(crate) fn sync_closed(&self, number: u64) -> io::Result<()> {
         File::open(self.path_of(number))?.sync_all()?;

@@ -6,6 +6,7 @@ use super::recover::{Reader, RecoverError};
 use crate::cleaner::CleanerThread;
 use crate::thread;
 use sidle_cluster::TabletMap;
+use sidle_node::CopiesRecord;
 use sidle_types::LogId;
 use sidle_types::words::counted;
 use std::io;
@@ -31,6 +32,8 @@ pub(crate) struct LoaderSetup {
     pub(crate) copies: (CopiesSetup, UnboundedSender<CopiesInput>),
     /// The map of an earlier incarnation, by which the copies are found.
     pub(crate) last_map: Option<Arc<TabletMap>>,
+    /// Whether the log may have copies.
+    pub(crate) had_copies: bool,
     /// Called at the end of it, unless the node ends before.
     pub(crate) report: Box<dyn FnOnce(Result<LogId, RecoverError>) + Send>,
 }
@@ -50,9 +53,9 @@ impl DurableLogThreads {
         let stopped = Arc::clone(&stop);
         let (sender, started) = channel();
         let loader = thread::start("log-loader".to_owned(), move || {
-            let LoaderSetup { path, salvages, threads, writer, copies, last_map, report } = setup;
+            let LoaderSetup { path, salvages, threads, writer, copies, last_map, had_copies, report } = setup;
             let shared = Arc::clone(&writer.shared);
-            let loading = Loading { path: &path, salvages, threads, last_map, stop: &stopped };
+            let loading = Loading { path: &path, salvages, threads, last_map, had_copies, stop: &stopped };
             match loading.load(writer, copies) {
                 Ok(Some(Loaded { log, threads })) => {
                     // Whoever drops the receiver waits for this thread before.
@@ -99,6 +102,7 @@ struct Loading<'l> {
     salvages: bool,
     threads: usize,
     last_map: Option<Arc<TabletMap>>,
+    had_copies: bool,
     stop: &'l AtomicBool,
 }
 
@@ -109,7 +113,7 @@ impl Loading<'_> {
         mut writer: LogWriterSetup,
         (copies, copies_input): (CopiesSetup, UnboundedSender<CopiesInput>),
     ) -> Result<Option<Loaded>, RecoverError> {
-        let had_copies = self.reclaim(&copies)?;
+        let kept = self.reclaim(&copies)?;
         let began = Instant::now();
         let (store, shared) = (Arc::clone(&writer.store), Arc::clone(&writer.shared));
         let Loading { path, salvages, threads, stop, .. } = self;
@@ -120,7 +124,7 @@ impl Loading<'_> {
             Err(error) => return Err(error),
         };
         let commits = store.commits().expect("a durable store has commits");
-        let has_copies = had_copies || copies.wanted > 0;
+        let has_copies = kept.needs_copies() || kept.is_lost || copies.wanted > 0;
         commits.resume(resumed.last, !has_copies);
         let bytes: u64 = resumed.files.iter().map(|(_, bytes)| bytes).sum();
         if bytes > 0 {
@@ -134,7 +138,7 @@ impl Loading<'_> {
         let copies = match has_copies {
             true => {
                 let files = resumed.files.clone();
-                let followed = Followed { path: path.to_owned(), log, files, last: resumed.last };
+                let followed = Followed { path: path.to_owned(), log, files, last: resumed.last, kept };
                 writer.reports = Some(copies_input.clone());
                 Some(CopiesThread::start(copies, copies_input, followed).map_err(threads)?)
             }
@@ -145,15 +149,16 @@ impl Loading<'_> {
         Ok(Some(Loaded { log, threads: Started { _writer: writer, _copies: copies, _cleaner: cleaner } }))
     }
 
-    /// Takes from the log's copies what this disk lacks. Whether any may count.
-    fn reclaim(&self, copies: &CopiesSetup) -> Result<bool, RecoverError> {
+    /// Takes from the log's copies what this disk lacks. What is known of them.
+    fn reclaim(&self, copies: &CopiesSetup) -> Result<CopiesRecord, RecoverError> {
         let reclaiming = Reclaiming {
             path: self.path.to_owned(),
             node: copies.node,
             door: copies.door.clone(),
+            had_copies: self.had_copies,
             map: self.last_map.clone(),
         };
-        let reclaimed = reclaiming.run(!self.salvages, self.stop);
+        let reclaimed = reclaiming.run(self.salvages, self.stop);
         reclaimed.map_err(|error| RecoverError::Refused { path: self.path.to_owned(), error })
     }
 }

@@ -60,8 +60,9 @@ impl LogWriterThread {
     pub(crate) fn start(setup: LogWriterSetup, resumed: Resumed) -> io::Result<LogWriterThread> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let syncs = Syncing::start()?;
         let requests = Arc::clone(&setup.requests);
+        let woken = Arc::clone(&requests);
+        let syncs = Syncing::start(move || woken.wake())?;
         let thread = thread::start("log-writer".to_owned(), move || {
             let Resumed { folder, log, files, last, .. } = resumed;
             let now = setup.clock.mono();
@@ -100,6 +101,7 @@ impl Writing {
         let commits = store.commits().expect("a durable store has commits");
         // A log has a file, and so its name, from its first start on: the node's identity knows it by that.
         self.carry_out();
+        self.show();
         loop {
             let is_last = self.stop.load(Ordering::Acquire);
             self.setup.requests.take();

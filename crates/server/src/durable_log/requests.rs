@@ -21,6 +21,13 @@ impl LogRequests {
         }
     }
 
+    /// Something has ended that the log writer waits for.
+    pub(super) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
     /// Requests go to this thread.
     pub(super) fn go_to(&self, thread: Thread) {
         // There is one log writer.

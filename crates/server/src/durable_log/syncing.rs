@@ -12,8 +12,8 @@ pub(super) struct Syncing {
 }
 
 impl Syncing {
-    /// Starts the thread. It ends when this is dropped.
-    pub(super) fn start() -> io::Result<Syncing> {
+    /// Starts the thread, which calls `wake` at the end of each. It ends when this is dropped.
+    pub(super) fn start(wake: impl Fn() + Send + 'static) -> io::Result<Syncing> {
         let (requests, queue) = channel::<ToSync>();
         let (sender, results) = channel();
         thread::start("log-sync".to_owned(), move || {
@@ -21,6 +21,7 @@ impl Syncing {
                 if sender.send(file.sync()).is_err() {
                     return;
                 }
+                wake();
             }
         })?;
         Ok(Syncing { requests, results })

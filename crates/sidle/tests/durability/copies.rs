@@ -232,3 +232,70 @@ fn a_damaged_copy_is_no_copy() {
     assert_eq!(info(&mut client, "sidle_log_copies"), "0");
     assert_eq!(text(&client.request(&["GET", "key"])).as_deref(), Some("other"));
 }
+
+/// What is kept of the copies is gone: a start does not take the own disk for all there is.
+#[test]
+fn a_start_without_its_record_of_copies_is_refused_unless_it_is_salvaged() {
+    let mut cluster = replicated(2, 1);
+    cluster.client(0).request(&["SET", "key", "value"]);
+    let node = &mut cluster.nodes[0];
+    assert!(node.stop().success());
+    let record = node.file("durable-log").join("copies.json");
+    for damage in [Some("{"), None] {
+        match damage {
+            Some(text) => std::fs::write(&record, text).expect("it is written"),
+            None => std::fs::remove_file(&record).expect("it is there"),
+        }
+        node.restart_unready();
+        assert!(!node.wait().success());
+        assert!(node.log().contains("copies.json") && node.log().contains("--salvage"), "{}", node.log());
+    }
+    node.restart_with_switch("--salvage");
+    assert_eq!(node.client().request(&["GET", "key"]), bulk("value"));
+    wait_for_copies(node, 1);
+}
+
+/// A backup that has lost its copy does not vouch for the log's own end.
+#[test]
+fn a_copy_that_is_gone_shows_nothing() {
+    let mut cluster = replicated(3, 2);
+    cluster.client(0).request(&["SET", "key", "value"]);
+    cluster.nodes.iter_mut().for_each(Node::kill);
+    lose_the_end(&cluster.nodes[0], ALL_BYTES);
+    std::fs::remove_dir_all(cluster.nodes[1].file("log-backups")).expect("it has copies");
+    let [first, second, third] = cluster.nodes.as_mut_slice() else { panic!("three nodes") };
+    first.restart_unready();
+    second.restart_unready();
+    eventually("it waits", || first.log().contains("waits for a copy of its durable log").then_some(()));
+    third.restart_unready();
+    assert_eq!(wait_until_served(first).request(&["GET", "key"]), bulk("value"));
+}
+
+#[test]
+fn a_copy_that_is_removed_while_its_node_runs_does_not_count() {
+    let cluster = replicated(2, 1);
+    let mut client = cluster.client(0);
+    client.request(&["SET", "key", "value"]);
+    std::fs::remove_dir_all(cluster.nodes[1].file("log-backups")).expect("it has copies");
+    eventually("it is noticed", || cluster.nodes[1].log().contains("was moved or removed").then_some(()));
+    let copies = cluster.nodes[1].file("log-backups");
+    eventually("it is begun anew", || {
+        client.request(&["SET", "key", "other"]);
+        std::fs::read_dir(&copies).is_ok_and(|copies| copies.count() == 1).then_some(())
+    });
+    wait_for_copies(&cluster.nodes[0], 1);
+}
+
+/// What was acknowledged is at all copies: nothing is to be waited for.
+#[test]
+fn wait_behind_an_acknowledged_write_answers_at_once() {
+    let cluster = replicated(2, 1);
+    let mut client = cluster.client(0);
+    let began = Instant::now();
+    for number in 0..100 {
+        client.request(&["SET", "key", &number.to_string()]);
+        assert_eq!(client.request(&["WAIT", "1", "1000"]), Value::Integer(1));
+    }
+    // A tick each would be ten seconds.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}

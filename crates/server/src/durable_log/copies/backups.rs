@@ -12,14 +12,17 @@ use sidle_wire::CopyHello;
 use std::io;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
-use tokio::time::sleep_until;
+use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 /// How often a copy is synced that does not sync each write.
 const SYNC_EVERY_US: u64 = 1_000_000;
+
+/// How often it looks whether the copies' files are in their place.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
 
 /// What the thread is given.
 pub(crate) enum BackupsInput {
@@ -102,6 +105,8 @@ impl Keeping {
         mut events: Events,
         mut syncs: Ended,
     ) {
+        let mut looks = interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let due = self.backups.poll_timeout().map(|at| self.clock.instant(at));
             tokio::select! {
@@ -110,12 +115,20 @@ impl Keeping {
                     Some(BackupsInput::Stop) | None => return,
                 },
                 Some((id, event)) = events.recv() => self.hear(id, event),
+                _ = looks.tick() => self.look_after_files(),
                 Some((opened, result)) = syncs.recv() => self.end_sync(opened, result),
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {
                     self.backups.pass_time(self.clock.mono());
                 }
             }
             self.work();
+        }
+    }
+
+    /// A copy whose files somebody has removed is none.
+    fn look_after_files(&mut self) {
+        for (log, error) in self.folders.misplaced() {
+            self.fail(log, &error);
         }
     }
 

@@ -8,8 +8,10 @@ use crate::thread::start_task;
 use sidle_cluster::HostPort;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
 
 /// The name of their tasks.
 const NAME: &str = "a connection for a log's copies";
@@ -17,6 +19,8 @@ const NAME: &str = "a connection for a log's copies";
 const READ_BYTES: usize = 256 << 10;
 /// So many reads may wait for the thread; connections then stop reading.
 const EVENTS_MAX: usize = 16;
+/// How long a connection that is closed may take to send the rest.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// A connection is full while so much waits to be sent.
 const FULL_BYTES: usize = 512 << 10;
 
@@ -153,12 +157,27 @@ impl Connections {
 
     /// Ends it.
     pub(super) fn close(&mut self, id: ConnectionId) {
-        if let Some(Some(mut output)) = self.open.remove(&id) {
+        if let Some(Some(output)) = self.open.remove(&id) {
+            let (stream, rest) = (Rc::clone(&output.stream), output.take_pending());
             // The other end may want to read the last of it; a failure to send it does not matter.
-            let _ = output.write();
-            shut_down(&output.stream);
+            start_task(NAME, async move {
+                let _ = timeout(LAST_WORDS, write_all(&stream, &rest)).await;
+                shut_down(&stream);
+            });
         }
     }
+}
+
+async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Ok(length) => bytes = &bytes[length..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 async fn read(

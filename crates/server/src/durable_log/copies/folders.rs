@@ -65,6 +65,12 @@ impl CopyFolders {
         self.folders.get(&log).is_some_and(|(current, _)| *current == opened)
     }
 
+    /// The copies whose files are not in their place any more.
+    pub(super) fn misplaced(&self) -> Vec<(LogId, io::Error)> {
+        let checked = self.folders.iter().map(|(&log, (_, folder))| (log, folder.check_recorded()));
+        checked.filter_map(|(log, result)| Some((log, result.err()?))).collect()
+    }
+
     /// A step has failed: what is left of the copy is to be found anew.
     pub(super) fn forget(&mut self, log: LogId) {
         self.folders.remove(&log);

@@ -26,33 +26,43 @@ const REST: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often it looks whether the node ends.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a search may take without anything that happens.
-const SILENCE: Duration = Duration::from_secs(10);
+/// Who has not answered for so long is not waited for.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// Asks the copies.
 pub(in crate::durable_log) struct Reclaiming {
     pub(in crate::durable_log) path: PathBuf,
     pub(in crate::durable_log) node: NodeId,
     pub(in crate::durable_log) door: Door,
+    /// Whether the node's identity says that copies may count.
+    pub(in crate::durable_log) had_copies: bool,
     /// The map of an earlier incarnation, with the addresses of the others.
     pub(in crate::durable_log) map: Option<Arc<TabletMap>>,
 }
 
 impl Reclaiming {
-    /// Takes what the own disk lost, unless that is not to be waited for. Whether any copy may count.
-    pub(in crate::durable_log) fn run(&self, waits: bool, stop: &AtomicBool) -> io::Result<bool> {
+    /// Takes what the own disk lost, unless the log is salvaged. What is known of the copies.
+    pub(in crate::durable_log) fn run(&self, salvages: bool, stop: &AtomicBool) -> io::Result<CopiesRecord> {
         if !self.path.exists() {
-            return Ok(false);
+            return Ok(CopiesRecord::default());
         }
         let mut folder = Folder::open(&self.path)?;
-        let kept = kept_record(&folder)?;
-        if !kept.needs_copies() {
-            return Ok(false);
-        }
-        if !waits {
+        let kept = match kept_record(&folder, self.had_copies) {
+            Err(error) if salvages => {
+                tracing::warn!("{error}");
+                CopiesRecord { is_lost: true, ..CopiesRecord::default() }
+            }
+            kept => kept?,
+        };
+        if salvages && (kept.needs_copies() || self.had_copies) {
             tracing::warn!("the durable log's copies are not asked: what only they have is lost");
-            return Ok(true);
+        } else if kept.needs_copies() {
+            self.ask(&kept, &mut folder, stop)?;
         }
+        Ok(kept)
+    }
+
+    fn ask(&self, kept: &CopiesRecord, folder: &mut Folder, stop: &AtomicBool) -> io::Result<()> {
         tracing::info!(
             "the durable log has copies at other nodes: they are asked for what this disk may lack"
         );
@@ -61,15 +71,15 @@ impl Reclaiming {
             let (mut complaints, began) = (Repeated::default(), Instant::now());
             loop {
                 // Damage of the record is reported by whoever reads the log.
-                let Ok(Some(set)) = folder.read_record()? else { return Ok(false) };
-                let own = Place { file: set.last, at: own_end(&folder, set.first, set.last, set.log) };
+                let Ok(Some(set)) = folder.read_record()? else { return Ok(()) };
+                let own = Place { file: set.last, at: own_end(folder, set.first, set.last, set.log) };
                 let version = self.map.as_ref().map_or(ProtocolVersion::CURRENT, |map| map.version());
-                let reclaimer = Reclaimer::new((self.node, set.log), own, &kept, version);
+                let reclaimer = Reclaimer::new((self.node, set.log), own, kept, version);
                 let (connections, events) = Connections::new();
                 let mut search = Search {
                     of: self,
-                    kept: &kept,
-                    folder: &mut folder,
+                    kept,
+                    folder: &mut *folder,
                     reclaimer,
                     connections,
                     links: BTreeMap::new(),
@@ -77,7 +87,7 @@ impl Reclaiming {
                 };
                 let is_over = search.run(events, stop).await?;
                 if is_over || stop.load(Ordering::Acquire) {
-                    return Ok(true);
+                    return Ok(());
                 }
                 let why: Vec<String> =
                     search.failures.iter().map(|(node, why)| format!("node {node}: {why}")).collect();
@@ -135,14 +145,27 @@ impl Search<'_> {
                 }
                 return Ok(true);
             }
-            if stop.load(Ordering::Acquire) || since.elapsed() > SILENCE {
+            if stop.load(Ordering::Acquire) {
                 return Ok(false);
+            }
+            if since.elapsed() > SILENCE {
+                self.give_up();
+                since = Instant::now();
+                continue;
             }
             if let Ok(Some((id, event))) = timeout(LOOK, events.recv()).await {
                 self.hear(id, event);
                 since = Instant::now();
             }
         }
+    }
+
+    /// Who has not answered is as one that cannot be reached.
+    fn give_up(&mut self) {
+        for &node in self.links.keys() {
+            self.failures.entry(node).or_insert_with(|| "it does not answer".to_owned());
+        }
+        self.reclaimer.give_up();
     }
 
     fn address(&self, node: NodeId) -> Option<HostPort> {
@@ -157,7 +180,8 @@ impl Search<'_> {
             Signal::Opened => self.reclaimer.connected(node),
             Signal::Bytes(bytes) => self.reclaimer.received(node, &bytes),
             Signal::Ended(why) => {
-                self.failures.insert(node, why.to_string());
+                let at = self.address(node).map_or_else(|| "?".to_owned(), |address| address.to_string());
+                self.failures.insert(node, format!("{why}, at {at}"));
                 self.links.remove(&node);
                 self.reclaimer.lost(node);
             }

@@ -81,15 +81,23 @@ pub(in crate::durable_log) struct Followed {
     pub(in crate::durable_log) log: LogId,
     pub(in crate::durable_log) files: Vec<(u64, u64)>,
     pub(in crate::durable_log) last: CommitNumber,
+    /// What its folder has kept of its copies.
+    pub(in crate::durable_log) kept: CopiesRecord,
 }
 
 /// What a log's folder has kept of its copies. The error: why that cannot be read.
-pub(super) fn kept_record(folder: &Folder) -> io::Result<CopiesRecord> {
-    let Some(json) = folder.kept(RECORD_NAME)? else { return Ok(CopiesRecord::default()) };
-    CopiesRecord::from_json(&json).map_err(|why| {
-        let why = format!("{RECORD_NAME} is damaged ({why}): put it back from a copy");
-        io::Error::new(io::ErrorKind::InvalidData, why)
-    })
+pub(super) fn kept_record(folder: &Folder, had_copies: bool) -> io::Result<CopiesRecord> {
+    let refused = |why: String| {
+        let remedy = "put it back; or start once with --salvage, without what only the copies have";
+        Err(io::Error::new(io::ErrorKind::InvalidData, format!("{RECORD_NAME} {why}: {remedy}")))
+    };
+    match folder.kept(RECORD_NAME)? {
+        None if had_copies => {
+            refused("is missing, and copies of the log at other nodes may have more".to_owned())
+        }
+        None => Ok(CopiesRecord::default()),
+        Some(json) => CopiesRecord::from_json(&json).or_else(|why| refused(format!("is damaged ({why})"))),
+    }
 }
 
 /// The running thread.
@@ -106,8 +114,7 @@ impl CopiesThread {
         followed: Followed,
     ) -> io::Result<CopiesThread> {
         let folder = Folder::open(&followed.path)?;
-        let kept = kept_record(&folder)?;
-        let Followed { path, log, files, last } = followed;
+        let Followed { path, log, files, last, kept } = followed;
         let thread = thread::start("log-copies".to_owned(), move || {
             let settings = Settings {
                 wanted: setup.wanted,
