@@ -3,6 +3,7 @@
 use crate::reader::{FileEnd, LogFile};
 use crate::writer::LogWriter;
 use sidle_types::CommitNumber;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// For one commit at least so many times its predecessor's bytes are judged: the log shrinks under any load.
@@ -16,6 +17,8 @@ pub(crate) struct Cleaning {
     looked_at: usize,
     /// A file that cannot be cleaned: nothing behind it is.
     is_spoilt: bool,
+    /// Where files have what the log has elsewhere: that goes with them.
+    repeated: BTreeMap<u64, Vec<Range<usize>>>,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +38,11 @@ struct Judging {
 }
 
 impl Cleaning {
+    /// Where the files of earlier processes have what the log has elsewhere.
+    pub(crate) fn skip(&mut self, repeated: BTreeMap<u64, Vec<Range<usize>>>) {
+        self.repeated = repeated;
+    }
+
     /// The file that is to be read now. `live_bytes`: see [`LogWriter::to_clean`].
     pub(crate) fn begin(&mut self, writer: &LogWriter, live_bytes: impl FnOnce() -> u64) -> Option<u64> {
         if self.is_spoilt || !matches!(self.state, State::Idle) || self.looked_at == writer.file_count() {
@@ -53,7 +61,8 @@ impl Cleaning {
         let State::Reading(file) = self.state else { panic!("no file is read") };
         let whole = whole_blocks(&bytes, file, writer.given_up_behind(file));
         match whole {
-            Ok(mut left) => {
+            Ok(blocks) => {
+                let mut left = without(blocks, self.repeated.remove(&file).unwrap_or_default());
                 left.reverse();
                 self.state = State::Judging(Judging { file, bytes, left });
                 Ok(())
@@ -93,10 +102,29 @@ impl Cleaning {
         }
         let file = judging.file;
         judging.left.is_empty().then(|| {
-            *self = Cleaning::default();
+            self.state = State::Idle;
+            self.looked_at = 0;
             file
         })
     }
+}
+
+/// What is left of these places without those.
+fn without(places: Vec<Range<usize>>, mut those: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    those.sort_unstable_by_key(|place| place.start);
+    let (mut left, mut those) = (Vec::with_capacity(places.len()), those.into_iter().peekable());
+    for mut place in places {
+        while let Some(next) = those.next_if(|next| next.start < place.end) {
+            if place.start < next.start {
+                left.push(place.start..next.start);
+            }
+            place.start = place.start.max(next.end);
+        }
+        if place.start < place.end {
+            left.push(place);
+        }
+    }
+    left
 }
 
 /// Where all blocks of a file have their records. `behind`: the commit behind which the next file has
@@ -111,5 +139,19 @@ fn whole_blocks(bytes: &[u8], file: u64, behind: Option<CommitNumber>) -> Result
     match end == FileEnd::Closed || behind.is_some_and(|behind| last >= behind) {
         true => Ok(blocks),
         false => Err("not all of it can be read".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_elsewhere_is_left_out() {
+        let left = |those: &[Range<usize>]| without(vec![10..20, 30..40, 50..60], those.to_vec());
+        assert_eq!(left(&[]), [10..20, 30..40, 50..60]);
+        assert_eq!(left(&[30..40, 70..80]), [10..20, 50..60]);
+        assert_eq!(left(&[57..60, 10..12, 15..16, 50..52]), [12..15, 16..20, 30..40, 52..57]);
+        assert_eq!(left(&[10..20, 30..40, 50..60]), [] as [Range<usize>; 0]);
     }
 }

@@ -15,7 +15,8 @@ use crate::file_set::FileSet;
 use crate::kept::Kept;
 use crate::writer::{LogWriter, Syncs, Write};
 use sidle_types::{CommitNumber, MonotonicUs, fault};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// How often the files are looked for.
 const LOOK_EVERY_US: u64 = 3_000_000;
@@ -140,6 +141,11 @@ impl CommitSteps {
             synced_at: now,
             looked_at: now,
         }
+    }
+
+    /// Where the files of earlier processes have what the log has elsewhere too: it goes with them.
+    pub fn skip(&mut self, repeated: BTreeMap<u64, Vec<Range<usize>>>) {
+        self.cleaning.skip(repeated);
     }
 
     /// The log and its files.

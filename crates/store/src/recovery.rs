@@ -22,6 +22,7 @@ use crate::large::registry::Published;
 use crate::log::LogHead;
 use crate::recovery_chunks::FoundChunks;
 use crate::recovery_part::{Reading, RecoveryError, RecoveryPart};
+use crate::repeated::Repeated;
 use crate::store::Store;
 use crate::writer::SlotGuard;
 use sidle_outline::{Chunk, CollectionId, Order, Outline, Place};
@@ -94,6 +95,16 @@ impl<'s> Recovery<'s> {
     /// Takes some records of the log.
     pub fn replay(&mut self, records: &[u8]) -> Result<(), RecoveryError> {
         self.all.replay(records)
+    }
+
+    /// The same of records at this place of this file.
+    pub fn replay_of(&mut self, file: u64, at: usize, records: &[u8]) -> Result<(), RecoveryError> {
+        self.all.replay_of(file, at, records)
+    }
+
+    /// Where the log has what it has elsewhere as well: of several all but one, by what was taken so far.
+    pub fn take_repeated(&mut self) -> Repeated {
+        std::mem::take(&mut self.all.repeated)
     }
 
     /// Another part of this reading, for another thread.

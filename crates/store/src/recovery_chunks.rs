@@ -12,6 +12,7 @@ use sidle_outline::CollectionId;
 use sidle_types::Version;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Threads that take chunks of different collections seldom wait for each other.
@@ -31,11 +32,18 @@ pub(crate) struct FoundChunk<'r> {
     version: Version,
     /// None if it is gone.
     record: Option<Record<'r>>,
+    /// Where it is in the log.
+    logged_at: Range<usize>,
 }
 
 impl<'r> FoundChunk<'r> {
-    pub(crate) fn new(name: ChunkName, version: Version, record: Option<Record<'r>>) -> FoundChunk<'r> {
-        FoundChunk { id: name.id.0, place: (name.order as u8, name.label), version, record }
+    pub(crate) fn new(
+        name: ChunkName,
+        version: Version,
+        record: Option<Record<'r>>,
+        logged_at: Range<usize>,
+    ) -> FoundChunk<'r> {
+        FoundChunk { id: name.id.0, place: (name.order as u8, name.label), version, record, logged_at }
     }
 }
 
@@ -59,13 +67,15 @@ impl FoundChunks {
     }
 
     /// Takes the latest of some chunks, in any sequence; of any collection, or of the expected ones only.
+    /// Returns where those are that were taken before.
     pub(crate) fn take(
         &self,
         store: &Store,
         head: &mut LogHead,
         mut chunks: Vec<FoundChunk<'_>>,
         is_any_expected: bool,
-    ) -> Result<(), OutOfMemory> {
+    ) -> Result<Vec<Range<usize>>, OutOfMemory> {
+        let mut repeated = Vec::new();
         // A hot chunk is in a commit many times: only the latest is written.
         chunks.sort_unstable_by_key(|chunk| {
             (chunk.id, chunk.place, Reverse(chunk.version), chunk.record.is_some())
@@ -80,10 +90,12 @@ impl FoundChunks {
             };
             let Some(known) = known else { continue };
             for chunk in of_one {
-                take_one(store, head, known, chunk)?;
+                if take_one(store, head, known, chunk)? {
+                    repeated.push(chunk.logged_at.clone());
+                }
             }
         }
-        Ok(())
+        Ok(repeated)
     }
 
     /// Hands out a collection's chunks.
@@ -100,19 +112,21 @@ impl FoundChunks {
     }
 }
 
-/// Takes a chunk if it is the latest; the record that it replaces is given back.
+/// Takes a chunk if it is the latest; the record that it replaces is given back. Whether it was taken before.
 fn take_one(
     store: &Store,
     head: &mut LogHead,
     known: &mut Chunks,
     chunk: &FoundChunk<'_>,
-) -> Result<(), OutOfMemory> {
-    let is_outdated = known.get(&chunk.place).is_some_and(|(version, _)| match chunk.record {
-        None => chunk.version < *version,
-        Some(_) => chunk.version <= *version,
-    });
-    if is_outdated {
-        return Ok(());
+) -> Result<bool, OutOfMemory> {
+    if let Some((version, place)) = known.get(&chunk.place) {
+        let is_outdated = match chunk.record {
+            None => chunk.version < *version,
+            Some(_) => chunk.version <= *version,
+        };
+        if is_outdated {
+            return Ok(chunk.record.is_some() && place.is_some() && chunk.version == *version);
+        }
     }
     let place = match chunk.record {
         None => None,
@@ -128,7 +142,7 @@ fn take_one(
     if let Some(outdated) = known.insert(chunk.place, (chunk.version, place)) {
         bury(store, &outdated);
     }
-    Ok(())
+    Ok(false)
 }
 
 fn bury(store: &Store, (_, place): &Latest) {

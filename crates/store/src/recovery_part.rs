@@ -9,11 +9,13 @@ use crate::log::LogHead;
 use crate::logged::{LoggedError, LoggedRecord, Meaning, logged_records};
 use crate::record::{Draft, Record};
 use crate::recovery_chunks::{FoundChunk, FoundChunks};
+use crate::repeated::{self, Repeated};
 use crate::segment::Purpose;
 use crate::store::Store;
 use sidle_outline::CollectionId;
 use sidle_types::{HashedKey, PositionRange, Version, fault};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// So many records are loaded together.
@@ -67,6 +69,9 @@ pub struct RecoveryPart<'s> {
     /// By cell: how often it was used before, at most.
     pub(crate) uses: BTreeMap<u32, u32>,
     pub(crate) records: u64,
+    /// The file whose records are taken, if that is known.
+    file: Option<u64>,
+    pub(crate) repeated: Repeated,
 }
 
 impl<'s> RecoveryPart<'s> {
@@ -85,6 +90,8 @@ impl<'s> RecoveryPart<'s> {
             chunks: Arc::clone(chunks),
             uses: BTreeMap::new(),
             records: 0,
+            file: None,
+            repeated: Repeated::new(),
         }
     }
 
@@ -95,6 +102,17 @@ impl<'s> RecoveryPart<'s> {
 
     /// Takes some records of the log: best a whole commit.
     pub fn replay(&mut self, records: &[u8]) -> Result<(), RecoveryError> {
+        self.file = None;
+        self.take_records(0, records)
+    }
+
+    /// The same of records at this place of this file. It is noted which of them the log has elsewhere.
+    pub fn replay_of(&mut self, file: u64, at: usize, records: &[u8]) -> Result<(), RecoveryError> {
+        self.file = Some(file);
+        self.take_records(at, records)
+    }
+
+    fn take_records(&mut self, mut at: usize, records: &[u8]) -> Result<(), RecoveryError> {
         let mut records = logged_records(records);
         let mut together = Vec::with_capacity(TOGETHER);
         let mut chunks = Vec::new();
@@ -103,20 +121,23 @@ impl<'s> RecoveryPart<'s> {
                 let record = record?;
                 let key = record.entry_key();
                 key.iter().for_each(|key| self.store.prefetch_slot(key.slot()));
-                together.push((record, key));
+                let place = at..at + record.bytes().len();
+                at = place.end;
+                together.push((record, key, place));
             }
             if together.is_empty() {
                 break;
             }
             let entries = self.reading.entries();
             let is_read = |key: &HashedKey<'_>| entries.is_some_and(|range| range.contains(key.position()));
-            together.retain(|(_, key)| key.as_ref().is_none_or(is_read));
+            together.retain(|(_, key, _)| key.as_ref().is_none_or(is_read));
             // Chunks are counted when they are taken.
             let takes_chunks = !matches!(self.reading, Reading::Entries(_));
-            self.records += together.iter().filter(|(_, key)| key.is_some() || takes_chunks).count() as u64;
+            self.records +=
+                together.iter().filter(|(_, key, _)| key.is_some() || takes_chunks).count() as u64;
             self.load_entries(&together);
-            for (record, key) in together.drain(..) {
-                self.take(&record, key, &mut chunks)?;
+            for (record, key, place) in together.drain(..) {
+                self.take(&record, key, place, &mut chunks)?;
             }
         }
         self.take_chunks(chunks)?;
@@ -124,9 +145,9 @@ impl<'s> RecoveryPart<'s> {
     }
 
     /// Loads what the index has of these keys, all at the same time.
-    fn load_entries(&self, together: &[(LoggedRecord<'_>, Option<HashedKey<'_>>)]) {
+    fn load_entries(&self, together: &[(LoggedRecord<'_>, Option<HashedKey<'_>>, Range<usize>)]) {
         let guard = self.store.pin();
-        let keys = || together.iter().filter_map(|(_, key)| *key);
+        let keys = || together.iter().filter_map(|(_, key, _)| *key);
         keys().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
         keys().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
     }
@@ -135,20 +156,23 @@ impl<'s> RecoveryPart<'s> {
         &mut self,
         logged: &LoggedRecord<'r>,
         key: Option<HashedKey<'_>>,
+        place: Range<usize>,
         chunks: &mut Vec<FoundChunk<'r>>,
     ) -> Result<(), OutOfMemory> {
         match logged.meaning() {
             Meaning::Value(record) | Meaning::Removed(record) => {
                 record.collection().into_iter().for_each(|id| self.note_use(id));
-                self.take_entry(record, key.unwrap_or_else(|| record.hashed_key()), logged)?;
+                if self.take_entry(record, key.unwrap_or_else(|| record.hashed_key()), logged)? {
+                    self.note_repeated(place);
+                }
             }
             Meaning::Chunk(name, record) => {
                 self.note_use(name.id);
-                chunks.push(FoundChunk::new(name, record.version(), Some(record)));
+                chunks.push(FoundChunk::new(name, record.version(), Some(record), place));
             }
             Meaning::NoChunk(name, version) => {
                 self.note_use(name.id);
-                chunks.push(FoundChunk::new(name, version, None));
+                chunks.push(FoundChunk::new(name, version, None, place));
             }
             Meaning::Import(note, since) => {
                 self.store.data.imports.take(note, since);
@@ -163,13 +187,20 @@ impl<'s> RecoveryPart<'s> {
         Ok(())
     }
 
-    /// Takes a value, a head or a tombstone. Makes room for it once, if there is none.
+    fn note_repeated(&mut self, place: Range<usize>) {
+        if let Some(file) = self.file {
+            repeated::note(&mut self.repeated, file, place);
+        }
+    }
+
+    /// Takes a value, a head or a tombstone. Makes room for it once, if there is none. Whether it is a value
+    /// that is here already.
     fn take_entry(
         &mut self,
         record: Record<'_>,
         key: HashedKey<'_>,
         logged: &LoggedRecord<'_>,
-    ) -> Result<(), OutOfMemory> {
+    ) -> Result<bool, OutOfMemory> {
         match self.write_entry(record, key, logged) {
             Err(OutOfMemory) => {
                 self.store.make_room(record.in_log().len());
@@ -184,7 +215,7 @@ impl<'s> RecoveryPart<'s> {
         record: Record<'_>,
         key: HashedKey<'_>,
         logged: &LoggedRecord<'_>,
-    ) -> Result<(), OutOfMemory> {
+    ) -> Result<bool, OutOfMemory> {
         let guard = self.store.lock_slot(key.slot());
         let is_tombstone = record.is_tombstone();
         // What is here already has its order as its version.
@@ -193,8 +224,12 @@ impl<'s> RecoveryPart<'s> {
             true => logged.order() < version,
             false => logged.order() <= version,
         };
-        if guard.find(key).is_some_and(|(_, word)| is_outdated(guard.record(word).version())) {
-            return Ok(());
+        if let Some((_, word)) = guard.find(key) {
+            let version = guard.record(word).version();
+            if is_outdated(version) {
+                let is_value = !is_tombstone && !word.kind().is_tombstone;
+                return Ok(is_value && logged.order() == version);
+            }
         }
         let draft = Draft {
             key: record.key(),
@@ -206,7 +241,7 @@ impl<'s> RecoveryPart<'s> {
         let head = if is_tombstone { &mut self.graves } else { &mut self.head };
         let address = head.append(&draft, Purpose::Recovered)?;
         guard.publish(key, &draft, address);
-        Ok(())
+        Ok(false)
     }
 
     fn note_use(&mut self, id: CollectionId) {
@@ -220,17 +255,21 @@ impl<'s> RecoveryPart<'s> {
 
     /// Takes the chunks of some records.
     fn take_chunks(&mut self, chunks: Vec<FoundChunk<'_>>) -> Result<(), OutOfMemory> {
-        match self.reading {
-            Reading::Entries(_) => Ok(()),
-            Reading::Everything => self.chunks.take(self.store, &mut self.head, chunks, true),
-            Reading::Chunks => self.chunks.take(self.store, &mut self.head, chunks, false),
-        }
+        let is_any_expected = match self.reading {
+            Reading::Entries(_) => return Ok(()),
+            Reading::Everything => true,
+            Reading::Chunks => false,
+        };
+        let repeated = self.chunks.take(self.store, &mut self.head, chunks, is_any_expected)?;
+        repeated.into_iter().for_each(|place| self.note_repeated(place));
+        Ok(())
     }
 
     /// Takes what another part has taken; returns its head.
     pub(crate) fn add(&mut self, other: RecoveryPart<'s>) -> LogHead {
         self.cleared.extend(other.cleared);
         self.records += other.records;
+        repeated::add(&mut self.repeated, other.repeated);
         for (cell, count) in other.uses {
             self.note_uses(cell, count);
         }

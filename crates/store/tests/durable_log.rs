@@ -403,3 +403,51 @@ fn a_recovery_in_stretches_keeps_the_tombstones_of_an_import() {
     assert!(!enters(&again, "in"));
     assert_eq!(again.check_accounting(), Ok(()));
 }
+
+/// A process that dies while a file is cleaned leaves twice what it had written again. Of each record all but
+/// one are noted, in whatever sequence they are read: then each is written again once, and none is lost.
+#[test]
+fn of_what_the_log_has_several_times_one_is_needed() {
+    let (store, mut head) = store();
+    (0..40).for_each(|key| put(&store, &mut head, &format!("key {key}"), "value"));
+    patch(&store, &mut head, "large", |outline| {
+        (0..10).for_each(|label| outline.put(Order::Main, Chunk::new(label, 1, &[7; 300])));
+    });
+    let first = commit(&store);
+    (0..10).for_each(|key| put(&store, &mut head, &format!("key {key}"), "new"));
+    let second = commit(&store);
+    let again = needed(&store, &first);
+    let files = [(1, &first), (2, &second), (3, &again), (4, &again)];
+    for sequence in [[3, 2, 1, 0], [0, 1, 2, 3], [2, 0, 3, 1]] {
+        let (fresh, _) = self::store();
+        let mut recovery = Recovery::begin(&fresh);
+        let mut part = recovery.part();
+        for (step, at) in sequence.into_iter().enumerate() {
+            let (file, records) = files[at];
+            match step {
+                0 => part.replay_of(file, 64, records).expect("it was written"),
+                _ => recovery.replay_of(file, 64, records).expect("it was written"),
+            }
+        }
+        recovery.add(part);
+        let repeated = recovery.take_repeated();
+        recovery.finish(&|_, _, _, _| Some(1)).expect("it was written");
+        let mut kept = Vec::new();
+        for (file, records) in files {
+            let noted = repeated.get(&file).cloned().unwrap_or_default();
+            let mut at = 64;
+            for record in logged_records(records).map(Result::unwrap) {
+                let place = at..at + record.bytes().len();
+                at = place.end;
+                if !noted.iter().any(|range| range.start <= place.start && place.end <= range.end) {
+                    fresh.survivors_of(record.bytes(), usize::MAX, &mut kept);
+                }
+            }
+        }
+        let live = needed(&fresh, &again).len() + needed(&fresh, &second).len();
+        assert_eq!(kept.len(), live, "each once");
+        let after = recovered(&[&kept]);
+        assert_eq!((after.len(), labels(&after, "large").len()), (41, 10));
+        assert_eq!(get(&after, "key 3"), Some("new".into()));
+    }
+}

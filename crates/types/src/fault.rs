@@ -324,7 +324,7 @@ faults! {
         FailedSyncIsRepeated, "failed-sync-is-repeated", Some(400);
         /// A start syncs what it read, and takes it as synced: what an earlier sync failed to write is not on
         /// the disk (breaks G5).
-        ReadIsTakenAsWritten, "read-is-taken-as-written", Some(600);
+        ReadIsTakenAsWritten, "read-is-taken-as-written", Some(1000);
         /// The record of the files names one whose head may not be on the disk (breaks G6).
         RecordedBeforeItsHeadIsSynced, "recorded-before-its-head-is-synced", USUAL;
         /// A file whose removal failed is recorded again, though it may be gone (breaks G6).

@@ -64,9 +64,10 @@ impl LogWriterThread {
         let woken = Arc::clone(&requests);
         let syncs = Syncing::start(move || woken.wake())?;
         let thread = thread::start("log-writer".to_owned(), move || {
-            let Resumed { folder, log, files, last, .. } = resumed;
+            let Resumed { folder, log, files, last, repeated, .. } = resumed;
             let now = setup.clock.mono();
-            let steps = CommitSteps::new(LogWriter::new(setup.settings, log, files, last, now), now);
+            let mut steps = CommitSteps::new(LogWriter::new(setup.settings, log, files, last, now), now);
+            steps.skip(repeated);
             Writing { setup, steps, folder, syncs, reading: None, stop: stopped }.run();
         })?;
         requests.go_to(thread.thread().clone());

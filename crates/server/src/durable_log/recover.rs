@@ -7,7 +7,7 @@ use sidle_log_files::{
     survey,
 };
 use sidle_node::Loading;
-use sidle_store::{Recovered, Recovery, RecoveryError, RecoveryPart, Store};
+use sidle_store::{Recovered, Recovery, RecoveryError, RecoveryPart, Repeated, Store};
 use sidle_types::words::counted;
 use sidle_types::{CommitNumber, LogId};
 use std::io;
@@ -81,6 +81,8 @@ pub(crate) struct Resumed {
     /// The last commit.
     pub(crate) last: CommitNumber,
     pub(crate) recovered: Recovered,
+    /// Where the files have what the log has elsewhere.
+    pub(crate) repeated: Repeated,
 }
 
 /// Reads the log in a folder into an empty store.
@@ -143,6 +145,7 @@ impl Reader<'_> {
                 (read, _) => break read?,
             }
         };
+        let repeated = recovery.take_repeated();
         let Judged { log, last, recovered } = self.judge(&files, recovery)?;
         self.end_files(&mut folder, &files, torn).map_err(|error| self.refused(error))?;
         let mut ended = || {
@@ -156,7 +159,7 @@ impl Reader<'_> {
         };
         ended().map_err(|error| self.refused(error))?;
         let files = files.iter().map(|file| (file.surveyed.number, file.bytes)).collect();
-        Ok(Resumed { folder, log, files, last, recovered })
+        Ok(Resumed { folder, log, files, last, recovered, repeated })
     }
 
     /// The log is to be read so many times.
@@ -262,7 +265,7 @@ impl Reader<'_> {
                 continue;
             }
             for place in piece.blocks {
-                if let Err(error) = part.replay(&piece.bytes[place.clone()]) {
+                if let Err(error) = part.replay_of(piece.file, place.start, &piece.bytes[place.clone()]) {
                     wrong().get_or_insert((piece.file, error));
                 }
                 self.loading.note_loaded(place.len() as u64);

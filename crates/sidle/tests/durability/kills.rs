@@ -1,6 +1,6 @@
 //! kill -9 under load: everything that was acknowledged is there, and nothing is half there.
 
-use super::support::{Client, Node, NodeOptions, TestCluster, bulk};
+use super::support::{Client, Node, NodeOptions, TestCluster, bulk, eventually};
 use super::{durable, files, info, number, text};
 use sidle_resp::Value;
 use sidle_types::Slot;
@@ -240,4 +240,41 @@ fn the_log_takes_no_more_than_it_is_told() {
     assert_eq!(client.request(&["GET", "cold"]), bulk("never written again"));
     assert_eq!(number(&mut client, &["DBSIZE"]), 11);
     assert_eq!(client.request(&["GET", "key 9"]), bulk(&value));
+}
+
+/// What a kill leaves twice in the log goes with its file: kills do not make the log grow, nor keep it busy.
+#[test]
+fn kills_while_files_go_leave_nothing_twice_for_good() {
+    let config = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(
+        config.path(),
+        "[durability]\nmode = \"disk\"\nfile = \"1mb\"\nclean_above = \"3mb\"\nclean_percent = 150\n",
+    )
+    .expect("it is written");
+    let path = config.path().to_str().expect("a plain name").to_owned();
+    let mut node = Node::start(&durable("everysec").flag("--config", &path));
+    let value = "v".repeat(1000);
+    let mut client = node.client();
+    for number in 0..1000 {
+        client.request(&["SET", &format!("static {number}"), &value]);
+    }
+    for round in 0..25 {
+        // Until the next file is being cleaned, and a little further each time.
+        let overwrites = 0..900 + 40 * round;
+        let requests: Vec<Vec<String>> = overwrites
+            .map(|number| vec!["SET".to_owned(), format!("key {}", number % 10), value.clone()])
+            .collect();
+        requests.chunks(50).for_each(|requests| drop(client.pipeline(requests)));
+        node.kill();
+        node.restart();
+        client = node.client();
+    }
+    let newest = |node: &Node| files(node).pop().expect("it has files");
+    let mut last = newest(&node);
+    eventually("nothing is written any more", || {
+        std::thread::sleep(Duration::from_millis(500));
+        std::mem::replace(&mut last, newest(&node)).eq(&last).then_some(())
+    });
+    assert!(files(&node).len() <= 8, "{} MB of 1", files(&node).len());
+    assert_eq!(number(&mut client, &["DBSIZE"]), 1010);
 }

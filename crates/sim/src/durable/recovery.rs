@@ -3,7 +3,7 @@
 use super::LogFolder;
 use sidle_log_copies::whole_end;
 use sidle_log_files::{Closing, Damage, FileEnd, FileSet, LogFile, SurveyedFile, is_torn_beginning, survey};
-use sidle_store::{Recovery, Store};
+use sidle_store::{Recovery, Repeated, Store};
 use sidle_testbed::Disk;
 use sidle_types::{CommitNumber, LogId, NodeId};
 use sidle_wire::Place;
@@ -36,6 +36,8 @@ pub(crate) struct Resumed {
     pub(crate) files: Vec<(u64, u64)>,
     /// The last commit.
     pub(crate) last: CommitNumber,
+    /// Where the files have what the log has elsewhere.
+    pub(crate) repeated: Repeated,
 }
 
 /// Reads the log on a disk into the empty store; a new log of this name, if there is none. The error is what
@@ -51,7 +53,7 @@ pub(crate) fn recover(disk: &Disk, new: LogId, store: &Store) -> Result<Resumed,
         to_close: Vec::new(),
         to_remove: Vec::new(),
     };
-    reading.read_all(store).map_err(|why| format!("the log cannot be read: {why}"))?;
+    let repeated = reading.read_all(store).map_err(|why| format!("the log cannot be read: {why}"))?;
     reading.surveyed.reverse();
     reading.files.reverse();
     let survey = survey(&reading.surveyed).map_err(damaged)?;
@@ -61,7 +63,7 @@ pub(crate) fn recover(disk: &Disk, new: LogId, store: &Store) -> Result<Resumed,
     if let (Some(&(first, _)), Some(&(last, _))) = (files.first(), files.last()) {
         folder.record(FileSet { log, first, last }).map_err(refused)?;
     }
-    Ok(Resumed { folder, log, files, last: survey.last })
+    Ok(Resumed { folder, log, files, last: survey.last, repeated })
 }
 
 fn refused(error: io::Error) -> String {
@@ -85,8 +87,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads all files that there are to be.
-    fn read_all(&mut self, store: &Store) -> Result<(), String> {
+    /// Reads all files that there are to be. Where they have what the log has elsewhere.
+    fn read_all(&mut self, store: &Store) -> Result<Repeated, String> {
         let mut recovery = Recovery::begin(store);
         let mut numbers = self.folder.numbers().map_err(refused)?;
         let first = self.recorded.map_or(0, |set| set.first);
@@ -109,8 +111,9 @@ impl Reading {
             }
         }
         let count = |kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
+        let repeated = recovery.take_repeated();
         recovery.finish(&count).map_err(|why| why.to_string())?;
-        Ok(())
+        Ok(repeated)
     }
 
     /// Replays a file.
@@ -124,7 +127,7 @@ impl Reading {
         let (end, closing) = file.blocks_and_closing(|block| {
             last = last.max(Some(block.commit));
             if wrong.is_none() {
-                wrong = recovery.replay(block.records).err();
+                wrong = recovery.replay_of(number, block.place().start, block.records).err();
             }
         });
         if let Some(why) = wrong {
@@ -175,7 +178,7 @@ mod tests {
 
     /// Begins the next file, and does not come to sync its name.
     fn begin_file(resumed: Resumed) {
-        let Resumed { mut folder, log, files, last } = resumed;
+        let Resumed { mut folder, log, files, last, .. } = resumed;
         let mut writer = LogWriter::new(SETTINGS, log, files, last, MonotonicUs(0));
         let head = writer.open().expect("a log goes on in a new file");
         [Step::Write(head), Step::Sync]

@@ -62,8 +62,9 @@ impl LogThread {
     /// Goes on behind what was read into the store.
     pub(super) fn begin(read: ReadLog, parts: &NodeParts, host: &HostSetup, now: MonotonicUs) -> LogThread {
         let ReadLog { setup, log, resumed, is_to_be_cleared } = read;
-        let Resumed { folder, log: id, files, last } = resumed;
-        let steps = CommitSteps::new(LogWriter::new(setup.settings, id, files, last, now), now);
+        let Resumed { folder, log: id, files, last, repeated } = resumed;
+        let mut steps = CommitSteps::new(LogWriter::new(setup.settings, id, files, last, now), now);
+        steps.skip(repeated);
         let reports = setup.copies.map(|_| VecDeque::new());
         let mut thread = LogThread {
             setup,
