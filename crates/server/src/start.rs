@@ -13,7 +13,7 @@ use crate::config::{Auto, Config, DurabilityMode, Fsync};
 use crate::control::{ControlCall, ControlSetup, ControlThread, LoadedLog, coordinator};
 use crate::cpus::{self, CpusError};
 use crate::data_dir::{self, DataDir, DataDirError, Identity, random_bytes, random_node_id};
-use crate::descriptors::{Plan, TooFewDescriptors};
+use crate::descriptors::{self, Plan, TooFewDescriptors};
 use crate::door::Door;
 use crate::durable_log::{
     self, BackupsSetup, BackupsThread, CopiesInput, CopiesSetup, DurableLogThreads, LoaderSetup, LogRequests,
@@ -250,7 +250,7 @@ struct Ground {
 
 impl Ground {
     fn prepare(config: &Config, config_file: Option<&Path>, clock: Clock) -> Result<Ground, StartError> {
-        let descriptors = Plan::make(config.worker_count(), config.node.movers, config.limits.max_clients)?;
+        let descriptors = Plan::make(config_threads(config), config.limits.max_clients)?;
         let memory = memory::store_config(config)?;
         let data_dir = Arc::new(DataDir::open(&config.data_dir())?);
         let given_secret = cluster_secret::given(config)?;
@@ -444,6 +444,12 @@ impl Around {
             clock: self.clock,
         })
     }
+}
+
+/// What the settings ask for that takes descriptors.
+fn config_threads(config: &Config) -> descriptors::Threads {
+    let (workers, movers) = (config.worker_count(), config.node.movers);
+    descriptors::Threads { workers, movers, copies: config.durability.mode.copies() }
 }
 
 /// Where the durable log is, if the settings ask for one.

@@ -32,7 +32,8 @@ fn report() -> StatusReport {
         "cluster": "7".repeat(32), "coordinator": a, "map_epoch": 1,
         "nodes": [{
             "id": a, "incarnation": 1, "client_addr": "127.0.0.1:1", "bus_addr": "127.0.0.1:9", "state": "up",
-            "speaks": { "lowest": 3, "highest": 4 }, "silent_us": 0, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0, "memory_limit_bytes": 0, "slots": 1
+            "speaks": { "lowest": 3, "highest": 4 }, "silent_us": 0, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0, "memory_limit_bytes": 0, "slots": 1,
+            "log_copies": [b]
         }],
         "tablets": [{ "range": range, "owner": a, "epoch": 1 }],
         "migrations": [{

@@ -468,7 +468,8 @@ fn node_serves_as_many_as_it_may_open_files_for_and_refuses_the_rest() {
         }
     }
     assert_eq!(served + refused, 300);
-    assert!(served > 100, "{served} are served");
+    // Others' connections have their share, those for copies of logs too.
+    assert!(served > 90, "{served} are served");
     drop(streams);
     let mut client = eventually("a client is served", || {
         let mut client = node.client();

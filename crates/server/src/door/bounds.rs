@@ -52,7 +52,7 @@ impl Bounds {
         conversations: bound(16, 16),
         lanes: bound(4, 4),
         forwards: bound(4, 4),
-        copies: bound(4, 4),
+        copies: bound(2, 2),
     };
 
     /// How many descriptors the connections of all kinds take together. Each copy has a file, too.
