@@ -151,9 +151,8 @@ fn what_was_acknowledged_survives_kills_synced_always() {
     survives_kills(&durable("always"));
 }
 
-/// The log is cleaned many times meanwhile.
-#[test]
-fn what_was_acknowledged_survives_kills_while_files_go() {
+/// Files of 1 MiB, cleaned from 3 MiB on. The settings are in a file, which is to stay.
+fn cleaned_often() -> (tempfile::NamedTempFile, NodeOptions) {
     let config = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(
         config.path(),
@@ -161,7 +160,14 @@ fn what_was_acknowledged_survives_kills_while_files_go() {
     )
     .expect("it is written");
     let path = config.path().to_str().expect("a plain name").to_owned();
-    survives_kills(&durable("everysec").flag("--config", &path));
+    (config, durable("everysec").flag("--config", &path))
+}
+
+/// The log is cleaned many times meanwhile.
+#[test]
+fn what_was_acknowledged_survives_kills_while_files_go() {
+    let (_config, options) = cleaned_often();
+    survives_kills(&options);
 }
 
 /// Two nodes, each with half of the slots, which have moved twice.
@@ -213,14 +219,8 @@ fn deadlines_deletions_and_flushes_survive_a_kill_and_a_stop() {
 /// With 1 MiB files, cleaned from 3 MiB on, and little that is live, few files are left of many.
 #[test]
 fn the_log_takes_no_more_than_it_is_told() {
-    let config = tempfile::NamedTempFile::new().expect("a temporary file");
-    std::fs::write(
-        config.path(),
-        "[durability]\nmode = \"disk\"\nfile = \"1mb\"\nclean_above = \"3mb\"\nclean_percent = 150\n",
-    )
-    .expect("it is written");
-    let path = config.path().to_str().expect("a plain name").to_owned();
-    let mut node = Node::start(&durable("everysec").flag("--config", &path));
+    let (_config, options) = cleaned_often();
+    let mut node = Node::start(&options);
     let mut client = node.client();
     client.request(&["SET", "cold", "never written again"]);
     let value = "v".repeat(50_000);
@@ -245,14 +245,8 @@ fn the_log_takes_no_more_than_it_is_told() {
 /// What a kill leaves twice in the log goes with its file: kills do not make the log grow, nor keep it busy.
 #[test]
 fn kills_while_files_go_leave_nothing_twice_for_good() {
-    let config = tempfile::NamedTempFile::new().expect("a temporary file");
-    std::fs::write(
-        config.path(),
-        "[durability]\nmode = \"disk\"\nfile = \"1mb\"\nclean_above = \"3mb\"\nclean_percent = 150\n",
-    )
-    .expect("it is written");
-    let path = config.path().to_str().expect("a plain name").to_owned();
-    let mut node = Node::start(&durable("everysec").flag("--config", &path));
+    let (_config, options) = cleaned_often();
+    let mut node = Node::start(&options);
     let value = "v".repeat(1000);
     let mut client = node.client();
     for number in 0..1000 {

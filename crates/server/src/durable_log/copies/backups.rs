@@ -3,18 +3,16 @@
 use super::connections::{ConnectionId, Connections, Event, Events, Signal};
 use super::copy_syncs::{CopySyncs, Ended, Opened};
 use super::folders::CopyFolders;
+use super::running::Running;
 use crate::clock::Clock;
 use crate::control::links::Lane;
-use crate::thread;
 use sidle_node::{Backups, CopyLink, NodeParts};
 use sidle_types::LogId;
 use sidle_wire::CopyHello;
 use std::io;
 use std::path::PathBuf;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
@@ -43,50 +41,30 @@ pub(crate) struct BackupsSetup {
 }
 
 /// The running thread.
-pub(crate) struct BackupsThread {
-    inputs: mpsc::UnboundedSender<BackupsInput>,
-    thread: Option<JoinHandle<()>>,
-}
+pub(crate) struct BackupsThread(Running<BackupsInput>);
 
 impl BackupsThread {
     /// Starts it.
     pub(crate) fn start(setup: BackupsSetup) -> io::Result<BackupsThread> {
         let (inputs, queue) = mpsc::unbounded_channel();
         let (syncs, ended) = CopySyncs::start()?;
-        let thread = thread::start("log-backups".to_owned(), move || {
-            let runtime = Builder::new_current_thread()
-                .enable_all()
-                .build_local(LocalOptions::default())
-                .expect("a runtime needs only an epoll descriptor");
-            runtime.block_on(async {
-                let (connections, events) = Connections::new();
-                let keeping = Keeping {
-                    backups: Backups::new(setup.incarnation, SYNC_EVERY_US),
-                    folders: CopyFolders::new(setup.path, syncs),
-                    parts: setup.parts,
-                    clock: setup.clock,
-                    connections,
-                };
-                keeping.run(queue, events, ended).await;
-            });
-        })?;
-        Ok(BackupsThread { inputs, thread: Some(thread) })
+        let body = move || async move {
+            let (connections, events) = Connections::new();
+            let keeping = Keeping {
+                backups: Backups::new(setup.incarnation, SYNC_EVERY_US),
+                folders: CopyFolders::new(setup.path, syncs),
+                parts: setup.parts,
+                clock: setup.clock,
+                connections,
+            };
+            keeping.run(queue, events, ended).await;
+        };
+        Running::start("log-backups", (inputs, BackupsInput::Stop), body).map(BackupsThread)
     }
 
     /// Where its input goes.
     pub(crate) fn inputs(&self) -> mpsc::UnboundedSender<BackupsInput> {
-        self.inputs.clone()
-    }
-}
-
-impl Drop for BackupsThread {
-    fn drop(&mut self) {
-        // It ends only here.
-        let _ = self.inputs.send(BackupsInput::Stop);
-        if let Some(thread) = self.thread.take() {
-            // A panic would have ended the process.
-            let _ = thread.join();
-        }
+        self.0.inputs()
     }
 }
 

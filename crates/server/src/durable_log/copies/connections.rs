@@ -132,7 +132,7 @@ impl Connections {
         }
     }
 
-    /// Whether it takes nothing for now.
+    /// Whether so much waits to be sent that nothing is to be added.
     pub(super) fn is_full(&self, id: ConnectionId) -> bool {
         self.open.get(&id).and_then(Option::as_ref).is_none_or(|output| output.pending() >= FULL_BYTES)
     }

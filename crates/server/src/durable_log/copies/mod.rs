@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `connections` | the connections of one thread: all that happens to them comes through one queue |
+//! | `running` | how the two threads begin and end |
 //! | `sending` | the thread that has the copies of this node's log follow it |
 //! | `own_log` | the log's files, as that thread reads them |
 //! | `backups` | the thread that keeps the copies of other nodes' logs |
@@ -19,6 +20,7 @@ mod copy_syncs;
 mod folders;
 mod own_log;
 mod reclaiming;
+mod running;
 mod sending;
 
 pub(crate) use backups::{BackupsInput, BackupsSetup, BackupsThread};

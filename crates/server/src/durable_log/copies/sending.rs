@@ -2,12 +2,12 @@
 
 use super::connections::{ConnectionId, Connections, Event, Events, Signal};
 use super::own_log::OwnLog;
+use super::running::Running;
 use crate::clock::Clock;
 use crate::door::Door;
 use crate::durable_log::folder::Folder;
 use crate::durable_log::requests::LogRequests;
 use crate::repeated::Repeated;
-use crate::thread;
 use sidle_cluster::LogCopies;
 use sidle_log_copies::{BackupId, LogReport, OwnFiles, Settings};
 use sidle_node::{CopiesEvent, CopiesRecord, CopySender, NodeParts};
@@ -17,9 +17,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
@@ -102,20 +100,19 @@ pub(super) fn kept_record(folder: &Folder, had_copies: bool) -> io::Result<Copie
 
 /// The running thread.
 pub(in crate::durable_log) struct CopiesThread {
-    stop: mpsc::UnboundedSender<CopiesInput>,
-    thread: Option<JoinHandle<()>>,
+    _running: Running<CopiesInput>,
 }
 
 impl CopiesThread {
     /// Starts it.
     pub(in crate::durable_log) fn start(
         setup: CopiesSetup,
-        stop: mpsc::UnboundedSender<CopiesInput>,
+        given: mpsc::UnboundedSender<CopiesInput>,
         followed: Followed,
     ) -> io::Result<CopiesThread> {
         let folder = Folder::open(&followed.path)?;
         let Followed { path, log, files, last, kept } = followed;
-        let thread = thread::start("log-copies".to_owned(), move || {
+        let body = move || async move {
             let settings = Settings {
                 wanted: setup.wanted,
                 syncs: setup.syncs,
@@ -128,49 +125,33 @@ impl CopiesThread {
             let (now, own) = (setup.clock.mono(), OwnFiles::new(files));
             let sender = CopySender::new(now, (setup.node, log), settings, own, last, &kept);
             let CopiesSetup { inputs, .. } = setup;
-            let runtime = Builder::new_current_thread()
-                .enable_all()
-                .build_local(LocalOptions::default())
-                .expect("a runtime needs only an epoll descriptor");
-            runtime.block_on(async {
-                let (connections, events) = Connections::new();
-                let sending = Sending {
-                    parts: setup.parts,
-                    door: setup.door,
-                    clock: setup.clock,
-                    wake: setup.wake,
-                    requests: setup.requests,
-                    report: setup.report,
-                    folder,
-                    own: OwnLog::new(path, before),
-                    sender,
-                    connections,
-                    links: BTreeMap::new(),
-                    map: None,
-                    to_keep: None,
-                    safe: CommitNumber(0),
-                    wanted: setup.wanted,
-                    shown: Vec::new(),
-                    logged: None,
-                    to_log_at: None,
-                    is_deposed: false,
-                    complaints: Repeated::default(),
-                };
-                sending.run(inputs, events).await;
-            });
-        })?;
-        Ok(CopiesThread { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for CopiesThread {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.stop.send(CopiesInput::Stop);
-        if let Some(thread) = self.thread.take() {
-            // A panic would have ended the process.
-            let _ = thread.join();
-        }
+            let (connections, events) = Connections::new();
+            let sending = Sending {
+                parts: setup.parts,
+                door: setup.door,
+                clock: setup.clock,
+                wake: setup.wake,
+                requests: setup.requests,
+                report: setup.report,
+                folder,
+                own: OwnLog::new(path, before),
+                sender,
+                connections,
+                links: BTreeMap::new(),
+                map: None,
+                to_keep: None,
+                safe: CommitNumber(0),
+                wanted: setup.wanted,
+                shown: Vec::new(),
+                logged: None,
+                to_log_at: None,
+                is_deposed: false,
+                complaints: Repeated::default(),
+            };
+            sending.run(inputs, events).await;
+        };
+        let running = Running::start("log-copies", (given, CopiesInput::Stop), body)?;
+        Ok(CopiesThread { _running: running })
     }
 }
 
