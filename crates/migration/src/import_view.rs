@@ -79,6 +79,8 @@ pub struct ImportView {
     large: OnceLock<Box<[Position]>>,
     /// Of such a range: whether the source has given all that was left, what was not copied included.
     gave_all: AtomicBool,
+    /// Of such a range that turns back: whether nothing is in transit any more, and nothing more is taken.
+    takes_no_more: AtomicBool,
     missing: OnMissing,
     sample_one_in: Option<u32>,
     pulls_out_of_turn: bool,
@@ -156,6 +158,7 @@ impl ImportView {
             digest: spec.cuts().filter(|cuts| cuts.digest).map(|_| GivenDigest::default()),
             large: OnceLock::new(),
             gave_all: AtomicBool::new(false),
+            takes_no_more: AtomicBool::new(false),
             missing: spec.protocol.missing,
             sample_one_in: spec.protocol.sampling.map(|sampling| sampling.one_in),
             pulls_out_of_turn: spec.protocol.priority.in_flight > 0,
@@ -290,6 +293,11 @@ impl ImportView {
     #[inline]
     pub fn gave_all(&self) -> bool {
         self.gave_all.load(Ordering::Acquire)
+    }
+
+    /// Whether the migration turns back, and what has not arrived will not: it stays with the source.
+    pub fn takes_no_more(&self) -> bool {
+        self.takes_no_more.load(Ordering::Acquire)
     }
 
     /// By partition, from where on a client need not ask this node first: the progress, until the source gave
@@ -442,6 +450,11 @@ impl ImportWriter {
         [met, passed, inert].into_iter().for_each(|count| count.store(0, Ordering::Relaxed));
         self.view.gave_all.store(true, Ordering::Release);
         self.view.phase.store(ImportPhase::Serving as u8, Ordering::Release);
+    }
+
+    /// The migration turns back and is settled, or goes on after all.
+    pub(crate) fn set_takes_no_more(&mut self, takes_no_more: bool) {
+        self.view.takes_no_more.store(takes_no_more, Ordering::Release);
     }
 
     /// The source names its large collections; the first list counts.

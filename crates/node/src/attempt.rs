@@ -5,11 +5,14 @@ use crate::forward::NOT_HERE_ERROR;
 use crate::queue::Ticket;
 use crate::range_table::{RangeTable, Redirect, Role};
 use crate::refusals::{NOT_SERVED, redirect_error};
+use crate::request::Request;
 use crate::routing::{INLINE_KEYS, Missing, Verdict};
 use crate::session::Session;
 use sidle_commands::ReplyError;
-use sidle_types::{HashedKey, MigrationId, Position};
+use sidle_migration::{ImportView, OnMissing};
+use sidle_types::{HashedKey, MigrationId, Position, fault};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The result of an attempt to run a command.
 pub(crate) enum Attempt {
@@ -63,5 +66,35 @@ pub(crate) fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> 
         Verdict::Redirect(Redirect::Ask(..)) if !session.capa_sidle && !stays => Attempt::Elsewhere,
         Verdict::Redirect(redirect) => Attempt::Refused(redirect_error(redirect)),
         _ => unreachable!("it may run or wait here"),
+    }
+}
+
+/// The outcome of a command for whose keys this node waits.
+#[cold]
+pub(crate) fn when_missing(
+    session: &Session,
+    request: Request<'_>,
+    import: Option<&Arc<ImportView>>,
+    missing: SmallVec<[Missing; INLINE_KEYS]>,
+    is_short: bool,
+) -> Attempt {
+    let stays_at_source = import.is_some_and(|view| view.takes_no_more()) && !fault!(PartsOutliveTheTurn);
+    if session.is_forwarded && stays_at_source {
+        return Attempt::Refused(NOT_HERE_ERROR);
+    }
+    let choice = import.map_or(OnMissing::Waits, |view| view.missing());
+    match (choice, &missing[..]) {
+        (OnMissing::SaysNotHereYet, [one]) if session.is_aware() && request.found.spec.double_read => {
+            Attempt::NotHereYet {
+                migration: one.migration,
+                position: request.keys[0].position(),
+                sample_one_in: import.and_then(|view| view.sample_one_in()),
+            }
+        }
+        // What is pulled for a retrying client may make way before it returns, where memory is short.
+        (OnMissing::SaysRetry { after_us }, _) if session.is_aware() && !is_short => {
+            Attempt::Retry(after_us, missing)
+        }
+        _ => Attempt::Pull(missing),
     }
 }

@@ -6,7 +6,7 @@
 //! A parked request leaves only its ticket: the session is restored, so running the request again is like
 //! running it first. The one exception is [`Flush`], which works in steps.
 
-use crate::attempt::{Attempt, given_error, given_of, not_here};
+use crate::attempt::{Attempt, given_error, given_of, not_here, when_missing};
 use crate::blocked::Blocked;
 use crate::call::{Awaited, CommandResult, Flow};
 use crate::commands::commands;
@@ -30,7 +30,6 @@ use crate::routing::{Asked, Missing, Verdict, judge};
 use crate::session::{Replies, Session};
 use crate::table::{Access, CommandFlags, Found, NodeExecutor};
 use sidle_commands::{CommandTable, ReplyError};
-use sidle_migration::OnMissing;
 use sidle_resp::ReplyWriter;
 use sidle_types::{HashedKey, MigrationId, Position, fault};
 use std::sync::Arc;
@@ -567,7 +566,7 @@ impl Dispatcher {
         request: Request<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Clearance, Attempt> {
-        let Request { found, keys, .. } = request;
+        let Request { keys, .. } = request;
         let needs_old = self.needs_old_values(request);
         let settled = &session.route.settled;
         let all = keys.iter().copied().enumerate();
@@ -577,13 +576,13 @@ impl Dispatcher {
             judgement.verdict = Verdict::Run;
         }
         let (is_aware, is_forwarded) = (session.is_aware(), session.is_forwarded);
-        let mut report = || {
+        let mut report = |session: &mut Session| {
             if let Some(view) = judgement.import.filter(|_| is_aware) {
                 session.route.reported.report(session.version, now.mono, view, out);
             }
         };
         match judgement.verdict {
-            Verdict::Run => report(),
+            Verdict::Run => report(session),
             verdict @ (Verdict::Redirect(_) | Verdict::CrossSlot) => {
                 return Err(self.elsewhere(session, request, verdict));
             }
@@ -592,23 +591,12 @@ impl Dispatcher {
                 return Err(Attempt::Elsewhere);
             }
             Verdict::NotHereYet(missing) => {
-                let choice = judgement.import.map_or(OnMissing::Waits, |view| view.missing());
-                return Err(match (choice, &missing[..]) {
-                    (OnMissing::SaysNotHereYet, [one]) if is_aware && found.spec.double_read => {
-                        report();
-                        Attempt::NotHereYet {
-                            migration: one.migration,
-                            position: keys[0].position(),
-                            sample_one_in: judgement.import.and_then(|view| view.sample_one_in()),
-                        }
-                    }
-                    // What is pulled for a retrying client may make way before it returns, where memory is
-                    // short.
-                    (OnMissing::SaysRetry { after_us }, _) if is_aware && !self.executor.store.is_short() => {
-                        Attempt::Retry(after_us, missing)
-                    }
-                    _ => Attempt::Pull(missing),
-                });
+                let is_short = self.executor.store.is_short();
+                let attempt = when_missing(session, request, judgement.import, missing, is_short);
+                if let Attempt::NotHereYet { .. } = attempt {
+                    report(session);
+                }
+                return Err(attempt);
             }
         }
         let mut clearance = Clearance::new(request, judgement.is_tracked, &judgement.unseen);
@@ -782,6 +770,7 @@ impl Dispatcher {
             session.client.note_progress(0, taken);
         }
         (session.route.synced_by, session.route.begun) = (None, None);
+        session.route.place = None;
         session.route.settled.clear();
         (session.route.awaited, session.route.waited_out) = (None, false);
         session.route.behind = None;

@@ -208,6 +208,9 @@ faults! {
         /// A new range table wakes nobody: whoever waits for a migration that was given up waits for ever
         /// (breaks P3).
         NewTableWakesNobody, "new-table-wakes-nobody", SCRIPTED;
+        /// A target that has turned back lets forwarded requests wait for what stays with the source (breaks
+        /// F9): the turn waits for the source, and the source for the command that sent them.
+        PartsOutliveTheTurn, "parts-outlive-the-turn", SCRIPTED;
         /// A range is taken although what an earlier owner left in it is still here (breaks C4 and M5).
         PreparesOverLeavings, "prepares-over-leavings", SCRIPTED;
         /// A target that is to turn back reports that nothing is in transit before its durable log is synced

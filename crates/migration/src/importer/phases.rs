@@ -169,6 +169,7 @@ impl Importer {
         (self.cuts, self.parts.paced_until) = (None, None);
         self.pulls.stop();
         self.is_settled = false;
+        self.parts.writer.set_takes_no_more(false);
         self.cleared = Some(Cleared::inert(now, self.parts.writer.view(), then));
     }
 
@@ -192,6 +193,7 @@ impl Importer {
             Then::Settle => {
                 self.is_settled = true;
                 self.parts.writer.set_inert(0);
+                self.parts.writer.set_takes_no_more(true);
                 let owns = !self.parts.writer.view().owned().ranges().is_empty();
                 self.parts.events.push_back(TargetEvent::Settled { owns });
             }

@@ -34,6 +34,8 @@
 //!   made when the other one makes its part: nobody sees this node's keys between then and the end. The part
 //!   runs under the range table that the command began with, and no barrier passes before (D4): so a freeze
 //!   waits for it. It goes on when its client has gone.
+//! - F9: where a migration has turned back, a forwarded request for what stays with the source is refused. It
+//!   would wait for the turn, the turn for the source's new table, and that for the command (F8).
 //!
 //! Not covered by F8, and reported as [`UNKNOWN`]: the connection breaks before the answer arrives, an owner
 //! runs out of memory after another one has done its part, or takes longer than [`HOLD_US`]. Nor is an

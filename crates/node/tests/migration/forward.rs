@@ -250,6 +250,22 @@ fn who_waits_for_a_hold_goes_before_those_that_come_later() {
 }
 
 #[test]
+fn a_transaction_that_waited_for_a_hold_and_is_refused_leaves_none() {
+    let mut split = half_way("MSET $a new $x new");
+    let client = meanwhile(&mut split, &["MULTI"])[0];
+    for request in ["SET $a of-exec", "SET $x of-exec", "EXEC"] {
+        let request = split.words(request);
+        split.scene.cluster.send(client, &request);
+    }
+    split.scene.cluster.settle();
+    assert_eq!(split.reply(), ok());
+    let replies: Vec<Value> = (0..4).map(|_| split.scene.cluster.reply(client)).collect();
+    assert!(matches!(&replies[3], Value::Error(text) if text.starts_with("SIDLESPLIT ")), "{replies:?}");
+    assert_eq!(split.in_hand(), [], "its place among the holds outlived it");
+    assert_eq!(split.ask(0, "SET $a free"), ok());
+}
+
+#[test]
 fn commands_do_not_wait_in_turn_for_a_node_that_is_silent() {
     let mut split = Split::new();
     split.ask(0, "GET $x");

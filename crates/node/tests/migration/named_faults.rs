@@ -13,6 +13,7 @@ use crate::durable_turns::turn_with_a_log_that_is_not_synced;
 use crate::hot::copied_ahead;
 use crate::restoring::restore_beside_a_reader;
 use crate::transactions::{watch_of_a_range_that_goes_and_comes_back, watch_of_a_value_that_ends};
+use crate::turn::a_command_over_both_ends_does_not_hold_the_turn_up;
 use sidle_migration::SOURCE_DRIVEN;
 use sidle_node::testing::{ClusterSetup, LATENCY_US, SoloNode, TestCluster};
 use sidle_resp::Value;
@@ -31,6 +32,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::FrozenSourceExpires, expiry_at_the_source),
     (Fault::ParkedCommandRunsTwice, increment_of_what_has_not_arrived),
     (Fault::NewTableWakesNobody, the_source_of_a_wanted_key_restarts),
+    (Fault::PartsOutliveTheTurn, a_command_over_both_ends_does_not_hold_the_turn_up),
     (Fault::PreparesOverLeavings, back_at_once),
     (Fault::SettledBeforeSynced, turn_with_a_log_that_is_not_synced),
     (Fault::FinishedBeforeSynced, move_to_a_node_whose_log_is_not_synced),

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use sidle_migration::Share;
+use sidle_node::testing::TestCluster;
 use sidle_resp::Value;
 use sidle_types::{MigrationId, PositionRange};
 
@@ -238,6 +239,46 @@ fn commands_that_wait_at_the_turn_run_after_it() {
     assert_eq!(scene.cluster.reply(flusher), ok());
     settle(&mut scene);
     assert_eq!(scene.cluster.nodes[1].parts.store.len(), 0);
+}
+
+/// A command over keys of both ends, part of which is on its way to the target when the migration turns back.
+pub(crate) fn a_command_over_both_ends_does_not_hold_the_turn_up() {
+    let mut scene = Scene::new();
+    let (below, above) = keys_of_both_halves(40);
+    scene.fill(below.iter().chain(&above).cloned());
+    let slow = "handoff,cut-period=100000,cut-bytes=100,hot-first=off";
+    let id = scene.start_by(slow, &halves_of_the_slot().1, 1);
+    let owned = |cluster: &TestCluster| {
+        let table = cluster.nodes[1].workers[0].ranges();
+        table.import(id).map(|view| view.owned())
+    };
+    let has =
+        |share: &Share, wanted: bool| above.iter().find(|key| share.has(position(key)) == wanted).cloned();
+    scene.cluster.run_until("both own some of it", |cluster| {
+        owned(cluster).is_some_and(|share| has(&share, true).is_some() && has(&share, false).is_some())
+    });
+    let share = owned(&scene.cluster).expect("it runs");
+    let [given, kept] = [true, false].map(|wanted| has(&share, wanted).expect("some are"));
+    scene.cluster.network.hold_forwarded = true;
+    let to = scene.to[0];
+    scene.cluster.send(to, &format!("MGET {} {given} {kept}", below[0]));
+    scene.cluster.settle();
+    let asker = scene.cluster.connect(0, 0);
+    scene.cluster.send(asker, &format!("SIDLE.MIGRATE CANCEL {id}"));
+    scene.cluster.run_for(50_000);
+    assert!(matches!(scene.cluster.reply_now(asker), Some(Value::Integer(_))), "it turns back");
+    let before_us = scene.cluster.now().mono.0;
+    scene.cluster.network.release();
+    let old = [&below[0], &given, &kept].map(|key| bulk(&format!("old-{key}")));
+    assert_eq!(scene.cluster.reply(to), Value::Array(old.to_vec()));
+    let took_us = scene.cluster.now().mono.0 - before_us;
+    assert!(took_us < 1_000_000, "F9: it and the turn wait for each other: {took_us} us");
+    settle(&mut scene);
+}
+
+#[test]
+fn commands_over_both_ends_do_not_hold_the_turn_up() {
+    a_command_over_both_ends_does_not_hold_the_turn_up();
 }
 
 /// One end dies at some time after the turn was asked for: the other one's share stays.
