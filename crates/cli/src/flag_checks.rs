@@ -82,6 +82,7 @@ pub const SHARED_NO_NUMBERS: &[&str] = &[
     "password",
     "policy",
     "protocol",
+    "takeover-after",
     "workload",
 ];
 

@@ -8,6 +8,7 @@ use sidle_server::StartError;
 use sidle_server::address::split_host_port;
 use sidle_server::config::{
     Auto, Config, ConfigError, CpuList, DurabilityMode, EXAMPLE, Fsync, LogLevel, SECRET_VARIABLE, Size,
+    TakeoverAfter,
 };
 use std::io;
 use std::path::PathBuf;
@@ -88,6 +89,10 @@ pub struct ServerArguments {
     /// When that log is synced: everysec, or always, before a write is acknowledged [default: everysec]
     #[arg(long, value_name = "WHEN")]
     pub fsync: Option<Fsync>,
+    /// Let another node take this one's log over, with its keys, once it is gone for so long, such as 5s
+    /// (needs replicated=R) [default: off]
+    #[arg(long, value_name = "DURATION")]
+    pub takeover_after: Option<TakeoverAfter>,
     /// Read a damaged log as far as it can be read, and go on with that
     #[arg(long)]
     pub salvage: bool,
@@ -213,6 +218,7 @@ fn merged(arguments: ServerArguments) -> Result<Config, ConfigError> {
     let needs_a_log = [("fsync", arguments.fsync.is_some()), ("salvage", arguments.salvage)];
     set(&mut config.durability.mode, arguments.durability);
     set(&mut config.durability.fsync, arguments.fsync);
+    set(&mut config.durability.takeover_after, arguments.takeover_after);
     set(&mut config.durability.salvages, arguments.salvage.then_some(true));
     set(&mut config.security.password, arguments.password);
     set(&mut config.security.cluster_secret_file, arguments.cluster_secret_file);

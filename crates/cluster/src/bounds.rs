@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::{
     ControlMessage, CoordinatorSays, Health, Heartbeat, Incarnation, LogCopies, Metadata, MigrationCounters,
     MigrationRecord, MigrationState, MigrationStatus, NodeInfo, NodeSays, NodeStatus, PrepareRefusal,
-    Progress, Refusal, Reply, Request, RequestKey, StartNumber, StatusReport, Survey, TabletMap,
+    Progress, Refusal, Reply, Request, RequestKey, StartNumber, StatusReport, Survey, TabletMap, Takeover,
     ToCoordinator, ToNode, Turn,
 };
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, TabletEpoch};
@@ -138,6 +138,7 @@ impl Bounded for ToCoordinator {
                 text("why", why, MAX_REASON_BYTES)
             }
             NodeSays::Copies { copies } => copies.check_bounds(),
+            NodeSays::TookOver { epoch, .. } => epoch.check_bounds(),
             NodeSays::Request { number: given, oldest_open, request } => {
                 numbers(&[("number", *given), ("oldest_open", *oldest_open)])?;
                 if oldest_open > given && !request.only_looks() {
@@ -303,7 +304,7 @@ impl Bounded for Request {
                 migration.check_bounds().and_then(|()| policy.check_bounds())
             }
             Request::Cancel { migration } => migration.check_bounds(),
-            Request::Status | Request::Forget { .. } | Request::Upgrade => Ok(()),
+            Request::Status | Request::Forget { .. } | Request::TakeOver { .. } | Request::Upgrade => Ok(()),
             Request::AwaitEnd { migration, patience_us } => {
                 migration.check_bounds()?;
                 at_most("patience_us", *patience_us, MAX_PATIENCE_US)
@@ -335,7 +336,16 @@ impl Bounded for TabletMap {
         entries("migrations", self.migrations(), MAX_UNFINISHED)?;
         self.nodes().iter().try_for_each(NodeInfo::check_bounds)?;
         self.tablets().iter().try_for_each(|tablet| tablet.epoch.check_bounds())?;
-        self.migrations().iter().try_for_each(MigrationRecord::check_bounds)
+        self.migrations().iter().try_for_each(MigrationRecord::check_bounds)?;
+        entries("takeovers", self.takeovers(), MAX_TABLETS)?;
+        self.takeovers().iter().try_for_each(Takeover::check_bounds)
+    }
+}
+
+impl Bounded for Takeover {
+    fn check_bounds(&self) -> Checked {
+        self.epoch.check_bounds()?;
+        number("log_epoch", self.log_epoch)
     }
 }
 
@@ -400,6 +410,7 @@ impl Bounded for MigrationCounters {
 impl Bounded for LogCopies {
     fn check_bounds(&self) -> Checked {
         number("epoch", self.epoch)?;
+        number("takeover_after_ms", self.takeover_after_ms.unwrap_or_default())?;
         entries("backups", &self.backups, MAX_BACKUPS)?;
         self.backups.iter().try_for_each(|backup| backup.incarnation.check_bounds())
     }
@@ -437,7 +448,7 @@ impl Bounded for Reply {
             }
             Reply::Cancelled { migration } | Reply::PolicySet { migration } => migration.check_bounds(),
             Reply::TurnsBack { migration, by } => migration.check_bounds().and_then(|()| by.check_bounds()),
-            Reply::Forgotten { .. } | Reply::Upgraded(_) => Ok(()),
+            Reply::Forgotten { .. } | Reply::TakesOver { .. } | Reply::Upgraded(_) => Ok(()),
             Reply::Status(report) => report.check_bounds(),
             Reply::Refused(refusal) => refusal.check_bounds(),
         }
@@ -455,6 +466,9 @@ impl Bounded for Refusal {
             | Refusal::OwnedByTarget { node, .. }
             | Refusal::StillUp { node }
             | Refusal::OwnsTablets { node, .. }
+            | Refusal::OwnsNothing { node }
+            | Refusal::NoCopies { node }
+            | Refusal::BeingTakenOver { node, .. }
             | Refusal::Coordinates { node } => text("node", node, MAX_TEXT_BYTES),
             Refusal::SeveralParts { parts, .. }
             | Refusal::HeldBack { nodes: parts, .. }
@@ -498,6 +512,8 @@ impl Bounded for StatusReport {
         self.map_epoch.check_bounds()?;
         entries("nodes", &self.nodes, MAX_NODES)?;
         entries("tablets", &self.tablets, MAX_TABLETS)?;
+        entries("takeovers", &self.takeovers, MAX_TABLETS)?;
+        self.takeovers.iter().try_for_each(Takeover::check_bounds)?;
         entries("migrations", &self.migrations, MAX_UNFINISHED + HISTORY)?;
         text("record_trouble", self.record_trouble.as_deref().unwrap_or_default(), MAX_TEXT_BYTES)?;
         self.nodes.iter().try_for_each(NodeStatus::check_bounds)?;

@@ -22,6 +22,7 @@ mod refusal;
 mod slot_view;
 mod status;
 mod tablet_map;
+mod takeover;
 pub mod timing;
 
 pub use agent::{
@@ -47,3 +48,4 @@ pub use refusal::Refusal;
 pub use slot_view::SlotRun;
 pub use status::{MigrationStatus, NodeState, NodeStatus, PartitionStatus, StatusReport, Upgraded};
 pub use tablet_map::{MapError, Tablet, TabletMap};
+pub use takeover::Takeover;

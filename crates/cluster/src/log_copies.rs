@@ -3,6 +3,9 @@
 //! Each copy in the record has everything that was ever safe in the log (Y1 of `sidle-log-copies`). Whoever
 //! writes the log proposes its changes, and acts on none before it is committed: so whoever finds the record
 //! after the writer's death may read any of these copies.
+//!
+//! Only a log whose copies give its writer leases may be taken over unasked: of any other nobody knows
+//! whether its silent writer still answers clients (Y10).
 
 use crate::Incarnation;
 use serde::{Deserialize, Serialize};
@@ -17,6 +20,9 @@ pub struct LogCopies {
     pub epoch: u64,
     /// Who has a copy that counts.
     pub backups: Vec<LogBackup>,
+    /// The copies give leases, and the log may be taken over when its writer is gone for so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takeover_after_ms: Option<u64>,
 }
 
 /// A node with a copy.
@@ -47,4 +53,7 @@ pub struct KnownCopies {
     pub node: NodeId,
     /// Its copies.
     pub copies: LogCopies,
+    /// Others have taken over what the node had, up to this incarnation of it: that is no member any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_over: Option<Incarnation>,
 }

@@ -11,7 +11,9 @@ use crate::{
     OutOfBounds, Refusal, StartNumber, StatusReport, TabletMap, Upgraded,
 };
 use serde::{Deserialize, Serialize};
-use sidle_types::{GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, Speaks};
+use sidle_types::{
+    GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, Speaks, TabletEpoch,
+};
 use std::sync::Arc;
 
 /// A message on the control connection between a node and the coordinator.
@@ -167,6 +169,14 @@ pub enum NodeSays {
     Copies {
         /// The record, as it is to be.
         copies: LogCopies,
+    },
+    /// The node has read all of a range that it takes over, and its own log has it. Repeated until a map
+    /// shows that.
+    TookOver {
+        /// The range.
+        range: PositionRange,
+        /// Since when it owns it.
+        epoch: TabletEpoch,
     },
     /// Forwards a client's request. Repeated until [`CoordinatorSays::Reply`].
     Request {
@@ -413,6 +423,11 @@ pub enum Request {
         /// The member.
         node: NodeName,
     },
+    /// Have nodes with copies of its durable log take over what a node had that is down.
+    TakeOver {
+        /// The node.
+        node: NodeName,
+    },
     /// Raise the cluster's version to the highest that all members speak.
     Upgrade,
     /// Report nodes, tablets and migrations.
@@ -499,6 +514,11 @@ pub enum Reply {
     Forgotten {
         /// The node.
         node: NodeId,
+    },
+    /// What the dead node had has new owners, which read it from copies of its log.
+    TakesOver {
+        /// In how many ranges that is under way: in none, if it was before.
+        ranges: usize,
     },
     /// The cluster speaks the highest version that all its members speak.
     Upgraded(Upgraded),

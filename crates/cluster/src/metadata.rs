@@ -4,7 +4,7 @@ use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{HISTORY, MAX_TEXT_BYTES};
 use crate::{
     ClusterId, Incarnation, KnownCopies, LogCopies, MigrationCounters, MigrationRecord, MigrationState,
-    StartNumber, TabletMap,
+    StartNumber, TabletMap, Takeover,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange, Speaks, TabletEpoch};
@@ -99,9 +99,36 @@ impl Metadata {
     /// Notes which copies of a member's log count, and forgets those of nodes that are no members any more.
     pub(crate) fn note_copies(&mut self, node: NodeId, copies: LogCopies) {
         let map = &self.map;
+        // The node's next log is its own.
+        let taken_over = self.taken_over(node).filter(|_| self.is_taken_over(node, &copies));
         self.copies.retain(|known| known.node != node && map.node(known.node).is_some());
         let place = self.copies.partition_point(|known| known.node < node);
-        self.copies.insert(place, KnownCopies { node, copies });
+        self.copies.insert(place, KnownCopies { node, copies, taken_over });
+    }
+
+    /// Up to which incarnation others have taken over what the node had, if they have.
+    pub fn taken_over(&self, node: NodeId) -> Option<Incarnation> {
+        self.copies.iter().find(|known| known.node == node)?.taken_over
+    }
+
+    /// Whether these are copies of a log that others have taken over.
+    pub(crate) fn is_taken_over(&self, node: NodeId, copies: &LogCopies) -> bool {
+        let is_its_log = self.copies_of(node).is_some_and(|known| known.log == copies.log);
+        is_its_log && self.taken_over(node).is_some()
+    }
+
+    /// Others own what a node had, by these takeovers. Its log has no copies that count any more, at an epoch
+    /// below that of the takeovers: whoever takes the record for its own cannot write to them.
+    pub(crate) fn take_over(&mut self, node: NodeId, takeovers: &[Takeover]) {
+        let incarnation = self.map.node(node).map(|member| member.incarnation);
+        self.map = Arc::new(self.map.changed(|map| takeovers.iter().for_each(|&one| map.take_over(one))));
+        let known = self.copies.iter_mut().find(|known| known.node == node);
+        let known = known.expect("what has copies is taken over");
+        known.copies.epoch += 1;
+        let is_fenced = |one: &Takeover| one.log_epoch > known.copies.epoch;
+        assert!(takeovers.iter().all(is_fenced), "Y6: an epoch that no writer can have");
+        known.copies.backups.clear();
+        known.taken_over = incarnation;
     }
 
     /// Leaves out what the cluster's version has no field for.

@@ -90,8 +90,8 @@ pub enum Refusal {
         /// How many there may be.
         limit: usize,
     },
-    /// The node to be forgotten still sends.
-    #[error("node {node} is up: stop it first, two seconds later it can be forgotten")]
+    /// The node to be forgotten, or taken over, still sends.
+    #[error("node {node} is up: stop it first, and wait for two seconds")]
     StillUp {
         /// The node.
         node: String,
@@ -108,7 +108,7 @@ pub enum Refusal {
         /// How many.
         tablets: usize,
     },
-    /// The node to be forgotten takes part in a migration.
+    /// The node to be forgotten, or taken over, takes part in a migration.
     #[error("node {node} takes part in migration {migration}: cancel it, or wait for its end")]
     TakesPart {
         /// The node.
@@ -116,10 +116,34 @@ pub enum Refusal {
         /// The migration.
         migration: MigrationId,
     },
-    /// The node to be forgotten runs the coordinator.
-    #[error("node {node} runs the coordinator, and cannot be forgotten")]
+    /// The node to be forgotten, or taken over, runs the coordinator.
+    #[error("node {node} runs the coordinator: it is up, and needed")]
     Coordinates {
         /// The node.
+        node: String,
+    },
+    /// The node to be taken over owns nothing.
+    #[error("node {node} owns nothing: there is nothing to take over")]
+    OwnsNothing {
+        /// The node.
+        node: String,
+    },
+    /// Nobody has what a node had that is down.
+    #[error(
+        "no node that is up has a copy of node {node}'s durable log that counts, so nobody can take over what it          owns: start it again. Nodes keep copies with --durability replicated"
+    )]
+    NoCopies {
+        /// The node.
+        node: String,
+    },
+    /// Part of the range is being taken over.
+    #[error(
+        "{node} is taking {range} over from a node that died: try again when `sidle status` shows its end"
+    )]
+    BeingTakenOver {
+        /// The range that is.
+        range: PositionRange,
+        /// Its new owner.
         node: String,
     },
     /// The cluster's version is to be raised, and not all members speak the next one.

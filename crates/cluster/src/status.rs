@@ -1,7 +1,7 @@
 //! The content of `sidle status --json` and `SIDLE.STATUS`.
 
 use crate::bounds;
-use crate::{ClusterId, HostPort, Incarnation, LargeCollections, Tablet};
+use crate::{ClusterId, HostPort, Incarnation, LargeCollections, Tablet, Takeover};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
     GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion,
@@ -26,6 +26,9 @@ pub struct StatusReport {
     /// The tablets, in order of their positions.
     #[serde(deserialize_with = "bounds::tablets")]
     pub tablets: Vec<Tablet>,
+    /// What new owners are reading from copies of dead nodes' logs, in order of the positions.
+    #[serde(default, deserialize_with = "bounds::takeovers")]
+    pub takeovers: Vec<Takeover>,
     /// The migrations that the coordinator remembers, in order of their numbers.
     #[serde(deserialize_with = "bounds::migrations")]
     pub migrations: Vec<MigrationStatus>,

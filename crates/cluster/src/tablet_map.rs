@@ -7,13 +7,15 @@
 //!    apart.
 //! 4. A running migration's target owns all of its range at the migration's epoch (M1), its source is another
 //!    node, and its partitions tile the range.
+//! 5. Takeovers are in order of their ranges, which are apart from each other and from the migrations'. Their
+//!    owners own them at the takeovers' epochs.
 //!
 //! Within a cluster the map epoch grows with every change, and a tablet's epoch with every change of owner.
 //! So for one position an epoch never names two owners.
 
 use crate::bounds;
 use crate::migration_record::tiles;
-use crate::{Incarnation, MigrationRecord, MigrationState, NodeInfo, Turn};
+use crate::{Incarnation, MigrationRecord, MigrationState, NodeInfo, Takeover, Turn};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
     GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion,
@@ -44,6 +46,8 @@ pub struct TabletMap {
     nodes: Vec<NodeInfo>,
     tablets: Vec<Tablet>,
     migrations: Vec<MigrationRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    takeovers: Vec<Takeover>,
     #[serde(skip_serializing_if = "ProtocolVersion::is_unsaid")]
     version: ProtocolVersion,
 }
@@ -57,6 +61,8 @@ struct Unchecked {
     tablets: Vec<Tablet>,
     #[serde(deserialize_with = "bounds::migrations")]
     migrations: Vec<MigrationRecord>,
+    #[serde(default, deserialize_with = "bounds::takeovers")]
+    takeovers: Vec<Takeover>,
     #[serde(default = "ProtocolVersion::unsaid")]
     version: ProtocolVersion,
 }
@@ -65,8 +71,9 @@ impl TryFrom<Unchecked> for TabletMap {
     type Error = MapError;
 
     fn try_from(map: Unchecked) -> Result<TabletMap, MapError> {
-        let Unchecked { epoch, nodes, tablets, migrations, version } = map;
-        TabletMap::new(epoch, nodes, tablets, migrations).map(|map| map.in_version(version))
+        let Unchecked { epoch, nodes, tablets, migrations, takeovers, version } = map;
+        let map = TabletMap { epoch, nodes, tablets, migrations, takeovers, version };
+        map.check().map(|()| map)
     }
 }
 
@@ -79,6 +86,7 @@ impl TabletMap {
             nodes: vec![first],
             tablets: vec![everything],
             migrations: Vec::new(),
+            takeovers: Vec::new(),
             version: ProtocolVersion::CURRENT,
         }
     }
@@ -90,7 +98,8 @@ impl TabletMap {
         tablets: Vec<Tablet>,
         migrations: Vec<MigrationRecord>,
     ) -> Result<TabletMap, MapError> {
-        let map = TabletMap { epoch, nodes, tablets, migrations, version: ProtocolVersion::CURRENT };
+        let (takeovers, version) = (Vec::new(), ProtocolVersion::CURRENT);
+        let map = TabletMap { epoch, nodes, tablets, migrations, takeovers, version };
         map.check().map(|()| map)
     }
 
@@ -147,6 +156,16 @@ impl TabletMap {
     /// The running migrations, in order of their ids.
     pub fn migrations(&self) -> &[MigrationRecord] {
         &self.migrations
+    }
+
+    /// The ranges that are being taken over, in order of their positions.
+    pub fn takeovers(&self) -> &[Takeover] {
+        &self.takeovers
+    }
+
+    /// The takeover of the position, if it is being taken over.
+    pub fn takeover_at(&self, position: Position) -> Option<&Takeover> {
+        self.takeovers.iter().find(|takeover| takeover.range.contains(position))
     }
 
     /// The member with this id.
@@ -217,7 +236,22 @@ impl TabletMap {
                 format!("migration {id} overlaps another")
             })?;
         }
-        Ok(())
+        self.check_takeovers()
+    }
+
+    fn check_takeovers(&self) -> Result<(), MapError> {
+        let is_sound = |takeover: &Takeover| {
+            let owned = |tablet: &Tablet| tablet.owner == takeover.owner && tablet.epoch == takeover.epoch;
+            self.tablets_in(takeover.range).iter().all(owned)
+                && !self.migrations.iter().any(|record| record.range.overlaps(takeover.range))
+        };
+        let in_order = self.takeovers.is_sorted_by(|a, b| a.range.last() < b.range.first());
+        match in_order && self.takeovers.iter().all(is_sound) {
+            true => Ok(()),
+            false => {
+                Err(MapError("a takeover overlaps another change, or its range is not its owner's".into()))
+            }
+        }
     }
 
     /// The map after `change`, one epoch later. Panics if the change breaks an invariant: callers check
@@ -255,7 +289,28 @@ impl MapChange<'_> {
     /// Gives the range of a migration to its target and lists the migration as running. The record's epoch
     /// must be above every epoch in the range.
     pub(crate) fn start(&mut self, record: MigrationRecord) {
-        let given = Tablet { range: record.range, owner: record.target, epoch: record.epoch };
+        self.give(Tablet { range: record.range, owner: record.target, epoch: record.epoch });
+        let index = self.map.migrations.partition_point(|running| running.id < record.id);
+        self.map.migrations.insert(index, record);
+    }
+
+    /// Gives a range to its new owner, which is yet to read what was there. The epoch must be above every
+    /// epoch in the range.
+    pub(crate) fn take_over(&mut self, takeover: Takeover) {
+        let Takeover { range, owner, epoch, .. } = takeover;
+        self.give(Tablet { range, owner, epoch });
+        let takeovers = &mut self.map.takeovers;
+        let index = takeovers.partition_point(|other| other.range.first() < range.first());
+        takeovers.insert(index, takeover);
+    }
+
+    /// The new owner has everything.
+    pub(crate) fn taken_over(&mut self, range: PositionRange) {
+        self.map.takeovers.retain(|takeover| takeover.range != range);
+        self.join_neighbours();
+    }
+
+    fn give(&mut self, given: Tablet) {
         let mut tablets = Vec::with_capacity(self.map.tablets.len() + 2);
         for tablet in &self.map.tablets {
             assert!(
@@ -270,8 +325,6 @@ impl MapChange<'_> {
             tablets.extend(after.map(|range| Tablet { range, ..*tablet }));
         }
         self.map.tablets = tablets;
-        let index = self.map.migrations.partition_point(|running| running.id < record.id);
-        self.map.migrations.insert(index, record);
     }
 
     /// Gives the range of a running migration back to its source, and removes the migration from the list.
@@ -330,8 +383,16 @@ impl MapChange<'_> {
     /// Removes a migration from the list and joins adjacent tablets of one owner where none of them migrates.
     pub(crate) fn finish(&mut self, id: MigrationId) {
         self.map.migrations.retain(|record| record.id != id);
-        let TabletMap { tablets, migrations, .. } = &mut *self.map;
-        let migrates = |tablet: &Tablet| migrations.iter().any(|record| record.range.overlaps(tablet.range));
+        self.join_neighbours();
+    }
+
+    /// Joins adjacent tablets of one owner where nothing is under way in either.
+    fn join_neighbours(&mut self) {
+        let TabletMap { tablets, migrations, takeovers, .. } = &mut *self.map;
+        let migrates = |tablet: &Tablet| {
+            migrations.iter().any(|record| record.range.overlaps(tablet.range))
+                || takeovers.iter().any(|takeover| takeover.range.overlaps(tablet.range))
+        };
         tablets.dedup_by(|later, earlier| {
             let joined = PositionRange::new(earlier.range.first(), later.range.last());
             match joined {

@@ -3,6 +3,7 @@
 //! Its files are begun, recorded and removed as the log's own are (G1, G4 and G6 of `sidle-log-files`), so
 //! that it is a log of its own whenever its writer dies.
 
+use crate::lease::LEASE_US;
 use sidle_log_files::{FILE_HEAD_BYTES, FileEnd, FileSet, LogFile};
 use sidle_types::{LogId, MonotonicUs, fault};
 use sidle_wire::{Place, Tail, ToBackup, ToWriter};
@@ -77,6 +78,8 @@ pub struct Backup {
     syncing: VecDeque<Option<Place>>,
     /// What its writer knows.
     told: (Place, Place),
+    /// Until then nobody is to read the copy to take the log over.
+    promised_until: MonotonicUs,
     steps: VecDeque<BackupStep>,
     answers: VecDeque<Answer>,
 }
@@ -84,7 +87,16 @@ pub struct Backup {
 impl Backup {
     /// A copy of this log, at the node's start with this number. Nothing newer than this epoch was seen. It
     /// is synced with each write, or so often.
-    pub fn new(log: LogId, incarnation: u64, epoch: u64, found: Option<Found>, sync_every_us: u64) -> Backup {
+    pub fn new(
+        now: MonotonicUs,
+        log: LogId,
+        incarnation: u64,
+        epoch: u64,
+        found: Option<Found>,
+        sync_every_us: u64,
+    ) -> Backup {
+        // Y12: an earlier start may have promised something just before.
+        let earlier_us = if fault!(RestartedBackupForgetsItsPromise) { 0 } else { LEASE_US };
         let mut backup = Backup {
             log,
             incarnation,
@@ -97,6 +109,7 @@ impl Backup {
             synced_at: MonotonicUs(0),
             syncing: VecDeque::new(),
             told: (Place::default(), Place::default()),
+            promised_until: now.plus_us(earlier_us),
             steps: VecDeque::new(),
             answers: VecDeque::new(),
         };
@@ -123,7 +136,14 @@ impl Backup {
         self.files.map(|(_, tail)| tail)
     }
 
-    /// From now on nothing of an older epoch is taken: somebody else is to read the copy.
+    /// Until when the copy has promised its writer that nobody reads it to take the log over. Once it is
+    /// [fenced](Backup::fence) this does not change any more.
+    pub fn promised_until(&self) -> MonotonicUs {
+        self.promised_until
+    }
+
+    /// From now on nothing of an older epoch is taken, and nothing is promised to whoever wrote in one:
+    /// somebody else is to read the copy, once what was promised is over.
     pub fn fence(&mut self, epoch: u64) {
         if epoch > self.epoch {
             self.epoch = epoch;
@@ -157,6 +177,12 @@ impl Backup {
         takes
     }
 
+    /// Y11: what is answered to a writer of this epoch is a promise.
+    fn promise(&mut self, now: MonotonicUs, epoch: u64) {
+        assert!(epoch >= self.epoch || fault!(OlderEpochIsTaken), "Y11: the copy is fenced");
+        self.promised_until = self.promised_until.max(now.plus_us(LEASE_US));
+    }
+
     /// A message of a writer. `epoch`: that of its connection, by its last message. Whether it makes sense:
     /// if not, the connection is to be closed.
     ///
@@ -170,11 +196,16 @@ impl Backup {
             ToBackup::Epoch(epoch) => self.fence(epoch),
             ToBackup::Read(from) => self.answers.push_back(Answer::BytesFrom(from)),
             ToBackup::Restart => self.restart(),
+            ToBackup::Beat(number) => {
+                self.promise(now, epoch);
+                self.answer(ToWriter::Promises(number));
+            }
             ToBackup::Forget { first } => return self.forget(first),
             ToBackup::Append { at, bytes } => {
                 if !self.append(at, bytes) {
                     return false;
                 }
+                self.promise(now, epoch);
                 if self.syncs {
                     self.steps.push_back(BackupStep::Sync);
                 }

@@ -1,6 +1,7 @@
 //! All copies of a log: which count, what is safe, and what is to be changed about that.
 
 use crate::backup_id::BackupId;
+use crate::lease::Leases;
 use crate::link::{Link, Sent};
 use crate::own::OwnFiles;
 use crate::settings::Settings;
@@ -18,6 +19,8 @@ pub struct Record {
     pub epoch: u64,
     /// The copies that count, besides the one where the log is written.
     pub backups: BTreeSet<BackupId>,
+    /// The log may be taken over when its writer is gone for so long, in milliseconds.
+    pub takeover_after_ms: Option<u64>,
 }
 
 /// What is to be done.
@@ -57,6 +60,7 @@ pub struct Copies {
     /// Since when a copy is up to date, again and again.
     caught_up: BTreeMap<BackupId, MonotonicUs>,
     events: VecDeque<Event>,
+    leases: Leases,
     /// What all copies that count have.
     safe: CommitNumber,
     /// The last copy is to be left out once the log is synced.
@@ -94,6 +98,7 @@ impl Copies {
             failures: BTreeMap::new(),
             caught_up: BTreeMap::new(),
             events: VecDeque::new(),
+            leases: Leases::default(),
             safe: CommitNumber(0),
             wants_to_stand_alone: false,
             stands_alone_first: false,
@@ -143,6 +148,28 @@ impl Copies {
     fn counts(&self, backup: BackupId) -> bool {
         let is_proposed = self.proposed.as_ref().is_some_and(|record| record.backups.contains(&backup));
         self.record.backups.contains(&backup) || is_proposed
+    }
+
+    /// The settings want leases, or a record has the log taken over by some.
+    fn is_leased(&self) -> bool {
+        self.settings.takeover_after_ms.is_some() || self.may_be_taken_over()
+    }
+
+    fn may_be_taken_over(&self) -> bool {
+        self.proposed.iter().chain([&self.record]).any(|record| record.takeover_after_ms.is_some())
+    }
+
+    /// Until when nobody takes the log over (Y10): who takes it over reads one copy that counts, once that
+    /// one's promise is over. Without leases, and where no copy counts, for ever.
+    pub fn lease_until(&self) -> MonotonicUs {
+        if (self.is_deposed || self.adopts_record) && self.is_leased() {
+            return MonotonicUs(0);
+        }
+        if !self.may_be_taken_over() {
+            return MonotonicUs(u64::MAX);
+        }
+        let counting = self.proposed.iter().chain([&self.record]).flat_map(|record| &record.backups);
+        counting.map(|backup| self.leases.of(*backup)).min().unwrap_or(MonotonicUs(u64::MAX))
     }
 
     /// The nodes that can be backups, the ones to be taken first in front. This node is none of them.
@@ -209,7 +236,11 @@ impl Copies {
             return;
         }
         let Some(link) = self.links.get_mut(&backup) else { return };
-        if link.receive(now, answer, &self.own).is_none() {
+        let makes_sense = link.receive(now, answer, &self.own).is_some();
+        if let Some(sent_at) = link.answered_of().filter(|_| makes_sense) {
+            self.leases.note(backup, sent_at);
+        }
+        if !makes_sense {
             self.leave(now, backup);
         } else if link.follows() && link.written() == self.own.end() {
             self.caught_up.entry(backup).or_insert(now);
@@ -286,7 +317,8 @@ impl Copies {
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
         let patience_us = self.settings.patience_us;
         let answers = self.links.values().filter_map(|link| Some(link.waits_since()?.plus_us(patience_us)));
-        answers.chain(self.resting.values().copied()).min()
+        let beats = self.links.values().filter(|_| self.is_leased()).filter_map(Link::poll_beat);
+        answers.chain(self.resting.values().copied()).chain(beats).min()
     }
 
     /// Time has passed.
@@ -297,6 +329,10 @@ impl Copies {
             self.links.iter().filter(|(_, link)| is_over(link)).map(|(id, _)| *id).collect();
         slow.into_iter().for_each(|backup| self.leave(now, backup));
         self.resting.retain(|_, until| *until > now);
+        self.leases.pass_time(now);
+        if self.is_leased() {
+            self.links.values_mut().for_each(|link| link.pass_time(now));
+        }
         self.judge(now);
     }
 
@@ -309,7 +345,7 @@ impl Copies {
     fn judge(&mut self, now: MonotonicUs) {
         self.judge_safe();
         self.connect(now);
-        self.propose();
+        self.propose(now);
     }
 
     /// Y9: whether the log itself is to have synced what is safe: no copy may count.
@@ -386,7 +422,7 @@ impl Copies {
     }
 
     /// Y3: one change at a time.
-    fn propose(&mut self) {
+    fn propose(&mut self, now: MonotonicUs) {
         if self.proposed.is_some() || self.is_deposed {
             return;
         }
@@ -397,7 +433,9 @@ impl Copies {
             // One that counts has something, so that a start can tell one that lost it.
             let is_any = place > Place::default();
             let is_whole = is_any && place >= link.whole_at() && has >= self.safe.max(self.begun_behind);
-            (is_whole || fault!(JoinsBeforeItHasEverything)).then_some(())
+            // Else replies would wait for its promise.
+            let is_promised = !self.is_leased() || self.leases.of(*backup) > now;
+            (is_promised && (is_whole || fault!(JoinsBeforeItHasEverything))).then_some(())
         };
         let stays = |backup: &&BackupId| self.links.contains_key(backup) || self.connecting.contains(backup);
         let mut backups: BTreeSet<BackupId> = self.record.backups.iter().filter(stays).copied().collect();
@@ -413,8 +451,10 @@ impl Copies {
         // Y9
         let is_sound = self.synced_here >= self.safe || !self.settings.syncs || fault!(LogStandsInUnsynced);
         self.wants_to_stand_alone = backups.is_empty() && !is_sound;
-        if backups != self.record.backups && !self.wants_to_stand_alone {
-            let record = Record { epoch: self.record.epoch + 1, backups };
+        let takeover_after_ms = self.settings.takeover_after_ms;
+        let is_set_anew = !backups.is_empty() && takeover_after_ms != self.record.takeover_after_ms;
+        if (backups != self.record.backups || is_set_anew) && !self.wants_to_stand_alone {
+            let record = Record { epoch: self.record.epoch + 1, backups, takeover_after_ms };
             self.events.push_back(Event::Propose(record.clone()));
             self.proposed = Some(record);
         }

@@ -15,6 +15,7 @@
 //! | `settings` | how many there are to be |
 //! | `own` | what the log itself has |
 //! | `report` | what the log's writer reports |
+//! | `lease` | until when nobody takes the log over |
 //! | `link` | one copy, followed through the files |
 //! | `copies` | all copies of a log: which count, what is safe |
 //! | `backup` | a copy, where it lies |
@@ -36,10 +37,14 @@
 //! - Y8: a log goes on behind the longest of its own files and of the copies that count.
 //! - Y9: where copies are synced, a log whose record names no copy has synced what is safe itself, from
 //!   before that record is proposed.
+//! - Y10: the lease of a log's writer is over before the promise of any copy that counts is.
+//! - Y11: a copy that somebody has fenced promises nothing more to whoever wrote it.
+//! - Y12: a backup that has restarted keeps what an earlier start may have promised.
 
 mod backup;
 mod backup_id;
 mod copies;
+mod lease;
 mod link;
 mod own;
 mod reclaim;
@@ -49,6 +54,7 @@ mod settings;
 pub use backup::{Answer, Backup, BackupStep, Found, whole_end};
 pub use backup_id::BackupId;
 pub use copies::{Copies, Event, Record};
+pub use lease::LEASE_US;
 pub use link::{Sent, check_of, is_end_of};
 pub use own::OwnFiles;
 pub use reclaim::{Outcome, Reclaim, Wanted};

@@ -1,5 +1,6 @@
 //! One copy, followed through the log's files.
 
+use crate::lease::Beats;
 use crate::own::OwnFiles;
 use crate::settings::Settings;
 use sidle_types::{MonotonicUs, fault};
@@ -30,6 +31,8 @@ pub enum Sent {
     },
     /// [`ToBackup::Epoch`](sidle_wire::ToBackup::Epoch).
     Epoch(u64),
+    /// [`ToBackup::Beat`](sidle_wire::ToBackup::Beat).
+    Beat(u64),
 }
 
 /// Whether a file with these first bytes begins as the copy that ends so.
@@ -64,14 +67,17 @@ pub(crate) struct Link {
     epoch: u64,
     /// Everything before is sent.
     sent: Place,
-    /// Where the appends end that are not answered.
-    under_way: VecDeque<Place>,
+    /// Where the appends end that are not answered, and when each was sent.
+    under_way: VecDeque<(Place, MonotonicUs)>,
+    beats: Beats,
     written: Place,
     synced: Place,
     /// Before it has this place it may lack what files had that are gone: their survivors lie before it.
     whole_at: Place,
     /// The first file that was named to it.
     first: u64,
+    /// When the last message was sent that is answered.
+    answered_of: Option<MonotonicUs>,
     /// Since when it has not answered what was sent.
     waits_since: Option<MonotonicUs>,
 }
@@ -85,10 +91,12 @@ impl Link {
             epoch: 0,
             sent: nowhere,
             under_way: VecDeque::new(),
+            beats: Beats::default(),
             written: nowhere,
             synced: nowhere,
             whole_at: nowhere,
             first: 0,
+            answered_of: None,
             waits_since: None,
         }
     }
@@ -116,6 +124,23 @@ impl Link {
     /// Since when it has not answered.
     pub(crate) fn waits_since(&self) -> Option<MonotonicUs> {
         self.waits_since
+    }
+
+    /// When the last message was sent whose answer is a promise.
+    pub(crate) fn answered_of(&self) -> Option<MonotonicUs> {
+        self.answered_of
+    }
+
+    /// When it is to be asked for its promise.
+    pub(crate) fn poll_beat(&self) -> Option<MonotonicUs> {
+        self.beats.poll_timeout().filter(|_| self.follows())
+    }
+
+    /// Time has passed, for a log whose copies give leases.
+    pub(crate) fn pass_time(&mut self, now: MonotonicUs) {
+        if self.follows() {
+            self.beats.pass_time(now);
+        }
     }
 
     /// What is to be compared: whether the log's file begins with bytes that have this checksum.
@@ -147,14 +172,24 @@ impl Link {
                     return None;
                 }
                 (self.written, self.synced) = (written, self.synced.max(synced));
-                while self.under_way.front().is_some_and(|&end| end <= written) {
-                    self.under_way.pop_front();
+                while let Some((_, sent_at)) = self.under_way.pop_front_if(|&mut (end, _)| end <= written) {
+                    self.answered_of = self.answered_of.max(Some(sent_at));
                 }
-                self.waits_since = (written < self.sent).then_some(now);
+                self.note_wait(now);
+            }
+            (ToWriter::Promises(number), State::Follows) => {
+                self.answered_of = self.answered_of.max(Some(self.beats.answered(number)?));
+                self.note_wait(now);
             }
             _ => return None,
         }
         Some(())
+    }
+
+    /// It has answered something: whether it has yet to answer more.
+    fn note_wait(&mut self, now: MonotonicUs) {
+        let waits = self.written < self.sent || self.beats.is_under_way();
+        self.waits_since = waits.then_some(now);
     }
 
     /// The copy's last file was compared.
@@ -210,25 +245,36 @@ impl Link {
                 self.epoch = epoch;
                 Sent::Epoch(epoch)
             }
-            State::Follows => match own.behind(self.sent) {
-                Some(_) if self.under_way.len() >= settings.most_under_way => return Ok(None),
-                Some((at, bytes)) => {
-                    let bytes = bytes.min(settings.most_bytes);
-                    self.sent = Place { file: at.file, at: at.at + bytes };
-                    self.under_way.push_back(self.sent);
-                    self.waits_since.get_or_insert(now);
-                    Sent::Append { at, bytes }
-                }
-                None => match own.first().filter(|&first| first > self.first && first <= self.written.file) {
-                    Some(first) => {
-                        self.first = first;
-                        Sent::Forget { first }
-                    }
-                    None => return Ok(None),
-                },
-            },
+            State::Follows => return Ok(self.next_of_log(now, own, settings).or_else(|| self.beat(now))),
         };
         Ok(Some(sent))
+    }
+
+    /// What of the log is to be sent next.
+    fn next_of_log(&mut self, now: MonotonicUs, own: &OwnFiles, settings: &Settings) -> Option<Sent> {
+        match own.behind(self.sent) {
+            Some(_) if self.under_way.len() >= settings.most_under_way => None,
+            Some((at, bytes)) => {
+                let bytes = bytes.min(settings.most_bytes);
+                self.sent = Place { file: at.file, at: at.at + bytes };
+                self.under_way.push_back((self.sent, now));
+                self.beats.asked(now);
+                self.waits_since.get_or_insert(now);
+                Some(Sent::Append { at, bytes })
+            }
+            None => {
+                let first = own.first().filter(|&first| first > self.first && first <= self.written.file)?;
+                self.first = first;
+                Some(Sent::Forget { first })
+            }
+        }
+    }
+
+    /// Asks for nothing but the promise.
+    fn beat(&mut self, now: MonotonicUs) -> Option<Sent> {
+        let number = self.beats.next(now)?;
+        self.waits_since.get_or_insert(now);
+        Some(Sent::Beat(number))
     }
 
     /// A file of the log was begun again: whether the copy has anything of it.

@@ -14,6 +14,8 @@ pub struct Settings {
     pub rest_us: u64,
     /// The most bytes that are sent at once.
     pub most_bytes: u64,
+    /// A log whose writer is gone for so long may be taken over, in milliseconds: then copies give leases.
+    pub takeover_after_ms: Option<u64>,
     /// So many appends may be unanswered. What is written meanwhile goes with the next, and shares its sync.
     pub most_under_way: usize,
 }

@@ -24,6 +24,8 @@ pub(crate) enum Attempt {
     Refused(ReplyError),
     /// The import is not active yet.
     AwaitActivation(MigrationId),
+    /// What it needs is being taken over from a dead node.
+    AwaitTable,
     /// These keys have to be pulled first.
     Pull(SmallVec<[Missing; INLINE_KEYS]>),
     /// The reply sends the client to the source. One in so many of these is drawn for a sampled pull.

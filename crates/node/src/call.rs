@@ -54,6 +54,9 @@ pub enum Flow {
     Flush,
     /// Nothing is written. The command runs again when these positions have arrived, or its patience ends.
     Await(Awaited),
+    /// Nothing is written. The command runs again with the next range table: some of this node's keys are
+    /// being taken over from a dead node (R5).
+    AwaitTable,
     /// Nothing is written. The command runs again when one of its keys has changed, or so many milliseconds
     /// are over; 0: without an end.
     Block(u64),
@@ -100,6 +103,9 @@ impl Call<'_> {
         let route = &self.session.route;
         if route.awaited.is_some_and(|awaited| !self.ranges.has(awaited)) {
             return Err(WENT_ON);
+        }
+        if self.ranges.is_taking_over(range) {
+            return Ok(Some(Flow::AwaitTable));
         }
         match self.ranges.awaited_in(range) {
             Some(_) if route.waited_out => Err(STILL_ARRIVING),

@@ -440,6 +440,7 @@ impl Dispatcher {
             Attempt::Parked(ticket) => return Err(ticket),
             Attempt::AwaitHold => return Err(self.lines.park_for_hold(&mut self.parking)),
             Attempt::AwaitActivation(migration) => return Err(self.parking.park_for_activation(migration)),
+            Attempt::AwaitTable => return Err(self.parking.park_for_a_new_table()),
             Attempt::Pull(missing) => {
                 let asked = missing.iter().map(|missing| (missing.migration, missing.key as u32));
                 session.route.asked = asked.collect();
@@ -587,6 +588,7 @@ impl Dispatcher {
                 return Err(self.elsewhere(session, request, verdict));
             }
             Verdict::AwaitActivation(migration) => return Err(Attempt::AwaitActivation(migration)),
+            Verdict::AwaitTable => return Err(Attempt::AwaitTable),
             Verdict::NotHereYet(_) if !is_forwarded && self.is_left_to_source(request) => {
                 return Err(Attempt::Elsewhere);
             }
@@ -681,6 +683,7 @@ impl Dispatcher {
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
             Flow::Flush => self.flush(session, out),
             Flow::Await(awaited) => Err(self.await_arrival(session, awaited)),
+            Flow::AwaitTable => Err(self.parking.park_for_a_new_table()),
             Flow::Block(_) => unreachable!("it is parked, or runs again"),
             Flow::GoesOn => {
                 let (bytes, before) = session.route.goes_on.memory_bytes();

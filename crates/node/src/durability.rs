@@ -1,5 +1,6 @@
 //! What the node's clients learn of its durable log.
 
+use crate::lease::Lease;
 use sidle_types::{CommitNumber, NodeId};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -24,6 +25,8 @@ pub struct Durability {
     /// How many copies of the log count, at other nodes, and which nodes.
     copies: AtomicU64,
     copies_at: Mutex<Vec<NodeId>>,
+    /// Until when replies may be sent.
+    pub lease: Lease,
     fails: AtomicBool,
     /// Why the last write failed; empty if it did not.
     failure: Mutex<String>,

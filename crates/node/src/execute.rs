@@ -155,7 +155,10 @@ impl Executor {
         }
         // A flush in steps is one call, and so is a command that goes on, or waits and runs again.
         if session.route.goes_on.flush.is_none()
-            && !matches!(result, Ok(Flow::Await(_) | Flow::Held | Flow::Block(_) | Flow::GoesOn))
+            && !matches!(
+                result,
+                Ok(Flow::Await(_) | Flow::AwaitTable | Flow::Held | Flow::Block(_) | Flow::GoesOn)
+            )
         {
             self.stats.command(found.id).calls.add(1);
         }

@@ -67,6 +67,8 @@ pub enum ControlRequest {
     },
     /// SIDLE.FORGET and CLUSTER FORGET.
     Forget(NodeName),
+    /// SIDLE.TAKEOVER.
+    TakeOver(NodeName),
     /// SIDLE.UPGRADE.
     Upgrade,
     /// SIDLE.STATUS.

@@ -12,6 +12,7 @@
 //!   `Lost`. Nothing is acknowledged there: absent would be wrong (M8).
 //! - R4: before the coordinator has confirmed this incarnation of the node, nothing is served, whatever an
 //!   earlier incarnation's map shows: ownership may have changed since.
+//! - R5: of what is being taken over from a dead node nothing is served before a map says that it is here.
 //!
 //! Ownership: built by the control thread; each worker reads its own
 //! snapshot.
@@ -19,7 +20,7 @@
 use sidle_cluster::{NodeInfo, Tablet, TabletMap};
 use sidle_migration::{ExportView, ImportView};
 use sidle_store::{Leave, Store};
-use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, Slot};
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, Slot, fault};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -37,6 +38,8 @@ pub enum Role {
     Elsewhere,
     /// Owner by the map, without the data: nobody can serve it.
     Lost,
+    /// Owner, while it reads the data from a copy of a dead node's log: commands wait for the next table.
+    TakingOver,
 }
 
 impl Role {
@@ -54,6 +57,7 @@ impl fmt::Debug for Role {
             Role::Exporting(_) => "Exporting",
             Role::Elsewhere => "Elsewhere",
             Role::Lost => "Lost",
+            Role::TakingOver => "TakingOver",
         })
     }
 }
@@ -101,6 +105,8 @@ pub enum Reach {
     Here(PositionRange),
     /// The keys from this position on are not all known yet: this import brings them.
     NotYet(Position, MigrationId),
+    /// The same: they are being taken over from a dead node.
+    TakingOver(Position),
     /// Nothing of this node's follows.
     End,
 }
@@ -275,7 +281,7 @@ impl RangeTable {
             Role::Owned => true,
             Role::Importing(view) if view.is_by_cuts() => view.has_arrived(position),
             Role::Importing(view) => view.activated(),
-            Role::Exporting(_) | Role::Elsewhere | Role::Lost => false,
+            Role::Exporting(_) | Role::Elsewhere | Role::Lost | Role::TakingOver => false,
         }
     }
 
@@ -314,7 +320,7 @@ impl RangeTable {
                 (here + awaited).saturating_sub(if is_first { view.inert_records() } else { 0 })
             }
             Role::Exporting(view) if !view.is_handed_over() => view.kept_records(store.len_in(entry.range)),
-            Role::Exporting(_) | Role::Elsewhere | Role::Lost => 0,
+            Role::Exporting(_) | Role::Elsewhere | Role::Lost | Role::TakingOver => 0,
         };
         self.entries.iter().map(count).sum()
     }
@@ -337,6 +343,12 @@ impl RangeTable {
         })
     }
 
+    /// Whether any part of the range is being taken over from a dead node.
+    pub fn is_taking_over(&self, range: PositionRange) -> bool {
+        let is_its = |entry: &&RangeEntry| entry.range.overlaps(range);
+        self.entries.iter().filter(is_its).any(|entry| matches!(entry.role, Role::TakingOver))
+    }
+
     /// How a walk over this node's keys continues from a position.
     pub fn reach(&self, from: Position) -> Reach {
         let index = self.firsts.partition_point(|&first| first <= from.0) - 1;
@@ -345,6 +357,7 @@ impl RangeTable {
             match &entry.role {
                 Role::Owned => return Reach::Here(rest(entry.range, start)),
                 Role::Importing(view) => return reach_of_import(view, entry.range, start),
+                Role::TakingOver => return Reach::TakingOver(start),
                 Role::Exporting(_) | Role::Elsewhere | Role::Lost => {}
             }
         }
@@ -413,6 +426,7 @@ impl RangeTable {
 fn tiles(map: &TabletMap, imports: &[Arc<ImportView>], exports: &[Arc<ExportView>]) -> Vec<PositionRange> {
     let ranges = (map.tablets().iter().map(|tablet| tablet.range))
         .chain(map.migrations().iter().map(|record| record.range))
+        .chain(map.takeovers().iter().map(|takeover| takeover.range))
         .chain(imports.iter().map(|view| view.range()))
         .chain(exports.iter().map(|view| view.range()));
     let mut firsts = BTreeSet::from([Position::FIRST]);
@@ -445,6 +459,9 @@ fn role(
     }
     match map.migration_at(range.first()) {
         Some(_) => Role::Lost,
+        None if map.takeover_at(range.first()).is_some() && !fault!(ServesBeforeItHasTakenOver) => {
+            Role::TakingOver
+        }
         None => Role::Owned,
     }
 }
@@ -467,9 +484,10 @@ fn is_same(a: &RangeEntry, b: &RangeEntry) -> bool {
     a.owner == b.owner
         && a.tracked.as_ref().map(Arc::as_ptr) == b.tracked.as_ref().map(Arc::as_ptr)
         && match (&a.role, &b.role) {
-            (Role::Owned, Role::Owned) | (Role::Elsewhere, Role::Elsewhere) | (Role::Lost, Role::Lost) => {
-                true
-            }
+            (Role::Owned, Role::Owned)
+            | (Role::Elsewhere, Role::Elsewhere)
+            | (Role::Lost, Role::Lost)
+            | (Role::TakingOver, Role::TakingOver) => true,
             (Role::Importing(a), Role::Importing(b)) => Arc::ptr_eq(a, b),
             (Role::Exporting(a), Role::Exporting(b)) => Arc::ptr_eq(a, b),
             _ => false,

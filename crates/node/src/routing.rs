@@ -54,6 +54,8 @@ pub(crate) enum Verdict<'t> {
     CrossSlot,
     /// Wait for the activation of this import.
     AwaitActivation(MigrationId),
+    /// Wait for the next range table: a key is being taken over from a dead node (R5).
+    AwaitTable,
     /// These keys have not arrived, and the command needs to know their values.
     NotHereYet(SmallVec<[Missing; INLINE_KEYS]>),
 }
@@ -86,6 +88,7 @@ pub(crate) fn judge<'t, 'k>(
     let mut is_any_here = false;
     let mut kept_from = None;
     let mut inactive = None;
+    let mut is_taking_over = false;
     let mut elsewhere: Option<(NodeId, Redirect<'t>)> = None;
     let (mut missing, mut unseen) = (SmallVec::new(), SmallVec::new());
     for (index, key) in keys {
@@ -95,6 +98,7 @@ pub(crate) fn judge<'t, 'k>(
                 is_any_here = true;
                 is_tracked |= entry.tracked.is_some();
             }
+            Role::TakingOver => (is_any_here, is_taking_over) = (true, true),
             Role::Exporting(_) if fault!(SourceServesAfterFreeze) => is_any_here = true,
             Role::Exporting(view) if view.keeps(key.position(), step) => {
                 kept_from = Some(entry.owner);
@@ -133,6 +137,7 @@ pub(crate) fn judge<'t, 'k>(
         // M29: the target takes the rest.
         (Some((owner, _)), _) if kept_from.is_some_and(|kept_from| kept_from != owner) => Verdict::CrossSlot,
         (Some((_, redirect)), _) => Verdict::Redirect(redirect),
+        (None, _) if is_taking_over => Verdict::AwaitTable,
         (None, Some(migration)) => Verdict::AwaitActivation(migration),
         (None, None) if missing.is_empty() => Verdict::Run,
         (None, None) => Verdict::NotHereYet(missing),

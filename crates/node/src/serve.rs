@@ -158,6 +158,7 @@ impl Worker {
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Served {
+        self.note_begin(now.mono);
         self.pass_boundary();
         self.load_foreseen();
         self.lap = Lap::begin(now.reading_ns);
@@ -224,6 +225,7 @@ impl Worker {
     /// for the next turn.
     #[cold]
     pub fn serve_asides(&mut self, now: Now, session: &mut Session, out: &mut Vec<u8>) -> bool {
+        self.note_begin(now.mono);
         self.pass_boundary();
         let woken: Vec<Ticket> =
             session.aside_tickets().filter(|&ticket| !self.dispatcher.parking.is_waiting(ticket)).collect();

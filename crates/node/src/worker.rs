@@ -56,6 +56,8 @@ pub struct Worker {
     pub(crate) digests: Digests,
     /// Keys of foreseen requests, whose slots are being loaded.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
+    /// When commands began to run last, for a fault.
+    began_at: MonotonicUs,
 }
 
 impl Worker {
@@ -76,6 +78,7 @@ impl Worker {
             heat: WorkerHeat::default(),
             digests: Digests::default(),
             foreseen: Vec::new(),
+            began_at: MonotonicUs(0),
         }
     }
 
@@ -173,6 +176,22 @@ impl Worker {
             return CommitNumber(u64::MAX);
         }
         self.dispatcher.executor.store.commits().map_or(CommitNumber::default(), |commits| commits.safe())
+    }
+
+    /// Whether replies that show this commit may be sent now: it is safe, and nobody has taken the log over.
+    /// The clock is read after the commands ran, since the process may have stood still meanwhile.
+    #[inline]
+    pub fn may_send(&self, shown: CommitNumber, now: impl FnOnce() -> MonotonicUs) -> bool {
+        let now = || if fault!(LeaseCheckedBeforeExecuting) { self.began_at } else { now() };
+        shown <= self.safe_commit() && self.dispatcher.executor.shared.durability.lease.lasts(now)
+    }
+
+    /// Commands begin to run.
+    #[inline]
+    pub(crate) fn note_begin(&mut self, now: MonotonicUs) {
+        if fault!(LeaseCheckedBeforeExecuting) {
+            self.began_at = now;
+        }
     }
 
     /// Forgets a parked command: its connection is gone.

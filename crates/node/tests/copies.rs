@@ -1,7 +1,7 @@
 //! The two ends of a log's copies, over frames: a log in memory, and copies in memory.
 
 use sidle_cluster::{Incarnation, LogBackup, LogCopies};
-use sidle_log_copies::{BackupId, BackupStep, Found, LogReport, OwnFiles, Settings, check_of};
+use sidle_log_copies::{BackupId, BackupStep, Found, LEASE_US, LogReport, OwnFiles, Settings, check_of};
 use sidle_log_files::FileSet;
 use sidle_node::{
     Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, ReadLog, Reclaimer, ReclaimerEvent,
@@ -20,6 +20,7 @@ const SETTINGS: Settings = Settings {
     patience_us: 250_000,
     rest_us: 100_000,
     most_bytes: 1000,
+    takeover_after_ms: None,
     most_under_way: 4,
 };
 
@@ -100,10 +101,14 @@ struct Pair {
 
 impl Pair {
     fn new(kept: CopiesRecord, own: Files, last: u64, copy: Copy) -> Pair {
+        Pair::with(SETTINGS, kept, own, last, copy)
+    }
+
+    fn with(settings: Settings, kept: CopiesRecord, own: Files, last: u64, copy: Copy) -> Pair {
         let lengths: Vec<(u64, u64)> =
             own.0.iter().map(|(&number, bytes)| (number, bytes.len() as u64)).collect();
         let own_files = OwnFiles::new(lengths);
-        let sender = CopySender::new(NOW, (writer(), LOG), SETTINGS, own_files, CommitNumber(last), &kept);
+        let sender = CopySender::new(NOW, (writer(), LOG), settings, own_files, CommitNumber(last), &kept);
         let backups = Backups::new(backup().incarnation, 0);
         let decided = kept.decided.clone();
         Pair { sender, own, backups, copy, link: None, links: 0, decided, kept }
@@ -129,6 +134,7 @@ impl Pair {
     fn settle(&mut self) {
         for _ in 0..1000 {
             let mut happens = false;
+            self.sender.pass_time(NOW);
             while let Some(event) = self.sender.poll_event() {
                 happens = true;
                 match event {
@@ -220,7 +226,8 @@ fn pair() -> Pair {
 
 fn record(epoch: u64, incarnation: u64) -> LogCopies {
     let incarnation = Incarnation(incarnation);
-    LogCopies { log: LOG, epoch, backups: vec![LogBackup { node: backup().node, incarnation }] }
+    let backups = vec![LogBackup { node: backup().node, incarnation }];
+    LogCopies { log: LOG, epoch, backups, takeover_after_ms: None }
 }
 
 #[test]
@@ -494,4 +501,31 @@ fn a_record_that_was_lost_is_learnt() {
     assert_eq!(again.sender.backups().next(), Some(backup()));
     pair.sender.decided(NOW, Some(&LogCopies { epoch: decided.epoch + 1, ..decided }));
     assert!(pair.sender.is_deposed(), "another one's, who knows his record");
+}
+
+/// What the coordinator knows of it follows the setting, also one that a start has changed.
+#[test]
+fn a_setting_of_leases_reaches_the_record() {
+    let leased = Settings { takeover_after_ms: Some(2_000), ..SETTINGS };
+    let former = pair();
+    assert_eq!(former.sender.lease_until(), MonotonicUs(u64::MAX), "nobody takes it over");
+    let (kept, mut own) = (former.kept.clone(), former.own.clone());
+    let kept = CopiesRecord { decided: kept.proposed, proposed: None, ..kept };
+    let mut pair = Pair::with(leased, kept.clone(), own.clone(), 1, former.copy);
+    pair.join();
+    pair.settle();
+    let decided = pair.decided.clone().expect("it has a copy");
+    assert_eq!((decided.epoch, decided.takeover_after_ms), (2, Some(2_000)));
+    assert_eq!(pair.sender.lease_until(), NOW.plus_us(LEASE_US * 98 / 100));
+    assert_eq!(pair.backups.is_fenced(LOG, 0), Some(NOW.plus_us(LEASE_US)));
+    let json = serde_json::to_value(&decided).expect("plain data");
+    assert_eq!(json["takeover_after_ms"], 2_000);
+    // And back: leases are needed until that is decided.
+    let kept = CopiesRecord { decided: Some(decided), ..kept };
+    let own_files = OwnFiles::new(own.0.iter().map(|(&number, bytes)| (number, bytes.len() as u64)));
+    let mut sender = CopySender::new(NOW, (writer(), LOG), SETTINGS, own_files, CommitNumber(1), &kept);
+    assert_eq!(sender.lease_until(), MonotonicUs(0));
+    sender.set_map(NOW, &fixtures::map(1, 2, &[(0, 1, 1)], Vec::new()), &mut own);
+    sender.decided(NOW, Some(&record(3, 1)));
+    assert_eq!(sender.lease_until(), MonotonicUs(u64::MAX));
 }

@@ -25,6 +25,7 @@ fn saved(node: &mut SoloNode, mut meanwhile: impl FnMut(&mut SoloNode, usize)) -
         match keys.step(node.now.wall, &mut file).expect("it works") {
             SavingStep::Wrote => meanwhile(node, step),
             SavingStep::Awaits(migration) => panic!("nothing arrives by {migration}"),
+            SavingStep::AwaitsTakeover => panic!("nothing is taken over"),
             SavingStep::End => break,
         }
     }

@@ -62,6 +62,8 @@ enum SaveError {
     NotJoined,
     #[error("keys of this node still arrive by migration {0}, and none came for a minute")]
     Awaited(u64),
+    #[error("keys of this node are being taken over from a dead one, for a minute now")]
+    TakingOver,
     #[error("the node is being stopped")]
     Stopped,
 }
@@ -147,7 +149,8 @@ impl Saver {
                 SavingStep::Awaits(migration) if rests == MOST_RESTS => {
                     return Err(SaveError::Awaited(migration.0));
                 }
-                SavingStep::Awaits(_) => {
+                SavingStep::AwaitsTakeover if rests == MOST_RESTS => return Err(SaveError::TakingOver),
+                SavingStep::Awaits(_) | SavingStep::AwaitsTakeover => {
                     rests += 1;
                     std::thread::sleep(ARRIVAL_REST);
                 }

@@ -17,7 +17,7 @@ use crate::descriptors::{self, Plan, TooFewDescriptors};
 use crate::door::Door;
 use crate::durable_log::{
     self, BackupsSetup, BackupsThread, CopiesInput, CopiesSetup, DurableLogThreads, LoaderSetup, LogRequests,
-    LogWriterSetup, RecoverError,
+    LogWriterSetup, RecoverError, TakeoversSetup, TakeoversThread,
 };
 use crate::exposure::{self, Exposed};
 use crate::join;
@@ -119,9 +119,10 @@ pub enum StartError {
     LogLeftOut(PathBuf),
     /// The log's copies are another writer's.
     #[error(
-        "the cluster's record of this node's durable log is newer than the data directory: an older state of that \
-         was put back, or another process writes the log. Put the newest state back; or start the node with an \
-         empty data directory, as a new member, without what it had"
+        "this node's durable log is another's by now: other nodes have taken over what this one had (`sidle takeover`); \
+         or an older state of the data directory was put back, or another process writes the log. In the first \
+         case move its folder durable-log away and start the node again: it joins as an empty member. Otherwise \
+         put the newest state back"
     )]
     Deposed,
     /// Its processors are not usable.
@@ -185,6 +186,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         log: log.as_ref().map(|_| Arc::default()),
     };
     let backups = around.start_backups(&identity, &data_dir)?;
+    let takeovers = around.start_takeovers(&data_dir, &backups, &calls)?;
     let followed = Followed::new(&last_map, &identity);
     let control = ControlThread::open(ControlSetup {
         info,
@@ -202,6 +204,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         movers: around.movers.iter().cloned().zip(inboxes).collect(),
         copies: followed.copies.clone(),
         backups: backups.inputs(),
+        takeovers: takeovers.inputs(),
         calls: call_queue,
         reports: report_queue,
         clock,
@@ -227,6 +230,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     control.run()?;
     drop(threads);
     drop(saver);
+    drop(takeovers);
     // After everyone who writes.
     drop((log_threads, cleaner, backups));
     tracing::info!("stopped");
@@ -353,6 +357,7 @@ impl Around {
             wanted: config.durability.mode.copies(),
             // A log that is to have no copies any more is synced as it is set to.
             syncs: config.durability.mode.copies() > 0 && config.durability.fsync == Fsync::Always,
+            takeover_after_ms: config.durability.takeover_after.0,
             parts: self.parts.clone(),
             door: self.door.clone(),
             clock: self.clock,
@@ -394,6 +399,27 @@ impl Around {
             incarnation: identity.starts,
             parts: self.parts.clone(),
             clock: self.clock,
+        })
+    }
+
+    /// Has what dead nodes had read from the copies of their logs.
+    fn start_takeovers(
+        &self,
+        data_dir: &DataDir,
+        backups: &BackupsThread,
+        calls: &mpsc::UnboundedSender<ControlCall>,
+    ) -> io::Result<TakeoversThread> {
+        let calls = calls.clone();
+        TakeoversThread::start(TakeoversSetup {
+            path: data_dir.log_backups_path(),
+            parts: self.parts.clone(),
+            threads: self.workers.len(),
+            backups: backups.inputs(),
+            log: self.log.clone(),
+            report: Box::new(move |takeover| {
+                // The control may have ended.
+                let _ = calls.send(ControlCall::TookOver(takeover.range, takeover.epoch));
+            }),
         })
     }
 

@@ -52,6 +52,9 @@ pub(crate) enum Command {
     /// Remove a node from the cluster that is down and owns nothing
     #[command(after_help = FORGET_EXAMPLES)]
     Forget(ForgetArguments),
+    /// Have nodes with copies of its durable log take over what a node had that died
+    #[command(after_help = TAKEOVER_EXAMPLES)]
+    Takeover(TakeoverArguments),
     /// Raise the version that the nodes speak with each other, once all of them run a program that speaks it
     #[command(after_help = UPGRADE_EXAMPLES)]
     Upgrade(UpgradeArguments),
@@ -294,6 +297,28 @@ Exit status: 0 forgotten; 1 refused; 2 wrong command line; 4 node not reached, o
 #[derive(Debug, Args)]
 pub(crate) struct ForgetArguments {
     /// The node: its client address, its id, or the first digits of that
+    #[arg(value_name = "NODE", value_parser = node_name::name)]
+    pub(crate) node: String,
+    #[command(flatten)]
+    pub(crate) via: Reach,
+}
+
+const TAKEOVER_EXAMPLES: &str = "\
+Examples:
+  sidle takeover 127.0.0.1:6381
+  sidle takeover 1f3c09aa --via 10.0.0.1:6379
+
+The node is named by its address, or by the first digits of its id, as `sidle status` shows them. Its process \
+must have ended, or its machine must be off: one that only stands still could show stale values until it \
+hears of the takeover. No acknowledged write is lost either way. Nodes have copies of each other's logs with \
+`sidle server --durability replicated=2`. Should the node come back, move its durable-log folder away first: \
+it joins again, as an empty member.
+
+Exit status: 0 taken over; 1 refused; 2 wrong command line; 4 node not reached, or the effect is unknown.";
+
+#[derive(Debug, Args)]
+pub(crate) struct TakeoverArguments {
+    /// The dead node: its client address, its id, or the first digits of that
     #[arg(value_name = "NODE", value_parser = node_name::name)]
     pub(crate) node: String,
     #[command(flatten)]

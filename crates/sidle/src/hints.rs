@@ -30,7 +30,7 @@ pub(crate) fn no_redis(address: &str, why: impl std::fmt::Display) -> String {
 }
 
 /// The commands that take `--via`.
-const REACHING: [&str; 7] = ["bench", "forget", "import", "migrate", "status", "top", "upgrade"];
+const REACHING: [&str; 8] = ["bench", "forget", "import", "migrate", "status", "takeover", "top", "upgrade"];
 
 /// Makes the command lines in a text work as they stand: each goes to this command's node,
 /// unless it names one itself. A password stays off the line: one from the environment also serves the next

@@ -18,6 +18,7 @@ mod node_name;
 mod policy_arguments;
 mod range;
 mod status;
+mod takeover;
 mod top;
 mod upgrade;
 mod via;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         cli::Command::Status(arguments) => reached(&arguments.via.via, status::run(&arguments)),
         cli::Command::Top(arguments) => reached(&arguments.via.via, top::run(&arguments)),
         cli::Command::Forget(arguments) => reached(&arguments.via.via, forget::run(&arguments)),
+        cli::Command::Takeover(arguments) => reached(&arguments.via.via, takeover::run(&arguments)),
         cli::Command::Upgrade(arguments) => reached(&arguments.via.via, upgrade::run(&arguments)),
         cli::Command::Import(arguments) => reached(&arguments.via.via, import::run(&arguments)),
         cli::Command::Demo(arguments) => demo::run(&arguments),

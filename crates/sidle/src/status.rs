@@ -6,7 +6,9 @@ use crate::watch::watch;
 use sidle_bench::words::{bytes, clock, count, counted, percent, stored_bytes};
 use sidle_cli::exit::Failure;
 use sidle_cli::table::{Align, Table};
-use sidle_cluster::{LargeCollections, MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet};
+use sidle_cluster::{
+    LargeCollections, MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet, Takeover,
+};
 use sidle_types::{MigrationPolicy, NodeId, Speaks};
 
 /// How many ended migrations are shown by default: the last ones.
@@ -41,6 +43,7 @@ fn render(report: &StatusReport, ended_shown: usize) -> String {
     text += &nodes(report);
     text += "\n";
     text += &tablets(report);
+    text += &takeovers(report);
     if !report.migrations.is_empty() {
         text += "\n";
         text += &migrations(report, ended_shown);
@@ -130,6 +133,16 @@ fn tablets(report: &StatusReport) -> String {
         table.row([range.to_string(), name(report, *owner), epoch.0.to_string()]);
     }
     table.to_string()
+}
+
+/// What is being read of dead nodes.
+fn takeovers(report: &StatusReport) -> String {
+    let line = |takeover: &Takeover| {
+        let Takeover { range, owner, from, .. } = takeover;
+        let (owner, from) = (name(report, *owner), name(report, *from));
+        format!("{owner} is taking {range} over, from its copy of the log of {from}: requests wait\n")
+    };
+    report.takeovers.iter().map(line).collect()
 }
 
 fn migrations(report: &StatusReport, ended_shown: usize) -> String {

@@ -15,6 +15,7 @@ const NUMBERS: &[NumberFlag] = &[
     ("top", "seconds", Some("60")),
     ("top", "count", Some("64")),
     ("forget a:1", "timeout", Some("3600")),
+    ("takeover a:1", "timeout", Some("3600")),
     ("upgrade", "timeout", Some("3600")),
     ("import f", "timeout", Some("3600")),
     ("import f", "database", None),
@@ -104,6 +105,8 @@ const WRONG: &[(&str, &str)] = &[
     ("server --join a:0", "HOST:PORT"),
     ("forget", "<NODE>"),
     ("forget nowhere", "HOST:PORT"),
+    ("takeover", "<NODE>"),
+    ("takeover nowhere", "HOST:PORT"),
     ("check-history", "<FILE>"),
 ];
 
@@ -138,6 +141,7 @@ fn check(line: &[&str]) -> Result<(), Failure> {
             Some(MigrateCommand::Cancel(words)) => elsewhere::refuse_cancel("migrate cancel", words),
         },
         Command::Forget(_)
+        | Command::Takeover(_)
         | Command::Import(_)
         | Command::Upgrade(_)
         | Command::Status(_)

@@ -151,6 +151,16 @@ impl Host {
         Some(BegunLog::Read(Box::new(read)))
     }
 
+    /// Others have taken over what the node had: an operator moves its log away.
+    pub fn begin_anew(&mut self, world: &mut World) {
+        let (Some(setup), Some(log)) = (&self.setup.durable, &self.log) else { return };
+        world.meet("logs moved away after a takeover", 1);
+        world.tell(|| format!("the log of node {} is moved away", self.id.0));
+        self.log = Some(log.next(setup, node_id(self.id), Random::new(self.starts ^ 0x7a_4e0e)));
+        self.log_since = self.incarnations + 1;
+        self.clears_log = false;
+    }
+
     /// The process is about to die, and its machine with it or not. Returns whether its durable log keeps all
     /// that clients were shown; without one it keeps nothing.
     pub fn log_survives(&mut self, machine_dies: bool, world: &mut World) -> bool {

@@ -37,19 +37,27 @@ use sidle_types::{Fault, World};
 
 /// Runs one seed's simulation, with a fault put back if one is named. A machine's own failed assertion is a
 /// failure like any other.
-pub fn run(seed: u64, fault: Option<Fault>, story: Story) -> Result<Summary, Failure> {
-    run_and_record(seed, fault, story).0
+pub fn run(seed: u64, drawn: Drawn, story: Story) -> Result<Summary, Failure> {
+    run_and_record(seed, drawn, story).0
+}
+
+/// What a seed's simulation is to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Drawn {
+    /// A fault that is put back.
+    pub fault: Option<Fault>,
+    /// What is simulated. If not given, the world that can show the fault; without a fault, any.
+    pub world: Option<World>,
 }
 
 /// Does the same, and also returns the simulation with its clients' records.
 pub fn run_and_record(
     seed: u64,
-    fault: Option<Fault>,
+    Drawn { fault, world }: Drawn,
     story: Story,
 ) -> (Result<Summary, Failure>, Simulation) {
     let _in_effect = fault.map(Fault::put_back);
-    // With a fault, each seed is of the world that can show it.
-    let plan = match fault.map(|fault| fault.about().world) {
+    let plan = match world.or(fault.map(|fault| fault.about().world)) {
         None => Plan::draw(seed),
         Some(World::Cluster) => Plan::of_cluster(seed),
         Some(World::DurableLog) => Plan::of_durable_log(seed),

@@ -1,10 +1,12 @@
 //! Faults and their times: machines die and pause, links are cut, connections break, the disk fails.
 
-use crate::disk::DiskMood;
+use crate::disk::{Disk, DiskMood};
+use crate::durable::LogDisk;
 use crate::host::Host;
 use crate::network::{Place, Port, StreamId};
-use crate::process::host_of;
+use crate::process::{host_of, node_id};
 use crate::world::{Actor, Fact, HostId, World};
+use sidle_cluster::Metadata;
 use sidle_cluster::timing::SUSPECTED_AFTER_US;
 use sidle_testbed::Random;
 use sidle_types::MigrationId;
@@ -105,6 +107,24 @@ fn draw_mood(random: &mut Random) -> DiskMood {
     }
 }
 
+/// The longest time that a node whose log has copies stays away.
+const ABSENT_US: u64 = 12_000_000;
+
+/// Starts a machine's process. If others have taken over what its node had, an operator moves its log away
+/// before.
+fn begin(hosts: &mut [Host], host: HostId, world: &mut World) -> bool {
+    let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
+    let log = hosts[host.0].log.as_ref().map(LogDisk::name);
+    let is_taken = |data: &Metadata| {
+        let its_log = data.copies_of(node_id(host)).map(|copies| copies.log);
+        its_log == log && data.taken_over(node_id(host)).is_some()
+    };
+    if !possible.is_empty() && possible.iter().all(is_taken) {
+        hosts[host.0].begin_anew(world);
+    }
+    hosts[host.0].begin_life(world)
+}
+
 /// An event that the simulation must handle at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Struck {
@@ -124,6 +144,10 @@ pub struct Nemesis {
     log_random: Random,
     /// Draws of the disks of their copies.
     copies_random: Random,
+    /// Draws of nodes with copies that stay away for long.
+    absent_random: Random,
+    /// Machines whose processes end since others have taken their logs over.
+    deposed: BTreeSet<HostId>,
     /// When links work again.
     heal_us: Option<u64>,
     /// When the disk works again.
@@ -153,11 +177,14 @@ impl Nemesis {
         // Beside what the other faults draw.
         let log_random = Random::new(random.clone().draw() ^ 0x106_d15c_0000_0000);
         let copies_random = Random::new(random.clone().draw() ^ 0xc0_91ed_15c0_0000);
+        let absent_random = Random::new(random.clone().draw() ^ 0xab_5e47_0000_0000);
         Nemesis {
             setup,
             random,
             log_random,
             copies_random,
+            absent_random,
+            deposed: BTreeSet::new(),
             heal_us: None,
             mend_us: None,
             ambush: None,
@@ -178,7 +205,7 @@ impl Nemesis {
         self.mend(hosts, world);
         self.heal_us = None;
         self.ambush = None;
-        self.doomed.clear();
+        self.doomed.retain(|(_, host)| self.deposed.contains(host));
         self.copied.clear();
         self.replacements.clear();
         world.heal();
@@ -192,7 +219,7 @@ impl Nemesis {
             }
         }
         for (_, host) in std::mem::take(&mut self.restarts) {
-            assert!(hosts[host.0].begin_life(world), "nothing is wrong any more");
+            assert!(begin(hosts, host, world), "nothing is wrong any more");
         }
     }
 
@@ -202,6 +229,12 @@ impl Nemesis {
             self.aim(hosts, world);
         }
         for fact in facts {
+            if let Fact::Deposed(host) = *fact
+                && self.deposed.insert(host)
+            {
+                self.doomed.push((world.now_us, host));
+                world.turn_at(Actor::Nemesis, world.now_us);
+            }
             if let Fact::Frozen(host, _) = *fact
                 && !self.is_over
                 && self.setup.breaks > 0
@@ -274,7 +307,7 @@ impl Nemesis {
                 hosts[host.0].is_older_copy = true;
                 self.doomed.push((now_us + self.random.magnitude(RESTART_US.0, RESTART_US.1), host));
             }
-            if !hosts[host.0].begin_life(world) {
+            if !begin(hosts, host, world) {
                 self.restarts.push((now_us + self.random.magnitude(RESTART_US.0, RESTART_US.1), host));
             }
         }
@@ -287,6 +320,7 @@ impl Nemesis {
         let is_due = |(at_us, _): &(u64, HostId)| *at_us <= now_us;
         if let Some(index) = self.doomed.iter().position(is_due).filter(|_| struck == Struck::Nothing) {
             let (_, host) = self.doomed.swap_remove(index);
+            self.deposed.remove(&host);
             if hosts[host.0].process.is_some() {
                 let restarts_us = now_us + self.random.magnitude(1, RESTART_US.1);
                 let tells = self.random.one_in(2);
@@ -383,7 +417,10 @@ impl Nemesis {
                 self.disk_fails(hosts, mended_us, world);
             }
             let tells = self.random.one_in(2);
-            return self.kill(host, tells, until_us);
+            let is_long = hosts[host.0].keeps_copies() && host != HostId(0) && self.absent_random.one_in(2);
+            let longer_us =
+                if is_long { self.absent_random.between(SUSPECTED_AFTER_US, ABSENT_US) } else { 0 };
+            return self.kill(host, tells, until_us + longer_us);
         }
         self.disk_fails(hosts, until_us, world);
         if deaths > 0 && self.random.one_in(2) {

@@ -46,6 +46,11 @@ pub struct Plan {
     pub is_tight: bool,
 }
 
+/// The longest pause of an operator who has dead nodes taken over.
+const MOST_REST_US: u64 = 1_000_000;
+/// How long it has faults then, at least.
+const LEAST_SAFETY_US: u64 = 8_000_000;
+
 impl Plan {
     /// This seed's plan: one in six is of durable logs, of these every second one of a cluster, and of those
     /// every second one of a cluster with copies of its logs.
@@ -85,6 +90,17 @@ impl Plan {
     pub fn of_copied_logs(seed: u64) -> Plan {
         let mut plan = Plan::of_logs_without_copies(seed);
         DurableDraw::add_copies(seed, &mut plan.hosts);
+        plan.operator.takes_over = Some(seed ^ 0x7a_4e0e_0000_0000);
+        // It looks often whether a node is gone.
+        plan.operator.rest_us = plan.operator.rest_us.min(MOST_REST_US);
+        if Random::new(seed ^ 0x7a_4e0f_0000_0000).one_in(2) {
+            // Long enough for a death to be noticed, and with few deaths at once.
+            plan.safety_us = plan.safety_us.max(LEAST_SAFETY_US);
+            plan.nemesis.rest_us = plan.nemesis.rest_us.max(2 * MOST_REST_US);
+            // So many more commits: a share of them is looked at.
+            let logs = plan.hosts.iter_mut().filter_map(|host| host.durable.as_mut());
+            logs.for_each(|log| log.looks_permille = log.looks_permille.min(3));
+        }
         plan
     }
 
@@ -294,6 +310,7 @@ fn operator(
         forgets_permille: 0,
         splits_groups: false,
         upgrades,
+        takes_over: None,
         nodes,
     }
 }

@@ -186,8 +186,8 @@ impl Simulation {
         self.until("every node has heard of its closed connections", HEARING_US, |simulation| {
             simulation.world.network.is_whole()
         })?;
-        let World { checks, network, .. } = &mut self.world;
-        checks.at_rest(&self.hosts, network, (self.operator.started, self.operator.untold))?;
+        let World { checks, network, now_us, .. } = &mut self.world;
+        checks.at_rest(&self.hosts, (network, *now_us), (self.operator.started, self.operator.untold))?;
         let cancellers = self.others.iter().filter_map(|other| match other {
             Other::Canceller(canceller) => Some(&canceller.told),
             _ => None,
@@ -311,8 +311,8 @@ impl Simulation {
         if facts.contains(&Fact::Committed) {
             self.others.iter_mut().for_each(|other| other.look(&self.hosts, &mut self.world));
         }
-        let World { checks, network, .. } = &mut self.world;
-        checks.observe(&self.hosts, network, &facts)
+        let World { checks, network, now_us, .. } = &mut self.world;
+        checks.observe(&self.hosts, (network, *now_us), &facts)
     }
 
     fn note(&mut self, event: Event) -> Result<(), Violation> {

@@ -12,6 +12,7 @@ const MOVERS: usize = 16;
 const LOG_WRITER: usize = THREADS - 1;
 const COPIES: usize = THREADS - 2;
 const BACKUPS: usize = THREADS - 3;
+const TAKEOVERS: usize = THREADS - 4;
 
 /// The next turn of each actor that has one, in microseconds.
 #[derive(Debug, Default)]
@@ -60,6 +61,7 @@ fn number_of(thread: Thread) -> usize {
         Thread::LogWriter => return LOG_WRITER,
         Thread::Copies => return COPIES,
         Thread::Backups => return BACKUPS,
+        Thread::Takeovers => return TAKEOVERS,
     };
     assert!(matches!(thread, Thread::Mover(_)) || number < MOVERS, "a machine has at most 14 workers");
     number

@@ -29,6 +29,8 @@ pub enum Thread {
     Copies,
     /// The thread that keeps the copies of other nodes' logs.
     Backups,
+    /// The thread that takes over what dead nodes had.
+    Takeovers,
 }
 
 /// An entity with turns.
@@ -85,6 +87,8 @@ pub enum Fact {
     Parked(HostId),
     /// A commit of the durable log is safe: the same.
     Safe(HostId),
+    /// A process has found that its log is another's by now: it ends.
+    Deposed(HostId),
 }
 
 impl Fact {
@@ -98,7 +102,8 @@ impl Fact {
             | Fact::Replayed(host)
             | Fact::Given(host)
             | Fact::Parked(host)
-            | Fact::Safe(host) => host,
+            | Fact::Safe(host)
+            | Fact::Deposed(host) => host,
             // The coordinator's machine is the first.
             Fact::Committed => HostId(0),
         }

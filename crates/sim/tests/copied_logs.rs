@@ -6,12 +6,15 @@ use sidle_sim::story::Story;
 
 #[test]
 fn copies_that_count_have_everything_that_is_safe() {
-    let mut read = 0;
+    let (mut read, mut taken_over) = (0, 0);
     for seed in 1..=30 {
         let summary = Simulation::new(seed, Plan::of_copied_logs(seed), Story::silent())
             .run()
             .unwrap_or_else(|failure| panic!("seed {seed} at {} us: {}", failure.at_us, failure.violation));
-        read += summary.met.get("copies of a log read beside it").copied().unwrap_or_default();
+        let met = |what| summary.met.get(what).copied().unwrap_or_default();
+        read += met("copies of a log read beside it");
+        taken_over += met("ranges taken over");
     }
     assert!(read > 50, "{read} copies were read");
+    assert!(taken_over > 2, "{taken_over} ranges were taken over");
 }

@@ -1,7 +1,7 @@
 //! The situations that a fixed set of seeds meets, and that the judges detect faults that are put back.
 
 use sidle_sim::checks::check_deadlines;
-use sidle_sim::{Plan, Simulation, Story, run_and_record};
+use sidle_sim::{Drawn, Plan, Simulation, Story, run_and_record};
 use sidle_types::Fault;
 use std::collections::BTreeMap;
 
@@ -178,8 +178,9 @@ const SEEDS_FOR_ENDS: u64 = 240;
 /// more.
 #[test]
 fn the_judge_of_ends_sees_missing_tombstones() {
+    let drawn = Drawn { fault: Some(Fault::NoTombstones), world: None };
     let found = (1..=SEEDS_FOR_ENDS).filter(|&seed| {
-        let (_, simulation) = run_and_record(seed, Some(Fault::NoTombstones), Story::silent());
+        let (_, simulation) = run_and_record(seed, drawn, Story::silent());
         check_deadlines(&simulation.history().timed).is_err()
     });
     assert!(found.take(2).count() == 2, "hardly any seed shows it");

@@ -4,7 +4,7 @@
 use sidle_cluster::{ClusterId, Incarnation, MetaStore, Metadata, NodeInfo, TabletMap};
 use sidle_sim::disk::{Disk, DiskMood};
 use sidle_sim::ledger::Ledger;
-use sidle_sim::{Story, run};
+use sidle_sim::{Drawn, Story, run};
 use sidle_testbed::Random;
 use sidle_testbed::fixtures::node_info;
 use sidle_types::MigrationId;
@@ -89,8 +89,8 @@ fn what_a_failed_sync_forgot_is_not_built_on() {
 #[test]
 fn a_seed_with_the_real_store_under_it_is_the_same_every_time() {
     for seed in 1..6 {
-        let once = run(seed, None, Story::silent()).unwrap();
-        let again = run(seed, None, Story::silent()).unwrap();
+        let once = run(seed, Drawn::default(), Story::silent()).unwrap();
+        let again = run(seed, Drawn::default(), Story::silent()).unwrap();
         assert_eq!(once, again);
     }
 }

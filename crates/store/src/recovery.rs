@@ -12,6 +12,9 @@
 //! So there is at no time more than the data, and what one stretch has of tombstones and of values that a
 //! flush covers. Overwritten values are left to the cleaner, which frees segments until there are chunks.
 //!
+//! **At some positions** only the entries there are taken, and then, in a second reading, the chunks of their
+//! collections. What else the log has takes no memory.
+//!
 //! Threads take parts of it at the same time, each of other files.
 //!
 //! A record past its deadline is a value like any other: it hides older ones, and is removed later.
@@ -20,6 +23,7 @@ use crate::address::Address;
 use crate::large::chunk::record_bytes;
 use crate::large::registry::Published;
 use crate::log::LogHead;
+use crate::recovered_positions::RecoveredPositions;
 use crate::recovery_chunks::FoundChunks;
 use crate::recovery_part::{Reading, RecoveryError, RecoveryPart};
 use crate::repeated::Repeated;
@@ -71,6 +75,20 @@ impl<'s> Recovery<'s> {
         recovery
     }
 
+    /// The same, with what the log has at these positions only. Where it has large collections, it is read
+    /// twice.
+    ///
+    /// # Panics
+    /// When the store has a value.
+    pub fn begin_at(store: &'s Store, positions: &[PositionRange]) -> Recovery<'s> {
+        let mut recovery = Recovery::begin(store);
+        recovery.end_chunks();
+        recovery.all.positions = RecoveredPositions::only(positions);
+        recovery.all.reading = Reading::Entries(PositionRange::ALL);
+        recovery.left = vec![Reading::Chunks];
+        recovery
+    }
+
     /// Forgets what was taken, and begins anew: the entries in so many stretches, one after the other, and
     /// then the chunks. All parts were added or dropped. Returns how many readings there are, at most.
     ///
@@ -80,7 +98,8 @@ impl<'s> Recovery<'s> {
         let store = self.all.store;
         self.heads.clear();
         self.end_chunks();
-        let all = RecoveryPart::new(store, Reading::Chunks, &Arc::new(FoundChunks::new()), None);
+        let all = RecoveryPart::new(store, Reading::Chunks, &Arc::new(FoundChunks::new()), None)
+            .at(&self.all.positions);
         let old = std::mem::replace(&mut self.all, all);
         old.chunks.bury(store);
         drop(old);
@@ -109,7 +128,8 @@ impl<'s> Recovery<'s> {
 
     /// Another part of this reading, for another thread.
     pub fn part(&mut self) -> RecoveryPart<'s> {
-        RecoveryPart::new(self.all.store, self.all.reading, &self.all.chunks, self.heads.pop())
+        let part = RecoveryPart::new(self.all.store, self.all.reading, &self.all.chunks, self.heads.pop());
+        part.at(&self.all.positions)
     }
 
     /// What a part has taken counts.

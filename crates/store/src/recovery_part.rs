@@ -8,6 +8,7 @@ use crate::config::OutOfMemory;
 use crate::log::LogHead;
 use crate::logged::{LoggedError, LoggedRecord, Meaning, logged_records};
 use crate::record::{Draft, Record};
+use crate::recovered_positions::RecoveredPositions;
 use crate::recovery_chunks::{FoundChunk, FoundChunks};
 use crate::repeated::{self, Repeated};
 use crate::segment::Purpose;
@@ -61,6 +62,8 @@ impl Reading {
 pub struct RecoveryPart<'s> {
     pub(crate) store: &'s Store,
     pub(crate) reading: Reading,
+    /// Keys elsewhere are passed over.
+    pub(crate) positions: RecoveredPositions,
     pub(crate) head: LogHead,
     /// For tombstones.
     graves: LogHead,
@@ -84,6 +87,7 @@ impl<'s> RecoveryPart<'s> {
         RecoveryPart {
             store,
             reading,
+            positions: RecoveredPositions::all(),
             head: head.unwrap_or_else(|| store.data.cleaners_head()),
             graves: store.data.cleaners_head(),
             cleared: Vec::new(),
@@ -93,6 +97,13 @@ impl<'s> RecoveryPart<'s> {
             file: None,
             repeated: Repeated::new(),
         }
+    }
+
+    /// The same, for keys at these positions only.
+    #[must_use]
+    pub(crate) fn at(mut self, positions: &RecoveredPositions) -> RecoveryPart<'s> {
+        self.positions = positions.clone();
+        self
     }
 
     /// The segment of the latest tombstones is closed: it is free once they are swept.
@@ -129,7 +140,10 @@ impl<'s> RecoveryPart<'s> {
                 break;
             }
             let entries = self.reading.entries();
-            let is_read = |key: &HashedKey<'_>| entries.is_some_and(|range| range.contains(key.position()));
+            let is_read = |key: &HashedKey<'_>| {
+                let position = key.position();
+                entries.is_some_and(|range| range.contains(position)) && self.positions.has(position)
+            };
             together.retain(|(_, key, _)| key.as_ref().is_none_or(is_read));
             // Chunks are counted when they are taken.
             let takes_chunks = !matches!(self.reading, Reading::Entries(_));

@@ -2,7 +2,7 @@
 
 use sidle_outline::{Chunk, Order, Outline};
 use sidle_store::{Entry, Leave, LogHead, Recovery, RecoveryError, Store, StoreConfig, WholeDiscard};
-use sidle_types::{HashedKey, PositionRange, ValueKind, WallMs};
+use sidle_types::{HashedKey, Position, PositionRange, ValueKind, WallMs};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -105,6 +105,31 @@ fn recover(store: &Store, commits: &[Vec<u8>]) -> usize {
     }
     recovery.finish(&|_, _, _, _| Some(1)).expect("it was written");
     tries
+}
+
+/// Reads what a log has at some positions into a quarter of the memory. Begun again in so many stretches, if
+/// any are asked for.
+fn recover_at(range: PositionRange, commits: &[Vec<u8>], stretches: Option<u16>) -> Store {
+    let config =
+        StoreConfig { memory_bytes: MEMORY_BYTES / 4, segment_bytes: 16 << 10, ..StoreConfig::default() };
+    let store = Store::new(config).expect("a valid configuration");
+    let mut recovery = Recovery::begin_at(&store, &[range]);
+    let read = |recovery: &mut Recovery<'_>| {
+        let mut newest_first = commits.iter().rev();
+        newest_first.try_for_each(|records| recovery.replay(records)).expect("it fits");
+    };
+    if let Some(stretches) = stretches {
+        read(&mut recovery);
+        recovery.begin_again(stretches);
+    }
+    loop {
+        read(&mut recovery);
+        if !recovery.reads_on() {
+            break;
+        }
+    }
+    recovery.finish(&|_, _, _, _| Some(1)).expect("it was written");
+    store
 }
 
 /// All values, by key: of a collection its chunks.
@@ -241,5 +266,37 @@ fn a_full_memory_of_collections_starts_again() {
             };
             (is_there && running.patch(&key, change)).then_some(key)
         });
+    }
+}
+
+#[test]
+fn what_lies_at_other_positions_takes_no_memory() {
+    let mut running = Running::new();
+    for round in 0..1_500 {
+        let key = format!("string {round}");
+        assert!(running.put(&key, &[round as u8; 1_000], None));
+        let key = format!("set {}", round % 60);
+        let chunk = |outline: &mut Outline| {
+            let bytes = [round as u8; 1_000];
+            outline.put(Order::Main, Chunk::new(round / 60, 1, &bytes));
+        };
+        assert!(running.patch(&key, chunk));
+        let session = format!("session {round}");
+        assert!(running.put(&session, b"x", None));
+        running.remove(&session);
+        if round % 10 == 9 {
+            running.remove(&format!("string {}", round - 5));
+            running.commit();
+        }
+    }
+    let last = Position(u64::MAX / 8);
+    let range = PositionRange::new(Position::FIRST, last).expect("in order");
+    let mut kept = content(&running.store);
+    kept.retain(|key, _| range.contains(HashedKey::new(key).position()));
+    assert!(kept.len() > 100, "{}", kept.len());
+    for stretches in [None, Some(1), Some(4)] {
+        let store = recover_at(range, &running.commits, stretches);
+        assert_eq!(content(&store), kept);
+        assert_eq!(store.check_accounting(), Ok(()));
     }
 }

@@ -211,6 +211,11 @@ faults! {
         /// A target that has turned back lets forwarded requests wait for what stays with the source (breaks
         /// F9): the turn waits for the source, and the source for the command that sent them.
         PartsOutliveTheTurn, "parts-outlive-the-turn", SCRIPTED;
+        /// A new owner serves what it has read of a dead node's log before that node's lease is over (breaks
+        /// Y10): a paused process shows stale values when it goes on.
+        ServesBeforePromisesLapse, "serves-before-promises-lapse", SCRIPTED;
+        /// A new owner serves what it has not taken over from a dead node yet (breaks R5).
+        ServesBeforeItHasTakenOver, "serves-before-it-has-taken-over", SCRIPTED;
         /// A range is taken although what an earlier owner left in it is still here (breaks C4 and M5).
         PreparesOverLeavings, "prepares-over-leavings", SCRIPTED;
         /// A target that is to turn back reports that nothing is in transit before its durable log is synced
@@ -335,9 +340,9 @@ faults! {
         /// A file goes that was judged while a flush was under way, whose record the log has not (breaks U4).
         FileGoesBeforeFlushIsWhole, "file-goes-before-flush-is-whole", SCRIPTED;
     }
-    // Three cannot show in the simulator. Its copies sync each append, so that a forgotten file is not
-    // needed; its writers send no gaps; and nobody deposes them. Three take an event within the moments in
-    // which a change is undecided, or a copy joins.
+    // Four cannot show in the simulator. Its copies sync each append, so that a forgotten file is not
+    // needed; its writers send no gaps; and nobody deposes them, nor takes a log over. Three take an event
+    // within the moments in which a change is undecided, or a copy joins.
     "sidle-log-copies", CopiedLogs: {
         /// A copy that was lost counts no more, though no change is decided (breaks Y1).
         LostCopyDoesNotCount, "lost-copy-does-not-count", USUAL;
@@ -357,6 +362,8 @@ faults! {
         GoesOnBehindItsOwnEnd, "goes-on-behind-its-own-end", USUAL;
         /// A log whose last copy is left out has not synced what is safe (breaks Y9).
         LogStandsInUnsynced, "log-stands-in-unsynced", USUAL;
+        /// A backup that has restarted keeps no promise that its earlier start gave (breaks Y12).
+        RestartedBackupForgetsItsPromise, "restarted-backup-forgets-its-promise", SCRIPTED;
     }
     "sidle-store", DurableLog: {
         /// A change is published, and its records enter the log's buffer with the head's next change (breaks
@@ -389,6 +396,11 @@ faults! {
         /// The reply of a command over two nodes' keys does not wait for the commit that has this node's part
         /// (breaks C5 of a connection).
         OwnPartPassesTheGate, "own-part-passes-the-gate", SCRIPTED;
+    }
+    "sidle-node", CopiedLogs: {
+        /// Whether the node's lease lasts is looked at before the command runs, and a pause behind that goes
+        /// unseen (breaks C5 of a connection).
+        LeaseCheckedBeforeExecuting, "lease-checked-before-executing", SCRIPTED;
     }
 }
 

@@ -61,6 +61,8 @@ pub enum ToBackup<'b> {
     Epoch(u64),
     /// Send the copy's bytes from here on, as many as one frame takes: its writer has lost them.
     Read(Place),
+    /// Promise anew that nobody reads the copy for a while. The answer has this number.
+    Beat(u64),
 }
 
 /// From a backup to whoever writes the log.
@@ -84,6 +86,8 @@ pub enum ToWriter<'b> {
     },
     /// Another one writes the log, in this epoch.
     Deposed(u64),
+    /// Answers `Beat` of this number.
+    Promises(u64),
     /// Answers `Read`.
     Bytes {
         /// The bytes.
@@ -98,11 +102,13 @@ pub(crate) const RESTART: u8 = 1;
 pub(crate) const FORGET: u8 = 2;
 pub(crate) const EPOCH: u8 = 3;
 pub(crate) const READ: u8 = 4;
+pub(crate) const BEAT: u8 = 5;
 
 pub(crate) const HAS_NOTHING: u8 = 0;
 pub(crate) const HAS: u8 = 1;
 pub(crate) const HOLDS: u8 = 2;
 pub(crate) const DEPOSED: u8 = 3;
+pub(crate) const PROMISES: u8 = 4;
 
 impl CopyHello {
     /// Appends the message as a frame, in a version that its receiver speaks.
@@ -130,6 +136,7 @@ impl ToBackup<'_> {
             ToBackup::Forget { first } => (FORGET, Place { file: first, at: 0 }, &[]),
             ToBackup::Epoch(epoch) => (EPOCH, Place { file: epoch, at: 0 }, &[]),
             ToBackup::Read(place) => (READ, place, &[]),
+            ToBackup::Beat(number) => (BEAT, Place { file: number, at: 0 }, &[]),
         };
         let start = begin_frame(out, version, Kind::CopyTask);
         let fixed = CopyTaskLayout { file: place.file.into(), at: place.at.into(), what, zero: [0; 7] };
@@ -165,6 +172,10 @@ impl ToWriter<'_> {
             ToWriter::Deposed(epoch) => {
                 fixed.what = DEPOSED;
                 fixed.number = epoch.into();
+            }
+            ToWriter::Promises(number) => {
+                fixed.what = PROMISES;
+                fixed.number = number.into();
             }
         }
         let start = begin_frame(out, version, Kind::CopyAnswer);

@@ -2,8 +2,8 @@
 
 use crate::WireError;
 use crate::copy::{
-    APPEND, CopyHello, DEPOSED, EPOCH, FORGET, HAS, HAS_NOTHING, HOLDS, Place, READ, RESTART, Tail, ToBackup,
-    ToWriter,
+    APPEND, BEAT, CopyHello, DEPOSED, EPOCH, FORGET, HAS, HAS_NOTHING, HOLDS, PROMISES, Place, READ, RESTART,
+    Tail, ToBackup, ToWriter,
 };
 use crate::layout::{CopyAnswerLayout, CopyBytesLayout, CopyHelloLayout, CopyTaskLayout};
 use crate::message::Body;
@@ -34,6 +34,7 @@ impl<'b> Body<'b> {
             FORGET => ToBackup::Forget { first: place.file },
             EPOCH => ToBackup::Epoch(place.file),
             READ => ToBackup::Read(place),
+            BEAT => ToBackup::Beat(place.file),
             _ => return Err(self.malformed("an unknown task")),
         };
         self.end(bytes).map(|()| task)
@@ -50,6 +51,7 @@ impl<'b> Body<'b> {
             HAS => Ok(ToWriter::Has { incarnation, tail: Some(tail), synced }),
             HOLDS => Ok(ToWriter::Holds { written, synced }),
             DEPOSED => Ok(ToWriter::Deposed(fixed.number.get())),
+            PROMISES => Ok(ToWriter::Promises(fixed.number.get())),
             _ => Err(self.malformed("an unknown answer")),
         }
     }

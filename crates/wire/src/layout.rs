@@ -66,7 +66,7 @@ layouts! {
     CopyHelloLayout { log: [u8; 16], epoch: U64, incarnation: U64, node: [u8; 20], syncs: u8, zero: [u8; 3] }
     /// Followed by the bytes that are to be appended, if it appends any.
     CopyTaskLayout { file: U64, at: U64, what: u8, zero: [u8; 7] }
-    /// `number`: the backup's start, or an epoch.
+    /// `number`: the backup's start, an epoch, or that of a beat.
     CopyAnswerLayout {
         number: U64, file: U64, at: U64, synced_file: U64, synced_at: U64,
         check: U32, what: u8, zero: [u8; 3],

@@ -5,7 +5,7 @@ use crate::{
     ClusterId, Incarnation, LogCopies, MigrationRecord, NodeInfo, NodeLoad, NodeSays, Reply, Request,
     Suspects, TabletMap, ToCoordinator, ToNode,
 };
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -34,6 +34,8 @@ pub enum AgentInput {
     /// Which copies of the node's log are to count, or, with epoch 0, a question for the record. Answered by
     /// [`AgentEvent::Copies`]; another one takes its place.
     Copies(LogCopies),
+    /// The node has everything of a range that it takes over, and its durable log has it.
+    TookOver(PositionRange, TabletEpoch),
 }
 
 /// What the driver must do, in the given order.
@@ -80,7 +82,9 @@ pub enum AgentEvent {
     ///
     /// The tablets alone do not define what this node serves. A running migration to this node without an
     /// [`AgentEvent::StartImport`] was meant for an earlier incarnation. Its source may not know yet that it
-    /// must freeze the range, so nothing of it may be served until the migration is over (M1).
+    /// must freeze the range, so nothing of it may be served until the migration is over (M1). Of what the
+    /// node is taking over nothing may be served either: once it has everything, answer
+    /// [`AgentInput::TookOver`].
     Publish(Arc<TabletMap>),
     /// The migration is over, and every worker uses a map without it. Also follows for a migration that never
     /// ran or that the driver refused. It is dropped when the driver keeps nothing for it any more.

@@ -31,6 +31,7 @@ mod health;
 mod migrations;
 mod requests;
 mod source;
+mod takeovers;
 mod talk;
 mod target;
 
@@ -52,6 +53,7 @@ use health::KnownHealth;
 use requests::Requests;
 use sidle_types::{Fill, MapEpoch, MonotonicUs, NodeId, Speaks, fault};
 use std::sync::Arc;
+use takeovers::Takeovers;
 
 /// The node agent's state machine. The module's header has its rules and the order of calls. `X`, `I`: the
 /// driver's state for each migration as its source and as its target.
@@ -78,6 +80,7 @@ pub struct NodeAgent<X = (), I = ()> {
     health: KnownHealth,
     requests: Requests,
     copies: Copies,
+    takeovers: Takeovers,
     out: Outbox,
 }
 
@@ -107,6 +110,7 @@ impl<X, I> NodeAgent<X, I> {
             migrations: Migrations::default(),
             requests: Requests::default(),
             copies: Copies::default(),
+            takeovers: Takeovers::default(),
             out: Outbox::new(me),
         }
     }
@@ -136,6 +140,7 @@ impl<X, I> NodeAgent<X, I> {
                 self.migrations.repeat();
                 self.requests.send_anew();
                 self.copies.send_anew();
+                self.takeovers.send_anew();
             }
             AgentInput::Message(message) => self.message(now, message),
             AgentInput::Timer => {}
@@ -147,6 +152,7 @@ impl<X, I> NodeAgent<X, I> {
             AgentInput::Tried(nodes, is_reached) => self.health.tried(nodes, is_reached),
             AgentInput::Request(ticket, request) => self.requests.open(now, ticket, request, &mut self.out),
             AgentInput::Copies(copies) => self.copies.ask(copies),
+            AgentInput::TookOver(range, epoch) => self.takeovers.done(range, epoch),
         }
         self.beat(now);
         if self.joined {
@@ -158,6 +164,7 @@ impl<X, I> NodeAgent<X, I> {
         }
         if self.has_log_copies() {
             self.copies.send_due(now, &mut self.out);
+            self.takeovers.send_due(now, &mut self.out);
         }
         self.health.notice(now, self.heard_at, &mut self.out);
     }
@@ -181,7 +188,8 @@ impl<X, I> NodeAgent<X, I> {
         let reports = self.migrations.report_due().filter(|_| self.joined);
         let beat = Some(self.next_beat).filter(|_| self.begun);
         let copies = self.copies.due().filter(|_| self.has_log_copies());
-        [reports, self.requests.due(), copies, beat].into_iter().flatten().min()
+        let takeovers = self.takeovers.due().filter(|_| self.has_log_copies());
+        [reports, self.requests.due(), copies, takeovers, beat].into_iter().flatten().min()
     }
 
     /// The node.
@@ -220,6 +228,7 @@ impl<X, I> NodeAgent<X, I> {
         [
             ("migrations", self.migrations.len()),
             ("requests not answered", self.requests.len()),
+            ("takeovers not noted", self.takeovers.len()),
             ("messages not sent", self.out.transmit.len()),
             ("agent's events not taken", self.out.events.len()),
         ]
@@ -334,6 +343,7 @@ impl<X, I> NodeAgent<X, I> {
         for record in map.migrations() {
             self.migrations.meet_running(now, record, &mut self.out);
         }
+        self.takeovers.noted(&map);
         self.map = Some(Arc::clone(&map));
         self.out.event(AgentEvent::Publish(map));
     }

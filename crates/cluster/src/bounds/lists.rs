@@ -35,6 +35,7 @@ bounded_lists! {
     starts: MAX_STARTS,
     suspected: MAX_NODES,
     tablets: MAX_TABLETS,
+    takeovers: MAX_TABLETS,
     waiting: MAX_UNFINISHED,
 }
 

@@ -5,7 +5,7 @@ use crate::{
     ClusterId, CoordinatorSays, Incarnation, MetaError, MigrationState, NodeInfo, StartNumber, TabletMap,
     ToCoordinator, ToNode,
 };
-use sidle_types::{Fill, MapEpoch, MigrationId, NodeId, ProtocolVersion, Speaks};
+use sidle_types::{Fill, MapEpoch, MigrationId, NodeId, PositionRange, ProtocolVersion, Speaks};
 use std::collections::VecDeque;
 
 /// A new cluster's first state.
@@ -94,6 +94,20 @@ pub enum CoordinatorEvent {
     NodeBack {
         /// The node.
         node: NodeId,
+    },
+    /// What a dead node had has new owners, and that is committed: they read it from copies of its log.
+    TakenOver {
+        /// The dead node.
+        node: NodeId,
+        /// In so many ranges.
+        ranges: usize,
+    },
+    /// A node has read what it took over, and serves it.
+    TookOver {
+        /// The new owner.
+        node: NodeId,
+        /// The range.
+        range: PositionRange,
     },
     /// A migration has changed its state, and that is committed.
     Migration {

@@ -175,6 +175,10 @@ impl Judge<'_> {
         if let Err(why) = process.speaks.check(self.data.map.version()) {
             return Some(Obstacle::Refused(why));
         }
+        if self.data.taken_over(info.id).is_some_and(|last| info.incarnation <= last) {
+            let why = "other nodes have taken over what this node had: start it again";
+            return Some(Obstacle::Refused(why.to_owned()));
+        }
         if let Some(obstacle) = self.earlier_life_obstacle(info, process.start) {
             return Some(obstacle);
         }

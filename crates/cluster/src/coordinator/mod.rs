@@ -27,6 +27,9 @@
 //!    position keeps its owner over the turn (M20). A way back never goes back as in 7: its target owns a
 //!    share from the start.
 //!
+//! 9. What a dead node had is taken over by a change of owners in one commit, with an epoch of its log that
+//!    no writer has. Nothing but a later incarnation of that node is a member from then on.
+//!
 //! # Realises
 //! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with
 //! it), then `Preparing` (survey of the source; commit of the result; preparation of the target, by a copy if
@@ -61,6 +64,7 @@ mod record;
 mod report;
 mod requests;
 mod steps;
+mod takeovers;
 mod upgrade;
 mod waits;
 
@@ -71,8 +75,8 @@ use crate::limits::{MAX_NODES, MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::timing::{COMMIT_RETRY_US, HEARTBEAT_INTERVAL_US, STANDSTILL_US};
 use crate::{
     ClusterId, CoordinatorSays, Heartbeat, KnownStart, LogCopies, MetaError, MetaStore, Metadata,
-    MigrationRecord, NodeInfo, NodeSays, ReadProtocol, Reply, RequestKey, StatusReport, TabletMap,
-    ToCoordinator, ToNode,
+    MigrationRecord, NodeInfo, NodeName, NodeSays, ReadProtocol, Refusal, Reply, RequestKey, StatusReport,
+    TabletMap, Takeover, ToCoordinator, ToNode,
 };
 use attempt::{Attempt, Attempts, Speaker};
 use event::Outbox;
@@ -82,7 +86,7 @@ use members::{Member, Members, Process, incarnation_of, shown};
 use rebinding::Rebinding;
 use record::Record;
 use report::Reporter;
-use sidle_types::{Fill, MigrationId, MonotonicUs, NodeId, fault};
+use sidle_types::{Fill, MigrationId, MonotonicUs, NodeId, PositionRange, TabletEpoch, fault};
 use std::sync::Arc;
 use steps::{Step, Steps, questions};
 use waits::Waits;
@@ -311,6 +315,9 @@ impl<M: MetaStore> Coordinator<M> {
             }
             body => body,
         };
+        if self.data.taken_over(from).is_some_and(|last| incarnation <= last) {
+            return self.out.send_to_life(from, incarnation, CoordinatorSays::Superseded);
+        }
         match self.data.map.node(from) {
             Some(member) if member.incarnation == incarnation => {}
             Some(member) if member.incarnation > incarnation => {
@@ -325,7 +332,12 @@ impl<M: MetaStore> Coordinator<M> {
             NodeSays::Request { number, oldest_open, request } => {
                 self.request(now, from, incarnation, number, oldest_open, request);
             }
+            NodeSays::Copies { copies } if self.data.is_taken_over(from, &copies) => {
+                // A later incarnation began with the log before it was taken over.
+                self.out.send_to_life(from, incarnation, CoordinatorSays::Superseded);
+            }
             NodeSays::Copies { copies } => self.copies(now, from, copies),
+            NodeSays::TookOver { range, epoch } => self.took_over(now, from, range, epoch),
             body => self.migration_message(now, from, body),
         }
     }
@@ -419,6 +431,7 @@ impl<M: MetaStore> Coordinator<M> {
             NodeSays::Join { .. }
             | NodeSays::Heartbeat(_)
             | NodeSays::Copies { .. }
+            | NodeSays::TookOver { .. }
             | NodeSays::Request { .. } => return,
         };
         let Some(record) = self.data.unfinished().find(|record| record.id == migration) else { return };
@@ -472,6 +485,7 @@ impl<M: MetaStore> Coordinator<M> {
                 return;
             }
         }
+        self.take_over_silent(now);
     }
 
     /// Commits a step, then does what follows from it.
@@ -531,6 +545,54 @@ impl<M: MetaStore> Coordinator<M> {
             self.attempts.remove(&id);
             self.send_over(source, id);
             self.send_over(target, id);
+        }
+    }
+
+    /// Has others take over what a node had that is down; in how many ranges that is under way.
+    pub(super) fn take_over(&mut self, now: MonotonicUs, name: &NodeName) -> Reply {
+        let begun = self.judge(now).node_called(name).and_then(|node| {
+            let under_way = self.data.map.takeovers().iter().filter(|takeover| takeover.from == node);
+            let under_way: Vec<Takeover> = under_way.copied().collect();
+            let has_ended = self.data.taken_over(node) == Some(incarnation_of(&self.data, node));
+            if !under_way.is_empty() || has_ended {
+                // A repeated request.
+                return Ok(under_way);
+            }
+            let takeovers = self.judge(now).takeovers_of(node)?;
+            let mut next = self.data.clone();
+            next.take_over(node, &takeovers);
+            self.commit(now, next).map_err(|error| Refusal::not_committed(&error))?;
+            self.out.event(CoordinatorEvent::TakenOver { node, ranges: takeovers.len() });
+            Ok(takeovers)
+        });
+        begun.map_or_else(Reply::Refused, |takeovers| Reply::TakesOver { ranges: takeovers.len() })
+    }
+
+    /// Has taken over what nodes had that have been silent for as long as they asked for. Their leases are
+    /// over before anybody else serves that (Y10 of `sidle-log-copies`).
+    fn take_over_silent(&mut self, now: MonotonicUs) {
+        for node in self.judge(now).long_silent() {
+            let Ok(takeovers) = self.judge(now).takeovers_of(node) else { continue };
+            let mut next = self.data.clone();
+            next.take_over(node, &takeovers);
+            if self.commit(now, next).is_err() {
+                return;
+            }
+            self.out.event(CoordinatorEvent::TakenOver { node, ranges: takeovers.len() });
+        }
+    }
+
+    /// A new owner has everything of its range.
+    fn took_over(&mut self, now: MonotonicUs, node: NodeId, range: PositionRange, epoch: TabletEpoch) {
+        let is_it =
+            |takeover: &&Takeover| (takeover.range, takeover.owner, takeover.epoch) == (range, node, epoch);
+        if !self.data.map.takeovers().iter().any(|takeover| is_it(&takeover)) {
+            return;
+        }
+        let mut next = self.data.clone();
+        next.map = Arc::new(next.map.changed(|map| map.taken_over(range)));
+        if self.commit(now, next).is_ok() {
+            self.out.event(CoordinatorEvent::TookOver { node, range });
         }
     }
 }

@@ -33,6 +33,7 @@ impl Reporter<'_> {
             map_epoch: map.epoch(),
             nodes: map.nodes().iter().map(|node| self.node_status(now, node.id)).collect(),
             tablets: map.tablets().to_vec(),
+            takeovers: map.takeovers().to_vec(),
             migrations,
             record_trouble: self.record.trouble(),
         }

@@ -46,6 +46,7 @@ impl<M: MetaStore> Coordinator<M> {
             Request::Cancel { migration } => Some(self.cancel(now, key, migration)),
             Request::SetPolicy { migration, policy } => Some(self.set_policy(now, migration, policy)),
             Request::Forget { node } => Some(self.forget(now, &node)),
+            Request::TakeOver { node } => Some(self.take_over(now, &node)),
             Request::Upgrade => Some(self.upgrade(now)),
             Request::AwaitEnd { migration, patience_us } => self.await_end(now, key, migration, patience_us),
             Request::StartMigration { range, target, protocol, policy } => {
@@ -298,6 +299,9 @@ impl Judge<'_> {
         if let Some(other) = self.data.unfinished().find(|record| record.range.overlaps(range)) {
             let state = other.state.name().to_owned();
             return Err(Refusal::Overlaps { migration: other.id, range: other.range, state });
+        }
+        if let Some(other) = self.data.map.takeovers().iter().find(|other| other.range.overlaps(range)) {
+            return Err(Refusal::BeingTakenOver { range: other.range, node: shown(self.data, other.owner) });
         }
         let shown = |node| shown(self.data, node);
         let parts = self.parts_of_others(range, target);

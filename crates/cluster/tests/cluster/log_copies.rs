@@ -6,7 +6,8 @@ use sidle_types::{LogId, ProtocolVersion, Speaks};
 
 fn copies(epoch: u64, backups: &[u8]) -> LogCopies {
     let backup = |&number: &u8| LogBackup { node: node_id(number), incarnation: Incarnation(1) };
-    LogCopies { log: LogId([7; 16]), epoch, backups: backups.iter().map(backup).collect() }
+    let backups = backups.iter().map(backup).collect();
+    LogCopies { log: LogId([7; 16]), epoch, backups, takeover_after_ms: None }
 }
 
 fn ask(world: &mut World, node: u8, copies: LogCopies) {

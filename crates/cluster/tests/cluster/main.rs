@@ -14,6 +14,7 @@ mod named_faults;
 mod reclaims;
 mod refusals;
 mod restarts;
+mod takeovers;
 mod turned_back;
 mod versions;
 mod world;

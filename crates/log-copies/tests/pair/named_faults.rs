@@ -1,5 +1,6 @@
 //! Tests of the tests: a scenario finds each known fault.
 
+use crate::leases::a_restarted_backup_keeps_its_promise;
 use crate::random::run;
 use crate::scripted::{
     a_backup_takes_nothing_of_a_deposed_writer, a_gap_is_refused, a_log_goes_on_behind_its_longest_copy,
@@ -18,6 +19,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::OlderEpochIsTaken, a_backup_takes_nothing_of_a_deposed_writer),
     (Fault::GoesOnBehindItsOwnEnd, a_log_goes_on_behind_its_longest_copy),
     (Fault::LogStandsInUnsynced, a_log_without_a_copy_is_synced_itself),
+    (Fault::RestartedBackupForgetsItsPromise, a_restarted_backup_keeps_its_promise),
 ];
 
 fn random_runs() {

@@ -166,7 +166,7 @@ struct Alone {
 
 impl Alone {
     fn new() -> Alone {
-        let backup = Backup::new(LOG, 1, 0, None, 1_000_000);
+        let backup = Backup::new(MonotonicUs(0), LOG, 1, 0, None, 1_000_000);
         Alone { backup, disk: Disk::default(), answers: Vec::new() }
     }
 

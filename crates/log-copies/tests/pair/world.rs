@@ -29,6 +29,7 @@ enum OnItsWay {
         first: u64,
     },
     Epoch(u64),
+    Beat(u64),
 }
 
 impl OnItsWay {
@@ -39,6 +40,7 @@ impl OnItsWay {
             OnItsWay::Append { at, bytes } => ToBackup::Append { at: *at, bytes },
             OnItsWay::Forget { first } => ToBackup::Forget { first: *first },
             OnItsWay::Epoch(epoch) => ToBackup::Epoch(*epoch),
+            OnItsWay::Beat(number) => ToBackup::Beat(*number),
         }
     }
 }
@@ -154,12 +156,13 @@ impl World {
             patience_us: 250_000,
             rest_us: 400_000,
             most_bytes: 500,
+            takeover_after_ms: seed.is_multiple_of(2).then_some(1_000),
             most_under_way,
         };
         let nodes = (0..nodes).map(|number| Node {
             id: BackupId { node: node(number), incarnation: 1 },
             disk: Disk::default(),
-            process: Some(begun(syncs, Backup::new(LOG, 1, 0, None, SYNC_EVERY_US))),
+            process: Some(begun(syncs, Backup::new(MonotonicUs(0), LOG, 1, 0, None, SYNC_EVERY_US))),
         });
         let mut world = World {
             syncs,
@@ -342,6 +345,7 @@ impl World {
             Sent::Append { at, bytes } => OnItsWay::Append { at, bytes: self.own.read(at, bytes) },
             Sent::Forget { first } => OnItsWay::Forget { first },
             Sent::Epoch(epoch) => OnItsWay::Epoch(epoch),
+            Sent::Beat(number) => OnItsWay::Beat(number),
         };
         if let Some(wire) = self.wires.get_mut(&id) {
             wire.to_backup.push_back(message);
@@ -447,7 +451,7 @@ impl World {
             return;
         }
         id.incarnation += 1;
-        let backup = Backup::new(LOG, id.incarnation, disk.epoch, disk.found(), SYNC_EVERY_US);
+        let backup = Backup::new(now, LOG, id.incarnation, disk.epoch, disk.found(), SYNC_EVERY_US);
         let mut backup = begun(syncs, backup);
         while let Some(step) = backup.step() {
             disk.carry_out_copy(step);
@@ -597,8 +601,24 @@ impl World {
             let disk = self.nodes[number].disk.clone();
             self.check_disk(disk, self.syncs, &format!("the copy at node {number}"));
         }
+        self.check_lease();
         let stands_alone = self.syncs && self.record.backups.is_empty();
         self.check_disk(self.own.clone(), self.own_syncs || stands_alone, "the log");
+    }
+
+    /// Y10: while the writer's lease lasts, each copy of the record keeps its promise.
+    fn check_lease(&self) {
+        let Some(Writer { copies, .. }) = &self.writer else { return };
+        let until = copies.lease_until();
+        if until <= self.now || self.record.takeover_after_ms.is_none() {
+            return;
+        }
+        for backup in &self.record.backups {
+            let node = self.nodes.iter().find(|node| node.id.node == backup.node);
+            let process = node.and_then(|node| node.process.as_ref());
+            let promised = process.map_or(until, Backup::promised_until);
+            assert!(promised >= until, "Y10: {backup:?} promised until {promised:?}, not until {until:?}");
+        }
     }
 
     fn check_disk(&self, mut disk: Disk, syncs: bool, name: &str) {

@@ -192,7 +192,10 @@ impl ControlThread {
                 let (worker, connection) = self.asked.remove(&tag).expect("it was requested");
                 turn.outputs.push(Output::Answer { worker, connection, reply });
             }
-            ControlEvent::Joined(_) | ControlEvent::Note(_) | ControlEvent::Copies(_) => {}
+            ControlEvent::Joined(_)
+            | ControlEvent::Note(_)
+            | ControlEvent::Copies(_)
+            | ControlEvent::TakeOver(_) => {}
             ControlEvent::JoinRefused(why) => unreachable!("a founding member was refused: {why}"),
             ControlEvent::Superseded => unreachable!("each node has one incarnation"),
         }

@@ -1,8 +1,8 @@
 //! Sidle's own commands: the map, frozen reads, migrations, status.
 //!
 //! SIDLE.MAP and SIDLE.FROZEN serve opted-in clients (Fulva's double read), but answer anyone. SIDLE.MIGRATE,
-//! SIDLE.FORGET, SIDLE.UPGRADE and SIDLE.STATUS are for operators, on any node; the control thread answers
-//! them.
+//! SIDLE.FORGET, SIDLE.TAKEOVER, SIDLE.UPGRADE and SIDLE.STATUS are for operators, on any node; the control
+//! thread answers them.
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::outcome::ControlRequest;
@@ -57,6 +57,12 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "0.1.0",
         "O(N) where N is the number of tablets",
         "Removes a node from the cluster that is down and owns nothing.",
+    ),
+    CommandSpec::new("sidle.takeover", 2, ADMIN, take_over).docs(
+        "sidle",
+        "0.1.0",
+        "O(N) where N is the number of tablets",
+        "Has nodes with copies of its durable log take over what a node had that is down.",
     ),
     CommandSpec::new("sidle.upgrade", 1, ADMIN, upgrade).docs(
         "sidle",
@@ -215,6 +221,12 @@ fn upgrade(_: &mut Call<'_>) -> CommandResult {
 fn forget(call: &mut Call<'_>) -> CommandResult {
     let node = text(call.args[1])?.parse().map_err(|error| ReplyError::owned(format!("ERR {error}")))?;
     Ok(Flow::Control(ControlRequest::Forget(node)))
+}
+
+/// `SIDLE.TAKEOVER <node>`: by id or address.
+fn take_over(call: &mut Call<'_>) -> CommandResult {
+    let node = text(call.args[1])?.parse().map_err(|error| ReplyError::owned(format!("ERR {error}")))?;
+    Ok(Flow::Control(ControlRequest::TakeOver(node)))
 }
 
 /// `CLUSTER FORGET <node-id>`, with Redis's errors where they exist. The whole cluster forgets the node at

@@ -66,6 +66,13 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
                 next = Some(position);
                 break;
             }
+            Reach::TakingOver(position) => {
+                if ScanCursor::of(position) == ScanCursor(cursor) || looked_at == 0 {
+                    return Ok(Flow::AwaitTable);
+                }
+                next = Some(position);
+                break;
+            }
             Reach::End => {
                 next = None;
                 break;

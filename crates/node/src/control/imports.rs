@@ -151,7 +151,7 @@ impl NodeControl {
     }
 
     /// Whether a migration has records in the range, or is about to.
-    fn has_records_in(&self, range: PositionRange) -> bool {
+    pub(super) fn has_records_in(&self, range: PositionRange) -> bool {
         let migrations = &self.agent.migrations;
         let sources = migrations.sources.iter().filter(|(_, source)| source.view.is_some());
         let targets = migrations.targets.iter().filter(|(_, target)| target.import.is_some());

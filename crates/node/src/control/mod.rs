@@ -35,6 +35,7 @@
 //! - C12 (M33): the agent learns that a map is used only when the durable log, if there is one, is synced up
 //!   to what was noted by that map. So a way back begins only when its target's log has the share it begins
 //!   with.
+//! - C13: what is taken over from a dead node is put into the store only once nothing of it is being cleared.
 //!
 //! Realises: Fulva, III (initiation and end of a migration).
 //! Ownership: the control thread.
@@ -47,6 +48,7 @@ mod protocol;
 mod reports;
 mod requests;
 mod table;
+mod takeovers;
 mod unsynced;
 
 pub use protocol::read_protocol;
@@ -63,13 +65,16 @@ use reports::Reports;
 use requests::Requests;
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, End, HostPort, Incarnation, LogCopies, MigrationRecord, NodeAgent,
-    NodeInfo, NodeLoad, SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
+    NodeInfo, NodeLoad, SourceStage, StartNumber, TabletMap, Takeover, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, Copies, ExportView, ImportView, MigrationSpec, Tuning};
-use sidle_types::{MigrationId, MonotonicUs, NodeId, ProtocolVersion, Speaks, fault};
+use sidle_types::{
+    MigrationId, MonotonicUs, NodeId, PositionRange, ProtocolVersion, Speaks, TabletEpoch, fault,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Barriers, Then};
+use takeovers::Takeovers;
 use unsynced::Unsynced;
 
 /// How often the control checks whether every worker has passed a barrier.
@@ -102,6 +107,8 @@ pub enum ControlInput {
     },
     /// Which copies of the node's log are to count; answered by [`ControlEvent::Copies`].
     Copies(LogCopies),
+    /// Everything of a range is here that [`ControlEvent::TakeOver`] named, and the durable log has it.
+    TookOver(PositionRange, TabletEpoch),
     /// Time has passed.
     Timer,
 }
@@ -129,6 +136,9 @@ pub enum ControlEvent {
     Superseded,
     /// The coordinator's record of the copies of the node's log, if there is one.
     Copies(Option<LogCopies>),
+    /// Fence this node's copy of a dead node's log, then put what it has of the range into the store, in
+    /// place of what is there; then [`ControlInput::TookOver`]. Whatever fails is to be tried again.
+    TakeOver(Takeover),
     /// A note for operators.
     Note(String),
 }
@@ -146,6 +156,7 @@ pub struct NodeControl {
     freezes: Freezes,
     reports: Reports,
     requests: Requests,
+    takeovers: Takeovers,
     events: VecDeque<ControlEvent>,
 }
 
@@ -173,6 +184,7 @@ impl NodeControl {
             freezes: Freezes::default(),
             reports: Reports::default(),
             requests: Requests::default(),
+            takeovers: Takeovers::default(),
             events: VecDeque::new(),
         }
     }
@@ -217,6 +229,7 @@ impl NodeControl {
                 self.agent.handle(now, AgentInput::Tried(there, is_reached));
             }
             ControlInput::Copies(copies) => self.agent.handle(now, AgentInput::Copies(copies)),
+            ControlInput::TookOver(range, epoch) => self.took_over(now, range, epoch),
             ControlInput::Timer => {}
         }
         self.follow_agent();
@@ -228,6 +241,7 @@ impl NodeControl {
         }
         self.report_synced();
         self.prepare_waiting();
+        self.begin_takeovers();
         self.track_waiting();
         self.follow_agent();
         if self.agent.poll_timeout().is_some_and(|due| due <= now) {
@@ -375,6 +389,30 @@ impl NodeControl {
                 self.keep(id);
                 self.give_up(id, why);
             }
+        }
+    }
+
+    /// Begins what this node is to take over, once nothing of the range is being cleared, and no migration
+    /// has anything there (C13).
+    fn begin_takeovers(&mut self) {
+        let listed = self.map.as_ref().map(|map| map.takeovers().to_vec()).unwrap_or_default();
+        self.takeovers.keep(&listed);
+        let me = self.me().id;
+        for takeover in listed.into_iter().filter(|takeover| takeover.owner == me) {
+            let range = takeover.range;
+            let is_in_the_way =
+                self.has_records_in(range) || self.jobs.overlaps(range) || self.barriers.clear_in(range);
+            if self.takeovers.is_due(&takeover) && !is_in_the_way {
+                self.takeovers.begin(takeover);
+                self.event(ControlEvent::TakeOver(takeover));
+            }
+        }
+    }
+
+    /// The driver has put everything of a range into the store, and the durable log has it.
+    fn took_over(&mut self, now: MonotonicUs, range: PositionRange, epoch: TabletEpoch) {
+        if self.takeovers.has_begun(range, epoch) {
+            self.agent.handle(now, AgentInput::TookOver(range, epoch));
         }
     }
 

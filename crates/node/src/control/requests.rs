@@ -39,6 +39,7 @@ impl Requests {
                 (OpenRequest::Migrations(Some(migration)), Request::AwaitEnd { migration, patience_us })
             }
             ControlRequest::Forget(node) => (OpenRequest::Plain, Request::Forget { node }),
+            ControlRequest::TakeOver(node) => (OpenRequest::Plain, Request::TakeOver { node }),
             ControlRequest::Upgrade => (OpenRequest::Plain, Request::Upgrade),
             ControlRequest::Status => (OpenRequest::Status, Request::Status),
         };
@@ -63,6 +64,7 @@ fn word(open: OpenRequest, reply: Reply) -> ControlReply {
             ControlReply::Integer(i64::try_from(migration.0).expect("within the limits of messages"))
         }
         (_, Reply::Cancelled { .. } | Reply::PolicySet { .. } | Reply::Forgotten { .. }) => ControlReply::Ok,
+        (_, Reply::TakesOver { ranges }) => ControlReply::Integer(i64::try_from(ranges).unwrap_or(i64::MAX)),
         (_, Reply::Upgraded(upgraded)) => json(&upgraded),
         (_, Reply::Refused(refusal)) => {
             let code = if refusal.is_unclear() { UNKNOWN } else { "ERR" };

@@ -3,7 +3,7 @@
 //! One connection at a time writes a copy: the one that was opened last, if it may write at all.
 
 use sidle_log_copies::{Answer, Backup, BackupStep, Found};
-use sidle_types::{LogId, MonotonicUs, NodeId, ProtocolVersion};
+use sidle_types::{LogId, MonotonicUs, NodeId, ProtocolVersion, fault};
 use sidle_wire::{CopyHello, FrameFilter, FrameReader, Message, Place, ToBackup, ToWriter};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -80,7 +80,7 @@ impl Backups {
         files: &mut impl CopyFiles,
     ) {
         let is_meant = hello.incarnation == 0 || hello.incarnation == self.incarnation;
-        if !is_meant || !self.find(hello.log, files) {
+        if !is_meant || !self.find(now, hello.log, files) {
             self.to_close.push_back(link);
             return;
         }
@@ -100,14 +100,41 @@ impl Backups {
     }
 
     /// Whether there is a copy of this log, or can be one.
-    fn find(&mut self, log: LogId, files: &mut impl CopyFiles) -> bool {
+    fn find(&mut self, now: MonotonicUs, log: LogId, files: &mut impl CopyFiles) -> bool {
         if self.copies.contains_key(&log) {
             return true;
         }
         let Ok((epoch, found)) = files.find(log) else { return false };
-        let backup = Backup::new(log, self.incarnation, epoch, found, self.sync_every_us);
+        let backup = Backup::new(now, log, self.incarnation, epoch, found, self.sync_every_us);
         self.copies.insert(log, backup);
         true
+    }
+
+    /// Somebody reads this node's copy of a log from now on: nothing is taken any more that is of an older
+    /// epoch. It holds once no step is left. Whether there is a copy.
+    pub fn fence(&mut self, now: MonotonicUs, log: LogId, epoch: u64, files: &mut impl CopyFiles) -> bool {
+        if !self.find(now, log, files) {
+            return false;
+        }
+        let older: Vec<CopyLink> = (self.links.iter())
+            .filter(|(_, link)| link.hello.log == log && link.hello.epoch < epoch)
+            .map(|(&link, _)| link)
+            .collect();
+        older.into_iter().for_each(|link| self.close(link));
+        let Some(backup) = self.copies.get_mut(&log) else { return false };
+        backup.fence(epoch);
+        backup.tail().is_some()
+    }
+
+    /// Once nothing of an epoch older than this is taken for the copy, also after a restart: until when it
+    /// has promised its writer that nobody takes the log over.
+    pub fn is_fenced(&self, log: LogId, epoch: u64) -> Option<MonotonicUs> {
+        let backup = self.copies.get(&log)?;
+        let promised_until = match fault!(ServesBeforePromisesLapse) {
+            true => MonotonicUs(0),
+            false => backup.promised_until(),
+        };
+        (backup.epoch() >= epoch && backup.step().is_none()).then_some(promised_until)
     }
 
     /// Something was received over a connection.

@@ -27,6 +27,7 @@ pub struct Reclaimer {
     syncs: bool,
     reclaim: Reclaim,
     readers: BTreeMap<NodeId, FrameReader>,
+    is_deposed: bool,
     /// The file that is read, as far as it was.
     file: (u64, Vec<u8>),
     to_send: VecDeque<(NodeId, Vec<u8>)>,
@@ -51,6 +52,7 @@ impl Reclaimer {
             syncs: kept.synced,
             reclaim: Reclaim::new(own, &record, kept.synced),
             readers: BTreeMap::new(),
+            is_deposed: false,
             file: (own.file, Vec::new()),
             to_send: VecDeque::new(),
             events: VecDeque::new(),
@@ -62,6 +64,11 @@ impl Reclaimer {
     /// How the log goes on, once that is known and everything is taken.
     pub fn outcome(&self) -> Option<Outcome> {
         self.reclaim.outcome().filter(|_| self.events.is_empty())
+    }
+
+    /// Whether the log is another's by now: a copy has seen an epoch that this node never proposed.
+    pub fn is_deposed(&self) -> bool {
+        self.is_deposed
     }
 
     /// What is to be done next.
@@ -124,8 +131,11 @@ impl Reclaimer {
     fn answered(&mut self, node: NodeId, answer: ToWriter<'_>) -> bool {
         match answer {
             ToWriter::Has { incarnation, tail, .. } => self.reclaim.has(BackupId { node, incarnation }, tail),
-            ToWriter::Holds { .. } => {}
-            ToWriter::Deposed(_) => return false,
+            ToWriter::Holds { .. } | ToWriter::Promises(_) => {}
+            ToWriter::Deposed(epoch) => {
+                self.is_deposed |= epoch > self.epoch;
+                return false;
+            }
             ToWriter::Bytes { bytes, ends_file } => {
                 if bytes.is_empty() {
                     return false;

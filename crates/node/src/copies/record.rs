@@ -64,11 +64,13 @@ impl CopiesRecord {
 /// The coordinator's record as `sidle-log-copies` knows it.
 pub(super) fn record(copies: &LogCopies) -> Record {
     let id = |backup: &LogBackup| BackupId { node: backup.node, incarnation: backup.incarnation.0 };
-    Record { epoch: copies.epoch, backups: copies.backups.iter().map(id).collect() }
+    let backups = copies.backups.iter().map(id).collect();
+    Record { epoch: copies.epoch, backups, takeover_after_ms: copies.takeover_after_ms }
 }
 
 /// And the way back.
 pub(super) fn copies(log: LogId, record: &Record) -> LogCopies {
     let backup = |id: &BackupId| LogBackup { node: id.node, incarnation: Incarnation(id.incarnation) };
-    LogCopies { log, epoch: record.epoch, backups: record.backups.iter().map(backup).collect() }
+    let backups = record.backups.iter().map(backup).collect();
+    LogCopies { log, epoch: record.epoch, backups, takeover_after_ms: record.takeover_after_ms }
 }

@@ -77,6 +77,11 @@ impl CopySender {
         self.copies.safe()
     }
 
+    /// Until when nobody takes the log over; without leases for ever.
+    pub fn lease_until(&self) -> MonotonicUs {
+        self.copies.lease_until()
+    }
+
     /// Who has a copy that counts.
     pub fn backups(&self) -> impl ExactSizeIterator<Item = BackupId> {
         self.copies.record().backups.iter().copied()
@@ -221,6 +226,7 @@ impl CopySender {
             },
             Sent::Forget { first } => ToBackup::Forget { first },
             Sent::Epoch(epoch) => ToBackup::Epoch(epoch),
+            Sent::Beat(number) => ToBackup::Beat(number),
         };
         message.write(self.version, out).expect("less is sent at once than a frame takes");
         true

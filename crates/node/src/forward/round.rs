@@ -45,6 +45,10 @@ impl Dispatcher {
                 session.route.forward = Some(progress.without_hold());
                 return Attempt::AwaitActivation(migration);
             }
+            Verdict::AwaitTable => {
+                session.route.forward = Some(progress.without_hold());
+                return Attempt::AwaitTable;
+            }
             Verdict::NotHereYet(missing) => {
                 session.route.forward = Some(progress.without_hold());
                 return Attempt::Pull(missing);

@@ -21,6 +21,8 @@ pub enum SavingStep {
     Wrote,
     /// The next keys are this node's, and this import still brings them.
     Awaits(MigrationId),
+    /// The next keys are being taken over from a dead node: rest, and ask again.
+    AwaitsTakeover,
     /// All keys are written.
     End,
 }
@@ -89,6 +91,10 @@ impl<'n> SavedKeys<'n> {
             Reach::NotYet(position, migration) => {
                 self.next = Some(position);
                 return Ok(SavingStep::Awaits(migration));
+            }
+            Reach::TakingOver(position) => {
+                self.next = Some(position);
+                return Ok(SavingStep::AwaitsTakeover);
             }
             Reach::Here(range) => {
                 let within = self.visit(range.first(), range.last(), now);

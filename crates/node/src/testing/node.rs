@@ -261,7 +261,7 @@ impl TestNode {
                 // Workers check the barrier at every step.
                 ControlEvent::NotifyWorkers | ControlEvent::Joined(_) => {}
                 // Its log has no copies.
-                ControlEvent::Copies(_) => {}
+                ControlEvent::Copies(_) | ControlEvent::TakeOver(_) => {}
                 ControlEvent::Mover(mover, command) => {
                     self.movers[usize::from(mover.0)].command(now.mono, command);
                 }

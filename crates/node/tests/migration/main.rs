@@ -30,6 +30,7 @@ mod restarts;
 mod restoring;
 mod serving;
 mod slots;
+mod takeovers;
 mod transactions;
 mod turn;
 mod types;

@@ -12,6 +12,7 @@ use crate::durable::{
 use crate::durable_turns::turn_with_a_log_that_is_not_synced;
 use crate::hot::copied_ahead;
 use crate::restoring::restore_beside_a_reader;
+use crate::takeovers::{fence_of_a_copy_that_may_have_promised, read_of_what_is_being_taken_over};
 use crate::transactions::{watch_of_a_range_that_goes_and_comes_back, watch_of_a_value_that_ends};
 use crate::turn::a_command_over_both_ends_does_not_hold_the_turn_up;
 use sidle_migration::SOURCE_DRIVEN;
@@ -33,6 +34,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::ParkedCommandRunsTwice, increment_of_what_has_not_arrived),
     (Fault::NewTableWakesNobody, the_source_of_a_wanted_key_restarts),
     (Fault::PartsOutliveTheTurn, a_command_over_both_ends_does_not_hold_the_turn_up),
+    (Fault::ServesBeforePromisesLapse, fence_of_a_copy_that_may_have_promised),
+    (Fault::ServesBeforeItHasTakenOver, read_of_what_is_being_taken_over),
     (Fault::PreparesOverLeavings, back_at_once),
     (Fault::SettledBeforeSynced, turn_with_a_log_that_is_not_synced),
     (Fault::FinishedBeforeSynced, move_to_a_node_whose_log_is_not_synced),
@@ -61,6 +64,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::RepliesBeforeSafe, replies_before_their_commit),
     (Fault::ReadsPassTheGate, read_of_what_no_commit_has),
     (Fault::OwnPartPassesTheGate, mset_over_two_durable_nodes),
+    (Fault::LeaseCheckedBeforeExecuting, reply_behind_a_pause),
 ];
 
 fn expire(scene: &mut Scene, node: usize) {
@@ -333,6 +337,19 @@ fn replies_before_their_commit() {
     let mut client = node.connect();
     assert_eq!(node.ask(&mut client, "SET key value"), ok());
     assert!(node.worker.take_shown() > node.worker.safe_commit(), "C5: it is in no commit");
+}
+
+/// The process stands still behind a read, until its lease is over.
+fn reply_behind_a_pause() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    node.parts.shared.durability.lease.set(node.now.mono.plus_us(100));
+    assert_eq!(node.ask(&mut client, "GET key"), Value::Null);
+    let (shown, now) = (node.worker.take_shown(), node.now.mono);
+    assert!(node.worker.may_send(shown, || now.plus_us(99)));
+    assert!(!node.worker.may_send(shown, || now.plus_us(100)), "C5: another node may own the key");
+    node.parts.shared.durability.lease.set(now.plus_us(300));
+    assert!(node.worker.may_send(shown, || now.plus_us(200)), "it goes out once the lease is renewed");
 }
 
 fn read_of_what_no_commit_has() {

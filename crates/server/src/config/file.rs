@@ -109,6 +109,7 @@ pub(super) const KNOWN: [Known; 7] = [
             ("mode", "\"none\", \"disk\", or \"replicated=R\", R from 1 to 8"),
             ("fsync", "\"everysec\" or \"always\""),
             ("least_copies", "a whole number"),
+            ("takeover_after", "\"off\", or a time such as \"5s\", from \"1s\" to \"24h\""),
             ("file", "a size such as \"64mb\""),
             ("clean_above", "a size such as \"256mb\""),
             ("clean_percent", "a whole number of percent"),

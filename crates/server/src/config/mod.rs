@@ -6,10 +6,12 @@
 mod cpu_list;
 mod file;
 mod size;
+mod takeover_after;
 
 pub use cpu_list::{CpuList, ParseCpuListError};
 pub use file::ConfigError;
 pub use size::{Auto, ParseSizeError, Size};
+pub use takeover_after::{ParseTakeoverAfterError, TakeoverAfter};
 
 use serde::Deserialize;
 use sidle_handshake::ClusterSecret;
@@ -201,6 +203,8 @@ pub struct DurabilityConfig {
     pub fsync: Fsync,
     /// With fewer copies of the log at other nodes no writes are taken.
     pub least_copies: u64,
+    /// For how long the node is gone before its log is taken over.
+    pub takeover_after: TakeoverAfter,
     /// The log is kept in files of this size.
     pub file: Size,
     /// The log is cleaned above this size,
@@ -218,11 +222,30 @@ impl Default for DurabilityConfig {
             mode: DurabilityMode::default(),
             fsync: Fsync::default(),
             least_copies: 0,
+            takeover_after: TakeoverAfter(None),
             file: Size(64 << 20),
             clean_above: Size(256 << 20),
             clean_percent: 200,
             salvages: false,
         }
+    }
+}
+
+impl DurabilityConfig {
+    /// The setting that is wrong, and why.
+    fn validate(&self) -> Result<(), (&'static str, String)> {
+        if self.file.0 < MIN_LOG_FILE_BYTES {
+            return Err(("file", format!("give at least {}", Size(MIN_LOG_FILE_BYTES))));
+        }
+        if self.clean_percent < MIN_CLEAN_PERCENT {
+            return Err(("clean_percent", format!("give at least {MIN_CLEAN_PERCENT}")));
+        }
+        if self.takeover_after.0.is_some() && self.mode.copies() == 0 {
+            let why = "without copies of the log nobody can take it over: give --durability replicated=R \
+                       (`[durability] mode`) too";
+            return Err(("takeover_after", why.to_owned()));
+        }
+        Ok(())
     }
 }
 
@@ -416,12 +439,7 @@ impl Config {
                 format!("port {port} is for clients (--port): nodes need one of their own (--bus-port)"),
             );
         }
-        if self.durability.file.0 < MIN_LOG_FILE_BYTES {
-            return wrong("file", format!("give at least {}", Size(MIN_LOG_FILE_BYTES)));
-        }
-        if self.durability.clean_percent < MIN_CLEAN_PERCENT {
-            return wrong("clean_percent", format!("give at least {MIN_CLEAN_PERCENT}"));
-        }
+        self.durability.validate().or_else(|(setting, why)| wrong(setting, why))?;
         if self.limits.max_clients == 0 {
             return wrong("max_clients", "at least one client must be let in".to_owned());
         }
@@ -556,6 +574,9 @@ mod tests {
         assert!(refused(|c| c.network.bind = "localhost".into()).contains("bind"));
         assert!(refused(|c| c.network.port = 60_000).contains("bus_port"));
         assert!(refused(|c| c.network.bus_port = Auto::Value(6379)).contains("bus_port"));
+        assert!(
+            refused(|c| c.durability.takeover_after = TakeoverAfter(Some(1_000))).contains("replicated=R")
+        );
         assert!(refused(|c| c.limits.value = Size(1 << 40)).contains("value"));
         assert!(refused(|c| c.limits.value = Size(1)).contains("value"));
         assert!(refused(|c| c.limits.client_memory = Auto::Value(Size(1))).contains("client_memory"));

@@ -178,6 +178,11 @@ fn log(event: &CoordinatorEvent) {
         CoordinatorEvent::GoesOn { migration } => {
             tracing::info!("migration {migration} goes on: a node that restarted has all that it had");
         }
+        CoordinatorEvent::TakenOver { node, ranges } => {
+            let ranges = counted(*ranges, "range");
+            tracing::warn!("what node {node} had is taken over from copies of its log, in {ranges}");
+        }
+        CoordinatorEvent::TookOver { node, range } => tracing::info!("node {node} has taken {range} over"),
         CoordinatorEvent::NodeBack { node } => tracing::info!("node {node} is heard of again"),
         CoordinatorEvent::Migration { migration, state: MigrationState::Failed { why } } => {
             tracing::warn!("migration {migration} failed: {why}");

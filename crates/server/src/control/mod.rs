@@ -37,12 +37,14 @@ use coordinator_thread::CoordinatorThread;
 use forwarding::WantedLink;
 use links::{BusEvent, Events, Lane, Reception, Room};
 use outbox::{Outbox, Outboxes};
-use sidle_cluster::{ClusterId, ControlMessage, HostPort, LogCopies, NodeInfo, StartNumber, ToNode};
+use sidle_cluster::{
+    ClusterId, ControlMessage, HostPort, LogCopies, NodeInfo, StartNumber, Takeover, ToNode,
+};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlReply, ControlRequest, MoverIndex, MoverReport, NodeControl, NodeParts,
 };
-use sidle_types::{LogId, MapEpoch, MigrationId, NodeId};
+use sidle_types::{LogId, MapEpoch, MigrationId, NodeId, PositionRange, TabletEpoch};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -67,6 +69,8 @@ pub(crate) enum ControlCall {
     Link(WantedLink),
     /// SHUTDOWN.
     Shutdown,
+    /// Everything of a range that this node takes over from a dead one is here.
+    TookOver(PositionRange, TabletEpoch),
     /// What the durable log's copies come to.
     Copies(CopiesReport),
     /// The durable log is read, or cannot be.
@@ -122,6 +126,8 @@ pub(crate) struct ControlSetup {
     pub(crate) copies: mpsc::UnboundedSender<CopiesInput>,
     /// The thread that keeps copies of other nodes' logs.
     pub(crate) backups: mpsc::UnboundedSender<BackupsInput>,
+    /// The thread that reads what this node takes over.
+    pub(crate) takeovers: std::sync::mpsc::Sender<Takeover>,
     /// The workers' requests.
     pub(crate) calls: mpsc::UnboundedReceiver<ControlCall>,
     /// The movers' reports.
@@ -257,6 +263,9 @@ impl ControlThread {
                     }
                     Some(ControlCall::Copies(CopiesReport::Proposed(copies))) => self.propose(copies),
                     Some(ControlCall::Copies(CopiesReport::Deposed)) => return Err(StartError::Deposed),
+                    Some(ControlCall::TookOver(range, epoch)) => {
+                        self.input(ControlInput::TookOver(range, epoch));
+                    }
                     Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
                 },
                 Some((migration, report)) = self.setup.reports.recv() => {
@@ -493,6 +502,10 @@ impl ControlThread {
                 self.stop = Some("another process runs with this node's identity".to_owned());
             }
             ControlEvent::Copies(copies) => self.tell_copies(CopiesInput::Decided(copies)),
+            ControlEvent::TakeOver(takeover) => {
+                // The thread ends after this one.
+                let _ = self.setup.takeovers.send(takeover);
+            }
             ControlEvent::Note(text) => tracing::info!("{text}"),
         }
     }

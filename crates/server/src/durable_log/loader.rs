@@ -1,6 +1,6 @@
 //! The thread that reads the log while clients are answered already, and then starts what writes it.
 
-use super::copies::{CopiesInput, CopiesSetup, CopiesThread, Followed, Reclaiming};
+use super::copies::{CopiesInput, CopiesSetup, CopiesThread, Followed, ReclaimError, Reclaiming};
 use super::log_writer::{LogWriterSetup, LogWriterThread};
 use super::recover::{Reader, RecoverError};
 use crate::cleaner::CleanerThread;
@@ -117,7 +117,7 @@ impl Loading<'_> {
         let began = Instant::now();
         let (store, shared) = (Arc::clone(&writer.store), Arc::clone(&writer.shared));
         let Loading { path, salvages, threads, stop, .. } = self;
-        let reader = Reader { path, store: &store, salvages, threads, stop, loading: &shared.loading };
+        let reader = Reader { path, store: &store, salvages, threads, stop, progress: &shared.loading };
         let resumed = match reader.recover() {
             Ok(resumed) => resumed,
             Err(RecoverError::Stopped) => return Ok(None),
@@ -159,6 +159,9 @@ impl Loading<'_> {
             map: self.last_map.clone(),
         };
         let reclaimed = reclaiming.run(self.salvages, self.stop);
-        reclaimed.map_err(|error| RecoverError::Refused { path: self.path.to_owned(), error })
+        reclaimed.map_err(|error| match error {
+            ReclaimError::Refused(error) => RecoverError::Refused { path: self.path.to_owned(), error },
+            ReclaimError::Deposed => RecoverError::Deposed { path: self.path.to_owned() },
+        })
     }
 }

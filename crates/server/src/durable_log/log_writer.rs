@@ -299,4 +299,4 @@ impl FileReading {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

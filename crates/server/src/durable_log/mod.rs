@@ -9,6 +9,8 @@
 //! | `log_writer` | the thread that makes commits: it carries out `sidle_log_files::CommitSteps` |
 //! | `syncing` | syncs beside writes |
 //! | `requests` | how others ask it for one |
+//! | `takeover` | from a copy of a dead node's log to what of it this node takes over |
+//! | `takeovers` | the thread that does so |
 //! | `copies` | copies of logs: of this node's at others, of others' here |
 
 mod copies;
@@ -18,6 +20,8 @@ mod log_writer;
 mod recover;
 mod requests;
 mod syncing;
+mod takeover;
+mod takeovers;
 
 pub(crate) use copies::{BackupsInput, BackupsSetup, BackupsThread, CopiesInput, CopiesReport, CopiesSetup};
 pub(crate) use folder::is_at;
@@ -25,3 +29,4 @@ pub(crate) use loader::{DurableLogThreads, LoaderSetup};
 pub(crate) use log_writer::LogWriterSetup;
 pub(crate) use recover::RecoverError;
 pub(crate) use requests::LogRequests;
+pub(crate) use takeovers::{TakeoversSetup, TakeoversThread};

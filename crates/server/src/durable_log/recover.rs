@@ -9,11 +9,11 @@ use sidle_log_files::{
 use sidle_node::Loading;
 use sidle_store::{Recovered, Recovery, RecoveryError, RecoveryPart, Repeated, Store};
 use sidle_types::words::counted;
-use sidle_types::{CommitNumber, LogId};
+use sidle_types::{CommitNumber, LogId, PositionRange};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -66,6 +66,17 @@ pub enum RecoverError {
     /// The system refused a thread for it.
     #[error("the operating system refused a thread: {0}")]
     Threads(io::Error),
+    /// A copy shows that others write the log, or have taken it over.
+    #[error(
+        "this node's durable log is another's by now: other nodes have taken over what this one had (`sidle takeover`), \
+         or an older state of the data directory was put back. In the first case move {} away and start the node \
+         again: it joins as an empty member. In the other put the newest state back",
+        path.display()
+    )]
+    Deposed {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The node ends.
     #[error("the node ended while it read its durable log")]
     Stopped,
@@ -85,6 +96,34 @@ pub(crate) struct Resumed {
     pub(crate) repeated: Repeated,
 }
 
+/// Who is told how far a log is read.
+pub(super) trait ReadProgress: Sync {
+    /// So many bytes are to be read from here on.
+    fn note_left(&self, bytes: u64);
+    /// So many more have been read.
+    fn note_loaded(&self, bytes: u64);
+}
+
+impl ReadProgress for Loading {
+    fn note_left(&self, bytes: u64) {
+        let loaded = self.progress().map_or(0, |progress| progress.loaded_bytes);
+        self.note_total(loaded + bytes);
+    }
+
+    fn note_loaded(&self, bytes: u64) {
+        Loading::note_loaded(self, bytes);
+    }
+}
+
+/// Counts what has been read.
+impl ReadProgress for AtomicU64 {
+    fn note_left(&self, _: u64) {}
+
+    fn note_loaded(&self, bytes: u64) {
+        self.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 /// Reads the log in a folder into an empty store.
 pub(super) struct Reader<'r> {
     pub(super) path: &'r Path,
@@ -94,7 +133,7 @@ pub(super) struct Reader<'r> {
     pub(super) threads: usize,
     /// Set when the node ends: what is read is given up.
     pub(super) stop: &'r AtomicBool,
-    pub(super) loading: &'r Loading,
+    pub(super) progress: &'r dyn ReadProgress,
 }
 
 /// How much one thread replays before it asks for more, at least.
@@ -130,7 +169,7 @@ impl Reader<'_> {
         let FilesThere { numbers, leftover, recorded } = self.files_there(&mut folder)?;
         let lengths = numbers.iter().map(|&number| folder.bytes_of(number));
         let bytes = lengths.sum::<io::Result<u64>>().map_err(|error| self.refused(error))?;
-        self.note_readings(1, bytes);
+        self.progress.note_left(bytes);
         let mut recovery = Recovery::begin(self.store);
         let files_there = (numbers.as_slice(), recorded);
         let mut stretches = STRETCHES.iter();
@@ -140,7 +179,7 @@ impl Reader<'_> {
                     tracing::info!(
                         "memory is scarce: the durable log is read again, in {stretches} stretches"
                     );
-                    self.note_readings(recovery.begin_again(stretches), bytes);
+                    self.progress.note_left(recovery.begin_again(stretches) as u64 * bytes);
                 }
                 (read, _) => break read?,
             }
@@ -162,10 +201,25 @@ impl Reader<'_> {
         Ok(Resumed { folder, log, files, last, recovered, repeated })
     }
 
-    /// The log is to be read so many times.
-    fn note_readings(&self, count: usize, bytes: u64) {
-        let loaded = self.loading.progress().map_or(0, |progress| progress.loaded_bytes);
-        self.loading.note_total(loaded + count as u64 * bytes);
+    /// Reads what a copy of this log has at these positions. Nothing in the folder is changed: its torn end
+    /// is only passed over.
+    pub(super) fn read_copy(&self, log: LogId, ranges: &[PositionRange]) -> Result<Recovered, RecoverError> {
+        if !self.path.is_dir() {
+            return Err(self.refused(io::ErrorKind::NotFound.into()));
+        }
+        let mut folder = Folder::open(self.path).map_err(|error| self.refused(error))?;
+        let FilesThere { mut numbers, recorded, .. } = self.files_there(&mut folder)?;
+        let Some(set) = recorded.filter(|set| set.first <= set.last) else {
+            return Err(self.refused(io::Error::new(io::ErrorKind::NotFound, "it has no files yet")));
+        };
+        if set.log != log {
+            return Err(self.damaged(Damage::File { file: set.first, error: FileError::Log }));
+        }
+        // What no record names is none of the copy.
+        numbers.retain(|number| *number <= set.last);
+        let mut recovery = Recovery::begin_at(self.store, ranges);
+        let (files, _) = self.read_log(&folder, (&numbers, recorded), &mut recovery)?;
+        Ok(self.judge(&files, recovery)?.recovered)
     }
 
     /// Reads the log as often as its recovery asks for.
@@ -268,7 +322,7 @@ impl Reader<'_> {
                 if let Err(error) = part.replay_of(piece.file, place.start, &piece.bytes[place.clone()]) {
                     wrong().get_or_insert((piece.file, error));
                 }
-                self.loading.note_loaded(place.len() as u64);
+                self.progress.note_loaded(place.len() as u64);
             }
         }
     }

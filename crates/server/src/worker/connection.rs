@@ -10,7 +10,7 @@
 //! - C3: a parked command is run again before anything behind it.
 //! - C4: the shared output buffer is empty between two uses, however a use ended: one client's
 //!   output never reaches another.
-//! - C5: a reply is sent once the commit that has what it shows is safe.
+//! - C5: a reply is sent once the commit that has what it shows is safe, and while the node's lease lasts.
 //!
 //! The shared buffers are borrowed within one poll only, never across a wait.
 

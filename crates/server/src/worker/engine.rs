@@ -163,41 +163,50 @@ impl Engine {
         now
     }
 
-    /// Whether replies that show this commit may be sent.
+    /// Whether replies that show this commit may be sent now.
     #[inline]
     pub(super) fn may_send(&self, shown: CommitNumber) -> bool {
-        self.log.is_none() || shown <= self.worker.safe_commit()
+        self.log.is_none() || self.worker.may_send(shown, || self.clock.mono())
     }
 
-    /// A connection's replies wait for a commit: it is woken once that is safe.
+    /// A connection's replies wait for a commit, or for the node's lease: it is woken once they may be sent.
     #[cold]
     pub(super) fn hold(&mut self, shown: CommitNumber, waker: Waker) {
         self.held.push((shown, waker));
-        self.workers[usize::from(self.worker.index().0)].hold_replies();
-        if let Some(log) = &self.log {
-            log.ask();
+        self.await_release();
+    }
+
+    /// Wakes the connections whose replies may be sent.
+    fn release_held(&mut self) {
+        if !self.held.is_empty() {
+            self.wake_held();
+            self.await_release();
         }
     }
 
-    /// Wakes the connections whose commits are safe.
-    fn release_held(&mut self) {
-        if self.held.is_empty() {
-            return;
-        }
-        let safe = self.worker.safe_commit();
+    fn wake_held(&mut self) {
+        let (worker, clock) = (&self.worker, &self.clock);
         self.held.retain(|(shown, waker)| {
-            let waits = *shown > safe;
+            let waits = !worker.may_send(*shown, || clock.mono());
             if !waits {
                 waker.wake_by_ref();
             }
             waits
         });
-        if !self.held.is_empty() {
-            self.workers[usize::from(self.worker.index().0)].hold_replies();
-            // It may have become safe just now.
-            if let Some(log) = &self.log {
-                log.ask();
-            }
+    }
+
+    /// Has this worker woken once replies that are held may be sent. Asks for a commit if any waits for one:
+    /// without a lease another one would wake this worker, and it would ask again.
+    fn await_release(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        self.workers[usize::from(self.worker.index().0)].hold_replies();
+        // The lease may have been renewed just now.
+        self.wake_held();
+        let safe = self.worker.safe_commit();
+        if let Some(log) = self.log.as_ref().filter(|_| self.held.iter().any(|(shown, _)| *shown > safe)) {
+            log.ask();
         }
     }
 

@@ -95,7 +95,7 @@ impl WorkerLink {
         self.notify.notify_one();
     }
 
-    /// A commit is safe: whoever waits for one looks again.
+    /// A commit is safe, or the node's lease is renewed: whoever waits for that looks again.
     pub(crate) fn wake_if_held(&self) {
         if self.holds_replies.swap(false, Ordering::AcqRel) {
             self.notify.notify_one();

@@ -140,6 +140,36 @@ fn a_backup_that_dies_is_left_out_and_comes_back() {
     assert_eq!(number(&mut client, &["WAIT", "2", "5000"]), 2);
 }
 
+/// Its replies wait where they would outlast the promise of a copy, and no longer.
+#[test]
+fn a_node_with_leases_answers_again_once_its_copies_promise() {
+    let options = NodeOptions::default().flag("--durability", "replicated=1").flag("--takeover-after", "5s");
+    let cluster = TestCluster::start_with(2, &options);
+    let (first, other) = (&cluster.nodes[0], &cluster.nodes[1]);
+    wait_for_copies(first, 1);
+    let mut client = first.client();
+    let set =
+        |client: &mut Client| assert_eq!(client.request(&["SET", "k", "v"]), Value::Simple("OK".into()));
+    set(&mut client);
+    // Idle for longer than a promise lasts, and paused for as long.
+    std::thread::sleep(Duration::from_millis(1200));
+    assert_eq!(client.request(&["GET", "k"]), bulk("v"));
+    first.pause();
+    std::thread::sleep(Duration::from_millis(1200));
+    first.resume();
+    assert_eq!(client.request(&["GET", "k"]), bulk("v"));
+    other.pause();
+    std::thread::sleep(Duration::from_millis(600));
+    let began = Instant::now();
+    assert_eq!(client.request(&["GET", "k"]), bulk("v"), "the copy is left out");
+    assert!(began.elapsed() < Duration::from_secs(10));
+    wait_for_copies(first, 0);
+    set(&mut client);
+    other.resume();
+    wait_for_copies(first, 1);
+    set(&mut client);
+}
+
 #[test]
 fn with_too_few_copies_writes_are_refused() {
     let mut cluster = replicated(2, 1);

@@ -13,6 +13,7 @@ mod little_memory;
 mod loading;
 mod rdb_files;
 mod saving;
+mod takeovers;
 
 use sidle_resp::Value;
 use std::path::PathBuf;

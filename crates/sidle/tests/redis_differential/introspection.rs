@@ -52,6 +52,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "sidle.migrate|status",
     "sidle.migrate|wait",
     "sidle.status",
+    "sidle.takeover",
     "sidle.upgrade",
     "sidle|help",
     "waitaof",

@@ -149,15 +149,20 @@ impl Checks {
     }
 
     /// A fact for the checkers. `hosts`: everything right after it.
-    pub fn observe(&mut self, hosts: &[Host], network: &Network, facts: &[Fact]) -> Result<(), Violation> {
+    pub fn observe(
+        &mut self,
+        hosts: &[Host],
+        (network, now_us): (&Network, u64),
+        facts: &[Fact],
+    ) -> Result<(), Violation> {
         if let Some(found) = self.found.take() {
             return Err(found);
         }
         if facts.iter().any(|fact| matches!(fact, Fact::TableTaken(_) | Fact::Activated(_))) {
-            single_owner::check(hosts)?;
+            single_owner::check(hosts, now_us)?;
         }
         if facts.iter().any(|fact| matches!(fact, Fact::Given(_) | Fact::TableTaken(_))) {
-            single_owner::check_given(hosts)?;
+            single_owner::check_given(hosts, now_us)?;
         }
         if facts.contains(&Fact::Committed) {
             self.endings.committed(hosts)?;
@@ -167,7 +172,7 @@ impl Checks {
 
     fn fact(&mut self, hosts: &[Host], network: &Network, fact: Fact) -> Result<(), Violation> {
         let host = fact.host();
-        if matches!(fact, Fact::Parked(_) | Fact::Given(_) | Fact::Safe(_)) {
+        if matches!(fact, Fact::Parked(_) | Fact::Given(_) | Fact::Safe(_) | Fact::Deposed(_)) {
             return Ok(());
         }
         let Some(process) = &hosts[host.0].process else { return Ok(()) };
@@ -192,7 +197,8 @@ impl Checks {
             | Fact::Given(_)
             | Fact::Committed
             | Fact::Parked(_)
-            | Fact::Safe(_) => {}
+            | Fact::Safe(_)
+            | Fact::Deposed(_) => {}
         }
         if self.facts.is_multiple_of(FACTS_BETWEEN_WALKS) {
             self.frozen.check(host, store)?;
@@ -242,13 +248,13 @@ impl Checks {
     pub fn at_rest(
         &mut self,
         hosts: &[Host],
-        network: &Network,
+        (network, now_us): (&Network, u64),
         (started, untold): (u64, u64),
     ) -> Result<(), Violation> {
         if let Some(found) = self.found.take() {
             return Err(found);
         }
-        single_owner::check(hosts)?;
+        single_owner::check(hosts, now_us)?;
         queues::check(hosts, network)?;
         self.endings.at_rest(hosts)?;
         self.endings.operator_was_told(started, untold)?;

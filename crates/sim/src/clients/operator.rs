@@ -32,6 +32,8 @@ pub struct OperatorSetup {
     pub splits_groups: bool,
     /// When it asks for the cluster's version to be raised.
     pub upgrades: UpgradesSetup,
+    /// The seed for when it has dead nodes taken over; none: never.
+    pub takes_over: Option<u64>,
     /// How many nodes there are.
     pub nodes: usize,
 }
@@ -59,6 +61,9 @@ const SET: &str = "SIDLE.MIGRATE SET";
 const CANCEL: &str = "SIDLE.MIGRATE CANCEL";
 const FORGET: &str = "SIDLE.FORGET";
 const UPGRADE: &str = "SIDLE.UPGRADE";
+const TAKE_OVER: &str = "SIDLE.TAKEOVER";
+/// The longest pause before it asks for a takeover again.
+const TAKE_OVER_US: u64 = 1_000_000;
 /// The longest wait after another request before it asks for an upgrade: that request is under way then.
 const UPGRADE_US: u64 = 20_000;
 
@@ -100,6 +105,8 @@ pub struct Operator {
     /// The range to return to its source at once, and how many tries are left.
     back: Option<(PositionRange, HostId, u32)>,
     upgrades: Upgrades,
+    /// Draws of takeovers.
+    takes_over: Option<Random>,
 }
 
 impl Upgrades {
@@ -152,6 +159,7 @@ impl Operator {
             last_move: None,
             back: None,
             upgrades,
+            takes_over: setup.takes_over.map(Random::new),
         }
     }
 
@@ -194,6 +202,11 @@ impl Operator {
             if asked == UPGRADE {
                 self.next_us = world.now_us + self.upgrades.random.below(self.setup.rest_us);
                 self.upgrades.answered(&ended);
+                timeout_us = self.wires.pump(world);
+                continue;
+            }
+            if asked.starts_with(TAKE_OVER) {
+                self.has_asked_for_takeover(&ended, world);
                 timeout_us = self.wires.pump(world);
                 continue;
             }
@@ -252,9 +265,19 @@ impl Operator {
         }
     }
 
+    fn has_asked_for_takeover(&mut self, ended: &Ended, world: &mut World) {
+        let is_begun = matches!(ended, Ended::Reply(Value::Integer(ranges)) if *ranges > 0);
+        world.meet("takeovers", u64::from(is_begun));
+        let rest_us = self.takes_over.as_mut().map_or(0, |random| random.magnitude(1, TAKE_OVER_US));
+        self.next_us = world.now_us + rest_us;
+    }
+
     fn draw(&mut self, map: Option<&TabletMap>, gone: &[HostId]) -> String {
         if std::mem::take(&mut self.upgrades.is_due) {
             return UPGRADE.to_owned();
+        }
+        if let Some(dead) = map.and_then(|map| self.dead_owner(map, gone)) {
+            return format!("{TAKE_OVER} {}", client_address(dead));
         }
         let forgets = self.setup.forgets_permille > 0 && self.random.permille(self.setup.forgets_permille);
         if let Some(idle) = map.filter(|_| forgets).and_then(|map| self.idle_member(map, gone)) {
@@ -288,6 +311,14 @@ impl Operator {
         };
         self.last_move = from.map(|from| (range, from));
         self.start(range, HostId(to))
+    }
+
+    /// A member without a process that owns something, sometimes.
+    fn dead_owner(&mut self, map: &TabletMap, gone: &[HostId]) -> Option<HostId> {
+        let random = self.takes_over.as_mut()?;
+        let owns = |host: &HostId| map.tablets().iter().any(|tablet| host_of(tablet.owner) == *host);
+        let dead = gone.iter().copied().filter(|host| *host != HostId(0)).find(owns)?;
+        (!random.one_in(4)).then_some(dead)
     }
 
     /// A member without tablets: one that is gone, sometimes any.

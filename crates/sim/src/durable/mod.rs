@@ -14,7 +14,7 @@ pub(crate) use copies::{CopyFolders, find_copy};
 pub(crate) use folder::LogFolder;
 pub(crate) use judge::Left;
 pub(crate) use plan::DurableDraw;
-pub(crate) use recovery::{Resumed, end_of, recover};
+pub(crate) use recovery::{Resumed, end_of, read_copy, recover};
 
 use judge::DurableJudge;
 use recovery::log_of;
@@ -65,6 +65,8 @@ pub enum BegunLog {
 pub struct LogDisk {
     /// The log's name, from its beginning on.
     name: LogId,
+    /// How many logs the node has had before.
+    number: u8,
     disk: Disk,
     judge: Arc<Mutex<DurableJudge>>,
 }
@@ -96,10 +98,22 @@ impl LogDisk {
     pub fn new(setup: &DurableSetup, node: NodeId, random: Random) -> LogDisk {
         let judge = DurableJudge::new(setup.is_in_cluster);
         LogDisk {
-            name: log_of(node),
+            name: log_of(node, 0),
+            number: 0,
             disk: Disk::new(setup.sync_us, random),
             judge: Arc::new(Mutex::new(judge)),
         }
+    }
+
+    /// An empty disk for the node's next log: the operator has moved this one away.
+    pub(crate) fn next(&self, setup: &DurableSetup, node: NodeId, random: Random) -> LogDisk {
+        let number = self.number + 1;
+        LogDisk { name: log_of(node, number), number, ..LogDisk::new(setup, node, random) }
+    }
+
+    /// The log's name.
+    pub(crate) fn name(&self) -> LogId {
+        self.name
     }
 
     /// The disk itself.

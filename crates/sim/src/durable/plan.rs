@@ -92,9 +92,16 @@ impl DurableDraw {
             patience_us: random.magnitude(50_000, 2_000_000),
             rest_us: random.magnitude(10_000, 1_000_000),
             most_bytes: random.magnitude(500, 64_000),
+            takeover_after_ms: DurableDraw::draw_leases(seed),
             most_under_way: random.magnitude(1, 16) as usize,
         };
         hosts.iter_mut().filter_map(|host| host.durable.as_mut()).for_each(|log| log.copies = Some(copies));
+    }
+
+    /// Whether their copies give leases, by another stream: those of earlier seeds draw as they did.
+    fn draw_leases(seed: u64) -> Option<u64> {
+        let mut random = Random::new(seed ^ 0x1ea5_ed00_0000_0000);
+        random.one_in(2).then(|| random.magnitude(2_000, 10_000))
     }
 
     fn prepare(&mut self, hosts: &mut [HostSetup], workload: &mut Workload) {

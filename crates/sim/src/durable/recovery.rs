@@ -5,14 +5,15 @@ use sidle_log_copies::whole_end;
 use sidle_log_files::{Closing, Damage, FileEnd, FileSet, LogFile, SurveyedFile, is_torn_beginning, survey};
 use sidle_store::{Recovery, Repeated, Store};
 use sidle_testbed::Disk;
-use sidle_types::{CommitNumber, LogId, NodeId};
+use sidle_types::{CommitNumber, LogId, NodeId, PositionRange};
 use sidle_wire::Place;
 use std::io;
 
-/// The name of a log that begins at this node.
-pub(super) fn log_of(node: NodeId) -> LogId {
+/// The name of a log that begins at this node, which has had so many before.
+pub(super) fn log_of(node: NodeId, number: u8) -> LogId {
     let mut name = [7; 16];
     name[..8].copy_from_slice(&node.as_bytes()[..8]);
+    name[15] -= number % 7;
     LogId(name)
 }
 
@@ -66,6 +67,33 @@ pub(crate) fn recover(disk: &Disk, new: LogId, store: &Store) -> Result<Resumed,
     Ok(Resumed { folder, log, files, last: survey.last, repeated })
 }
 
+/// Reads what a log's copy has in this range into the empty store, and changes nothing.
+pub(crate) fn read_copy(disk: &Disk, log: LogId, range: PositionRange, store: &Store) -> Result<(), String> {
+    let folder = LogFolder::on(&disk.image());
+    let recorded = folder.read_record().map_err(refused)?.map_err(damaged)?;
+    let recorded = recorded.filter(|set| set.log == log && set.first <= set.last).ok_or("it has no files")?;
+    let mut reading = Reading {
+        folder,
+        recorded: Some(recorded),
+        surveyed: Vec::new(),
+        files: Vec::new(),
+        to_close: Vec::new(),
+        to_remove: Vec::new(),
+    };
+    let mut recovery = Recovery::begin_at(store, &[range]);
+    loop {
+        reading.read_once(&mut recovery).map_err(|why| format!("the copy cannot be read: {why}"))?;
+        if !recovery.reads_on() {
+            break;
+        }
+        (reading.surveyed, reading.files) = (Vec::new(), Vec::new());
+        reading.to_close.clear();
+    }
+    let count = |kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
+    recovery.finish(&count).map_err(|why| why.to_string())?;
+    Ok(())
+}
+
 fn refused(error: io::Error) -> String {
     error.to_string()
 }
@@ -90,6 +118,14 @@ impl Reading {
     /// Reads all files that there are to be. Where they have what the log has elsewhere.
     fn read_all(&mut self, store: &Store) -> Result<Repeated, String> {
         let mut recovery = Recovery::begin(store);
+        self.read_once(&mut recovery)?;
+        let count = |kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
+        let repeated = recovery.take_repeated();
+        recovery.finish(&count).map_err(|why| why.to_string())?;
+        Ok(repeated)
+    }
+
+    fn read_once(&mut self, recovery: &mut Recovery<'_>) -> Result<(), String> {
         let mut numbers = self.folder.numbers().map_err(refused)?;
         let first = self.recorded.map_or(0, |set| set.first);
         self.to_remove = numbers.iter().copied().filter(|number| *number < first).collect();
@@ -103,17 +139,14 @@ impl Reading {
             // G6: the head of a file that is recorded was synced.
             let may_be_torn = place == 0 && self.recorded.is_none_or(|set| number > set.last);
             match LogFile::open(&bytes, number, log) {
-                Ok(file) => self.read(&mut recovery, &file, (number, bytes.len()))?,
+                Ok(file) => self.read(recovery, &file, (number, bytes.len()))?,
                 Err(_) if may_be_torn && is_torn_beginning(bytes.len() as u64) => {
                     self.to_remove.insert(0, number)
                 }
                 Err(error) => return Err(format!("file {number}: {error}")),
             }
         }
-        let count = |kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
-        let repeated = recovery.take_repeated();
-        recovery.finish(&count).map_err(|why| why.to_string())?;
-        Ok(repeated)
+        Ok(())
     }
 
     /// Replays a file.

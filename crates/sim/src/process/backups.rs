@@ -5,7 +5,7 @@ use crate::durable::{CopyDisks, CopyFolders};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, HostId, Thread, World};
 use sidle_node::{Backups, CopyLink, Now};
-use sidle_types::{LogId, ProtocolVersion};
+use sidle_types::{LogId, MonotonicUs, ProtocolVersion};
 use sidle_wire::{CopyHello, FrameReader};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -18,6 +18,8 @@ pub(super) struct BackupsThread {
     /// Connections that the control thread passed on, with the bytes read from them.
     pub(super) handed_over: VecDeque<(StreamId, FrameReader, CopyHello)>,
     mail: Mailbox,
+    /// Copies that are to be fenced, at these epochs.
+    fences: VecDeque<(LogId, u64)>,
     /// The step under way, and when it is over.
     pending: Option<(LogId, io::Result<()>, u64)>,
 }
@@ -30,8 +32,20 @@ impl BackupsThread {
             streams: BTreeSet::new(),
             handed_over: VecDeque::new(),
             mail: Mailbox::new(),
+            fences: VecDeque::new(),
             pending: None,
         }
+    }
+
+    /// Nobody of an older epoch is to write this copy any more.
+    pub(super) fn fence(&mut self, log: LogId, epoch: u64) {
+        self.fences.push_back((log, epoch));
+    }
+
+    /// Once that is so: until when the copy has promised its writer that nobody takes the log over.
+    pub(super) fn is_fenced(&self, log: LogId, epoch: u64) -> Option<MonotonicUs> {
+        let is_at_work = self.pending.as_ref().is_some_and(|(at_work, ..)| *at_work == log);
+        self.backups.is_fenced(log, epoch).filter(|_| !is_at_work)
     }
 
     /// Its connections.
@@ -55,7 +69,10 @@ impl BackupsThread {
             if self.is_at_work(now, world) {
                 break;
             }
-            if let Some((id, reader, hello)) = self.handed_over.pop_front() {
+            if let Some((log, epoch)) = self.fences.pop_front() {
+                world.meet("copies fenced", 1);
+                self.backups.fence(now.mono, log, epoch, &mut self.files);
+            } else if let Some((id, reader, hello)) = self.handed_over.pop_front() {
                 world.meet("copies of a log opened", 1);
                 self.streams.insert(id);
                 self.backups.opened(now.mono, CopyLink(id.0), hello, reader, &mut self.files);

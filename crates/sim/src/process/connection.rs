@@ -86,9 +86,14 @@ impl Connection {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Whether its output waits for a commit.
+    /// Whether its output waits for a commit, or for the node's lease.
     pub(super) fn is_held(&self) -> bool {
         !self.output.is_empty()
+    }
+
+    /// Whether its output waits for a commit behind this one.
+    pub(super) fn awaits_commit(&self, safe: CommitNumber) -> bool {
+        self.is_held() && self.shown > safe
     }
 
     /// Whether it has anything to run.
@@ -180,10 +185,17 @@ impl Connection {
     }
 }
 
-/// Sends what the connection has to say, unless it shows what no safe commit has.
-pub(super) fn flush(id: StreamId, connection: &mut Connection, worker: &mut Worker, world: &mut World) {
+/// Sends what the connection has to say, unless it shows what no safe commit has, or the node's lease is
+/// over.
+pub(super) fn flush(
+    id: StreamId,
+    connection: &mut Connection,
+    worker: &mut Worker,
+    now: MonotonicUs,
+    world: &mut World,
+) {
     connection.shown = connection.shown.max(worker.take_shown());
-    if !connection.output.is_empty() && connection.shown <= worker.safe_commit() {
+    if !connection.output.is_empty() && worker.may_send(connection.shown, || now) {
         world.send(id, Side::Acceptor, std::mem::take(&mut connection.output));
     }
 }

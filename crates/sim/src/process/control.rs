@@ -6,7 +6,7 @@ use crate::disk::Disk;
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_cluster::{
-    ControlMessage, Incarnation, LogCopies, MetaError, NodeInfo, StartNumber, ToCoordinator, ToNode,
+    ControlMessage, Incarnation, LogCopies, MetaError, NodeInfo, StartNumber, Takeover, ToCoordinator, ToNode,
 };
 use sidle_migration::Tuning;
 use sidle_node::{
@@ -59,6 +59,8 @@ pub struct ControlThread {
     takes_part: bool,
     /// Changes of its log's copies that are to be decided.
     pub(super) proposals: VecDeque<LogCopies>,
+    /// What this node has taken over.
+    pub(super) taken_over: VecDeque<Takeover>,
 }
 
 impl ControlThread {
@@ -99,6 +101,7 @@ impl ControlThread {
             last_tag: 0,
             takes_part,
             proposals: VecDeque::new(),
+            taken_over: VecDeque::new(),
         })
     }
 
@@ -146,6 +149,8 @@ impl Process {
             self.control.control.handle(now.mono, ControlInput::Request { tag, request });
         } else if let Some(copies) = self.control.proposals.pop_front() {
             self.control.control.handle(now.mono, ControlInput::Copies(copies));
+        } else if let Some(Takeover { range, epoch, .. }) = self.control.taken_over.pop_front() {
+            self.control.control.handle(now.mono, ControlInput::TookOver(range, epoch));
         } else {
             self.control.control.handle(now.mono, ControlInput::Timer);
             if let Some(seat) = &mut self.control.seat {
@@ -158,6 +163,7 @@ impl Process {
             || !control.reports.is_empty()
             || !control.calls.is_empty()
             || !control.proposals.is_empty()
+            || !control.taken_over.is_empty()
         {
             world.wake(self.host, Thread::Control);
         }
@@ -373,6 +379,16 @@ impl Process {
                 let is_told = why.contains("set 'starts' in its node.json to");
                 world.meet("older copies told what to set", u64::from(is_told));
                 world.tell(|| format!("node {} is not let in: {why}", host.0));
+            }
+            ControlEvent::TakeOver(takeover) => {
+                world.tell(|| format!("node {} takes {} over", host.0, takeover.range));
+                let takeovers = self.log.as_mut().and_then(|log| log.takeovers.as_mut());
+                takeovers.expect("all nodes have copies, or none").begin(takeover);
+                world.wake(host, Thread::Takeovers);
+            }
+            // Its log was taken over while it began with it: the process ends.
+            ControlEvent::Superseded if self.log.as_ref().is_some_and(|log| log.backups.is_some()) => {
+                world.facts.push(Fact::Deposed(host));
             }
             ControlEvent::Superseded => panic!("two processes run with the identity {}", node_id(host)),
             ControlEvent::Note(text) => world.tell(|| format!("node {}: {text}", host.0)),

@@ -41,6 +41,8 @@ pub(super) struct CopiesThread {
     to_keep: Option<(CopiesRecord, u64)>,
     /// The last commit that was reported as safe.
     told: CommitNumber,
+    /// Until when replies may be sent, as last reported.
+    lease: MonotonicUs,
 }
 
 /// A log that this thread goes on with.
@@ -62,13 +64,15 @@ impl CopiesThread {
         let Followed { log, name, files, last } = followed;
         let folder = LogFolder::on(log.disk());
         let kept = folder.known_copies();
+        let sender = CopySender::new(now, (node, name), settings, OwnFiles::new(files), last, &kept);
         CopiesThread {
             log: log.clone(),
             name,
             config,
             looks_permille,
             folder,
-            sender: CopySender::new(now, (node, name), settings, OwnFiles::new(files), last, &kept),
+            lease: sender.lease_until(),
+            sender,
             streams: BTreeMap::new(),
             map: None,
             reports: VecDeque::new(),
@@ -76,6 +80,11 @@ impl CopiesThread {
             to_keep: None,
             told: CommitNumber(0),
         }
+    }
+
+    /// Until when replies may be sent.
+    pub(super) fn lease(&self) -> MonotonicUs {
+        self.lease
     }
 
     /// Its connections.
@@ -108,11 +117,18 @@ impl CopiesThread {
             self.hear(id, side, signal, now, world);
         }
         self.sender.pass_time(now.mono);
-        assert!(!self.sender.is_deposed(), "nobody else writes this log");
+        // Before a change is proposed that shortens it.
+        self.note_lease(host, (parts, workers), now.mono, world);
+        if self.sender.is_deposed() {
+            // The process ends.
+            world.facts.push(Fact::Deposed(host));
+            return Vec::new();
+        }
         let proposals = self.follow(me, world);
         self.transmit(now, world);
         // What could not be read.
         let more = self.follow(me, world);
+        self.note_lease(host, (parts, workers), now.mono, world);
         self.note_safe(host, workers, &parts.store, world);
         let durability = &parts.shared.durability;
         if let Some(commit) = self.sender.wanted_synced().filter(|_| !durability.is_sync_wanted()) {
@@ -193,6 +209,26 @@ impl CopiesThread {
             };
             let (id, _) = self.streams[&backup];
             world.send(id, Side::Opener, std::mem::take(&mut out));
+        }
+    }
+
+    /// Until when replies may be sent.
+    fn note_lease(
+        &mut self,
+        host: HostId,
+        (parts, workers): (&NodeParts, usize),
+        now: MonotonicUs,
+        world: &mut World,
+    ) {
+        let until = self.sender.lease_until();
+        let former = std::mem::replace(&mut self.lease, until);
+        if until != former {
+            world.meet("leases renewed", 1);
+            parts.shared.durability.lease.set(until);
+        }
+        if former <= now && until > now {
+            world.meet("leases renewed that were over", 1);
+            (0..workers).for_each(|worker| world.wake(host, Thread::Worker(worker)));
         }
     }
 

@@ -5,6 +5,7 @@ use super::backups::BackupsThread;
 use super::copies::{CopiesThread, Followed};
 use super::log_writer::LogThread;
 use super::reclaiming::ReclaimingThread;
+use super::takeovers::TakeoversThread;
 use super::{HostSetup, node_id};
 use crate::durable::{BegunLog, LogDisk, ReadLog};
 use crate::network::StreamId;
@@ -28,6 +29,7 @@ pub(super) struct LogThreads {
     pub(super) holder: Holder,
     pub(super) copies: Option<CopiesThread>,
     pub(super) backups: Option<BackupsThread>,
+    pub(super) takeovers: Option<TakeoversThread>,
 }
 
 impl LogThreads {
@@ -52,7 +54,10 @@ impl LogThreads {
                 (Holder::Reclaims(Box::new(ReclaimingLog { log, thread })), None)
             }
         };
-        LogThreads { holder, copies, backups }
+        let config = setup.store_config();
+        let takeovers =
+            has_copies.then(|| TakeoversThread::new(world.copies[host.0].clone(), config, &parts.store));
+        LogThreads { holder, copies, backups, takeovers }
     }
 
     /// Whether the log is read.
@@ -63,7 +68,7 @@ impl LogThreads {
     /// All of them.
     pub(super) fn threads(&self) -> impl Iterator<Item = Thread> {
         // The copies' thread begins later, if the log is not read.
-        let copies = self.backups.iter().flat_map(|_| [Thread::Copies, Thread::Backups]);
+        let copies = self.backups.iter().flat_map(|_| [Thread::Copies, Thread::Backups, Thread::Takeovers]);
         [Thread::LogWriter].into_iter().chain(copies)
     }
 
@@ -93,7 +98,10 @@ pub(super) fn begin_to_write(
             last: read.resumed.last,
         };
         let settings = (settings, read.setup.looks_permille);
-        CopiesThread::new(now.mono, node_id(host), followed, settings, setup.store_config())
+        let copies = CopiesThread::new(now.mono, node_id(host), followed, settings, setup.store_config());
+        // Before anybody is answered.
+        parts.shared.durability.lease.set(copies.lease());
+        copies
     });
     (Box::new(LogThread::begin(read, parts, setup, now.mono)), copies)
 }

@@ -13,6 +13,7 @@ mod pressure;
 mod pushes;
 mod reclaiming;
 mod seat;
+mod takeovers;
 mod worker;
 
 use crate::clock::Clock;
@@ -233,12 +234,18 @@ impl Process {
             Thread::LogWriter => self.log_writer_turn(now, world),
             Thread::Copies => self.copies_turn(now, world),
             Thread::Backups => self.backups_turn(now, world),
+            Thread::Takeovers => self.takeovers_turn(now, world),
         }
     }
 
     /// The node's present imports.
     pub fn imports(&self) -> impl Iterator<Item = &Arc<ImportView>> {
         self.workers[0].worker.ranges().imports()
+    }
+
+    /// Whether replies may be sent: the node's lease lasts, if it has one.
+    pub fn may_answer(&self, now_us: u64) -> bool {
+        self.parts.shared.durability.lease.lasts(|| self.setup.clock.now(now_us).mono)
     }
 
     /// Both clocks of the machine.
@@ -362,6 +369,14 @@ impl Process {
         let version = self.control.control.version();
         if let Some(backups) = self.log.as_mut().and_then(|log| log.backups.as_mut()) {
             backups.turn(self.host, mail, version, now, world);
+        }
+    }
+
+    fn takeovers_turn(&mut self, now: Now, world: &mut World) {
+        let Some(LogThreads { takeovers: Some(takeovers), backups, .. }) = &mut self.log else { return };
+        if let Some(taken) = takeovers.turn(self.host, &self.parts, backups.as_mut(), (now, world)) {
+            self.control.taken_over.push_back(taken);
+            world.wake(self.host, Thread::Control);
         }
     }
 

@@ -7,7 +7,7 @@ use crate::world::World;
 use sidle_node::Worker;
 use sidle_resp::{ReplyWriter, RespVersion};
 use sidle_testbed::Random;
-use sidle_types::{MigrationId, Position, PositionFilter, PositionRange, write_cursors};
+use sidle_types::{MigrationId, MonotonicUs, Position, PositionFilter, PositionRange, write_cursors};
 use std::collections::BTreeMap;
 
 /// The longest that a push is late.
@@ -34,6 +34,7 @@ impl Pushes {
         &mut self,
         worker: &mut Worker,
         connections: &mut BTreeMap<StreamId, Connection>,
+        now: MonotonicUs,
         world: &mut World,
     ) {
         let has_news = worker.collect_digests();
@@ -41,7 +42,7 @@ impl Pushes {
             let ((_, id), bytes) = entry.remove_entry();
             if let Some(connection) = connections.get_mut(&id) {
                 connection.output.extend_from_slice(&bytes);
-                flush(id, connection, worker, world);
+                flush(id, connection, worker, now, world);
             }
         }
         let imports = worker.ranges().imports().filter(|view| view.is_by_cuts());
@@ -65,7 +66,7 @@ impl Pushes {
                 let (migration, partitions) = &imports[world.random.index(imports.len())];
                 write_false(*migration, partitions, &mut world.random, &mut connection.output);
             }
-            flush(id, connection, worker, world);
+            flush(id, connection, worker, now, world);
         }
     }
 

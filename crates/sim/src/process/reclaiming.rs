@@ -3,7 +3,7 @@
 use super::{Mailbox, host_of};
 use crate::durable::{LogDisk, LogFolder, end_of};
 use crate::network::{Port, Side, Signal, StreamId};
-use crate::world::{Actor, HostId, Thread, World};
+use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_node::{Reclaimer, ReclaimerEvent};
 use sidle_types::{NodeId, ProtocolVersion};
 use std::collections::BTreeMap;
@@ -50,6 +50,11 @@ impl ReclaimingThread {
             return false;
         }
         self.follow(me, world);
+        if self.reclaimer.is_deposed() {
+            // The process ends.
+            world.facts.push(Fact::Deposed(host));
+            return false;
+        }
         let Some(outcome) = self.reclaimer.outcome() else { return false };
         for (id, _) in std::mem::take(&mut self.streams).into_values() {
             world.close(id, Side::Opener);

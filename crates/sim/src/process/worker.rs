@@ -88,10 +88,10 @@ impl WorkerThread {
             world.facts.push(Fact::TableTaken(site.host));
             for (&id, connection) in &mut self.connections {
                 self.worker.write_pushes(&mut connection.session, &mut connection.output);
-                flush(id, connection, &mut self.worker, world);
+                flush(id, connection, &mut self.worker, now.mono, world);
             }
         }
-        self.pushes.send(&mut self.worker, &mut self.connections, world);
+        self.pushes.send(&mut self.worker, &mut self.connections, now.mono, world);
         if let Some(at_us) = self.pushes.next_us() {
             world.turn_at(self.me(site.host), at_us);
         }
@@ -157,7 +157,7 @@ impl WorkerThread {
                     None
                 }
             };
-            flush(id, connection, &mut self.worker, world);
+            flush(id, connection, &mut self.worker, now.mono, world);
             self.close_what_is_over(id, world);
             return (true, call);
         }
@@ -193,7 +193,7 @@ impl WorkerThread {
         while let Some((id, reply)) = self.answers.pop_front() {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.answer(&self.worker, &reply);
-                flush(id, connection, &mut self.worker, world);
+                flush(id, connection, &mut self.worker, now.mono, world);
             }
         }
         if world.now_us >= self.next_tick_us {
@@ -220,7 +220,7 @@ impl WorkerThread {
         let host = site.host;
         self.sleep.end();
         if site.is_durable {
-            self.send_what_is_safe(world);
+            self.send_what_is_safe(now, world);
         }
         self.look_around(site, now, world);
         let (has_served, call) = self.serve_one(host, now, world);
@@ -244,7 +244,11 @@ impl WorkerThread {
         self.look_around(site, now, world);
         if site.is_durable && self.connections.values().any(Connection::is_held) {
             world.meet("replies held back", 1);
-            world.wake(host, Thread::LogWriter);
+            // Without a lease nothing else would help.
+            let safe = self.worker.safe_commit();
+            if self.connections.values().any(|connection| connection.awaits_commit(safe)) {
+                world.wake(host, Thread::LogWriter);
+            }
         }
         // An arrival gets its own turn, and an incomplete request does nothing.
         let has_more = has_served && self.has_work();
@@ -268,12 +272,12 @@ impl WorkerThread {
         self.connections.values().any(Connection::is_ready)
     }
 
-    /// Sends replies that waited for a commit which is safe now (C5 of the server's connections).
-    fn send_what_is_safe(&mut self, world: &mut World) {
+    /// Sends replies that waited for a commit, or for the node's lease (C5 of the server's connections).
+    fn send_what_is_safe(&mut self, now: Now, world: &mut World) {
         let held = self.connections.iter().filter(|(_, connection)| connection.is_held());
         for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
             let connection = self.connections.get_mut(&id).expect("it was just there");
-            flush(id, connection, &mut self.worker, world);
+            flush(id, connection, &mut self.worker, now.mono, world);
             self.close_what_is_over(id, world);
         }
     }

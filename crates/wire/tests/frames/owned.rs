@@ -219,6 +219,7 @@ impl Owned {
             Message::ToBackup(ToBackup::Forget { first }) => Owned::Task(1, Place { file: first, at: 0 }),
             Message::ToBackup(ToBackup::Epoch(epoch)) => Owned::Task(2, Place { file: epoch, at: 0 }),
             Message::ToBackup(ToBackup::Read(place)) => Owned::Task(3, place),
+            Message::ToBackup(ToBackup::Beat(number)) => Owned::Task(4, Place { file: number, at: 0 }),
             Message::ToWriter(ToWriter::Bytes { bytes, ends_file }) => {
                 Owned::CopyBytes(bytes.to_vec(), ends_file)
             }
@@ -229,6 +230,7 @@ impl Owned {
                 Owned::Answer(ToWriter::Holds { written, synced })
             }
             Message::ToWriter(ToWriter::Deposed(epoch)) => Owned::Answer(ToWriter::Deposed(epoch)),
+            Message::ToWriter(ToWriter::Promises(number)) => Owned::Answer(ToWriter::Promises(number)),
             Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
             Message::Activate(activate) => Owned::Activate(
                 activate.highest_version.0,
@@ -488,7 +490,8 @@ fn task(which: usize, place: Place) -> ToBackup<'static> {
         0 => ToBackup::Restart,
         1 => ToBackup::Forget { first: place.file },
         2 => ToBackup::Epoch(place.file),
-        _ => ToBackup::Read(place),
+        3 => ToBackup::Read(place),
+        _ => ToBackup::Beat(place.file),
     }
 }
 
@@ -510,11 +513,13 @@ pub(crate) fn copies() -> impl Strategy<Value = Owned> {
         Just(Owned::Task(0, Place::default())),
         (1..3usize, any::<u64>()).prop_map(|(which, file)| Owned::Task(which, Place { file, at: 0 })),
         place().prop_map(|place| Owned::Task(3, place)),
+        any::<u64>().prop_map(|number| Owned::Task(4, Place { file: number, at: 0 })),
         (any::<u64>(), prop::option::of(tail), place()).prop_map(|(incarnation, tail, synced)| {
             Owned::Answer(ToWriter::Has { incarnation, tail, synced })
         }),
         (place(), place()).prop_map(|(written, synced)| Owned::Answer(ToWriter::Holds { written, synced })),
         any::<u64>().prop_map(|epoch| Owned::Answer(ToWriter::Deposed(epoch))),
+        any::<u64>().prop_map(|number| Owned::Answer(ToWriter::Promises(number))),
         (bytes(300), any::<bool>()).prop_map(|(bytes, ends_file)| Owned::CopyBytes(bytes, ends_file)),
     ]
 }

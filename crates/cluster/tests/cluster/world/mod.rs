@@ -267,6 +267,17 @@ impl World {
             && self.nodes.iter().all(|node| node.uses_epoch(epoch) && node.holds_nothing())
     }
 
+    /// The map as last committed.
+    pub(crate) fn map(&self) -> &TabletMap {
+        &self.committed().expect("a cluster").map
+    }
+
+    /// A node as refusals name it.
+    pub(crate) fn shown(&self, number: u8) -> String {
+        let NodeInfo { client_addr, id, .. } = info(number, 1);
+        format!("{client_addr} ({})", &id.to_string()[..8])
+    }
+
     /// Whether the migration runs.
     pub(crate) fn runs(&self, id: u64) -> bool {
         self.committed().is_some_and(|data| data.map.migration(MigrationId(id)).is_some())

@@ -4,8 +4,8 @@ use super::role::{Role, roles_of};
 use super::{AHEAD, CHUNKS, chunk_of, info, start_of};
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, End, Incarnation, LogCopies, MigrationRecord, NodeAgent, NodeInfo,
-    NodeLoad, PrepareRefusal, Progress, Reply, Request, StartNumber, Survey, TabletMap, Target, TargetStage,
-    ToCoordinator, ToNode,
+    NodeLoad, PrepareRefusal, Progress, Reply, Request, StartNumber, Survey, TabletMap, Takeover, Target,
+    TargetStage, ToCoordinator, ToNode,
 };
 use sidle_testbed::TimeQueue;
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange, Speaks};
@@ -45,6 +45,8 @@ struct Driver {
     /// Ranges that are copied while they are served.
     tracked: BTreeSet<MigrationId>,
     data: BTreeMap<u64, u64>,
+    /// What the driver reads of dead nodes.
+    taking: Vec<Takeover>,
     pending: TimeQueue<Pending>,
 }
 
@@ -55,6 +57,7 @@ enum Pending {
     Copy(MigrationRecord, u64),
     ChangeOver,
     Pull(MigrationId),
+    TakeOver(Takeover),
 }
 
 pub(crate) struct SimNode {
@@ -257,6 +260,15 @@ impl SimNode {
             Pending::Prepare(record) => self.prepare(now, record),
             Pending::Copy(record, done) => self.copy(now, record, done, others),
             Pending::Pull(id) => self.pull(now, id, random, others),
+            Pending::TakeOver(takeover) => {
+                let dead = others.iter().find(|other| other.info.id == takeover.from);
+                let Driver { data, .. } = &dead.expect("a member's log").driver;
+                let is_its = |chunk: &u64| takeover.range.contains(super::chunks(*chunk, *chunk).first());
+                let taken =
+                    data.iter().filter(|(chunk, _)| is_its(chunk)).map(|(&chunk, &value)| (chunk, value));
+                self.driver.data.extend(taken);
+                self.input(now, AgentInput::TookOver(takeover.range, takeover.epoch));
+            }
         }
     }
 
@@ -470,6 +482,12 @@ impl SimNode {
                         _ => {}
                     }
                 }
+                let own = map.takeovers().iter().filter(|takeover| takeover.owner == self.info.id);
+                let new = own.filter(|takeover| !self.driver.taking.contains(takeover));
+                for takeover in new.copied().collect::<Vec<_>>() {
+                    self.driver.taking.push(takeover);
+                    self.later(now.plus_us(3_000), Pending::TakeOver(takeover));
+                }
                 self.driver.roles.push(roles_of(&map, self.info.id, self.info.incarnation));
                 self.driver.changing_to = Some(map.epoch());
                 self.later(now.plus_us(700), Pending::ChangeOver);
@@ -489,7 +507,7 @@ impl SimNode {
         self.driver.prepared.remove(&migration);
         self.driver.pending.retain(|pending| match pending {
             Pending::Prepare(record) | Pending::Copy(record, _) => record.id != migration,
-            Pending::Surveyed(..) | Pending::ChangeOver | Pending::Pull(_) => true,
+            Pending::Surveyed(..) | Pending::ChangeOver | Pending::Pull(_) | Pending::TakeOver(_) => true,
         });
         self.assert_no_role_in(migration);
         match end {

@@ -16,6 +16,8 @@ pub(crate) enum Role {
     /// that it must freeze the range, so nothing may be served (M1). The coordinator ends this once it knows
     /// that the source has frozen it.
     Withheld(MigrationId),
+    /// It owns the range, and reads what a dead node had of it.
+    TakingOver,
     /// Another node owns the range.
     Elsewhere(NodeId),
 }
@@ -36,7 +38,12 @@ pub(crate) fn roles_of(
         _ => roles.push((range, role)),
     };
     for tablet in map.tablets() {
-        let unmoved = if tablet.owner == node { Role::Owned } else { Role::Elsewhere(tablet.owner) };
+        let is_read = map.takeover_at(tablet.range.first()).is_some();
+        let unmoved = match tablet.owner == node {
+            true if is_read => Role::TakingOver,
+            true => Role::Owned,
+            false => Role::Elsewhere(tablet.owner),
+        };
         let mut rest = Some(tablet.range);
         for record in migrations.iter().filter(|record| record.range.overlaps(tablet.range)) {
             let Some((left, moving)) = rest.and_then(|rest| Some((rest, rest.intersection(record.range)?)))

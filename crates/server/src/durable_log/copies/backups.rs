@@ -13,7 +13,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 /// How often a copy is synced that does not sync each write.
@@ -26,8 +26,20 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 pub(crate) enum BackupsInput {
     /// A node has opened a connection for a copy.
     Opened(CopyHello, Box<Lane>),
+    /// The copy of this log is to be read: nobody of an older epoch writes it any more. Answered once that
+    /// is on the disk.
+    Fence(LogId, u64, oneshot::Sender<Fenced>),
     /// The node ends.
     Stop,
+}
+
+/// How the fencing of a copy ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fenced {
+    /// Nobody of an older epoch writes it. For so long its writer may answer reads.
+    Done(Duration),
+    /// There is none, or it cannot be used: the node's log says why.
+    NoCopy,
 }
 
 /// What the thread needs.
@@ -90,6 +102,10 @@ impl Keeping {
             tokio::select! {
                 input = inputs.recv() => match input {
                     Some(BackupsInput::Opened(hello, lane)) => self.open(hello, *lane),
+                    Some(BackupsInput::Fence(log, epoch, answer)) => {
+                        // The node may end.
+                        let _ = answer.send(self.fence(log, epoch));
+                    }
                     Some(BackupsInput::Stop) | None => return,
                 },
                 Some((id, event)) = events.recv() => self.hear(id, event),
@@ -116,6 +132,17 @@ impl Keeping {
         self.backups.set_version(self.parts.published.table().map().version());
         let id = self.connections.adopt(stream, lane.place);
         self.backups.opened(self.clock.mono(), CopyLink(id), hello, lane.reader, &mut self.folders);
+    }
+
+    fn fence(&mut self, log: LogId, epoch: u64) -> Fenced {
+        let now = self.clock.mono();
+        let is_there = self.backups.fence(now, log, epoch, &mut self.folders);
+        self.work();
+        // A step that failed has dropped it.
+        match self.backups.is_fenced(log, epoch).filter(|_| is_there) {
+            Some(until) => Fenced::Done(Duration::from_micros(until.since(self.clock.mono()))),
+            None => Fenced::NoCopy,
+        }
     }
 
     fn hear(&mut self, id: ConnectionId, event: Event) {

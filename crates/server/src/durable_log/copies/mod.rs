@@ -23,7 +23,7 @@ mod reclaiming;
 mod running;
 mod sending;
 
-pub(crate) use backups::{BackupsInput, BackupsSetup, BackupsThread};
-pub(super) use reclaiming::Reclaiming;
+pub(crate) use backups::{BackupsInput, BackupsSetup, BackupsThread, Fenced};
+pub(super) use reclaiming::{ReclaimError, Reclaiming};
 pub(crate) use sending::{CopiesInput, CopiesReport, CopiesSetup};
 pub(super) use sending::{CopiesThread, Followed};

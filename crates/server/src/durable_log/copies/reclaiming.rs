@@ -29,6 +29,15 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Who has not answered for so long is not waited for.
 const SILENCE: Duration = Duration::from_secs(3);
 
+/// Why a log does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::durable_log) enum ReclaimError {
+    #[error(transparent)]
+    Refused(#[from] io::Error),
+    #[error("the log is another's by now")]
+    Deposed,
+}
+
 /// Asks the copies.
 pub(in crate::durable_log) struct Reclaiming {
     pub(in crate::durable_log) path: PathBuf,
@@ -42,7 +51,11 @@ pub(in crate::durable_log) struct Reclaiming {
 
 impl Reclaiming {
     /// Takes what the own disk lost, unless the log is salvaged. What is known of the copies.
-    pub(in crate::durable_log) fn run(&self, salvages: bool, stop: &AtomicBool) -> io::Result<CopiesRecord> {
+    pub(in crate::durable_log) fn run(
+        &self,
+        salvages: bool,
+        stop: &AtomicBool,
+    ) -> Result<CopiesRecord, ReclaimError> {
         if !self.path.exists() {
             return Ok(CopiesRecord::default());
         }
@@ -62,7 +75,7 @@ impl Reclaiming {
         Ok(kept)
     }
 
-    fn ask(&self, kept: &CopiesRecord, folder: &mut Folder, stop: &AtomicBool) -> io::Result<()> {
+    fn ask(&self, kept: &CopiesRecord, folder: &mut Folder, stop: &AtomicBool) -> Result<(), ReclaimError> {
         tracing::info!(
             "the durable log has copies at other nodes: they are asked for what this disk may lack"
         );
@@ -129,10 +142,13 @@ struct Search<'s> {
 
 impl Search<'_> {
     /// Whether the log has everything now.
-    async fn run(&mut self, mut events: Events, stop: &AtomicBool) -> io::Result<bool> {
+    async fn run(&mut self, mut events: Events, stop: &AtomicBool) -> Result<bool, ReclaimError> {
         let mut since = Instant::now();
         loop {
             self.follow()?;
+            if self.reclaimer.is_deposed() {
+                return Err(ReclaimError::Deposed);
+            }
             if let Some(outcome) = self.reclaimer.outcome() {
                 if !outcome.is_settled() {
                     return Ok(false);

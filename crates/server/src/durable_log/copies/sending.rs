@@ -11,7 +11,7 @@ use crate::repeated::Repeated;
 use sidle_cluster::LogCopies;
 use sidle_log_copies::{BackupId, LogReport, OwnFiles, Settings};
 use sidle_node::{CopiesEvent, CopiesRecord, CopySender, NodeParts};
-use sidle_types::{CommitNumber, LogId, MapEpoch, NodeId};
+use sidle_types::{CommitNumber, LogId, MapEpoch, MonotonicUs, NodeId};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -63,10 +63,12 @@ pub(crate) struct CopiesSetup {
     /// How many copies there are to be, and whether each syncs what it writes before it is acknowledged.
     pub(crate) wanted: usize,
     pub(crate) syncs: bool,
+    /// The log may be taken over when this node is gone for so long.
+    pub(crate) takeover_after_ms: Option<u64>,
     pub(crate) parts: NodeParts,
     pub(crate) door: Door,
     pub(crate) clock: Clock,
-    /// Wakes whoever waits for a commit.
+    /// Wakes whoever waits for a commit, or for the lease.
     pub(crate) wake: Box<dyn Fn() + Send>,
     pub(crate) requests: Arc<LogRequests>,
     pub(crate) report: Box<dyn Fn(CopiesReport) + Send>,
@@ -112,18 +114,22 @@ impl CopiesThread {
     ) -> io::Result<CopiesThread> {
         let folder = Folder::open(&followed.path)?;
         let Followed { path, log, files, last, kept } = followed;
+        let settings = Settings {
+            wanted: setup.wanted,
+            syncs: setup.syncs,
+            patience_us: PATIENCE_US,
+            rest_us: REST_US,
+            most_bytes: MOST_BYTES,
+            takeover_after_ms: setup.takeover_after_ms,
+            most_under_way: MOST_UNDER_WAY,
+        };
+        let before = files.last().map_or(0, |(number, _)| *number);
+        let (now, own) = (setup.clock.mono(), OwnFiles::new(files));
+        let sender = CopySender::new(now, (setup.node, log), settings, own, last, &kept);
+        // Before anybody is answered.
+        let lease = sender.lease_until();
+        setup.parts.shared.durability.lease.set(lease);
         let body = move || async move {
-            let settings = Settings {
-                wanted: setup.wanted,
-                syncs: setup.syncs,
-                patience_us: PATIENCE_US,
-                rest_us: REST_US,
-                most_bytes: MOST_BYTES,
-                most_under_way: MOST_UNDER_WAY,
-            };
-            let before = files.last().map_or(0, |(number, _)| *number);
-            let (now, own) = (setup.clock.mono(), OwnFiles::new(files));
-            let sender = CopySender::new(now, (setup.node, log), settings, own, last, &kept);
             let CopiesSetup { inputs, .. } = setup;
             let (connections, events) = Connections::new();
             let sending = Sending {
@@ -141,6 +147,7 @@ impl CopiesThread {
                 map: None,
                 to_keep: None,
                 safe: CommitNumber(0),
+                lease,
                 wanted: setup.wanted,
                 shown: Vec::new(),
                 logged: None,
@@ -172,6 +179,8 @@ struct Sending {
     to_keep: Option<(CopiesRecord, Instant)>,
     /// The last commit that was reported as safe.
     safe: CommitNumber,
+    /// Until when replies may be sent, as last reported.
+    lease: MonotonicUs,
     wanted: usize,
     /// The copies that were shown last, and logged last.
     shown: Vec<NodeId>,
@@ -260,6 +269,8 @@ impl Sending {
         self.transmit();
         // What could not be read.
         self.follow();
+        // Before a change is proposed that shortens it.
+        self.note_lease();
         self.keep();
         self.note_safe();
         self.show();
@@ -328,6 +339,15 @@ impl Sending {
                 }
                 self.to_keep = Some((record, Instant::now() + RETRY_REST));
             }
+        }
+    }
+
+    /// Until when replies may be sent. Whoever found that over, perhaps just now, looks again.
+    fn note_lease(&mut self) {
+        let until = self.sender.lease_until();
+        if std::mem::replace(&mut self.lease, until) != until {
+            self.parts.shared.durability.lease.set(until);
+            (self.wake)();
         }
     }
 

@@ -42,13 +42,13 @@ fn store() -> Arc<Store> {
     Arc::new(Store::new(config).expect("a valid configuration"))
 }
 
-fn recovered(path: &Path, store: &Store) -> Resumed {
+pub(in crate::durable_log) fn recovered(path: &Path, store: &Store) -> Resumed {
     let (stop, loading) = (AtomicBool::new(false), Loading::default());
-    let reader = Reader { path, store, salvages: false, threads: 2, stop: &stop, loading: &loading };
+    let reader = Reader { path, store, salvages: false, threads: 2, stop: &stop, progress: &loading };
     reader.recover().expect("the log is whole")
 }
 
-fn setup(store: &Arc<Store>, fsync: &str) -> LogWriterSetup {
+pub(in crate::durable_log) fn setup(store: &Arc<Store>, fsync: &str) -> LogWriterSetup {
     let clock = Clock::start();
     let process = ProcessFacts {
         node: random_node_id().expect("random bytes"),
@@ -158,7 +158,7 @@ fn several_files() -> (tempfile::TempDir, u64) {
 fn found(folder: &tempfile::TempDir, salvages: bool) -> Result<u64, String> {
     let (path, store) = (folder.path().join("durable-log"), store());
     let (stop, loading) = (AtomicBool::new(false), Loading::default());
-    let reader = Reader { path: &path, store: &store, salvages, threads: 2, stop: &stop, loading: &loading };
+    let reader = Reader { path: &path, store: &store, salvages, threads: 2, stop: &stop, progress: &loading };
     reader.recover().map(|_| store.len()).map_err(|error| error.to_string())
 }
 

@@ -1,7 +1,7 @@
 //! Every known fault put back, one after the other.
 
 use crate::side_by_side;
-use sidle_sim::{Story, run};
+use sidle_sim::{Drawn, Story, run};
 use sidle_types::{About, Fault};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ pub(crate) fn hunt(first: u64, threads: usize) -> ExitCode {
         let started = Instant::now();
         let mut found = None;
         let seeds = first..=first.saturating_add(limit - 1);
-        let simulate = |seed| run(seed, Some(fault), Story::silent()).err();
+        let simulate = |seed| run(seed, Drawn { fault: Some(fault), world: None }, Story::silent()).err();
         side_by_side::each(
             threads,
             seeds,

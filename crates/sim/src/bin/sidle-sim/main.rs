@@ -8,8 +8,8 @@ mod side_by_side;
 mod totals;
 
 use clap::Parser;
-use sidle_sim::{Failure, Story, Summary, run, run_and_record};
-use sidle_types::{About, Fault};
+use sidle_sim::{Drawn, Failure, Story, Summary, run, run_and_record};
+use sidle_types::{About, Fault, World};
 use std::fs::File;
 use std::io::BufWriter;
 use std::num::NonZeroUsize;
@@ -54,6 +54,9 @@ struct Arguments {
     /// Put a known fault back (see --bugs), and stop when a checker sees it
     #[arg(long, value_name = "NAME", value_parser = bug)]
     bug: Option<Fault>,
+    /// Simulate this only: cluster, durable-log or copied-logs [default: what the seed draws]
+    #[arg(long, value_name = "WORLD", value_parser = world)]
+    world: Option<World>,
     /// List the known faults, and within how many seeds each is found
     #[arg(long)]
     bugs: bool,
@@ -75,7 +78,29 @@ fn bug(name: &str) -> Result<Fault, String> {
     Fault::named(name).ok_or_else(|| format!("there is no fault '{name}'; --bugs lists them"))
 }
 
+fn world(name: &str) -> Result<World, String> {
+    match name {
+        "cluster" => Ok(World::Cluster),
+        "durable-log" => Ok(World::DurableLog),
+        "copied-logs" => Ok(World::CopiedLogs),
+        _ => Err("the worlds are cluster, durable-log and copied-logs".to_owned()),
+    }
+}
+
+/// The name of a world that was given, for a command line.
+fn named(world: World) -> &'static str {
+    match world {
+        World::Cluster => "cluster",
+        World::DurableLog => "durable-log",
+        World::CopiedLogs => "copied-logs",
+    }
+}
+
 impl Arguments {
+    fn drawn(&self) -> Drawn {
+        Drawn { fault: self.bug, world: self.world }
+    }
+
     fn first_seed(&self) -> u64 {
         match self.fresh {
             // Seconds: two runs within one begin alike, which does no harm.
@@ -161,7 +186,8 @@ fn main() -> ExitCode {
         None => ExitCode::SUCCESS,
         Some(seed) => {
             let bug = arguments.bug.map_or(String::new(), |bug| format!(" --bug {}", bug.about().name));
-            println!("the story: cargo xtask sim --seed {seed}{bug} --trace");
+            let world = arguments.world.map_or(String::new(), |world| format!(" --world {}", named(world)));
+            println!("the story: cargo xtask sim --seed {seed}{bug}{world} --trace");
             ExitCode::FAILURE
         }
     }
@@ -172,7 +198,7 @@ fn simulate(arguments: &Arguments, seed: u64, history: Option<&Path>) -> Result<
         true => Story::told_to(Box::new(|at_us, line| println!("{:>12.6}  {line}", at_us as f64 / 1e6))),
         false => Story::silent(),
     };
-    let (result, simulation) = run_and_record(seed, arguments.bug, story);
+    let (result, simulation) = run_and_record(seed, arguments.drawn(), story);
     if let Some(path) = history
         && let Err(error) = write_history(&simulation, path)
     {
@@ -180,7 +206,7 @@ fn simulate(arguments: &Arguments, seed: u64, history: Option<&Path>) -> Result<
     }
     let summary = result?;
     if arguments.twice {
-        let again = run(seed, arguments.bug, Story::silent())?;
+        let again = run(seed, arguments.drawn(), Story::silent())?;
         if again != summary {
             let what = format!("two runs of a seed differ: {summary:?} and {again:?}");
             let violation = sidle_sim::checks::Violation::new("determinism", what);

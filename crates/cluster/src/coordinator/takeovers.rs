@@ -1,0 +1,147 @@
+//! What a dead node had goes to nodes that have copies of its durable log.
+//!
+//! Each copy that counts has everything that was ever safe (Y1 of `sidle-log-copies`), so any of them will
+//! do: each of their nodes takes a share, and reads its own copy from its own disk (RAMCloud, section 4.6,
+//! where each recovery master reads what backups everywhere have). Shares are cut between slots, so that no
+//! command over several keys, which are of one slot, is in two of them.
+//!
+//! The coordinator commits the new owners first, with a log epoch that no writer has. Each of them fences its
+//! copy at that epoch before it reads it: from then on nothing that the dead node writes is safe, should it
+//! live after all. What it serves it can only have served before.
+
+use super::joins::Judge;
+use super::members::{incarnation_of, shown};
+use crate::limits::MAX_TABLETS;
+use crate::{KnownCopies, LogBackup, LogCopies, NodeState, Refusal, Tablet, Takeover};
+use sidle_types::{NodeId, Position, PositionRange, TabletEpoch};
+
+impl Judge<'_> {
+    /// The nodes that asked to be taken over once they are silent for a time, and have been.
+    pub(super) fn long_silent(&self) -> Vec<NodeId> {
+        let is_silent = |known: &&KnownCopies| {
+            let after_ms = known.copies.takeover_after_ms?;
+            let since = self.members.get(known.node)?.heard_at.unwrap_or(self.members.opened_at);
+            let due = since.plus_us(after_ms.saturating_mul(1_000)).max(self.members.listens_from);
+            Some(due <= self.now)
+        };
+        let silent = self.data.copies.iter().filter(|known| is_silent(known).unwrap_or(false));
+        silent.map(|known| known.node).collect()
+    }
+
+    /// Who takes over what of a node that is down, or why nobody does.
+    pub(super) fn takeovers_of(&self, id: NodeId) -> Result<Vec<Takeover>, Refusal> {
+        let node = shown(self.data, id);
+        if id == self.members.seat {
+            return Err(Refusal::Coordinates { node });
+        }
+        if self.members.state_of(self.now, id) == NodeState::Up || !self.members.is_down(self.now, id) {
+            return Err(Refusal::StillUp { node });
+        }
+        if let Some(record) = self.data.unfinished().find(|record| record.involves(id)) {
+            return Err(Refusal::TakesPart { node, migration: record.id });
+        }
+        let map = &self.data.map;
+        let is_lost =
+            |tablet: &&Tablet| tablet.owner == id && map.takeover_at(tablet.range.first()).is_none();
+        let tablets: Vec<Tablet> = map.tablets().iter().filter(is_lost).copied().collect();
+        if tablets.is_empty() {
+            return Err(Refusal::OwnsNothing { node });
+        }
+        let copies = self.data.copies_of(id).ok_or(Refusal::NoCopies { node: node.clone() })?;
+        let holders = self.holders(copies);
+        if holders.is_empty() {
+            return Err(Refusal::NoCopies { node });
+        }
+        let takeovers = shares(&tablets, &holders).into_iter().map(|(range, owner, epoch)| Takeover {
+            range,
+            owner,
+            epoch: TabletEpoch(epoch.0 + 1),
+            from: id,
+            log: copies.log,
+            // No writer has it, nor that of the record.
+            log_epoch: copies.epoch + 2,
+        });
+        let takeovers: Vec<Takeover> = takeovers.collect();
+        match map.tablets().len() + takeovers.len() > MAX_TABLETS {
+            true => Err(Refusal::TooManyTablets { limit: MAX_TABLETS }),
+            false => Ok(takeovers),
+        }
+    }
+
+    /// The nodes that are up, and whose copies count. One that has restarted may lack the end of its copy
+    /// (Y7).
+    fn holders(&self, copies: &LogCopies) -> Vec<NodeId> {
+        let holds = |backup: &&LogBackup| {
+            self.members.state_of(self.now, backup.node) == NodeState::Up
+                && incarnation_of(self.data, backup.node) == backup.incarnation
+        };
+        copies.backups.iter().filter(holds).map(|backup| backup.node).collect()
+    }
+}
+
+/// Tablets in shares of about as many positions, in order: one for each of these nodes, unless there are
+/// fewer slots. Each part with the epoch of its tablet.
+fn shares(tablets: &[Tablet], nodes: &[NodeId]) -> Vec<(PositionRange, NodeId, TabletEpoch)> {
+    let (all, count) = (tablets.iter().map(|tablet| size(tablet.range)).sum::<u128>(), nodes.len() as u128);
+    let (mut parts, mut before) = (Vec::new(), 0);
+    for tablet in tablets {
+        let mut left = Some(tablet.range);
+        while let Some(range) = left {
+            let number = (before * count / all).min(count - 1);
+            let share_left = all * (number + 1) / count - before;
+            let cut = cut_behind(range, share_left).filter(|_| number + 1 < count);
+            let last = cut.and_then(Position::previous).unwrap_or(range.last());
+            let part = PositionRange::new(range.first(), last).expect("it is cut behind its first position");
+            parts.push((part, nodes[number as usize], tablet.epoch));
+            before += size(part);
+            left = cut.and_then(|cut| PositionRange::new(cut, range.last()));
+        }
+    }
+    parts
+}
+
+fn size(range: PositionRange) -> u128 {
+    u128::from(range.last().0) - u128::from(range.first().0) + 1
+}
+
+/// The first position of the next slot behind so many positions, if that is in the range.
+fn cut_behind(range: PositionRange, positions: u128) -> Option<Position> {
+    let last = u128::from(range.first().0) + positions.max(1) - 1;
+    let next = Position::last_of(Position(u64::try_from(last).ok()?).slot()).next()?;
+    range.contains(next).then_some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{node_id, range};
+    use sidle_types::Slot;
+
+    fn tablet(range: PositionRange, epoch: u64) -> Tablet {
+        Tablet { range, owner: node_id(1), epoch: TabletEpoch(epoch) }
+    }
+
+    fn slots(first: u16, last: u16) -> PositionRange {
+        let slot = |number| Slot::new(number).expect("a slot");
+        PositionRange::of_slots(slot(first), slot(last)).expect("in order")
+    }
+
+    #[test]
+    fn shares_are_cut_between_slots_and_about_equal() {
+        let nodes = [node_id(2), node_id(3), node_id(4)];
+        let parts = shares(&[tablet(PositionRange::ALL, 7)], &nodes);
+        let expected = [(slots(0, 5461), 2), (slots(5462, 10922), 3), (slots(10923, 16383), 4)];
+        let expected = expected.map(|(range, node)| (range, node_id(node), TabletEpoch(7)));
+        assert_eq!(parts, expected);
+    }
+
+    #[test]
+    fn several_tablets_are_shared_together_and_a_slot_is_not_cut() {
+        let half = range(0, Position::last_of(Slot::new(0).expect("a slot")).0 / 2);
+        let parts = shares(&[tablet(half, 2), tablet(slots(8, 9), 3)], &[node_id(2), node_id(3)]);
+        let expected = [(half, 2, 2), (slots(8, 8), 2, 3), (slots(9, 9), 3, 3)];
+        assert_eq!(parts, expected.map(|(range, node, epoch)| (range, node_id(node), TabletEpoch(epoch))));
+        let one = shares(&[tablet(half, 2)], &[node_id(2), node_id(3)]);
+        assert_eq!(one, [(half, node_id(2), TabletEpoch(2))]);
+    }
+}

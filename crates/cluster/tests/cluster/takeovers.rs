@@ -1,0 +1,151 @@
+//! What a dead node had goes to nodes with copies of its log, whatever is lost on the way.
+
+use crate::world::{BAD, World, chunks, node_id};
+use sidle_cluster::{Incarnation, LogBackup, LogCopies, NodeName, NodeState, Refusal, Reply, Request};
+use sidle_types::LogId;
+
+/// Nodes with logs, of which these have copies of node 2's, which owns half of the positions.
+fn world(seed: u64, nodes: u8, backups: &[u8]) -> World {
+    let mut world = World::new(seed, nodes);
+    (1..=nodes).for_each(|node| world.node(node).keeps_log = true);
+    world.ask(1, World::start(chunks(8, 15), 2));
+    world.settle();
+    let backup = |&number: &u8| LogBackup { node: node_id(number), incarnation: Incarnation(1) };
+    let backups = backups.iter().map(backup).collect();
+    let now = world.now;
+    world
+        .node(2)
+        .ask_for_copies(now, LogCopies { log: LogId([7; 16]), epoch: 1, backups, takeover_after_ms: None });
+    world.run_for(1_000_000);
+    world
+}
+
+fn take_over(world: &mut World, node: u8) -> Reply {
+    world.ask(1, Request::TakeOver { node: NodeName::Id(node_id(node)) })
+}
+
+fn die(world: &mut World, node: u8) {
+    world.kill_node(node);
+    world.run_for(2_500_000);
+}
+
+fn is_over(world: &World) -> bool {
+    world.map().takeovers().is_empty()
+}
+
+#[test]
+fn those_with_copies_take_over_what_a_dead_node_had_and_lose_nothing() {
+    let mut world = world(1, 4, &[3, 4]);
+    die(&mut world, 2);
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 }, "a repeated request");
+    assert!(world.run_until(1_000_000, is_over));
+    for chunk in 8..16 {
+        assert_eq!(world.owner_of(chunk), node_id(if chunk < 12 { 3 } else { 4 }));
+    }
+    world.run_for(1_000_000);
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 0 }, "repeated later still");
+    let nothing = Refusal::OwnsNothing { node: world.shown(3) };
+    world.ask(1, World::start(chunks(8, 11), 4));
+    assert!(world.run_until(10_000_000, |world| !world.runs(2)));
+    world.run_for(1_000_000);
+    die(&mut world, 3);
+    assert_eq!(take_over(&mut world, 3), Reply::Refused(nothing));
+    // What the dead node had is read there, as it was acknowledged: the world looks at every step.
+    world.ask(1, World::start(chunks(8, 15), 1));
+}
+
+#[test]
+fn a_takeover_ends_whatever_is_lost_on_the_way() {
+    for seed in 0..20 {
+        let mut world = world(seed, 4, &[3, 4]);
+        die(&mut world, 2);
+        world.links = BAD;
+        let reply = take_over(&mut world, 2);
+        assert!(matches!(reply, Reply::TakesOver { .. }), "{reply:?}");
+        let us = world.below(10_000);
+        world.run_for(us);
+        if seed % 2 == 0 {
+            world.kill_coordinator();
+            world.start_coordinator();
+        }
+        if seed % 3 == 0 {
+            // A new owner restarts in the middle, and reads it again.
+            world.kill_node(3);
+            world.run_for(100_000);
+            world.start_node(3);
+        }
+        assert!(world.run_until(30_000_000, is_over), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_node_that_lives_after_all_is_no_member_before_it_starts_again() {
+    let mut world = world(3, 4, &[3, 4]);
+    world.node(2).cut_off = true;
+    world.run_for(2_500_000);
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+    assert!(world.run_until(1_000_000, is_over));
+    // It may serve stale reads until it hears of that, which is what leases are for.
+    world.kill_node(2);
+    world.node(2).cut_off = false;
+    world.start_copy_of_node(2);
+    world.run_for(2_000_000);
+    let why = world.node(2).refused.clone().expect("it is refused");
+    assert!(why.contains("taken over"), "{why}");
+    world.kill_node(2);
+    world.node(2).keeps_log = false;
+    world.start_node(2);
+    world.run_for(3_000_000);
+    let status = world.status();
+    let node = status.nodes.iter().find(|node| node.id == node_id(2)).expect("a member");
+    assert_eq!((node.state, node.slots), (NodeState::Up, 0));
+}
+
+#[test]
+fn what_cannot_be_taken_over_is_refused_with_the_reason() {
+    let mut world = world(4, 4, &[3]);
+    let node = world.shown(2);
+    assert_eq!(take_over(&mut world, 2), Reply::Refused(Refusal::StillUp { node: node.clone() }));
+    assert!(matches!(take_over(&mut world, 1), Reply::Refused(Refusal::Coordinates { .. })));
+    // Its copy may lack the end since it restarted (Y7).
+    die(&mut world, 3);
+    world.start_node(3);
+    world.run_for(3_000_000);
+    die(&mut world, 2);
+    assert_eq!(take_over(&mut world, 2), Reply::Refused(Refusal::NoCopies { node: node.clone() }));
+    assert_eq!(take_over(&mut world, 3), Reply::Refused(Refusal::StillUp { node: world.shown(3) }));
+}
+
+#[test]
+fn a_migration_of_a_dead_node_waits_for_it_and_what_is_taken_over_does_not_move() {
+    let mut world = world(5, 4, &[3, 4]);
+    world.node(3).stalled = true;
+    world.ask(1, World::start(chunks(8, 9), 3));
+    assert!(world.run_until(1_000_000, |world| world.runs(2)));
+    die(&mut world, 2);
+    let reply = take_over(&mut world, 2);
+    assert!(
+        matches!(&reply, Reply::Refused(Refusal::TakesPart { migration, .. }) if migration.0 == 2),
+        "{reply:?}"
+    );
+    world.node(3).stalled = false;
+    world.start_node(2);
+    world.settle();
+    let copies = LogCopies {
+        log: LogId([7; 16]),
+        epoch: 2,
+        backups: vec![LogBackup { node: node_id(4), incarnation: Incarnation(1) }],
+        takeover_after_ms: None,
+    };
+    let now = world.now;
+    world.node(2).ask_for_copies(now, copies);
+    world.run_for(1_000_000);
+    die(&mut world, 2);
+    world.node(4).deaf = true;
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 1 });
+    let reply = world.ask(1, World::start(chunks(10, 10), 1));
+    assert!(matches!(reply, Reply::Refused(Refusal::BeingTakenOver { .. })), "{reply:?}");
+    world.node(4).deaf = false;
+    assert!(world.run_until(1_000_000, is_over));
+}

@@ -1,0 +1,32 @@
+//! What this node takes over from dead nodes: it is to be read once nothing is in the way.
+
+use sidle_cluster::Takeover;
+use sidle_types::{PositionRange, TabletEpoch};
+
+/// The takeovers of this node that the driver was asked to carry out.
+#[derive(Debug, Default)]
+pub(super) struct Takeovers {
+    begun: Vec<Takeover>,
+}
+
+impl Takeovers {
+    /// Forgets what the map lists no more.
+    pub(super) fn keep(&mut self, listed: &[Takeover]) {
+        self.begun.retain(|begun| listed.contains(begun));
+    }
+
+    /// Whether it is to begin yet.
+    pub(super) fn is_due(&self, takeover: &Takeover) -> bool {
+        !self.begun.contains(takeover)
+    }
+
+    /// It has begun.
+    pub(super) fn begin(&mut self, takeover: Takeover) {
+        self.begun.push(takeover);
+    }
+
+    /// Whether this one has begun, and the map still lists it.
+    pub(super) fn has_begun(&self, range: PositionRange, epoch: TabletEpoch) -> bool {
+        self.begun.iter().any(|begun| (begun.range, begun.epoch) == (range, epoch))
+    }
+}

@@ -1,0 +1,187 @@
+//! The thread that takes over what dead nodes had: it reads this node's copies of their logs.
+
+use super::copies::{BackupsInput, Fenced};
+use super::requests::LogRequests;
+use super::takeover::{TakeOver, TakeOverError, TakenOver, take_over};
+use crate::thread;
+use sidle_cluster::Takeover;
+use sidle_node::NodeParts;
+use sidle_types::words::counted;
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+/// How long it rests after a failure.
+const RETRY: Duration = Duration::from_secs(3);
+/// How often it looks whether the log has what it wrote.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// What the thread needs.
+pub(crate) struct TakeoversSetup {
+    /// Where the copies are.
+    pub(crate) path: PathBuf,
+    pub(crate) parts: NodeParts,
+    /// How many threads replay.
+    pub(crate) threads: usize,
+    /// The thread that keeps the copies.
+    pub(crate) backups: UnboundedSender<BackupsInput>,
+    /// The node's own log, if it has one.
+    pub(crate) log: Option<Arc<LogRequests>>,
+    /// Called with what is taken over.
+    pub(crate) report: Box<dyn Fn(Takeover) + Send>,
+}
+
+/// The running thread. When it is dropped, what it reads is given up: the next start reads it again.
+pub(crate) struct TakeoversThread {
+    inputs: Option<Sender<Takeover>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TakeoversThread {
+    /// Starts it.
+    pub(crate) fn start(setup: TakeoversSetup) -> io::Result<TakeoversThread> {
+        let (inputs, queue) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::start("log-takeover".to_owned(), move || {
+            thread::lower_priority();
+            Takeovers { setup, stop: stopped }.run(&queue);
+        })?;
+        Ok(TakeoversThread { inputs: Some(inputs), stop, thread: Some(thread) })
+    }
+
+    /// Where its tasks go.
+    pub(crate) fn inputs(&self) -> Sender<Takeover> {
+        self.inputs.clone().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for TakeoversThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        drop(self.inputs.take());
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic would have ended the process.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Why a range could not be taken over.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("there is no copy of its log here that can be used")]
+    NoCopy,
+    #[error(transparent)]
+    Reading(#[from] TakeOverError),
+    #[error("the node ends")]
+    Stopped,
+}
+
+struct Takeovers {
+    setup: TakeoversSetup,
+    stop: Arc<AtomicBool>,
+}
+
+impl Takeovers {
+    fn run(&self, inputs: &Receiver<Takeover>) {
+        let mut tasks: VecDeque<Takeover> = VecDeque::new();
+        let mut rests_until: Option<Instant> = None;
+        while !self.stop.load(Ordering::Acquire) {
+            let rest = rests_until.map(|until| until.saturating_duration_since(Instant::now()));
+            let wait = if tasks.is_empty() { RETRY } else { rest.unwrap_or_default() };
+            match inputs.recv_timeout(wait) {
+                Ok(takeover) => {
+                    tasks.push_back(takeover);
+                    continue;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // The control has ended, or never gave one.
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let Some(takeover) = tasks.pop_front() else { continue };
+            rests_until = None;
+            match self.carry_out(&takeover) {
+                Ok(()) => (self.setup.report)(takeover),
+                Err(Failure::Stopped) => return,
+                Err(error) => {
+                    let Takeover { from, range, .. } = takeover;
+                    tracing::error!("{range} of node {from} cannot be taken over, trying again: {error}");
+                    tasks.push_back(takeover);
+                    rests_until = Some(Instant::now() + RETRY);
+                }
+            }
+        }
+    }
+
+    fn carry_out(&self, takeover: &Takeover) -> Result<(), Failure> {
+        let Takeover { range, from, log, log_epoch, .. } = *takeover;
+        let (answer, fenced) = oneshot::channel();
+        let fence = BackupsInput::Fence(log, log_epoch, answer);
+        self.setup.backups.send(fence).map_err(|_| Failure::Stopped)?;
+        let promised_until = match fenced.blocking_recv() {
+            Ok(Fenced::Done(promised)) => Instant::now() + promised,
+            Ok(Fenced::NoCopy) => return Err(Failure::NoCopy),
+            Err(_) => return Err(Failure::Stopped),
+        };
+        tracing::info!("taking {range} over from node {from}, from the copy of its log {log}");
+        let began = Instant::now();
+        let (setup, store) = (&self.setup, &self.setup.parts.store);
+        let taken = take_over(TakeOver {
+            path: &setup.path.join(log.to_string()),
+            log,
+            ranges: &[range],
+            live: store,
+            head: store.log_head(),
+            memory_bytes: store.memory().limit,
+            threads: setup.threads,
+            stop: &self.stop,
+            progress: &AtomicU64::new(0),
+        });
+        let TakenOver { keys, .. } = match taken {
+            Err(TakeOverError::Stopped) => return Err(Failure::Stopped),
+            taken => taken?,
+        };
+        self.await_safe()?;
+        self.await_promises(promised_until)?;
+        let (keys, ms) = (counted(keys as usize, "key"), began.elapsed().as_millis());
+        tracing::info!("{range} of node {from} is taken over: {keys} in {ms} ms");
+        Ok(())
+    }
+
+    /// Waits until the copy's writer, should it live after all, answers no reads any more.
+    fn await_promises(&self, until: Instant) -> Result<(), Failure> {
+        while Instant::now() < until {
+            if self.stop.load(Ordering::Acquire) {
+                return Err(Failure::Stopped);
+            }
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    /// Waits until this node's own log, and its copies, have everything that was written.
+    fn await_safe(&self) -> Result<(), Failure> {
+        let (Some(commits), Some(log)) = (self.setup.parts.store.commits(), &self.setup.log) else {
+            return Ok(());
+        };
+        let wanted = commits.open();
+        while commits.safe() < wanted {
+            if self.stop.load(Ordering::Acquire) {
+                return Err(Failure::Stopped);
+            }
+            log.ask();
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! A node that dies is taken over by those with copies of its log.
+
+use super::info;
+use super::support::{Client, Node, NodeOptions, TestCluster, bulk, eventually};
+use sidle_resp::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const WRITERS: usize = 3;
+
+/// Nodes with two copies each. The second one owns everything.
+fn cluster(nodes: usize, options: &NodeOptions) -> TestCluster {
+    let options = options.clone().flag("--durability", "replicated=2").flag("--fsync", "everysec");
+    let cluster = TestCluster::start_with(nodes, &options);
+    let id = cluster.start_migration("0-16383", 1);
+    assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+    eventually("the log has its copies", || {
+        (info(&mut cluster.client(1), "sidle_log_copies") == "2").then_some(())
+    });
+    cluster
+}
+
+/// A key of a slot of its own.
+fn key(writer: usize, number: u64) -> String {
+    format!("key:{writer}:{number}")
+}
+
+/// Writes until the node dies; how many writes were acknowledged, the first ones.
+fn write(address: &str, writer: usize, dies: &AtomicBool) -> u64 {
+    let mut client = Client::connect(address);
+    for number in 0.. {
+        let (key, value) = (key(writer, number), number.to_string());
+        match client.try_request(&["SET", &key, &value]) {
+            Some(Value::Simple(_)) => {}
+            _ => {
+                assert!(dies.load(Ordering::Acquire), "writer {writer} was refused");
+                return number;
+            }
+        }
+    }
+    unreachable!("the node dies")
+}
+
+fn take_over(cluster: &TestCluster, dead: usize) -> String {
+    let address = cluster.nodes[dead].address();
+    eventually("it is taken over", || {
+        let output = cluster.nodes[0].run(&["takeover", &address]);
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        // Its silence has to be noticed.
+        output.status.success().then_some(printed)
+    })
+}
+
+#[test]
+fn what_a_dead_node_had_is_taken_over_and_nothing_acknowledged_is_lost() {
+    let mut cluster = cluster(3, &NodeOptions::default());
+    let refused = cluster.nodes[0].run(&["takeover", &cluster.nodes[1].address()]);
+    assert!(!refused.status.success(), "it is up");
+    let mut client = cluster.client(1);
+    client.request(&["RPUSH", "list", "a", "b", "c"]);
+    client.request(&["SET", "ends", "soon", "PX", "600000"]);
+    client.request(&["SET", "gone", "1"]);
+    client.request(&["DEL", "gone"]);
+    let (address, dies) = (cluster.nodes[1].address(), AtomicBool::new(false));
+    let acknowledged: Vec<u64> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| (writer, address.clone()))
+            .map(|(writer, address)| {
+                let dies = &dies;
+                scope.spawn(move || write(&address, writer, dies))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(1000));
+        dies.store(true, Ordering::Release);
+        cluster.nodes[1].kill();
+        writers.into_iter().map(|writer| writer.join().expect("no writer panicked")).collect()
+    });
+    let printed = take_over(&cluster, 1);
+    assert!(printed.contains("is taken over"), "{printed}");
+    let mut client = cluster.client(0);
+    for (writer, &count) in acknowledged.iter().enumerate() {
+        assert!(count > 0, "writer {writer} did nothing");
+        for number in 0..count {
+            let value = client.request_anywhere(&["GET", &key(writer, number)]);
+            assert_eq!(value, bulk(&number.to_string()), "writer {writer}, {number} of {count}");
+        }
+    }
+    let list = ["a", "b", "c"].map(bulk).to_vec();
+    assert_eq!(client.request_anywhere(&["LRANGE", "list", "0", "-1"]), Value::Array(list));
+    assert!(matches!(client.request_anywhere(&["PTTL", "ends"]), Value::Integer(1..=600_000)));
+    assert_eq!(client.request_anywhere(&["GET", "gone"]), Value::Null);
+    assert_eq!(client.request_anywhere(&["SET", "more", "1"]), Value::Simple("OK".into()));
+    comes_back_empty(&mut cluster.nodes[1]);
+    assert_eq!(cluster.client(1).request_anywhere(&["GET", "more"]), bulk("1"));
+}
+
+/// A node that was taken over does not start with its log, and starts without it.
+fn comes_back_empty(node: &mut Node) {
+    node.restart_unready();
+    assert!(!node.wait().success());
+    assert!(node.log().contains("other nodes have taken over what this one had"), "{}", node.log());
+    std::fs::rename(node.file("durable-log"), node.file("old-log")).expect("it is there");
+    node.restart();
+}
+
+/// A process that stands still is taken over, too, and shows nothing of the past when it goes on.
+#[test]
+fn a_node_that_stands_still_is_taken_over_by_itself_and_shows_nothing_stale() {
+    let cluster = cluster(3, &NodeOptions::default().flag("--takeover-after", "2s"));
+    let mut old = cluster.client(1);
+    assert_eq!(old.request(&["SET", "key", "old"]), Value::Simple("OK".into()));
+    eventually("it has leases", || {
+        let status = cluster.nodes[0].status()?;
+        status["nodes"][0]["log_copies"].as_array().map(|_| ())
+    });
+    cluster.nodes[1].pause();
+    // They are read once the process goes on.
+    old.send(&["GET", "key"]);
+    old.send(&["SET", "key", "late"]);
+    let (mut new, value) = eventually("others serve it", || {
+        [0, 2].into_iter().find_map(|node| {
+            let mut client = cluster.client(node);
+            match client.try_request(&["GET", "key"]) {
+                Some(Value::Bulk(value)) => Some((client, value)),
+                _ => None,
+            }
+        })
+    });
+    assert_eq!(value, b"old");
+    assert_eq!(new.request(&["SET", "key", "new"]), Value::Simple("OK".into()));
+    cluster.nodes[1].resume();
+    let read = old.reply_within(Duration::from_secs(5));
+    assert_ne!(read, Some(bulk("old")), "a stale read");
+    let written = old.reply_within(Duration::from_secs(5));
+    assert!(
+        !matches!(written, Some(Value::Simple(_))),
+        "a write that the new owner does not have: {written:?}"
+    );
+    assert_eq!(new.request(&["GET", "key"]), bulk("new"));
+}

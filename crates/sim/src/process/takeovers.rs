@@ -1,0 +1,123 @@
+//! The thread that takes over what dead nodes had, from this machine's copies of their logs.
+
+use super::backups::BackupsThread;
+use crate::durable::{CopyDisks, read_copy};
+use crate::world::{Actor, HostId, Thread, World};
+use sidle_cluster::Takeover;
+use sidle_node::{NodeParts, Now};
+use sidle_store::{LogHead, MoveIn, Moved, Store, StoreConfig};
+use sidle_types::{CommitNumber, MonotonicUs};
+use std::collections::VecDeque;
+
+/// How long it rests after a failure.
+const RETRY_US: u64 = 50_000;
+/// How often it looks whether others have done their part.
+const LOOK_EVERY_US: u64 = 200;
+
+/// How far the first task is.
+enum Stage {
+    /// It is to begin.
+    Due,
+    /// The copy is to be fenced.
+    Fences,
+    /// What was read goes into the store.
+    Moves(Box<Store>, Box<MoveIn>),
+    /// The log is to have what was put in.
+    Saves(CommitNumber),
+}
+
+/// The thread.
+pub(super) struct TakeoversThread {
+    copies: CopyDisks,
+    config: StoreConfig,
+    head: LogHead,
+    tasks: VecDeque<Takeover>,
+    stage: Stage,
+    /// Until when the first task's copy has promised its writer that nobody takes the log over.
+    promised_until: MonotonicUs,
+}
+
+impl TakeoversThread {
+    pub(super) fn new(copies: CopyDisks, config: StoreConfig, store: &Store) -> TakeoversThread {
+        // The memory of a store that is read once, beside the node's own.
+        let config = StoreConfig { is_durable: false, ..config };
+        let (head, tasks, stage) = (store.log_head(), VecDeque::new(), Stage::Due);
+        TakeoversThread { copies, config, head, tasks, stage, promised_until: MonotonicUs(0) }
+    }
+
+    /// It is given a task.
+    pub(super) fn begin(&mut self, takeover: Takeover) {
+        self.tasks.push_back(takeover);
+    }
+
+    /// It has a turn. What it has taken over by now, once.
+    pub(super) fn turn(
+        &mut self,
+        host: HostId,
+        parts: &NodeParts,
+        backups: Option<&mut BackupsThread>,
+        (now, world): (Now, &mut World),
+    ) -> Option<Takeover> {
+        let (me, takeover) = (Actor::Thread(host, Thread::Takeovers), *self.tasks.front()?);
+        let stage = std::mem::replace(&mut self.stage, Stage::Due);
+        let mut look_us = LOOK_EVERY_US;
+        match stage {
+            Stage::Due => {
+                backups?.fence(takeover.log, takeover.log_epoch);
+                world.wake(host, Thread::Backups);
+                self.stage = Stage::Fences;
+            }
+            Stage::Fences => match self.read(&takeover, parts, backups?) {
+                Ok(stage) => self.stage = stage,
+                Err(why) => {
+                    world.tell(|| format!("node {} cannot take over: {why}", host.0));
+                    look_us = RETRY_US;
+                }
+            },
+            Stage::Moves(scratch, mut moving) => match moving.step(&scratch, &parts.store, &mut self.head) {
+                Ok(Moved::Slice) => self.stage = Stage::Moves(scratch, moving),
+                Ok(Moved::All) => {
+                    let commits = parts.store.commits().expect("nodes with copies have logs");
+                    self.stage = Stage::Saves(commits.open());
+                }
+                Err(why) => {
+                    world.tell(|| format!("node {} cannot take over: {why}", host.0));
+                    look_us = RETRY_US;
+                }
+            },
+            Stage::Saves(commit) => {
+                let commits = parts.store.commits().expect("nodes with copies have logs");
+                if commits.safe() >= commit && now.mono >= self.promised_until {
+                    world.meet("ranges taken over", 1);
+                    world.tell(|| format!("node {} has taken {} over", host.0, takeover.range));
+                    self.tasks.pop_front();
+                    world.turn_at(me, world.now_us + 1);
+                    return Some(takeover);
+                }
+                world.wake(host, Thread::LogWriter);
+                self.stage = Stage::Saves(commit);
+            }
+        }
+        world.turn_at(me, world.now_us + look_us);
+        None
+    }
+
+    /// Reads the copy, and clears what an earlier attempt has put in.
+    fn read(
+        &mut self,
+        takeover: &Takeover,
+        parts: &NodeParts,
+        backups: &BackupsThread,
+    ) -> Result<Stage, String> {
+        let fenced = backups.is_fenced(takeover.log, takeover.log_epoch);
+        self.promised_until = fenced.ok_or("the copy is not fenced")?;
+        let disk = self.copies.of(takeover.log).ok_or("there is no copy")?;
+        let scratch = Store::new(self.config.clone()).expect("a good configuration");
+        read_copy(&disk, takeover.log, takeover.range, &scratch)?;
+        let mut next = Some(takeover.range.first());
+        while let Some(from) = next {
+            next = parts.store.discard(from, takeover.range.last(), usize::MAX);
+        }
+        Ok(Stage::Moves(Box::new(scratch), Box::new(MoveIn::new(takeover.range))))
+    }
+}
