@@ -68,14 +68,20 @@ impl Judge<'_> {
         }
     }
 
-    /// The nodes that are up, and whose copies count. One that has restarted may lack the end of its copy
-    /// (Y7).
+    /// The nodes that are up, and whose copies count; of these those with a durable log of their own, if there
+    /// are any. One that has restarted may lack the end of its copy (Y7).
     fn holders(&self, copies: &LogCopies) -> Vec<NodeId> {
         let holds = |backup: &&LogBackup| {
             self.members.state_of(self.now, backup.node) == NodeState::Up
                 && incarnation_of(self.data, backup.node) == backup.incarnation
         };
-        copies.backups.iter().filter(holds).map(|backup| backup.node).collect()
+        let all: Vec<NodeId> = copies.backups.iter().filter(holds).map(|backup| backup.node).collect();
+        let has_log = |node: &NodeId| {
+            let known = self.data.known_start(*node, incarnation_of(self.data, *node));
+            known.is_some_and(|known| known.log_since.is_some())
+        };
+        let durable: Vec<NodeId> = all.iter().copied().filter(has_log).collect();
+        if durable.is_empty() { all } else { durable }
     }
 }
 

@@ -55,6 +55,53 @@ fn those_with_copies_take_over_what_a_dead_node_had_and_lose_nothing() {
     world.ask(1, World::start(chunks(8, 15), 1));
 }
 
+/// What a node without a durable log takes over would be in its memory only.
+#[test]
+fn nodes_with_logs_of_their_own_take_over_if_there_are_any() {
+    for has_log in [[true, true], [false, true], [false, false]] {
+        let mut world = World::new(7, 4);
+        for (node, keeps_log) in [(2, true), (3, has_log[0]), (4, has_log[1])] {
+            world.kill_node(node);
+            world.node(node).keeps_log = keeps_log;
+            world.node(node).log_since = 2;
+            world.start_node(node);
+        }
+        world.run_for(3_000_000);
+        let reply = world.ask(1, World::start(chunks(8, 15), 2));
+        assert!(matches!(reply, Reply::Started { .. }), "{reply:?}");
+        world.settle();
+        let backup = |number: u8| LogBackup { node: node_id(number), incarnation: Incarnation(2) };
+        let backups = vec![backup(3), backup(4)];
+        let now = world.now;
+        let copies = LogCopies { log: LogId([7; 16]), epoch: 1, backups, takeover_after_ms: None };
+        world.node(2).ask_for_copies(now, copies);
+        world.run_for(1_000_000);
+        die(&mut world, 2);
+        let alone = has_log == [false, true];
+        assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: if alone { 1 } else { 2 } });
+        assert_eq!(world.owner_of(8), node_id(if alone { 4 } else { 3 }));
+        assert_eq!(world.owner_of(15), node_id(4));
+    }
+}
+
+/// A node that asked for it is taken over once it has been silent for so long, and not before.
+#[test]
+fn a_silent_node_is_taken_over_by_itself_if_it_asked_for_that() {
+    let mut world = world(6, 4, &[3, 4]);
+    let backup = |number: u8| LogBackup { node: node_id(number), incarnation: Incarnation(1) };
+    let backups = vec![backup(3), backup(4)];
+    let copies = LogCopies { log: LogId([7; 16]), epoch: 2, backups, takeover_after_ms: Some(5_000) };
+    let now = world.now;
+    world.node(2).ask_for_copies(now, copies);
+    world.run_for(1_000_000);
+    world.node(2).cut_off = true;
+    world.run_for(4_500_000);
+    assert_eq!(world.owner_of(8), node_id(2), "it is silent for less than five seconds");
+    assert!(world.run_until(1_500_000, |world| !world.map().takeovers().is_empty()));
+    assert!(world.run_until(1_000_000, is_over));
+    assert_eq!([8, 15].map(|chunk| world.owner_of(chunk)), [node_id(3), node_id(4)]);
+}
+
 #[test]
 fn a_takeover_ends_whatever_is_lost_on_the_way() {
     for seed in 0..20 {

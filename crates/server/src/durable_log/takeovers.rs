@@ -20,6 +20,9 @@ use tokio::sync::oneshot;
 
 /// How long it rests after a failure.
 const RETRY: Duration = Duration::from_secs(3);
+/// The share of the node's memory that a copy is read into, and what that is at least.
+const SCRATCH_SHARE: u64 = 4;
+const LEAST_SCRATCH_BYTES: u64 = 256 << 20;
 /// How often it looks whether the log has what it wrote.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -74,6 +77,11 @@ impl Drop for TakeoversThread {
             let _ = thread.join();
         }
     }
+}
+
+/// How much memory a copy is read into, beside a store of this limit. What does not fit is read in parts.
+fn scratch_bytes(limit: u64) -> u64 {
+    (limit / SCRATCH_SHARE).max(LEAST_SCRATCH_BYTES).min(limit)
 }
 
 /// Why a range could not be taken over.
@@ -142,7 +150,7 @@ impl Takeovers {
             ranges: &[range],
             live: store,
             head: store.log_head(),
-            memory_bytes: store.memory().limit,
+            memory_bytes: scratch_bytes(store.memory().limit),
             threads: setup.threads,
             stop: &self.stop,
             progress: &AtomicU64::new(0),
