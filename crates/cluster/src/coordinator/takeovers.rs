@@ -68,8 +68,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The nodes that are up, and whose copies count; of these those with a durable log of their own, if there
-    /// are any. One that has restarted may lack the end of its copy (Y7).
+    /// The nodes that are up, and whose copies count; of these those with a durable log of their own, if
+    /// there are any. One that has restarted may lack the end of its copy (Y7).
     fn holders(&self, copies: &LogCopies) -> Vec<NodeId> {
         let holds = |backup: &&LogBackup| {
             self.members.state_of(self.now, backup.node) == NodeState::Up

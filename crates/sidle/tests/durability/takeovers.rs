@@ -138,3 +138,35 @@ fn a_node_that_stands_still_is_taken_over_by_itself_and_shows_nothing_stale() {
     );
     assert_eq!(new.request(&["GET", "key"]), bulk("new"));
 }
+
+/// All nodes are killed while the takeover is under way: it goes on when they are back.
+#[test]
+fn a_takeover_that_is_cut_short_goes_on_at_the_next_start() {
+    let mut cluster = cluster(3, &NodeOptions::default());
+    let mut client = cluster.client(1);
+    for number in 0..20_000u64 {
+        client.send(&["SET", &key(0, number), &number.to_string()]);
+        if number % 500 == 499 {
+            (0..500).for_each(|_| assert_eq!(client.reply(), Value::Simple("OK".into())));
+        }
+    }
+    let address = cluster.nodes[1].address();
+    cluster.nodes[1].kill();
+    let begun = eventually("its silence is noticed", || {
+        let mut operator = cluster.client(0);
+        let reply = operator.request(&["SIDLE.TAKEOVER", &address]);
+        matches!(reply, Value::Integer(1..)).then_some(reply)
+    });
+    assert_eq!(begun, Value::Integer(2));
+    [2, 0].into_iter().for_each(|node| cluster.nodes[node].kill());
+    [0, 2].into_iter().for_each(|node| cluster.nodes[node].restart_unready());
+    eventually("it has gone on", || {
+        let status = cluster.nodes[0].status()?;
+        status["takeovers"].as_array()?.is_empty().then_some(())
+    });
+    let mut client = cluster.client(0);
+    for number in (0..20_000).step_by(97) {
+        let value = client.request_anywhere(&["GET", &key(0, number)]);
+        assert_eq!(value, bulk(&number.to_string()));
+    }
+}
