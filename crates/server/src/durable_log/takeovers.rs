@@ -6,6 +6,7 @@ use super::takeover::{TakeOver, TakeOverError, TakenOver, take_over};
 use crate::thread;
 use sidle_cluster::Takeover;
 use sidle_node::NodeParts;
+use sidle_types::PositionRange;
 use sidle_types::words::counted;
 use std::collections::VecDeque;
 use std::io;
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
+/// How many ranges the log names.
+const SHOWN: usize = 3;
 /// How long it rests after a failure.
 const RETRY: Duration = Duration::from_secs(3);
 /// The share of the node's memory that a copy is read into, and what that is at least.
@@ -116,23 +119,30 @@ impl Takeovers {
                 // The control has ended, or never gave one.
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            let Some(takeover) = tasks.pop_front() else { continue };
+            // All of one log at once: each reading is of the whole copy.
+            let Some(&Takeover { from, log, log_epoch, .. }) = tasks.front() else { continue };
+            let is_of_it = |task: &Takeover| (task.log, task.log_epoch) == (log, log_epoch);
+            let (of_it, others): (Vec<_>, Vec<_>) = tasks.drain(..).partition(is_of_it);
+            tasks.extend(others);
             rests_until = None;
-            match self.carry_out(&takeover) {
-                Ok(()) => (self.setup.report)(takeover),
+            match self.carry_out(&of_it) {
+                Ok(()) => of_it.into_iter().for_each(&self.setup.report),
                 Err(Failure::Stopped) => return,
                 Err(error) => {
-                    let Takeover { from, range, .. } = takeover;
-                    tracing::error!("{range} of node {from} cannot be taken over, trying again: {error}");
-                    tasks.push_back(takeover);
+                    tracing::error!("what node {from} had cannot be taken over, trying again: {error}");
+                    tasks.extend(of_it);
                     rests_until = Some(Instant::now() + RETRY);
                 }
             }
         }
     }
 
-    fn carry_out(&self, takeover: &Takeover) -> Result<(), Failure> {
-        let Takeover { range, from, log, log_epoch, .. } = *takeover;
+    /// Takes over what is here of one log.
+    fn carry_out(&self, takeovers: &[Takeover]) -> Result<(), Failure> {
+        let Some(&Takeover { from, log, log_epoch, .. }) = takeovers.first() else { return Ok(()) };
+        let ranges: Vec<PositionRange> = takeovers.iter().map(|takeover| takeover.range).collect();
+        let shown: Vec<String> = ranges.iter().take(SHOWN).map(ToString::to_string).collect();
+        let shown = format!("{}{}", shown.join(", "), if ranges.len() > SHOWN { ", ..." } else { "" });
         let (answer, fenced) = oneshot::channel();
         let fence = BackupsInput::Fence(log, log_epoch, answer);
         self.setup.backups.send(fence).map_err(|_| Failure::Stopped)?;
@@ -141,13 +151,13 @@ impl Takeovers {
             Ok(Fenced::NoCopy) => return Err(Failure::NoCopy),
             Err(_) => return Err(Failure::Stopped),
         };
-        tracing::info!("taking {range} over from node {from}, from the copy of its log {log}");
+        tracing::info!("taking {shown} over from node {from}, from the copy of its log {log}");
         let began = Instant::now();
         let (setup, store) = (&self.setup, &self.setup.parts.store);
         let taken = take_over(TakeOver {
             path: &setup.path.join(log.to_string()),
             log,
-            ranges: &[range],
+            ranges: &ranges,
             live: store,
             head: store.log_head(),
             memory_bytes: scratch_bytes(store.memory().limit),
@@ -162,7 +172,7 @@ impl Takeovers {
         self.await_safe()?;
         self.await_promises(promised_until)?;
         let (keys, ms) = (counted(keys as usize, "key"), began.elapsed().as_millis());
-        tracing::info!("{range} of node {from} is taken over: {keys} in {ms} ms");
+        tracing::info!("{shown} of node {from}: {keys} taken over in {ms} ms");
         Ok(())
     }
 
