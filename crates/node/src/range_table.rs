@@ -195,6 +195,18 @@ impl RangeTable {
         RangeTable::from_entries(node, map, join_neighbours(entries))
     }
 
+    /// The same table, but that nobody waits for these ranges, which cannot be taken over for now.
+    #[must_use]
+    pub fn without_waiting_for(mut self, ranges: &[PositionRange]) -> RangeTable {
+        for entry in &mut self.entries {
+            let is_failing = ranges.iter().any(|range| range.covers(entry.range));
+            if is_failing && matches!(entry.role, Role::TakingOver) {
+                entry.role = Role::Lost;
+            }
+        }
+        self
+    }
+
     fn from_entries(node: NodeId, map: Arc<TabletMap>, entries: Vec<RangeEntry>) -> RangeTable {
         let whole = entries.first().is_some_and(|entry| entry.range.first() == Position::FIRST)
             && entries.last().is_some_and(|entry| entry.range.last() == Position::LAST)

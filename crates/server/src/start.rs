@@ -29,7 +29,7 @@ use crate::mover::{MoverInput, MoverLink, MoverReports, MoverSetup};
 use crate::process;
 use crate::saver::SaverThread;
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
-use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo, TabletMap};
+use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo, TabletMap, Takeover};
 use sidle_log_files::{Settings as LogSettings, Syncs};
 use sidle_node::{
     CurrentTable, Mover, MoverIndex, MoverPort, NodeParts, NodeShared, ProcessFacts, RangeTable, Worker,
@@ -416,9 +416,13 @@ impl Around {
             threads: self.workers.len(),
             backups: backups.inputs(),
             log: self.log.clone(),
-            report: Box::new(move |takeover| {
+            report: Box::new(move |Takeover { range, epoch, .. }, is_over| {
+                let call = match is_over {
+                    true => ControlCall::TookOver(range, epoch),
+                    false => ControlCall::TakeoverFails(range, epoch),
+                };
                 // The control may have ended.
-                let _ = calls.send(ControlCall::TookOver(takeover.range, takeover.epoch));
+                let _ = calls.send(call);
             }),
         })
     }

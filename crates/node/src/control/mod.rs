@@ -109,6 +109,9 @@ pub enum ControlInput {
     Copies(LogCopies),
     /// Everything of a range is here that [`ControlEvent::TakeOver`] named, and the durable log has it.
     TookOver(PositionRange, TabletEpoch),
+    /// A range that [`ControlEvent::TakeOver`] named cannot be read, and is tried again. Requests do not wait
+    /// for it any more.
+    TakeoverFails(PositionRange, TabletEpoch),
     /// Time has passed.
     Timer,
 }
@@ -230,6 +233,11 @@ impl NodeControl {
             }
             ControlInput::Copies(copies) => self.agent.handle(now, AgentInput::Copies(copies)),
             ControlInput::TookOver(range, epoch) => self.took_over(now, range, epoch),
+            ControlInput::TakeoverFails(range, epoch) => {
+                if self.takeovers.fails(range, epoch) {
+                    self.publish(Vec::new());
+                }
+            }
             ControlInput::Timer => {}
         }
         self.follow_agent();
@@ -434,6 +442,7 @@ impl NodeControl {
         let exports: Vec<_> = self.exports().cloned().collect();
         debug_assert_eq!(self.owned_copies(), [], "a copy would be served before its last round (C8)");
         let table = RangeTable::new(self.me().id, Arc::clone(&map), &imports, &exports);
+        let table = table.without_waiting_for(self.takeovers.failing());
         then.extend(self.begin_freezes(&map));
         let ticket = self.parts.published.publish(Arc::new(table));
         self.do_at_once(&mut then, &ticket);

@@ -7,12 +7,16 @@ use sidle_types::{PositionRange, TabletEpoch};
 #[derive(Debug, Default)]
 pub(super) struct Takeovers {
     begun: Vec<Takeover>,
+    /// Of those, what could not be read, and is tried again.
+    failing: Vec<PositionRange>,
 }
 
 impl Takeovers {
     /// Forgets what the map lists no more.
     pub(super) fn keep(&mut self, listed: &[Takeover]) {
         self.begun.retain(|begun| listed.contains(begun));
+        let is_begun = |range: &PositionRange| self.begun.iter().any(|begun| begun.range == *range);
+        self.failing.retain(is_begun);
     }
 
     /// Whether it is to begin yet.
@@ -23,6 +27,18 @@ impl Takeovers {
     /// It has begun.
     pub(super) fn begin(&mut self, takeover: Takeover) {
         self.begun.push(takeover);
+    }
+
+    /// It could not be read, for now. Whether that is new.
+    pub(super) fn fails(&mut self, range: PositionRange, epoch: TabletEpoch) -> bool {
+        let is_new = self.has_begun(range, epoch) && !self.failing.contains(&range);
+        self.failing.extend(is_new.then_some(range));
+        is_new
+    }
+
+    /// What could not be read.
+    pub(super) fn failing(&self) -> &[PositionRange] {
+        &self.failing
     }
 
     /// Whether this one has begun, and the map still lists it.

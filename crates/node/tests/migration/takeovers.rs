@@ -6,7 +6,7 @@ use sidle_log_files::FileSet;
 use sidle_node::testing::{SoloNode, TestClient};
 use sidle_node::{Backups, CopyFiles, RangeTable};
 use sidle_resp::Value;
-use sidle_types::{LogId, MapEpoch, MonotonicUs};
+use sidle_types::{LogId, MapEpoch, MonotonicUs, PositionRange};
 use sidle_wire::Place;
 use std::io;
 use std::sync::Arc;
@@ -51,6 +51,26 @@ pub(crate) fn read_of_what_is_being_taken_over() {
     let refused = serve(&mut node, &mut other);
     assert!(matches!(&refused, Some(Value::Error(text)) if text.starts_with("CLUSTERDOWN")), "{refused:?}");
     publish(&mut node, false);
+    assert_eq!(serve(&mut node, &mut client), Some(Value::Null));
+}
+
+/// What cannot be read for now is waited for by nobody.
+#[test]
+fn requests_do_not_wait_for_a_takeover_that_fails() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    publish(&mut node, true);
+    client.send(&[b"GET", b"key"]);
+    assert_eq!(serve(&mut node, &mut client), None);
+    let table = node.parts.published.table();
+    let again = RangeTable::new(table.node(), Arc::clone(table.map()), &[], &[]);
+    let again = again.without_waiting_for(&[PositionRange::ALL]);
+    let _ticket = node.parts.published.publish(Arc::new(again));
+    node.worker.turn();
+    let refused = serve(&mut node, &mut client);
+    assert!(matches!(&refused, Some(Value::Error(text)) if text.starts_with("CLUSTERDOWN")), "{refused:?}");
+    publish(&mut node, false);
+    client.send(&[b"GET", b"key"]);
     assert_eq!(serve(&mut node, &mut client), Some(Value::Null));
 }
 

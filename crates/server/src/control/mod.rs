@@ -71,6 +71,8 @@ pub(crate) enum ControlCall {
     Shutdown,
     /// Everything of a range that this node takes over from a dead one is here.
     TookOver(PositionRange, TabletEpoch),
+    /// It cannot be read for now.
+    TakeoverFails(PositionRange, TabletEpoch),
     /// What the durable log's copies come to.
     Copies(CopiesReport),
     /// The durable log is read, or cannot be.
@@ -265,6 +267,9 @@ impl ControlThread {
                     Some(ControlCall::Copies(CopiesReport::Deposed)) => return Err(StartError::Deposed),
                     Some(ControlCall::TookOver(range, epoch)) => {
                         self.input(ControlInput::TookOver(range, epoch));
+                    }
+                    Some(ControlCall::TakeoverFails(range, epoch)) => {
+                        self.input(ControlInput::TakeoverFails(range, epoch));
                     }
                     Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
                 },

@@ -40,8 +40,8 @@ pub(crate) struct TakeoversSetup {
     pub(crate) backups: UnboundedSender<BackupsInput>,
     /// The node's own log, if it has one.
     pub(crate) log: Option<Arc<LogRequests>>,
-    /// Called with what is taken over.
-    pub(crate) report: Box<dyn Fn(Takeover) + Send>,
+    /// Called with what is taken over, or cannot be for now.
+    pub(crate) report: Box<dyn Fn(Takeover, bool) + Send>,
 }
 
 /// The running thread. When it is dropped, what it reads is given up: the next start reads it again.
@@ -126,10 +126,11 @@ impl Takeovers {
             tasks.extend(others);
             rests_until = None;
             match self.carry_out(&of_it) {
-                Ok(()) => of_it.into_iter().for_each(&self.setup.report),
+                Ok(()) => of_it.into_iter().for_each(|takeover| (self.setup.report)(takeover, true)),
                 Err(Failure::Stopped) => return,
                 Err(error) => {
                     tracing::error!("what node {from} had cannot be taken over, trying again: {error}");
+                    of_it.iter().for_each(|&takeover| (self.setup.report)(takeover, false));
                     tasks.extend(of_it);
                     rests_until = Some(Instant::now() + RETRY);
                 }

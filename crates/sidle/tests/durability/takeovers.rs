@@ -15,7 +15,8 @@ fn cluster(nodes: usize, options: &NodeOptions) -> TestCluster {
     let id = cluster.start_migration("0-16383", 1);
     assert_eq!(cluster.wait_for_migration(id)["state"], "done");
     eventually("the log has its copies", || {
-        (info(&mut cluster.client(1), "sidle_log_copies") == "2").then_some(())
+        let copies = (nodes - 1).min(2).to_string();
+        (info(&mut cluster.client(1), "sidle_log_copies") == copies).then_some(())
     });
     cluster
 }
@@ -114,6 +115,14 @@ fn comes_back_empty(node: &mut Node) {
     node.restart();
 }
 
+/// Whether no thread of a process runs any more.
+fn is_stopped(process: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it is there");
+    let status =
+        |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+    tasks.map(|task| status(task.expect("an entry"))).all(|status| status.contains("(stopped)"))
+}
+
 /// A process that stands still is taken over, too, and shows nothing of the past when it goes on.
 #[test]
 fn a_node_that_stands_still_is_taken_over_by_itself_and_shows_nothing_stale() {
@@ -125,6 +134,7 @@ fn a_node_that_stands_still_is_taken_over_by_itself_and_shows_nothing_stale() {
         status["nodes"][0]["log_copies"].as_array().map(|_| ())
     });
     cluster.nodes[1].pause();
+    eventually("all of its threads stand still", || is_stopped(cluster.nodes[1].process_id()).then_some(()));
     // They are read once the process goes on.
     old.send(&["GET", "key"]);
     old.send(&["SET", "key", "late"]);
@@ -180,4 +190,31 @@ fn a_takeover_that_is_cut_short_goes_on_at_the_next_start() {
         let value = client.request_anywhere(&["GET", &key(0, number)]);
         assert_eq!(value, bulk(&number.to_string()));
     }
+}
+
+/// A copy that is damaged is not served, and nobody waits for it; it is taken over once it is whole again.
+#[test]
+fn a_damaged_copy_is_reported_and_taken_over_once_it_is_mended() {
+    let mut cluster = cluster(2, &NodeOptions::default());
+    cluster.client(1).request(&["SET", "key", "value"]);
+    cluster.nodes[1].kill();
+    let copies = cluster.nodes[0].file("log-backups");
+    let log =
+        std::fs::read_dir(&copies).expect("it has copies").next().expect("one").expect("an entry").path();
+    let file = log.join("000000000001.log");
+    let whole = std::fs::read(&file).expect("it is there");
+    std::fs::write(&file, vec![7; whole.len()]).expect("it is written");
+    let address = cluster.nodes[1].address();
+    let mut client = cluster.client(0);
+    eventually("its silence is noticed", || {
+        matches!(client.request(&["SIDLE.TAKEOVER", &address]), Value::Integer(1)).then_some(())
+    });
+    // The node may not know yet that it is the owner.
+    eventually("it is refused", || {
+        let refused = client.request(&["GET", "key"]);
+        matches!(&refused, Value::Error(text) if text.starts_with("CLUSTERDOWN")).then_some(())
+    });
+    eventually("it is reported", || cluster.nodes[0].log().contains("cannot be taken over").then_some(()));
+    std::fs::write(&file, whole).expect("it is written");
+    eventually("it is taken over", || (client.request(&["GET", "key"]) == bulk("value")).then_some(()));
 }
