@@ -437,8 +437,7 @@ impl NodeControl {
 
     /// Reports what is synced by now (C10).
     pub(super) fn report_synced(&mut self) {
-        let synced = self.parts.shared.durability.synced();
-        for (id, news) in self.unsynced.take_synced(synced) {
+        for (id, news) in self.unsynced.take_synced(self.kept_commit()) {
             let Some(target) = self.agent.migrations.targets.get_mut(&id) else { continue };
             match (news, &mut target.import) {
                 (News::AllIsHere, _) => target.finish(Ok(())),

@@ -29,7 +29,8 @@
 //! - C9 (M20): a way back begins with this node's share of the migration that it continues, in the table of
 //!   the map in which it runs. No barrier is needed: neither end's share changes meanwhile.
 //! - C10: a target reports that all has arrived, or that nothing is in transit, only when its durable log, if
-//!   it has one, is synced up to there: the source then forgets its copy, or what it gave.
+//!   it has one, is synced up to there, and the copies of that have it: the source then forgets its copy, or
+//!   what it gave.
 //! - C11: a mover is notified of a frozen range only when the durable log, if there is one, is safe up to the
 //!   last change there: what the target shows of it is in a log.
 //! - C12 (M33): the agent learns that a map is used only when the durable log, if there is one, is synced up
@@ -69,7 +70,8 @@ use sidle_cluster::{
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, Copies, ExportView, ImportView, MigrationSpec, Tuning};
 use sidle_types::{
-    MigrationId, MonotonicUs, NodeId, PositionRange, ProtocolVersion, Speaks, TabletEpoch, fault,
+    CommitNumber, MigrationId, MonotonicUs, NodeId, PositionRange, ProtocolVersion, Speaks, TabletEpoch,
+    fault,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -424,6 +426,13 @@ impl NodeControl {
         }
     }
 
+    /// The last commit that this node's disk has for certain, and that the copies of its log have: who takes
+    /// it over reads one of them.
+    fn kept_commit(&self) -> CommitNumber {
+        let synced = self.parts.shared.durability.synced();
+        self.parts.store.commits().map_or(synced, |commits| commits.safe().min(synced))
+    }
+
     /// How full the node is.
     fn load(&self) -> NodeLoad {
         let memory = self.parts.store.memory();
@@ -479,7 +488,7 @@ impl NodeControl {
 
     /// The agent learns of the last map that all workers use, once it is synced what was noted by it.
     fn report_published(&mut self, now: MonotonicUs) {
-        if let Some(epoch) = self.reports.take_synced(self.parts.shared.durability.synced()) {
+        if let Some(epoch) = self.reports.take_synced(self.kept_commit()) {
             self.agent.handle(now, AgentInput::Published(epoch));
         }
     }
