@@ -304,10 +304,10 @@ impl MapChange<'_> {
         takeovers.insert(index, takeover);
     }
 
-    /// The new owner has everything.
+    /// The new owner has everything. Its tablets stay apart: a migration of its own may be counted, and no
+    /// epoch in the range of that changes before it runs.
     pub(crate) fn taken_over(&mut self, range: PositionRange) {
         self.map.takeovers.retain(|takeover| takeover.range != range);
-        self.join_neighbours();
     }
 
     fn give(&mut self, given: Tablet) {
@@ -382,12 +382,14 @@ impl MapChange<'_> {
 
     /// Removes a migration from the list and joins adjacent tablets of one owner where none of them migrates.
     pub(crate) fn finish(&mut self, id: MigrationId) {
-        self.map.migrations.retain(|record| record.id != id);
-        self.join_neighbours();
+        let record = self.map.migrations.iter().position(|record| record.id == id);
+        let Some(record) = record.map(|index| self.map.migrations.remove(index)) else { return };
+        self.join_neighbours(record.range);
     }
 
-    /// Joins adjacent tablets of one owner where nothing is under way in either.
-    fn join_neighbours(&mut self) {
+    /// Joins tablets in this range, and beside it, that are of one owner, where nothing is under way in
+    /// either. Their owner took part in what has ended there, so no migration of its own is counted.
+    fn join_neighbours(&mut self, around: PositionRange) {
         let TabletMap { tablets, migrations, takeovers, .. } = &mut *self.map;
         let migrates = |tablet: &Tablet| {
             migrations.iter().any(|record| record.range.overlaps(tablet.range))
@@ -395,7 +397,8 @@ impl MapChange<'_> {
         };
         tablets.dedup_by(|later, earlier| {
             let joined = PositionRange::new(earlier.range.first(), later.range.last());
-            match joined {
+            let is_there = earlier.range.overlaps(around) || later.range.overlaps(around);
+            match joined.filter(|_| is_there) {
                 Some(range) if earlier.owner == later.owner && !migrates(earlier) && !migrates(later) => {
                     *earlier = Tablet { range, owner: earlier.owner, epoch: earlier.epoch.max(later.epoch) };
                     true
