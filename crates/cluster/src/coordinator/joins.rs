@@ -287,6 +287,13 @@ impl Judge<'_> {
     /// frozen all that it gave away (invariant 4). So it serves nothing, even if it still runs and has
     /// received no notice.
     fn why_not_forgotten(&self, id: NodeId) -> Option<Refusal> {
+        let tablets = self.data.map.tablets().iter().filter(|tablet| tablet.owner == id).count();
+        let owns = || (tablets > 0).then(|| Refusal::OwnsTablets { node: shown(self.data, id), tablets });
+        self.why_needed(id).or_else(owns)
+    }
+
+    /// Why the cluster cannot do without a member yet, whatever it owns.
+    pub(super) fn why_needed(&self, id: NodeId) -> Option<Refusal> {
         let node = shown(self.data, id);
         if id == self.members.seat {
             return Some(Refusal::Coordinates { node });
@@ -294,10 +301,7 @@ impl Judge<'_> {
         if self.members.state_of(self.now, id) == NodeState::Up || !self.members.is_down(self.now, id) {
             return Some(Refusal::StillUp { node });
         }
-        if let Some(record) = self.data.unfinished().find(|record| record.involves(id)) {
-            return Some(Refusal::TakesPart { node, migration: record.id });
-        }
-        let tablets = self.data.map.tablets().iter().filter(|tablet| tablet.owner == id).count();
-        (tablets > 0).then_some(Refusal::OwnsTablets { node, tablets })
+        let record = self.data.unfinished().find(|record| record.involves(id))?;
+        Some(Refusal::TakesPart { node, migration: record.id })
     }
 }

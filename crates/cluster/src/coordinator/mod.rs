@@ -559,11 +559,8 @@ impl<M: MetaStore> Coordinator<M> {
                 return Ok(under_way);
             }
             let takeovers = self.judge(now).takeovers_of(node)?;
-            let mut next = self.data.clone();
-            next.take_over(node, &takeovers);
-            self.commit(now, next).map_err(|error| Refusal::not_committed(&error))?;
-            self.out.event(CoordinatorEvent::TakenOver { node, ranges: takeovers.len() });
-            Ok(takeovers)
+            let begun = self.begin_takeovers(now, node, &takeovers);
+            begun.map(|()| takeovers).map_err(|error| Refusal::not_committed(&error))
         });
         begun.map_or_else(Reply::Refused, |takeovers| Reply::TakesOver { ranges: takeovers.len() })
     }
@@ -573,13 +570,23 @@ impl<M: MetaStore> Coordinator<M> {
     fn take_over_silent(&mut self, now: MonotonicUs) {
         for node in self.judge(now).long_silent() {
             let Ok(takeovers) = self.judge(now).takeovers_of(node) else { continue };
-            let mut next = self.data.clone();
-            next.take_over(node, &takeovers);
-            if self.commit(now, next).is_err() {
+            if self.begin_takeovers(now, node, &takeovers).is_err() {
                 return;
             }
-            self.out.event(CoordinatorEvent::TakenOver { node, ranges: takeovers.len() });
         }
+    }
+
+    fn begin_takeovers(
+        &mut self,
+        now: MonotonicUs,
+        node: NodeId,
+        takeovers: &[Takeover],
+    ) -> Result<(), MetaError> {
+        let mut next = self.data.clone();
+        next.take_over(node, takeovers);
+        self.commit(now, next)?;
+        self.out.event(CoordinatorEvent::TakenOver { node, ranges: takeovers.len() });
+        Ok(())
     }
 
     /// A new owner has everything of its range.

@@ -31,14 +31,8 @@ impl Judge<'_> {
     /// Who takes over what of a node that is down, or why nobody does.
     pub(super) fn takeovers_of(&self, id: NodeId) -> Result<Vec<Takeover>, Refusal> {
         let node = shown(self.data, id);
-        if id == self.members.seat {
-            return Err(Refusal::Coordinates { node });
-        }
-        if self.members.state_of(self.now, id) == NodeState::Up || !self.members.is_down(self.now, id) {
-            return Err(Refusal::StillUp { node });
-        }
-        if let Some(record) = self.data.unfinished().find(|record| record.involves(id)) {
-            return Err(Refusal::TakesPart { node, migration: record.id });
+        if let Some(refusal) = self.why_needed(id) {
+            return Err(refusal);
         }
         let map = &self.data.map;
         let is_lost =
