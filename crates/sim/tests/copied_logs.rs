@@ -7,7 +7,8 @@ use sidle_sim::story::Story;
 #[test]
 fn copies_that_count_have_everything_that_is_safe() {
     let (mut read, mut taken_over) = (0, 0);
-    for seed in 1..=30 {
+    // In the last two a target's copies fell behind it, and a takeover met a counted migration.
+    for seed in (1..=30).chain([5025, 5065]) {
         let summary = Simulation::new(seed, Plan::of_copied_logs(seed), Story::silent())
             .run()
             .unwrap_or_else(|failure| panic!("seed {seed} at {} us: {}", failure.at_us, failure.violation));
