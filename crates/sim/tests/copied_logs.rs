@@ -7,8 +7,12 @@ use sidle_sim::story::Story;
 #[test]
 fn copies_that_count_have_everything_that_is_safe() {
     let (mut read, mut taken_over) = (0, 0);
-    // In the last two a target's copies fell behind it, and a takeover met a counted migration.
-    for seed in (1..=30).chain([5025, 5065]) {
+    // In the first two a target's copies fell behind it, and a takeover met a counted migration.
+    for seed in [5025, 5065].into_iter().chain(1..=150) {
+        // A takeover needs an owner that stays dead for a while: one seed in ten has some.
+        if seed > 24 && read > 50 && taken_over > 5 {
+            break;
+        }
         let summary = Simulation::new(seed, Plan::of_copied_logs(seed), Story::silent())
             .run()
             .unwrap_or_else(|failure| panic!("seed {seed} at {} us: {}", failure.at_us, failure.violation));
@@ -17,5 +21,5 @@ fn copies_that_count_have_everything_that_is_safe() {
         taken_over += met("ranges taken over");
     }
     assert!(read > 50, "{read} copies were read");
-    assert!(taken_over > 2, "{taken_over} ranges were taken over");
+    assert!(taken_over > 5, "{taken_over} ranges were taken over");
 }
