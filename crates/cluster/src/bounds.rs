@@ -345,7 +345,8 @@ impl Bounded for TabletMap {
 impl Bounded for Takeover {
     fn check_bounds(&self) -> Checked {
         self.epoch.check_bounds()?;
-        number("log_epoch", self.log_epoch)
+        number("log_epoch", self.dead.log_epoch)?;
+        entries("backups", &self.dead.backups, MAX_BACKUPS)
     }
 }
 

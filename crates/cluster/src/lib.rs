@@ -48,4 +48,4 @@ pub use refusal::Refusal;
 pub use slot_view::SlotRun;
 pub use status::{MigrationStatus, NodeState, NodeStatus, PartitionStatus, StatusReport, Upgraded};
 pub use tablet_map::{MapError, Tablet, TabletMap};
-pub use takeover::Takeover;
+pub use takeover::{DeadLog, Takeover};

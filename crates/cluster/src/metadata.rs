@@ -121,11 +121,12 @@ impl Metadata {
     /// below that of the takeovers: whoever takes the record for its own cannot write to them.
     pub(crate) fn take_over(&mut self, node: NodeId, takeovers: &[Takeover]) {
         let incarnation = self.map.node(node).map(|member| member.incarnation);
-        self.map = Arc::new(self.map.changed(|map| takeovers.iter().for_each(|&one| map.take_over(one))));
+        self.map =
+            Arc::new(self.map.changed(|map| takeovers.iter().cloned().for_each(|one| map.take_over(one))));
         let known = self.copies.iter_mut().find(|known| known.node == node);
         let known = known.expect("what has copies is taken over");
         known.copies.epoch += 1;
-        let is_fenced = |one: &Takeover| one.log_epoch > known.copies.epoch;
+        let is_fenced = |one: &Takeover| one.dead.from != node || one.dead.log_epoch > known.copies.epoch;
         assert!(takeovers.iter().all(is_fenced), "Y6: an epoch that no writer can have");
         known.copies.backups.clear();
         known.taken_over = incarnation;

@@ -295,10 +295,11 @@ impl MapChange<'_> {
     }
 
     /// Gives a range to its new owner, which is yet to read what was there. The epoch must be above every
-    /// epoch in the range.
+    /// epoch in the range. An owner that died before it had read it all may have had the same range.
     pub(crate) fn take_over(&mut self, takeover: Takeover) {
         let Takeover { range, owner, epoch, .. } = takeover;
         self.give(Tablet { range, owner, epoch });
+        self.taken_over(range);
         let takeovers = &mut self.map.takeovers;
         let index = takeovers.partition_point(|other| other.range.first() < range.first());
         takeovers.insert(index, takeover);

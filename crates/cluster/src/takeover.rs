@@ -1,24 +1,36 @@
 //! A range whose owner has died, while its new owner reads what that had from a copy of its durable log.
 //!
 //! Ownership has changed already: the new owner serves nothing of the range before it has everything. So a
-//! restart of it, or of the coordinator, costs time and nothing else: it reads the copy again.
+//! restart of it, or of the coordinator, costs time and nothing else: it reads the copy again. If the new
+//! owner dies as well, another node with a copy of the same log owns the range next.
 
+use crate::LogBackup;
 use serde::{Deserialize, Serialize};
 use sidle_types::{LogId, NodeId, PositionRange, TabletEpoch};
 
 /// A range that is being taken over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Takeover {
     /// The range: part of one tablet of the new owner's, or all of it.
     pub range: PositionRange,
-    /// The new owner. It has a copy of the log that counted when it became the owner.
+    /// The new owner: one of [`DeadLog::backups`].
     pub owner: NodeId,
     /// Since when it is.
     pub epoch: TabletEpoch,
-    /// The node that died.
+    /// What it reads.
+    #[serde(flatten)]
+    pub dead: DeadLog,
+}
+
+/// The durable log of a node that died.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLog {
+    /// The node.
     pub from: NodeId,
-    /// Its durable log.
+    /// Its log.
     pub log: LogId,
     /// From this epoch of the log on nobody writes it. Each copy that is read is fenced at it first.
     pub log_epoch: u64,
+    /// Who had copies that counted when the node died: each has everything that was ever safe (Y1).
+    pub backups: Vec<LogBackup>,
 }

@@ -138,8 +138,8 @@ fn tablets(report: &StatusReport) -> String {
 /// What is being read of dead nodes.
 fn takeovers(report: &StatusReport) -> String {
     let line = |takeover: &Takeover| {
-        let Takeover { range, owner, from, .. } = takeover;
-        let (owner, from) = (name(report, *owner), name(report, *from));
+        let Takeover { range, owner, dead, .. } = takeover;
+        let (owner, from) = (name(report, *owner), name(report, dead.from));
         format!("{owner} is taking {range} over, from its copy of the log of {from}: requests wait\n")
     };
     report.takeovers.iter().map(line).collect()

@@ -41,8 +41,8 @@ pub(crate) fn run(arguments: &TakeoverArguments) -> Result<(), Failure> {
 /// How many ranges of a node are still being read. `before`: the members when its name was resolved.
 fn left_of(report: &StatusReport, before: &StatusReport, name: &str) -> usize {
     let is_it = |takeover: &&Takeover| {
-        let node = before.nodes.iter().find(|node| node.id == takeover.from);
-        takeover.from.to_string() == name
+        let node = before.nodes.iter().find(|node| node.id == takeover.dead.from);
+        takeover.dead.from.to_string() == name
             || node.is_some_and(|node| {
                 [&node.client_addr, &node.bus_addr].iter().any(|address| address.to_string() == name)
             })

@@ -551,8 +551,8 @@ impl<M: MetaStore> Coordinator<M> {
     /// Has others take over what a node had that is down; in how many ranges that is under way.
     pub(super) fn take_over(&mut self, now: MonotonicUs, name: &NodeName) -> Reply {
         let begun = self.judge(now).node_called(name).and_then(|node| {
-            let under_way = self.data.map.takeovers().iter().filter(|takeover| takeover.from == node);
-            let under_way: Vec<Takeover> = under_way.copied().collect();
+            let under_way = self.data.map.takeovers().iter().filter(|takeover| takeover.dead.from == node);
+            let under_way: Vec<Takeover> = under_way.cloned().collect();
             let has_ended = self.data.taken_over(node) == Some(incarnation_of(&self.data, node));
             if !under_way.is_empty() || has_ended {
                 // A repeated request.

@@ -12,7 +12,7 @@
 use super::joins::Judge;
 use super::members::{incarnation_of, shown};
 use crate::limits::MAX_TABLETS;
-use crate::{KnownCopies, LogBackup, LogCopies, NodeState, Refusal, Tablet, Takeover};
+use crate::{DeadLog, KnownCopies, LogBackup, NodeState, Refusal, Tablet, Takeover};
 use sidle_types::{NodeId, Position, PositionRange, TabletEpoch};
 
 impl Judge<'_> {
@@ -35,41 +35,61 @@ impl Judge<'_> {
             return Err(refusal);
         }
         let map = &self.data.map;
-        let is_lost =
-            |tablet: &&Tablet| tablet.owner == id && map.takeover_at(tablet.range.first()).is_none();
-        let tablets: Vec<Tablet> = map.tablets().iter().filter(is_lost).copied().collect();
-        if tablets.is_empty() {
+        let reads = |tablet: &&Tablet| map.takeover_at(tablet.range.first()).is_none();
+        let tablets = map.tablets().iter().filter(|tablet| tablet.owner == id).filter(reads);
+        let tablets: Vec<Tablet> = tablets.copied().collect();
+        let mut takeovers = self.takeovers_of_unread(id)?;
+        if tablets.is_empty() && takeovers.is_empty() {
             return Err(Refusal::OwnsNothing { node });
         }
         let copies = self.data.copies_of(id).ok_or(Refusal::NoCopies { node: node.clone() })?;
-        let holders = self.holders(copies);
-        if holders.is_empty() {
-            return Err(Refusal::NoCopies { node });
-        }
-        let takeovers = shares(&tablets, &holders).into_iter().map(|(range, owner, epoch)| Takeover {
-            range,
-            owner,
-            epoch: TabletEpoch(epoch.0 + 1),
+        let dead = DeadLog {
             from: id,
             log: copies.log,
             // No writer has it, nor that of the record.
             log_epoch: copies.epoch + 2,
-        });
-        let takeovers: Vec<Takeover> = takeovers.collect();
+            backups: copies.backups.clone(),
+        };
+        let holders = self.holders(&dead);
+        if holders.is_empty() && !tablets.is_empty() {
+            return Err(Refusal::NoCopies { node });
+        }
+        let begin = |(range, owner, epoch): (_, _, TabletEpoch)| Takeover {
+            range,
+            owner,
+            epoch: TabletEpoch(epoch.0 + 1),
+            dead: dead.clone(),
+        };
+        takeovers.extend(shares(&tablets, &holders).into_iter().map(begin));
         match map.tablets().len() + takeovers.len() > MAX_TABLETS {
             true => Err(Refusal::TooManyTablets { limit: MAX_TABLETS }),
             false => Ok(takeovers),
         }
     }
 
+    /// Who takes over what this node, which is down, was to take over itself and had not read yet: another
+    /// one with a copy of the same log. What the node has put into its own does not count.
+    fn takeovers_of_unread(&self, id: NodeId) -> Result<Vec<Takeover>, Refusal> {
+        let unread = self.data.map.takeovers().iter().filter(|takeover| takeover.owner == id);
+        let begin = |(index, unread): (usize, &Takeover)| {
+            let holders = self.holders(&unread.dead);
+            let from = || shown(self.data, unread.dead.from);
+            let owner = *holders
+                .get(index % holders.len().max(1))
+                .ok_or_else(|| Refusal::NoCopies { node: from() })?;
+            Ok(Takeover { owner, epoch: TabletEpoch(unread.epoch.0 + 1), ..unread.clone() })
+        };
+        unread.enumerate().map(begin).collect()
+    }
+
     /// The nodes that are up, and whose copies count; of these those with a durable log of their own, if
     /// there are any. One that has restarted may lack the end of its copy (Y7).
-    fn holders(&self, copies: &LogCopies) -> Vec<NodeId> {
+    fn holders(&self, dead: &DeadLog) -> Vec<NodeId> {
         let holds = |backup: &&LogBackup| {
             self.members.state_of(self.now, backup.node) == NodeState::Up
                 && incarnation_of(self.data, backup.node) == backup.incarnation
         };
-        let all: Vec<NodeId> = copies.backups.iter().filter(holds).map(|backup| backup.node).collect();
+        let all: Vec<NodeId> = dead.backups.iter().filter(holds).map(|backup| backup.node).collect();
         let has_log = |node: &NodeId| {
             let known = self.data.known_start(*node, incarnation_of(self.data, *node));
             known.is_some_and(|known| known.log_since.is_some())

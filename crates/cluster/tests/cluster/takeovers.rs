@@ -10,14 +10,18 @@ fn world(seed: u64, nodes: u8, backups: &[u8]) -> World {
     (1..=nodes).for_each(|node| world.node(node).keeps_log = true);
     world.ask(1, World::start(chunks(8, 15), 2));
     world.settle();
+    keep_copies(&mut world, 2, 7, backups);
+    world
+}
+
+/// The copies of the node's log, with this name, are at these nodes.
+fn keep_copies(world: &mut World, node: u8, log: u8, backups: &[u8]) {
     let backup = |&number: &u8| LogBackup { node: node_id(number), incarnation: Incarnation(1) };
     let backups = backups.iter().map(backup).collect();
     let now = world.now;
-    world
-        .node(2)
-        .ask_for_copies(now, LogCopies { log: LogId([7; 16]), epoch: 1, backups, takeover_after_ms: None });
+    let copies = LogCopies { log: LogId([log; 16]), epoch: 1, backups, takeover_after_ms: None };
+    world.node(node).ask_for_copies(now, copies);
     world.run_for(1_000_000);
-    world
 }
 
 fn take_over(world: &mut World, node: u8) -> Reply {
@@ -100,6 +104,46 @@ fn a_silent_node_is_taken_over_by_itself_if_it_asked_for_that() {
     assert!(world.run_until(1_500_000, |world| !world.map().takeovers().is_empty()));
     assert!(world.run_until(1_000_000, is_over));
     assert_eq!([8, 15].map(|chunk| world.owner_of(chunk)), [node_id(3), node_id(4)]);
+}
+
+/// A new owner that dies before it has read everything has put nothing into its log that counts: another node
+/// with a copy of the first one's log reads that.
+#[test]
+fn a_new_owner_that_dies_is_taken_over_with_what_it_had_not_read() {
+    let mut world = world(8, 5, &[3, 4]);
+    world.ask(1, World::start(chunks(0, 1), 3));
+    world.settle();
+    keep_copies(&mut world, 3, 9, &[4, 5]);
+    die(&mut world, 2);
+    world.node(3).deaf = true;
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+    world.node(3).deaf = false;
+    world.kill_node(3);
+    world.run_for(2_500_000);
+    assert_eq!(world.map().takeovers().len(), 1, "node 3 has not read its share");
+    // Its own tablet in two shares, and that.
+    assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 3 });
+    assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 2 }, "a repeated request");
+    assert!(world.run_until(1_000_000, is_over));
+    assert_eq!([0, 1, 8, 11, 12].map(|chunk| world.owner_of(chunk)), [4, 5, 4, 4, 4].map(node_id));
+    world.ask(1, World::start(chunks(0, 15), 1));
+}
+
+#[test]
+fn a_new_owner_that_dies_is_not_taken_over_where_nobody_has_what_it_had_not_read() {
+    let mut world = world(9, 5, &[3]);
+    keep_copies(&mut world, 3, 9, &[4, 5]);
+    die(&mut world, 2);
+    world.node(3).deaf = true;
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 1 });
+    world.kill_node(3);
+    world.run_for(2_500_000);
+    let none = Refusal::NoCopies { node: world.shown(2) };
+    assert_eq!(take_over(&mut world, 3), Reply::Refused(none));
+    // It goes on when it is back.
+    world.node(3).deaf = false;
+    world.start_node(3);
+    assert!(world.run_until(10_000_000, is_over));
 }
 
 #[test]

@@ -413,7 +413,7 @@ impl NodeControl {
             let is_in_the_way =
                 self.has_records_in(range) || self.jobs.overlaps(range) || self.barriers.clear_in(range);
             if self.takeovers.is_due(&takeover) && !is_in_the_way {
-                self.takeovers.begin(takeover);
+                self.takeovers.begin(takeover.clone());
                 self.event(ControlEvent::TakeOver(takeover));
             }
         }

@@ -23,6 +23,7 @@ fn publish(node: &mut SoloNode, takes_over: bool) {
         json["takeovers"] = serde_json::json!([{
             "range": owner["range"], "owner": owner["owner"], "epoch": owner["epoch"],
             "from": "b".repeat(40), "log": serde_json::to_value(LogId([7; 16])).expect("a name"), "log_epoch": 3,
+            "backups": [],
         }]);
     }
     let map: TabletMap = serde_json::from_value(json).expect("a sound map");

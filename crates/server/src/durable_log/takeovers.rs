@@ -4,7 +4,7 @@ use super::copies::{BackupsInput, Fenced};
 use super::requests::LogRequests;
 use super::takeover::{TakeOver, TakeOverError, TakenOver, take_over};
 use crate::thread;
-use sidle_cluster::Takeover;
+use sidle_cluster::{DeadLog, Takeover};
 use sidle_node::NodeParts;
 use sidle_types::PositionRange;
 use sidle_types::words::counted;
@@ -120,8 +120,8 @@ impl Takeovers {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             // All of one log at once: each reading is of the whole copy.
-            let Some(&Takeover { from, log, log_epoch, .. }) = tasks.front() else { continue };
-            let is_of_it = |task: &Takeover| (task.log, task.log_epoch) == (log, log_epoch);
+            let Some(dead) = tasks.front().map(|task| task.dead.clone()) else { continue };
+            let is_of_it = |task: &Takeover| task.dead == dead;
             let (of_it, others): (Vec<_>, Vec<_>) = tasks.drain(..).partition(is_of_it);
             tasks.extend(others);
             rests_until = None;
@@ -129,8 +129,11 @@ impl Takeovers {
                 Ok(()) => of_it.into_iter().for_each(|takeover| (self.setup.report)(takeover, true)),
                 Err(Failure::Stopped) => return,
                 Err(error) => {
-                    tracing::error!("what node {from} had cannot be taken over, trying again: {error}");
-                    of_it.iter().for_each(|&takeover| (self.setup.report)(takeover, false));
+                    tracing::error!(
+                        "what node {} had cannot be taken over, trying again: {error}",
+                        dead.from
+                    );
+                    of_it.iter().for_each(|takeover| (self.setup.report)(takeover.clone(), false));
                     tasks.extend(of_it);
                     rests_until = Some(Instant::now() + RETRY);
                 }
@@ -140,7 +143,10 @@ impl Takeovers {
 
     /// Takes over what is here of one log.
     fn carry_out(&self, takeovers: &[Takeover]) -> Result<(), Failure> {
-        let Some(&Takeover { from, log, log_epoch, .. }) = takeovers.first() else { return Ok(()) };
+        let Some(&DeadLog { from, log, log_epoch, .. }) = takeovers.first().map(|takeover| &takeover.dead)
+        else {
+            return Ok(());
+        };
         let ranges: Vec<PositionRange> = takeovers.iter().map(|takeover| takeover.range).collect();
         let shown: Vec<String> = ranges.iter().take(SHOWN).map(ToString::to_string).collect();
         let shown = format!("{}{}", shown.join(", "), if ranges.len() > SHOWN { ", ..." } else { "" });

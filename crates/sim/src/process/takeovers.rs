@@ -58,12 +58,12 @@ impl TakeoversThread {
         backups: Option<&mut BackupsThread>,
         (now, world): (Now, &mut World),
     ) -> Option<Takeover> {
-        let (me, takeover) = (Actor::Thread(host, Thread::Takeovers), *self.tasks.front()?);
+        let (me, takeover) = (Actor::Thread(host, Thread::Takeovers), self.tasks.front()?.clone());
         let stage = std::mem::replace(&mut self.stage, Stage::Due);
         let mut look_us = LOOK_EVERY_US;
         match stage {
             Stage::Due => {
-                backups?.fence(takeover.log, takeover.log_epoch);
+                backups?.fence(takeover.dead.log, takeover.dead.log_epoch);
                 world.wake(host, Thread::Backups);
                 self.stage = Stage::Fences;
             }
@@ -109,11 +109,11 @@ impl TakeoversThread {
         parts: &NodeParts,
         backups: &BackupsThread,
     ) -> Result<Stage, String> {
-        let fenced = backups.is_fenced(takeover.log, takeover.log_epoch);
+        let fenced = backups.is_fenced(takeover.dead.log, takeover.dead.log_epoch);
         self.promised_until = fenced.ok_or("the copy is not fenced")?;
-        let disk = self.copies.of(takeover.log).ok_or("there is no copy")?;
+        let disk = self.copies.of(takeover.dead.log).ok_or("there is no copy")?;
         let scratch = Store::new(self.config.clone()).expect("a good configuration");
-        read_copy(&disk, takeover.log, takeover.range, &scratch)?;
+        read_copy(&disk, takeover.dead.log, takeover.range, &scratch)?;
         let mut next = Some(takeover.range.first());
         while let Some(from) = next {
             next = parts.store.discard(from, takeover.range.last(), usize::MAX);

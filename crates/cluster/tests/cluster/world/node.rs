@@ -261,7 +261,7 @@ impl SimNode {
             Pending::Copy(record, done) => self.copy(now, record, done, others),
             Pending::Pull(id) => self.pull(now, id, random, others),
             Pending::TakeOver(takeover) => {
-                let dead = others.iter().find(|other| other.info.id == takeover.from);
+                let dead = others.iter().find(|other| other.info.id == takeover.dead.from);
                 let Driver { data, .. } = &dead.expect("a member's log").driver;
                 let is_its = |chunk: &u64| takeover.range.contains(super::chunks(*chunk, *chunk).first());
                 let taken =
@@ -484,8 +484,8 @@ impl SimNode {
                 }
                 let own = map.takeovers().iter().filter(|takeover| takeover.owner == self.info.id);
                 let new = own.filter(|takeover| !self.driver.taking.contains(takeover));
-                for takeover in new.copied().collect::<Vec<_>>() {
-                    self.driver.taking.push(takeover);
+                for takeover in new.cloned().collect::<Vec<_>>() {
+                    self.driver.taking.push(takeover.clone());
                     self.later(now.plus_us(3_000), Pending::TakeOver(takeover));
                 }
                 self.driver.roles.push(roles_of(&map, self.info.id, self.info.incarnation));
