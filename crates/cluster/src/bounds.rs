@@ -13,10 +13,10 @@ use crate::limits::{
     MAX_PROTOCOL_BYTES, MAX_REASON_BYTES, MAX_STARTS, MAX_TABLETS, MAX_TEXT_BYTES, MAX_UNFINISHED,
 };
 use crate::{
-    ControlMessage, CoordinatorSays, Health, Heartbeat, Incarnation, LogCopies, Metadata, MigrationCounters,
-    MigrationRecord, MigrationState, MigrationStatus, NodeInfo, NodeSays, NodeStatus, PrepareRefusal,
-    Progress, Refusal, Reply, Request, RequestKey, StartNumber, StatusReport, Survey, TabletMap, Takeover,
-    ToCoordinator, ToNode, Turn,
+    ControlMessage, CoordinatorSays, DeadLog, Health, Heartbeat, Incarnation, LogCopies, Metadata,
+    MigrationCounters, MigrationRecord, MigrationState, MigrationStatus, NodeInfo, NodeSays, NodeStatus,
+    PrepareRefusal, Progress, Refusal, Reply, Request, RequestKey, StartNumber, StatusReport, Survey,
+    TabletMap, Takeover, ToCoordinator, ToNode, Turn,
 };
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, TabletEpoch};
 
@@ -345,8 +345,15 @@ impl Bounded for TabletMap {
 impl Bounded for Takeover {
     fn check_bounds(&self) -> Checked {
         self.epoch.check_bounds()?;
-        number("log_epoch", self.dead.log_epoch)?;
-        entries("backups", &self.dead.backups, MAX_BACKUPS)
+        self.dead.check_bounds()
+    }
+}
+
+impl Bounded for DeadLog {
+    fn check_bounds(&self) -> Checked {
+        number("log_epoch", self.log_epoch)?;
+        entries("backups", &self.backups, MAX_BACKUPS)?;
+        self.backups.iter().try_for_each(|backup| backup.incarnation.check_bounds())
     }
 }
 
@@ -376,6 +383,7 @@ impl Bounded for MigrationRecord {
             requested_by.check_bounds()?;
             settled_at.check_bounds()?;
         }
+        self.source_log.as_ref().map_or(Ok(()), DeadLog::check_bounds)?;
         self.continues.as_ref().map_or(Ok(()), MigrationId::check_bounds)
     }
 }

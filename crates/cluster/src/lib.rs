@@ -48,4 +48,5 @@ pub use refusal::Refusal;
 pub use slot_view::SlotRun;
 pub use status::{MigrationStatus, NodeState, NodeStatus, PartitionStatus, StatusReport, Upgraded};
 pub use tablet_map::{MapError, Tablet, TabletMap};
+pub(crate) use takeover::Legacy;
 pub use takeover::{DeadLog, Takeover};

@@ -3,8 +3,8 @@
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{HISTORY, MAX_TEXT_BYTES};
 use crate::{
-    ClusterId, Incarnation, KnownCopies, LogCopies, MigrationCounters, MigrationRecord, MigrationState,
-    StartNumber, TabletMap, Takeover,
+    ClusterId, Incarnation, KnownCopies, Legacy, LogCopies, MigrationCounters, MigrationRecord,
+    MigrationState, StartNumber, TabletMap,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange, Speaks, TabletEpoch};
@@ -117,17 +117,20 @@ impl Metadata {
         is_its_log && self.taken_over(node).is_some()
     }
 
-    /// Others own what a node had, by these takeovers. Its log has no copies that count any more, at an epoch
-    /// below that of the takeovers: whoever takes the record for its own cannot write to them.
-    pub(crate) fn take_over(&mut self, node: NodeId, takeovers: &[Takeover]) {
+    /// Others own what a node had, and read what it was giving. Its log has no copies that count any more, at
+    /// an epoch below that at which they are fenced: whoever takes the record for its own cannot write to them.
+    pub(crate) fn take_over(&mut self, node: NodeId, Legacy { takeovers, exports }: &Legacy) {
         let incarnation = self.map.node(node).map(|member| member.incarnation);
-        self.map =
-            Arc::new(self.map.changed(|map| takeovers.iter().cloned().for_each(|one| map.take_over(one))));
+        self.map = Arc::new(self.map.changed(|map| {
+            takeovers.iter().cloned().for_each(|one| map.take_over(one));
+            exports.iter().cloned().for_each(|(id, dead)| map.source_died(id, dead));
+        }));
         let known = self.copies.iter_mut().find(|known| known.node == node);
         let known = known.expect("what has copies is taken over");
         known.copies.epoch += 1;
-        let is_fenced = |one: &Takeover| one.dead.from != node || one.dead.log_epoch > known.copies.epoch;
-        assert!(takeovers.iter().all(is_fenced), "Y6: an epoch that no writer can have");
+        let read = takeovers.iter().map(|one| &one.dead).chain(exports.iter().map(|(_, dead)| dead));
+        let mut own = read.filter(|dead| dead.from == node);
+        assert!(own.all(|dead| dead.log_epoch > known.copies.epoch), "Y6: an epoch that no writer can have");
         known.copies.backups.clear();
         known.taken_over = incarnation;
     }

@@ -1,5 +1,6 @@
 //! The stored record of one migration.
 
+use crate::DeadLog;
 use crate::Incarnation;
 use crate::bounds;
 use crate::limits::MAX_PARTITIONS;
@@ -194,6 +195,10 @@ pub struct MigrationRecord {
     /// Of a way back: its target has noted, in its durable log if there is one, what it kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept_is_noted: bool,
+    /// The source died while it ran, and others own what that had: the target reads what has not arrived from
+    /// its own copy of the source's durable log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_log: Option<DeadLog>,
 }
 
 /// A migration's way back: another migration of the same range, from its target to its source.

@@ -15,7 +15,7 @@
 
 use crate::bounds;
 use crate::migration_record::tiles;
-use crate::{Incarnation, MigrationRecord, MigrationState, NodeInfo, Takeover, Turn};
+use crate::{DeadLog, Incarnation, MigrationRecord, MigrationState, NodeInfo, Takeover, Turn};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
     GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion,
@@ -363,6 +363,17 @@ impl MapChange<'_> {
         };
         assert!(*noted < incarnation, "a later incarnation takes its place");
         *noted = incarnation;
+        if std::mem::take(&mut record.kept_by_source) {
+            record.counters.gave_all.get_or_insert(GaveAll::Restart);
+        }
+    }
+
+    /// The source of a running migration died: its target reads a copy of its log. As in
+    /// [`rebind`](Self::rebind) nothing is given bit by bit any more.
+    pub(crate) fn source_died(&mut self, id: MigrationId, dead: DeadLog) {
+        let record = self.map.migrations.iter_mut().find(|record| record.id == id);
+        let record = record.expect("it runs");
+        record.source_log = Some(dead);
         if std::mem::take(&mut record.kept_by_source) {
             record.counters.gave_all.get_or_insert(GaveAll::Restart);
         }

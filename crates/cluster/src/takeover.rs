@@ -6,7 +6,7 @@
 
 use crate::LogBackup;
 use serde::{Deserialize, Serialize};
-use sidle_types::{LogId, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{LogId, MigrationId, NodeId, PositionRange, TabletEpoch};
 
 /// A range that is being taken over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,15 @@ pub struct Takeover {
     /// What it reads.
     #[serde(flatten)]
     pub dead: DeadLog,
+}
+
+/// What becomes of what a node had that died.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Legacy {
+    /// What others own now.
+    pub(crate) takeovers: Vec<Takeover>,
+    /// Running migrations from it, whose targets read what has not arrived.
+    pub(crate) exports: Vec<(MigrationId, DeadLog)>,
 }
 
 /// The durable log of a node that died.

@@ -57,6 +57,13 @@ pub enum TargetInput<'b> {
     /// that is given bit by bit this machine ends then: another one goes on, with what this node owns. A
     /// flush that waits runs again, and meets that one; other commands go on waiting.
     SourceRestarted,
+    /// The source is dead, and others own what it had. As [`SourceRestarted`](Self::SourceRestarted), but
+    /// that nobody is asked for anything any more. Answered with [`TargetEvent::AwaitsCopy`], unless
+    /// everything has arrived, or another machine goes on.
+    SourceDied,
+    /// What was left comes from a copy of the source's log: that has entered the store, as records that were
+    /// pulled do (M5), and the durable log has it. What a flush that waits is to clear is cleared.
+    CopyIsHere,
 }
 
 /// An output of a target machine for its driver.
@@ -95,6 +102,9 @@ pub enum TargetEvent {
         /// Whether this node was given anything.
         owns: bool,
     },
+    /// The source is dead, and this machine is ready for [`TargetInput::CopyIsHere`]: it inserts nothing
+    /// itself.
+    AwaitsCopy,
     /// Everything has arrived and is readable: the coordinator may commit `Done`.
     Finished,
     /// Tombstones are swept; the machine may be dropped.

@@ -268,6 +268,11 @@ impl ImportView {
         Share::of(below.chain(out_of_turn).chain(before))
     }
 
+    /// What is not this node's from the beginning: all but what it had been given before a restart.
+    pub fn left_behind(&self) -> Share {
+        self.began_with.as_ref().unwrap_or(&Share::default()).rest_of(self.range)
+    }
+
     /// Whether the range is given bit by bit, and the source has not [given all](Self::gave_all): what is in
     /// the store at a position that was not given means nothing (M23), and no command runs there.
     #[inline]

@@ -62,6 +62,7 @@ pub fn run_and_record(
         Some(World::Cluster) => Plan::of_cluster(seed),
         Some(World::DurableLog) => Plan::of_durable_log(seed),
         Some(World::CopiedLogs) => Plan::of_copied_logs(seed),
+        Some(World::Takeovers) => Plan::of_takeovers(seed),
     };
     let mut simulation = Simulation::new(seed, plan, story);
     let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| simulation.run()));

@@ -49,6 +49,9 @@ pub struct NemesisSetup {
     pub absences_permille: u64,
     /// For scripted plans: how many of a thousand migrations lose their target when they begin to run.
     pub targets_permille: u64,
+    /// For worlds of takeovers: how many of a thousand migrations lose one of their nodes for long while they
+    /// run.
+    pub ends_permille: u64,
 }
 
 impl NemesisSetup {
@@ -80,6 +83,7 @@ impl NemesisSetup {
             follows_permille: if random.one_in(2) { 0 } else { random.below(200) },
             absences_permille: 0,
             targets_permille: 0,
+            ends_permille: 0,
         }
     }
 }
@@ -159,6 +163,8 @@ pub struct Nemesis {
     last_run: MigrationId,
     /// Processes that will die, and when: targets, and those that were started on an older copy.
     doomed: Vec<(u64, HostId)>,
+    /// Those of them that stay away for long.
+    buried: BTreeSet<HostId>,
     /// Machines without a process whose data directory is an older copy.
     copied: BTreeSet<HostId>,
     /// Machines without a process, and when they start again.
@@ -190,6 +196,7 @@ impl Nemesis {
             ambush: None,
             last_run: MigrationId(0),
             doomed: Vec::new(),
+            buried: BTreeSet::new(),
             copied: BTreeSet::new(),
             restarts: Vec::new(),
             replacements,
@@ -260,6 +267,7 @@ impl Nemesis {
         for record in running.filter(|record| record.id > self.last_run).collect::<Vec<_>>() {
             self.last_run = record.id;
             let (source, target) = (host_of(record.source), host_of(record.target));
+            self.bury(source, target, world);
             if target == HostId(0) {
                 continue;
             }
@@ -274,6 +282,21 @@ impl Nemesis {
                 self.doomed.push((at_us, target));
                 world.turn_at(Actor::Nemesis, at_us);
             }
+        }
+    }
+
+    /// One of the nodes of a migration dies for long, sometimes. The coordinator's machine is exempt.
+    fn bury(&mut self, source: HostId, target: HostId, world: &mut World) {
+        let permille = self.setup.ends_permille;
+        if permille == 0 || !self.absent_random.permille(permille) {
+            return;
+        }
+        let end = if self.absent_random.one_in(3) { target } else { source };
+        if end != HostId(0) {
+            let at_us = world.now_us + self.absent_random.magnitude(1, TARGET_US) - 1;
+            self.doomed.push((at_us, end));
+            self.buried.insert(end);
+            world.turn_at(Actor::Nemesis, at_us);
         }
     }
 
@@ -322,7 +345,10 @@ impl Nemesis {
             let (_, host) = self.doomed.swap_remove(index);
             self.deposed.remove(&host);
             if hosts[host.0].process.is_some() {
-                let restarts_us = now_us + self.random.magnitude(1, RESTART_US.1);
+                let mut restarts_us = now_us + self.random.magnitude(1, RESTART_US.1);
+                if self.buried.remove(&host) {
+                    restarts_us += self.absent_random.between(2 * SUSPECTED_AFTER_US, ABSENT_US);
+                }
                 let tells = self.random.one_in(2);
                 struck = self.kill(host, tells, restarts_us);
             }

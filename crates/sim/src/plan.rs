@@ -94,14 +94,27 @@ impl Plan {
         // It looks often whether a node is gone.
         plan.operator.rest_us = plan.operator.rest_us.min(MOST_REST_US);
         if Random::new(seed ^ 0x7a_4e0f_0000_0000).one_in(2) {
-            // Long enough for a death to be noticed, and with few deaths at once.
-            plan.safety_us = plan.safety_us.max(LEAST_SAFETY_US);
-            plan.nemesis.rest_us = plan.nemesis.rest_us.max(2 * MOST_REST_US);
-            // So many more commits: a share of them is looked at.
-            let logs = plan.hosts.iter_mut().filter_map(|host| host.durable.as_mut());
-            logs.for_each(|log| log.looks_permille = log.looks_permille.min(3));
+            plan.last_long();
         }
         plan
+    }
+
+    /// This seed's plan of such a cluster whose nodes die for long, mostly in the middle of migrations.
+    pub fn of_takeovers(seed: u64) -> Plan {
+        let mut plan = Plan::of_copied_logs(seed);
+        plan.last_long();
+        plan.nemesis.ends_permille = 100;
+        plan.nemesis.deaths = plan.nemesis.deaths.min(1);
+        plan
+    }
+
+    /// Long enough for a death to be noticed, and with few deaths at once.
+    fn last_long(&mut self) {
+        self.safety_us = self.safety_us.max(LEAST_SAFETY_US);
+        self.nemesis.rest_us = self.nemesis.rest_us.max(2 * MOST_REST_US);
+        // So many more commits: a share of them is looked at.
+        let logs = self.hosts.iter_mut().filter_map(|host| host.durable.as_mut());
+        logs.for_each(|log| log.looks_permille = log.looks_permille.min(3));
     }
 
     fn of_logs_without_copies(seed: u64) -> Plan {

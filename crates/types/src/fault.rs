@@ -34,6 +34,8 @@ pub enum World {
     DurableLog,
     /// Nodes with durable logs, of which others keep copies.
     CopiedLogs,
+    /// The same where nodes die for long, mostly in the middle of migrations, and others take over.
+    Takeovers,
 }
 
 /// Within how many seeds most faults are detected. Others need a rarer coincidence.
@@ -104,6 +106,9 @@ faults! {
         GivenWithoutNote, "given-without-note", SCRIPTED;
         /// A target keeps copies whose changes a source had marked, which has restarted since (breaks M33).
         CopiesOutliveTheirMarks, "copies-outlive-their-marks", SCRIPTED;
+        /// A flush ends an import whose source is dead before the copy of its log has entered: what arrives
+        /// behind it was flushed (breaks M35).
+        FlushBeforeTheCopy, "flush-before-the-copy", SCRIPTED;
         /// The source's word that it has no such key replaces what was written at the target meanwhile
         /// (breaks M5).
         AbsentAnswerOverwrites, "absent-answer-overwrites", Some(150);

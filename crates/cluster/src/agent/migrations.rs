@@ -145,7 +145,8 @@ impl<X, I> Migrations<X, I> {
             if !std::mem::replace(&mut target.began, true) {
                 out.event(AgentEvent::StartImport(id));
             }
-            if known.source_incarnation != record.source_incarnation {
+            let has_died = known.source_log.is_none() && record.source_log.is_some();
+            if known.source_incarnation != record.source_incarnation || has_died {
                 out.event(AgentEvent::OtherEndRestarted(id));
             }
             if record.turn.is_some() && known.turn.is_none() {

@@ -293,7 +293,16 @@ impl Judge<'_> {
     }
 
     /// Why the cluster cannot do without a member yet, whatever it owns.
-    pub(super) fn why_needed(&self, id: NodeId) -> Option<Refusal> {
+    fn why_needed(&self, id: NodeId) -> Option<Refusal> {
+        let takes_part = || {
+            let record = self.data.unfinished().find(|record| record.involves(id))?;
+            Some(Refusal::TakesPart { node: shown(self.data, id), migration: record.id })
+        };
+        self.why_alive(id).or_else(takes_part)
+    }
+
+    /// Why a member is not to be taken for dead.
+    pub(super) fn why_alive(&self, id: NodeId) -> Option<Refusal> {
         let node = shown(self.data, id);
         if id == self.members.seat {
             return Some(Refusal::Coordinates { node });
@@ -301,7 +310,6 @@ impl Judge<'_> {
         if self.members.state_of(self.now, id) == NodeState::Up || !self.members.is_down(self.now, id) {
             return Some(Refusal::StillUp { node });
         }
-        let record = self.data.unfinished().find(|record| record.involves(id))?;
-        Some(Refusal::TakesPart { node, migration: record.id })
+        None
     }
 }

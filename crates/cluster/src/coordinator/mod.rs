@@ -74,7 +74,7 @@ use crate::bounds::Bounded;
 use crate::limits::{MAX_NODES, MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::timing::{COMMIT_RETRY_US, HEARTBEAT_INTERVAL_US, STANDSTILL_US};
 use crate::{
-    ClusterId, CoordinatorSays, Heartbeat, KnownStart, LogCopies, MetaError, MetaStore, Metadata,
+    ClusterId, CoordinatorSays, Heartbeat, KnownStart, Legacy, LogCopies, MetaError, MetaStore, Metadata,
     MigrationRecord, NodeInfo, NodeName, NodeSays, ReadProtocol, Refusal, Reply, RequestKey, StatusReport,
     TabletMap, Takeover, ToCoordinator, ToNode,
 };
@@ -527,8 +527,12 @@ impl<M: MetaStore> Coordinator<M> {
             let record = self.data.map.migration(migration).expect("it runs on");
             let is_target = record.target == node;
             let begins_anew = is_target || self.steps().was_by_cuts(record);
-            if let Some(attempt) = self.attempts.get_mut(&migration).filter(|_| begins_anew) {
-                attempt.begin_anew(now, record, is_target);
+            if let Some(attempt) = self.attempts.get_mut(&migration) {
+                // A source that died serves nothing any more.
+                attempt.is_withheld &= record.source_log.is_none();
+                if begins_anew {
+                    attempt.begin_anew(now, record, is_target);
+                }
             }
             self.out.event(CoordinatorEvent::GoesOn { migration });
         }
@@ -552,41 +556,46 @@ impl<M: MetaStore> Coordinator<M> {
     pub(super) fn take_over(&mut self, now: MonotonicUs, name: &NodeName) -> Reply {
         let begun = self.judge(now).node_called(name).and_then(|node| {
             let under_way = self.data.map.takeovers().iter().filter(|takeover| takeover.dead.from == node);
-            let under_way: Vec<Takeover> = under_way.cloned().collect();
+            let reads =
+                |record: &&MigrationRecord| record.source_log.as_ref().is_some_and(|dead| dead.from == node);
+            let under_way = under_way.count() + self.data.map.migrations().iter().filter(reads).count();
             let has_ended = self.data.taken_over(node) == Some(incarnation_of(&self.data, node));
-            if !under_way.is_empty() || has_ended {
+            if under_way > 0 || has_ended {
                 // A repeated request.
                 return Ok(under_way);
             }
-            let takeovers = self.judge(now).takeovers_of(node)?;
-            let begun = self.begin_takeovers(now, node, &takeovers);
-            begun.map(|()| takeovers).map_err(|error| Refusal::not_committed(&error))
+            let legacy = self.judge(now).legacy_of(node)?;
+            let begun = self.take_over_legacy(now, node, &legacy);
+            begun.map_err(|error| Refusal::not_committed(&error))
         });
-        begun.map_or_else(Reply::Refused, |takeovers| Reply::TakesOver { ranges: takeovers.len() })
+        begun.map_or_else(Reply::Refused, |ranges| Reply::TakesOver { ranges })
     }
 
     /// Has taken over what nodes had that have been silent for as long as they asked for. Their leases are
     /// over before anybody else serves that (Y10 of `sidle-log-copies`).
     fn take_over_silent(&mut self, now: MonotonicUs) {
         for node in self.judge(now).long_silent() {
-            let Ok(takeovers) = self.judge(now).takeovers_of(node) else { continue };
-            if self.begin_takeovers(now, node, &takeovers).is_err() {
+            let Ok(legacy) = self.judge(now).legacy_of(node) else { continue };
+            if self.take_over_legacy(now, node, &legacy).is_err() {
                 return;
             }
         }
     }
 
-    fn begin_takeovers(
+    /// Others own what a node had; in how many ranges something is to be read.
+    fn take_over_legacy(
         &mut self,
         now: MonotonicUs,
         node: NodeId,
-        takeovers: &[Takeover],
-    ) -> Result<(), MetaError> {
+        legacy: &Legacy,
+    ) -> Result<usize, MetaError> {
         let mut next = self.data.clone();
-        next.take_over(node, takeovers);
+        next.take_over(node, legacy);
         self.commit(now, next)?;
-        self.out.event(CoordinatorEvent::TakenOver { node, ranges: takeovers.len() });
-        Ok(())
+        let ranges = legacy.takeovers.len() + legacy.exports.len();
+        self.out.event(CoordinatorEvent::TakenOver { node, ranges });
+        self.rebound(now, node, legacy.exports.iter().map(|&(id, _)| id).collect());
+        Ok(ranges)
     }
 
     /// A new owner has everything of its range.

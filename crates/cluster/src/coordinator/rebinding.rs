@@ -25,6 +25,8 @@ impl Rebinding<'_> {
         let present = incarnation_of(self.data, node);
         let goes_on = |record: &&MigrationRecord| {
             let took_part = took_part(record, node).filter(|&before| before != present);
+            // Others own what a source had that died.
+            let took_part = took_part.filter(|_| record.source_log.is_none() || record.target == node);
             took_part.is_some_and(|before| self.goes_on(record, node, before))
         };
         self.data.map.migrations().iter().filter(goes_on).map(|record| record.id).collect()

@@ -132,6 +132,7 @@ impl<M: MetaStore> Coordinator<M> {
             turn: None,
             continues: None,
             kept_is_noted: false,
+            source_log: None,
         };
         if self.data.unfinished().any(|earlier| earlier.shares_a_node_with(&record)) {
             record.state = MigrationState::Queued;

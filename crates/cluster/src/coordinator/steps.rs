@@ -60,7 +60,10 @@ impl Steps<'_> {
         if attempt.finished {
             return Some(Step::End(MigrationState::Done));
         }
-        let MigrationRecord { source, target, .. } = record;
+        if record.source_log.is_some() {
+            return self.end_without_source(record, attempt);
+        }
+        let source = &record.source;
         let is_silent = self.members.get(*source).is_some_and(|member| member.suspected);
         let is_taken_for_dead = fault!(SilenceCountsAsDeath) && is_silent;
         if incarnation_of(self.data, *source) != record.source_incarnation || is_taken_for_dead {
@@ -71,7 +74,7 @@ impl Steps<'_> {
         if let Some(why) = self.why_given_back(record, attempt) {
             return Some(Step::GiveBack(MigrationState::Failed { why }));
         }
-        let is_target_back = incarnation_of(self.data, *target) != record.target_incarnation;
+        let is_target_back = incarnation_of(self.data, record.target) != record.target_incarnation;
         // Once all is given, the source's copy is as outdated as a frozen one.
         if is_target_back && record.kept_by_source && !attempt.progress.activated {
             return Some(Step::GiveBack(MigrationState::Failed { why: self.loss_of_given(record, attempt) }));
@@ -86,13 +89,7 @@ impl Steps<'_> {
             return Some(step);
         }
         let why = if is_target_back {
-            format!(
-                "the target {} restarted: it owns {} with what its durable log has of it, if it has one, and the rest is \
-                 lost (of about {})",
-                shown(self.data, *target),
-                record.range,
-                counted(record.counters.records, "record")
-            )
+            self.loss_of_restarted_target(record)
         } else {
             format!("{}: {}", attempt.broken.as_ref()?, self.loss_of_the_rest(record, attempt))
         };
@@ -100,6 +97,26 @@ impl Steps<'_> {
             return None;
         }
         Some(Step::End(MigrationState::Failed { why }))
+    }
+
+    /// The same where the source died: its last incarnation serves nothing any more.
+    fn end_without_source(&self, record: &MigrationRecord, attempt: &Attempt) -> Option<Step> {
+        let is_target_back = incarnation_of(self.data, record.target) != record.target_incarnation;
+        let why = match is_target_back {
+            true => self.loss_of_restarted_target(record),
+            false => format!("{}: {}", attempt.broken.as_ref()?, self.loss_of_the_rest(record, attempt)),
+        };
+        Some(Step::End(MigrationState::Failed { why }))
+    }
+
+    fn loss_of_restarted_target(&self, record: &MigrationRecord) -> String {
+        format!(
+            "the target {} restarted: it owns {} with what its durable log has of it, if it has one, and the rest is \
+             lost (of about {})",
+            shown(self.data, record.target),
+            record.range,
+            counted(record.counters.records, "record")
+        )
     }
 
     /// Why a migration that its source does not know of yet is not to run after all (invariant 7).

@@ -12,7 +12,10 @@
 use super::joins::Judge;
 use super::members::{incarnation_of, shown};
 use crate::limits::MAX_TABLETS;
-use crate::{DeadLog, KnownCopies, LogBackup, NodeState, Refusal, Tablet, Takeover};
+use crate::{
+    DeadLog, KnownCopies, Legacy, LogBackup, MigrationRecord, MigrationState, NodeState, Refusal, Tablet,
+    Takeover,
+};
 use sidle_types::{NodeId, Position, PositionRange, TabletEpoch};
 
 impl Judge<'_> {
@@ -29,17 +32,23 @@ impl Judge<'_> {
     }
 
     /// Who takes over what of a node that is down, or why nobody does.
-    pub(super) fn takeovers_of(&self, id: NodeId) -> Result<Vec<Takeover>, Refusal> {
+    pub(super) fn legacy_of(&self, id: NodeId) -> Result<Legacy, Refusal> {
         let node = shown(self.data, id);
-        if let Some(refusal) = self.why_needed(id) {
+        if let Some(refusal) = self.why_alive(id) {
             return Err(refusal);
         }
         let map = &self.data.map;
-        let reads = |tablet: &&Tablet| map.takeover_at(tablet.range.first()).is_none();
-        let tablets = map.tablets().iter().filter(|tablet| tablet.owner == id).filter(reads);
-        let tablets: Vec<Tablet> = tablets.copied().collect();
+        let is_lost = |tablet: &&Tablet| {
+            let first = tablet.range.first();
+            tablet.owner == id && map.takeover_at(first).is_none() && map.migration_at(first).is_none()
+        };
+        let tablets: Vec<Tablet> = map.tablets().iter().filter(is_lost).copied().collect();
         let mut takeovers = self.takeovers_of_unread(id)?;
-        if tablets.is_empty() && takeovers.is_empty() {
+        let is_part = |record: &&MigrationRecord| {
+            record.target == id || record.source == id && record.source_log.is_none()
+        };
+        let parts: Vec<&MigrationRecord> = self.data.unfinished().filter(is_part).collect();
+        if tablets.is_empty() && takeovers.is_empty() && parts.is_empty() {
             return Err(Refusal::OwnsNothing { node });
         }
         let copies = self.data.copies_of(id).ok_or(Refusal::NoCopies { node: node.clone() })?;
@@ -54,6 +63,14 @@ impl Judge<'_> {
         if holders.is_empty() && !tablets.is_empty() {
             return Err(Refusal::NoCopies { node });
         }
+        let mut exports = Vec::new();
+        for record in parts {
+            let is_read = record.state == MigrationState::Running && holders.contains(&record.target);
+            if record.source != id || !is_read {
+                return Err(Refusal::TakesPart { node, migration: record.id });
+            }
+            exports.push((record.id, dead.clone()));
+        }
         let begin = |(range, owner, epoch): (_, _, TabletEpoch)| Takeover {
             range,
             owner,
@@ -63,7 +80,7 @@ impl Judge<'_> {
         takeovers.extend(shares(&tablets, &holders).into_iter().map(begin));
         match map.tablets().len() + takeovers.len() > MAX_TABLETS {
             true => Err(Refusal::TooManyTablets { limit: MAX_TABLETS }),
-            false => Ok(takeovers),
+            false => Ok(Legacy { takeovers, exports }),
         }
     }
 

@@ -54,6 +54,7 @@ fn record(source: u8, target: u8) -> MigrationRecord {
         turn: None,
         continues: None,
         kept_is_noted: false,
+        source_log: None,
     }
 }
 

@@ -208,12 +208,79 @@ fn what_cannot_be_taken_over_is_refused_with_the_reason() {
     assert_eq!(take_over(&mut world, 3), Reply::Refused(Refusal::StillUp { node: world.shown(3) }));
 }
 
-#[test]
-fn a_migration_of_a_dead_node_waits_for_it_and_what_is_taken_over_does_not_move() {
-    let mut world = world(5, 4, &[3, 4]);
+/// A world in which chunks 8 and 9 are moving from node 2 to node 3, which has read none of them.
+fn moving(seed: u64, nodes: u8, backups: &[u8]) -> World {
+    let mut world = world(seed, nodes, backups);
     world.node(3).stalled = true;
     world.ask(1, World::start(chunks(8, 9), 3));
     assert!(world.run_until(1_000_000, |world| world.runs(2)));
+    world
+}
+
+fn state_of(world: &mut World, migration: u64) -> String {
+    let status = world.status();
+    let state = status.migrations.iter().find(|shown| shown.id.0 == migration);
+    state.map(|shown| shown.state.clone()).unwrap_or_default()
+}
+
+/// What had not arrived of a migration whose source died comes from the target's copy of its log.
+#[test]
+fn a_migration_goes_on_without_its_source_if_its_target_has_a_copy() {
+    let mut world = moving(10, 4, &[3, 4]);
+    die(&mut world, 2);
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 3 });
+    let forgotten = world.ask(1, Request::Forget { node: NodeName::Id(node_id(2)) });
+    assert!(matches!(forgotten, Reply::Refused(Refusal::TakesPart { .. })), "{forgotten:?}");
+    world.run_for(1_000_000);
+    assert_eq!(state_of(&mut world, 2), "running");
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 1 }, "a repeated request");
+    world.node(3).stalled = false;
+    assert!(world.run_until(5_000_000, |world| !world.runs(2)));
+    assert_eq!(state_of(&mut world, 2), "done");
+    assert!(is_over(&world));
+    assert_eq!([8, 9, 10, 15].map(|chunk| world.owner_of(chunk)), [3, 3, 3, 4].map(node_id));
+}
+
+/// Whoever restarts meanwhile: the coordinator, the target, or the source, which has nothing any more.
+#[test]
+fn a_migration_without_its_source_ends_whatever_is_lost_on_the_way() {
+    for seed in 0..30 {
+        let mut world = moving(seed, 4, &[3, 4]);
+        let us = world.below(20_000);
+        if seed % 2 == 0 {
+            world.node(3).stalled = false;
+        }
+        world.run_for(us);
+        die(&mut world, 2);
+        world.links = BAD;
+        let reply = take_over(&mut world, 2);
+        assert!(
+            matches!(reply, Reply::TakesOver { .. } | Reply::Refused(Refusal::TakesPart { .. })),
+            "{reply:?}"
+        );
+        world.node(3).stalled = false;
+        if seed % 3 == 0 {
+            world.kill_coordinator();
+            world.start_coordinator();
+        }
+        if seed % 5 == 0 {
+            world.kill_node(3);
+            world.run_for(100_000);
+            world.start_node(3);
+        }
+        if seed % 7 == 0 {
+            world.node(2).keeps_log = false;
+            world.start_node(2);
+        }
+        assert!(world.run_until(60_000_000, |world| !world.runs(2) && is_over(world)), "seed {seed}");
+        assert_eq!(state_of(&mut world, 2), "done", "seed {seed}");
+    }
+}
+
+#[test]
+fn a_migration_of_a_dead_node_waits_for_it_and_what_is_taken_over_does_not_move() {
+    // Its target has no copy.
+    let mut world = moving(5, 4, &[4]);
     die(&mut world, 2);
     let reply = take_over(&mut world, 2);
     assert!(

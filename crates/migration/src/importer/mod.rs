@@ -30,6 +30,7 @@ mod changes;
 mod collection_copies;
 mod copies;
 mod cuts;
+mod dead_source;
 mod greeting;
 mod held;
 mod hints;
@@ -134,6 +135,8 @@ pub struct Importer {
     cleared: Option<Cleared>,
     /// Whether it turns back, and nothing is in transit any more.
     is_settled: bool,
+    /// Whether the source is dead: what is left comes from a copy of its log.
+    source_is_dead: bool,
     failed: bool,
 }
 
@@ -171,6 +174,7 @@ impl Importer {
             sweep: Sweep::NotYet,
             cleared: Cleared::outdated(now, writer.view()),
             is_settled: false,
+            source_is_dead: false,
             failed: false,
             parts: TargetParts::new(now, spec, writer, head),
         }
@@ -246,6 +250,8 @@ impl Importer {
             TargetInput::Turned => self.turned(),
             TargetInput::GivenUp => self.give_up(now),
             TargetInput::SourceRestarted => self.source_restarted(now, store),
+            TargetInput::SourceDied => self.source_died(now, store),
+            TargetInput::CopyIsHere => self.copy_is_here(store),
         }
         None
     }
@@ -259,6 +265,10 @@ impl Importer {
     ) -> Result<Option<Replay<'b>>, Untaken> {
         if message.scope().is_some_and(|scope| scope != self.parts.scope) {
             self.stale(lane, &message);
+            return Ok(None);
+        }
+        if self.source_is_dead {
+            // M35: it may live after all.
             return Ok(None);
         }
         let parts = &mut self.parts;
@@ -406,7 +416,7 @@ impl Importer {
 
     /// Whether it sends nothing, for now or for good.
     fn is_still(&self) -> bool {
-        self.cleared.is_some() || self.is_settled
+        self.cleared.is_some() || self.is_settled || self.source_is_dead
     }
 
     fn timeout(&mut self, now: MonotonicUs, store: &Store) {

@@ -226,7 +226,7 @@ impl Importer {
     }
 
     /// Nothing will be replayed any more.
-    fn complete(&mut self, store: &Store) {
+    pub(super) fn complete(&mut self, store: &Store) {
         let was_serving = self.parts.writer.view().activated();
         self.parts.note(store, ImportStage::Complete);
         self.parts.writer.complete();
@@ -258,6 +258,9 @@ impl Importer {
         if phase == ImportPhase::Taking {
             // Everything is given first, or given up, and is then thrown away.
             self.cuts.iter_mut().for_each(Cuts::flush);
+            return self.flushes.push(waiter);
+        }
+        if self.defers_flush() {
             return self.flushes.push(waiter);
         }
         if !self.parts.writer.view().source_is_frozen() {

@@ -47,6 +47,7 @@
 //! | frames again, backwards | `refusals::every_frame_again_in_reverse_order` |
 //! | larger than a reply, and lost, overwritten, deleted, flushed | `pieces` |
 //! | a large collection that changes all the time | `collections` |
+//! | the source is dead, and a copy of its log is read | `dead_source` |
 //! | of another epoch | `refusals::a_message_of_another_epoch_is_refused_and_not_applied` |
 //! | all of it at random | `random::seeded_migrations_end_as_the_model_does` |
 //!
@@ -76,6 +77,7 @@ mod collections;
 mod copies;
 mod counts;
 mod cuts;
+mod dead_source;
 mod faults;
 mod hints;
 mod hot;

@@ -8,6 +8,7 @@ use crate::cuts::{
     flushes_that_overtake_a_cut, in_small_steps, late_copy_of_what_was_taken, replies_that_come_again,
     with_few_out_of_turn, writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
 };
+use crate::dead_source::flush_while_a_copy_is_read;
 use crate::hot::write_behind_the_copy;
 use crate::model::Op;
 use crate::net::{Arrival, End};
@@ -34,6 +35,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::ServedWithoutNote, notes_of_an_import),
     (Fault::GivenWithoutNote, notes_of_what_was_given),
     (Fault::CopiesOutliveTheirMarks, copies_of_a_source_that_restarted),
+    (Fault::FlushBeforeTheCopy, flush_while_a_copy_is_read),
     (Fault::AbsentAnswerOverwrites, write_while_the_source_is_asked),
     (Fault::LostWake, two_wait_for_one_key),
     (Fault::TombstonesFreedEarly, delete_then_late_sampled_reply),
@@ -76,6 +78,7 @@ const NOT_MET_AT_RANDOM: &[Fault] = &[
     Fault::ServedWithoutNote,
     Fault::GivenWithoutNote,
     Fault::CopiesOutliveTheirMarks,
+    Fault::FlushBeforeTheCopy,
     Fault::TombstonesFreedEarly,
     Fault::TurnsBackWithCutInTransit,
     Fault::StaleGivenSurvivesTurn,

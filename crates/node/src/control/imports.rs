@@ -3,12 +3,15 @@
 
 use super::table::Then;
 use super::unsynced::News;
-use super::{ControlEvent, NodeControl, spec};
+use super::{ControlEvent, NodeControl, TakeOver, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
-use sidle_cluster::{LargeCollections, PrepareRefusal, Progress, Settled, SourceStage, Target, TargetStage};
+use sidle_cluster::{
+    LargeCollections, MigrationRecord, PrepareRefusal, Progress, Settled, SourceStage, Takeover, Target,
+    TargetStage,
+};
 use sidle_migration::{ImportView, ImportWriter, ImporterCounters, MigrationSpec, Share};
 use sidle_store::{ImportNote, ImportStage};
-use sidle_types::{GaveAll, MigrationId, PositionRange, fault};
+use sidle_types::{GaveAll, MigrationId, PositionRange, TabletEpoch, fault};
 use std::sync::Arc;
 
 /// The percentage of free memory that an import may plan to fill: the rest is for concurrent writes, and for
@@ -29,6 +32,8 @@ pub struct Import {
     held: Option<(Box<MigrationSpec>, ImportWriter)>,
     /// The source restarted: another import goes on with what this one has been given.
     is_resumed: bool,
+    /// The source died, and what is left is to be read from a copy of its log.
+    awaits_copy: bool,
     /// What had arrived by then of the import before, if this is that other one.
     earlier: Progress,
 }
@@ -44,6 +49,7 @@ impl Import {
             settled: None,
             held: None,
             is_resumed: false,
+            awaits_copy: false,
             earlier: Progress::default(),
         }
     }
@@ -298,7 +304,7 @@ impl NodeControl {
         }
         let mut import = Import::new(view);
         if stage >= Some(ImportStage::Serving) || copies.ranges().is_empty() || fault!(ResumedOverCopies) {
-            self.command(id, MoverStep::StartImport(Box::new(spec), writer));
+            self.go_on(id, Box::new(spec), writer);
         } else {
             import.held = Some((Box::new(spec), writer));
             self.jobs.clear_unserved(id, copies.ranges());
@@ -310,15 +316,51 @@ impl NodeControl {
         self.event(ControlEvent::Note(format!("migration {id} goes on after a restart")));
     }
 
-    /// The source restarted, and knows neither what it had marked nor what it had given. Copies go. Where the
-    /// range was given bit by bit, another import goes on once the mover has ended this one.
+    /// The mover goes on with an import after a restart, of this node or of the source.
+    fn go_on(&mut self, id: MigrationId, spec: Box<MigrationSpec>, writer: ImportWriter) {
+        self.command(id, MoverStep::StartImport(spec, writer));
+        let target = &self.agent.migrations.targets[&id];
+        if target.record.source_log.is_some() {
+            self.command(id, MoverStep::SourceDied);
+        }
+    }
+
+    /// What is to be read from copies of the logs of sources that died, by ranges: all but what this node had
+    /// been given.
+    pub(super) fn reads_for_imports(&self) -> impl Iterator<Item = TakeOver> {
+        let targets = self.agent.migrations.targets.values();
+        let waiting = targets.filter_map(|target| Some((target, target.import.as_ref()?)));
+        waiting.filter(|(_, import)| import.awaits_copy).filter_map(|(target, import)| {
+            let MigrationRecord { range, epoch, target: owner, .. } = target.record;
+            let takeover = Takeover { range, owner, epoch, dead: target.record.source_log.clone()? };
+            let ranges = import.view.left_behind().ranges().to_vec();
+            Some(TakeOver { takeover, ranges, keeps: true })
+        })
+    }
+
+    /// What a copy had is here.
+    pub(super) fn copy_is_here(&mut self, range: PositionRange, epoch: TabletEpoch) {
+        let is_it = |target: &Target<Import>| {
+            (target.record.range, target.record.epoch) == (range, epoch)
+                && target.import.as_ref().is_some_and(|import| import.awaits_copy)
+        };
+        let id = self.agent.migrations.targets.iter().find(|(_, target)| is_it(target)).map(|(&id, _)| id);
+        if let Some(id) = id {
+            self.command(id, MoverStep::CopyIsHere);
+        }
+    }
+
+    /// The source restarted, and knows neither what it had marked nor what it had given. Or it died, and a copy
+    /// of its log is read. Copies go. Where the range was given bit by bit, another import goes on once the mover
+    /// has ended this one.
     pub(super) fn source_restarted(&mut self, id: MigrationId) {
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let Some(import) = &mut target.import else { return };
         import.is_resumed = !target.record.kept_by_source && import.view.is_by_cuts();
         import.settled = None;
+        let has_died = target.record.source_log.is_some();
         self.unsynced.forget_settled(id);
-        self.command(id, MoverStep::SourceRestarted);
+        self.command(id, if has_died { MoverStep::SourceDied } else { MoverStep::SourceRestarted });
     }
 
     /// Another import goes on, with what this node was given: by it the source has given all (M33).
@@ -331,7 +373,7 @@ impl NodeControl {
             Ok(spec) => {
                 let (view, writer) = ImportView::resumed(&spec, given);
                 target.import = Some(before.resumed(view));
-                self.command(id, MoverStep::StartImport(Box::new(spec), writer));
+                self.go_on(id, Box::new(spec), writer);
                 self.publish(Vec::new());
                 self.event(ControlEvent::Note(format!(
                     "migration {id} goes on after a restart of its source"
@@ -423,6 +465,7 @@ impl NodeControl {
             self.parts.shared.gauges.migration.add(&import.counters, counters);
             import.counters = **counters;
         }
+        import.awaits_copy |= report == MoverReport::AwaitsCopy;
         if let MoverReport::GaveAll(why) = report {
             import.gave_all = Some(why);
         }
@@ -492,7 +535,7 @@ impl NodeControl {
     pub(super) fn cleared_unserved(&mut self, id: MigrationId) {
         if let Some(target) = self.agent.migrations.targets.get_mut(&id) {
             if let Some((spec, writer)) = target.import.as_mut().and_then(|import| import.held.take()) {
-                return self.command(id, MoverStep::StartImport(spec, writer));
+                return self.go_on(id, spec, writer);
             }
             target.import = None;
             target.advance(TargetStage::Over);

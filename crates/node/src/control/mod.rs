@@ -66,7 +66,7 @@ use reports::Reports;
 use requests::Requests;
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, End, HostPort, Incarnation, LogCopies, MigrationRecord, NodeAgent,
-    NodeInfo, NodeLoad, SourceStage, StartNumber, TabletMap, Takeover, TargetStage, ToCoordinator, ToNode,
+    NodeInfo, NodeLoad, SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, Copies, ExportView, ImportView, MigrationSpec, Tuning};
 use sidle_types::{
@@ -76,6 +76,7 @@ use sidle_types::{
 use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Barriers, Then};
+pub use takeovers::TakeOver;
 use takeovers::Takeovers;
 use unsynced::Unsynced;
 
@@ -141,9 +142,9 @@ pub enum ControlEvent {
     Superseded,
     /// The coordinator's record of the copies of the node's log, if there is one.
     Copies(Option<LogCopies>),
-    /// Fence this node's copy of a dead node's log, then put what it has of the range into the store, in
-    /// place of what is there; then [`ControlInput::TookOver`]. Whatever fails is to be tried again.
-    TakeOver(Takeover),
+    /// Fence this node's copy of a dead node's log, then put what it has into the store; then
+    /// [`ControlInput::TookOver`]. Whatever fails is to be tried again.
+    TakeOver(TakeOver),
     /// A note for operators.
     Note(String),
 }
@@ -405,24 +406,32 @@ impl NodeControl {
     /// Begins what this node is to take over, once nothing of the range is being cleared, and no migration
     /// has anything there (C13).
     fn begin_takeovers(&mut self) {
-        let listed = self.map.as_ref().map(|map| map.takeovers().to_vec()).unwrap_or_default();
-        self.takeovers.keep(&listed);
         let me = self.me().id;
-        for takeover in listed.into_iter().filter(|takeover| takeover.owner == me) {
-            let range = takeover.range;
-            let is_in_the_way =
-                self.has_records_in(range) || self.jobs.overlaps(range) || self.barriers.clear_in(range);
-            if self.takeovers.is_due(&takeover) && !is_in_the_way {
-                self.takeovers.begin(takeover.clone());
-                self.event(ControlEvent::TakeOver(takeover));
+        let listed = self.map.iter().flat_map(|map| map.takeovers());
+        let own = listed.filter(|takeover| takeover.owner == me).cloned().map(TakeOver::instead);
+        let all: Vec<TakeOver> = own.chain(self.reads_for_imports()).collect();
+        self.takeovers.keep(&all);
+        for task in all {
+            let range = task.takeover.range;
+            let is_in_the_way = !task.keeps && self.has_records_in(range)
+                || self.jobs.overlaps(range)
+                || self.barriers.clear_in(range);
+            if self.takeovers.is_due(&task.takeover) && !is_in_the_way {
+                self.takeovers.begin(task.takeover.clone());
+                self.event(ControlEvent::TakeOver(task));
             }
         }
     }
 
     /// The driver has put everything of a range into the store, and the durable log has it.
     fn took_over(&mut self, now: MonotonicUs, range: PositionRange, epoch: TabletEpoch) {
-        if self.takeovers.has_begun(range, epoch) {
-            self.agent.handle(now, AgentInput::TookOver(range, epoch));
+        if !self.takeovers.has_begun(range, epoch) {
+            return;
+        }
+        let is_listed = |map: &Arc<TabletMap>| map.takeover_at(range.first()).is_some();
+        match self.map.as_ref().is_some_and(is_listed) {
+            true => self.agent.handle(now, AgentInput::TookOver(range, epoch)),
+            false => self.copy_is_here(range, epoch),
         }
     }
 

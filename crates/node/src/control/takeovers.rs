@@ -3,6 +3,25 @@
 use sidle_cluster::Takeover;
 use sidle_types::{PositionRange, TabletEpoch};
 
+/// What a driver is to put into the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakeOver {
+    /// From where, and what it is reported as.
+    pub takeover: Takeover,
+    /// What is to be read, within the range.
+    pub ranges: Vec<PositionRange>,
+    /// Whether what is there is kept, and wins over what is read (M5): then the range is served meanwhile.
+    /// Otherwise it is not, and what is there goes first.
+    pub keeps: bool,
+}
+
+impl TakeOver {
+    /// All of it, in place of what is there.
+    pub(super) fn instead(takeover: Takeover) -> TakeOver {
+        TakeOver { ranges: vec![takeover.range], keeps: false, takeover }
+    }
+}
+
 /// The takeovers of this node that the driver was asked to carry out.
 #[derive(Debug, Default)]
 pub(super) struct Takeovers {
@@ -12,9 +31,9 @@ pub(super) struct Takeovers {
 }
 
 impl Takeovers {
-    /// Forgets what the map lists no more.
-    pub(super) fn keep(&mut self, listed: &[Takeover]) {
-        self.begun.retain(|begun| listed.contains(begun));
+    /// Forgets what is not to be read any more.
+    pub(super) fn keep(&mut self, listed: &[TakeOver]) {
+        self.begun.retain(|begun| listed.iter().any(|task| task.takeover == *begun));
         let is_begun = |range: &PositionRange| self.begun.iter().any(|begun| begun.range == *range);
         self.failing.retain(is_begun);
     }
@@ -41,7 +60,7 @@ impl Takeovers {
         &self.failing
     }
 
-    /// Whether this one has begun, and the map still lists it.
+    /// Whether this one has begun, and is still to be read.
     pub(super) fn has_begun(&self, range: PositionRange, epoch: TabletEpoch) -> bool {
         self.begun.iter().any(|begun| (begun.range, begun.epoch) == (range, epoch))
     }

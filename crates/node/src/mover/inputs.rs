@@ -66,12 +66,23 @@ impl Mover {
             MoverStep::Turned => self.end(id),
             MoverStep::TakeBack => self.source(now, id, SourceInput::TakenBack),
             MoverStep::SourceRestarted => self.target(now, id, TargetInput::SourceRestarted),
+            MoverStep::SourceDied => self.target(now, id, TargetInput::SourceDied),
+            MoverStep::CopyIsHere => self.copy_is_here(now, id),
             MoverStep::Drop => match self.import(id).map(|import| import.machine.view().phase()) {
                 // What is here and not this node's goes first.
                 Some(ImportPhase::Taking) => self.target(now, id, TargetInput::GivenUp),
                 _ => self.end(id),
             },
         }
+    }
+
+    /// Everything of an import whose source died is here.
+    fn copy_is_here(&mut self, now: MonotonicUs, id: MigrationId) {
+        let flushed = self.import(id).filter(|import| import.machine.has_deferred_flush());
+        if let Some(range) = flushed.map(|import| import.machine.spec().range) {
+            flush::remove_all(&self.store, &mut self.head, range);
+        }
+        self.target(now, id, TargetInput::CopyIsHere);
     }
 
     /// Handles workers' messages and due timers.
@@ -134,8 +145,8 @@ impl Mover {
             ToMover::Flush { migration, ticket } => match self.import(migration) {
                 Some(import) => {
                     let range = import.machine.spec().range;
-                    // While it is given bit by bit, its machine clears it once all of it is given.
-                    if import.machine.view().phase() != ImportPhase::Taking {
+                    // What is to be cleared is yet to come, or to be given.
+                    if !import.machine.defers_flush() {
                         flush::remove_all(&self.store, &mut self.head, range);
                     }
                     self.target(now, migration, TargetInput::Flush(waiter(ticket)));

@@ -71,6 +71,10 @@ pub enum MoverStep {
     TakeBack,
     /// As the target: the source restarted, with its durable log.
     SourceRestarted,
+    /// As the target: the source is dead, and others own what it had.
+    SourceDied,
+    /// What was left came from a copy of the source's log, and is all here.
+    CopyIsHere,
     /// Drop it: it was never committed, or missing records are given up. Nothing is replayed any more.
     Drop,
 }
@@ -102,6 +106,8 @@ impl MoverStep {
             MoverStep::Turned => "turned",
             MoverStep::TakeBack => "take back",
             MoverStep::SourceRestarted => "source restarted",
+            MoverStep::SourceDied => "source died",
+            MoverStep::CopyIsHere => "copy is here",
             MoverStep::Drop => "drop",
         }
     }
@@ -150,6 +156,8 @@ pub enum MoverReport {
         /// Whether this node was given anything.
         owns: bool,
     },
+    /// The source is dead: what is left is to be put into the store from a copy of its log.
+    AwaitsCopy,
     /// Everything has arrived.
     Finished(Box<ImporterCounters>),
     /// The import cannot continue.

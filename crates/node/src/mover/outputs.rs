@@ -103,6 +103,7 @@ impl Mover {
                     self.wakes.send_all(ToWorker::WakeAll(id));
                     self.report(id, MoverReport::Finished(counters));
                 }
+                TargetEvent::AwaitsCopy => self.report(id, MoverReport::AwaitsCopy),
                 TargetEvent::Failed(failure) => self.report(id, MoverReport::Failed(failure.to_string())),
                 TargetEvent::Ended => self.end(id),
             }

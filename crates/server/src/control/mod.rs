@@ -37,9 +37,7 @@ use coordinator_thread::CoordinatorThread;
 use forwarding::WantedLink;
 use links::{BusEvent, Events, Lane, Reception, Room};
 use outbox::{Outbox, Outboxes};
-use sidle_cluster::{
-    ClusterId, ControlMessage, HostPort, LogCopies, NodeInfo, StartNumber, Takeover, ToNode,
-};
+use sidle_cluster::{ClusterId, ControlMessage, HostPort, LogCopies, NodeInfo, StartNumber, ToNode};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlReply, ControlRequest, MoverIndex, MoverReport, NodeControl, NodeParts,
@@ -129,7 +127,7 @@ pub(crate) struct ControlSetup {
     /// The thread that keeps copies of other nodes' logs.
     pub(crate) backups: mpsc::UnboundedSender<BackupsInput>,
     /// The thread that reads what this node takes over.
-    pub(crate) takeovers: std::sync::mpsc::Sender<Takeover>,
+    pub(crate) takeovers: std::sync::mpsc::Sender<sidle_node::TakeOver>,
     /// The workers' requests.
     pub(crate) calls: mpsc::UnboundedReceiver<ControlCall>,
     /// The movers' reports.

@@ -41,8 +41,11 @@ pub(crate) struct TakeOver<'t> {
     pub(crate) path: &'t Path,
     /// The log that it is of.
     pub(crate) log: LogId,
-    /// These are not served, and nobody else writes to them. They do not overlap.
+    /// These are not served, unless what is there is kept, and nobody else writes to them. They do not overlap.
     pub(crate) ranges: &'t [PositionRange],
+    /// Whether what the live store has there is kept, and wins. Then the ranges are served meanwhile, as those of
+    /// an import are.
+    pub(crate) keeps: bool,
     /// The store that serves other ranges meanwhile.
     pub(crate) live: &'t Store,
     /// A head of it, for this thread.
@@ -68,12 +71,13 @@ pub(crate) struct TakenOver {
     pub(crate) keys: u64,
 }
 
-/// Puts what the copy has in the ranges into the live store, in place of what that has there. After an error
-/// it has nothing there; the call may be repeated, also if the process died in it.
+/// Puts what the copy has in the ranges into the live store, in place of what that has there unless that is
+/// kept. After an error it has nothing there that was not kept; the call may be repeated, also if the process
+/// died in it.
 pub(crate) fn take_over(setup: TakeOver<'_>) -> Result<TakenOver, TakeOverError> {
-    let TakeOver { path, log, ranges, live, head, memory_bytes, threads, stop, progress } = setup;
+    let TakeOver { path, log, ranges, keeps, live, head, memory_bytes, threads, stop, progress } = setup;
     let copy = KeptCopy { path, log, memory_bytes, threads: threads.max(1), stop, progress };
-    let mut moving = Moving::new(live, head, stop);
+    let mut moving = Moving::new(live, head, stop, keeps);
     // An earlier call may have been interrupted.
     moving.clear(ranges);
     let taken = copy.take_parts(ranges, &mut moving);

@@ -5,7 +5,7 @@ use super::requests::LogRequests;
 use super::takeover::{TakeOver, TakeOverError, TakenOver, take_over};
 use crate::thread;
 use sidle_cluster::{DeadLog, Takeover};
-use sidle_node::NodeParts;
+use sidle_node::{NodeParts, TakeOver as Task};
 use sidle_types::PositionRange;
 use sidle_types::words::counted;
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ pub(crate) struct TakeoversSetup {
 
 /// The running thread. When it is dropped, what it reads is given up: the next start reads it again.
 pub(crate) struct TakeoversThread {
-    inputs: Option<Sender<Takeover>>,
+    inputs: Option<Sender<Task>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -65,7 +65,7 @@ impl TakeoversThread {
     }
 
     /// Where its tasks go.
-    pub(crate) fn inputs(&self) -> Sender<Takeover> {
+    pub(crate) fn inputs(&self) -> Sender<Task> {
         self.inputs.clone().expect("it is there until it is dropped")
     }
 }
@@ -104,15 +104,15 @@ struct Takeovers {
 }
 
 impl Takeovers {
-    fn run(&self, inputs: &Receiver<Takeover>) {
-        let mut tasks: VecDeque<Takeover> = VecDeque::new();
+    fn run(&self, inputs: &Receiver<Task>) {
+        let mut tasks: VecDeque<Task> = VecDeque::new();
         let mut rests_until: Option<Instant> = None;
         while !self.stop.load(Ordering::Acquire) {
             let rest = rests_until.map(|until| until.saturating_duration_since(Instant::now()));
             let wait = if tasks.is_empty() { RETRY } else { rest.unwrap_or_default() };
             match inputs.recv_timeout(wait) {
-                Ok(takeover) => {
-                    tasks.push_back(takeover);
+                Ok(task) => {
+                    tasks.push_back(task);
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -120,20 +120,23 @@ impl Takeovers {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             // All of one log at once: each reading is of the whole copy.
-            let Some(dead) = tasks.front().map(|task| task.dead.clone()) else { continue };
-            let is_of_it = |task: &Takeover| task.dead == dead;
+            let Some((dead, keeps)) = tasks.front().map(|task| (task.takeover.dead.clone(), task.keeps))
+            else {
+                continue;
+            };
+            let is_of_it = |task: &Task| (&task.takeover.dead, task.keeps) == (&dead, keeps);
             let (of_it, others): (Vec<_>, Vec<_>) = tasks.drain(..).partition(is_of_it);
             tasks.extend(others);
             rests_until = None;
             match self.carry_out(&of_it) {
-                Ok(()) => of_it.into_iter().for_each(|takeover| (self.setup.report)(takeover, true)),
+                Ok(()) => of_it.into_iter().for_each(|task| (self.setup.report)(task.takeover, true)),
                 Err(Failure::Stopped) => return,
                 Err(error) => {
                     tracing::error!(
                         "what node {} had cannot be taken over, trying again: {error}",
                         dead.from
                     );
-                    of_it.iter().for_each(|takeover| (self.setup.report)(takeover.clone(), false));
+                    of_it.iter().for_each(|task| (self.setup.report)(task.takeover.clone(), false));
                     tasks.extend(of_it);
                     rests_until = Some(Instant::now() + RETRY);
                 }
@@ -142,12 +145,10 @@ impl Takeovers {
     }
 
     /// Takes over what is here of one log.
-    fn carry_out(&self, takeovers: &[Takeover]) -> Result<(), Failure> {
-        let Some(&DeadLog { from, log, log_epoch, .. }) = takeovers.first().map(|takeover| &takeover.dead)
-        else {
-            return Ok(());
-        };
-        let ranges: Vec<PositionRange> = takeovers.iter().map(|takeover| takeover.range).collect();
+    fn carry_out(&self, tasks: &[Task]) -> Result<(), Failure> {
+        let Some(Task { takeover, keeps, .. }) = tasks.first() else { return Ok(()) };
+        let &DeadLog { from, log, log_epoch, .. } = &takeover.dead;
+        let ranges: Vec<PositionRange> = tasks.iter().flat_map(|task| task.ranges.iter().copied()).collect();
         let shown: Vec<String> = ranges.iter().take(SHOWN).map(ToString::to_string).collect();
         let shown = format!("{}{}", shown.join(", "), if ranges.len() > SHOWN { ", ..." } else { "" });
         let (answer, fenced) = oneshot::channel();
@@ -165,6 +166,7 @@ impl Takeovers {
             path: &setup.path.join(log.to_string()),
             log,
             ranges: &ranges,
+            keeps: *keeps,
             live: store,
             head: store.log_head(),
             memory_bytes: scratch_bytes(store.memory().limit),

@@ -65,6 +65,7 @@ impl DurableDraw {
             follows_permille: random.below(4),
             absences_permille: 0,
             targets_permille: 0,
+            ends_permille: 0,
         }
     }
 

@@ -380,10 +380,10 @@ impl Process {
                 world.meet("older copies told what to set", u64::from(is_told));
                 world.tell(|| format!("node {} is not let in: {why}", host.0));
             }
-            ControlEvent::TakeOver(takeover) => {
-                world.tell(|| format!("node {} takes {} over", host.0, takeover.range));
+            ControlEvent::TakeOver(task) => {
+                world.tell(|| format!("node {} takes {} over", host.0, task.takeover.range));
                 let takeovers = self.log.as_mut().and_then(|log| log.takeovers.as_mut());
-                takeovers.expect("all nodes have copies, or none").begin(takeover);
+                takeovers.expect("all nodes have copies, or none").begin(task);
                 world.wake(host, Thread::Takeovers);
             }
             // Its log was taken over while it began with it: the process ends.

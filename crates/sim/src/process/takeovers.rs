@@ -4,7 +4,7 @@ use super::backups::BackupsThread;
 use crate::durable::{CopyDisks, read_copy};
 use crate::world::{Actor, HostId, Thread, World};
 use sidle_cluster::Takeover;
-use sidle_node::{NodeParts, Now};
+use sidle_node::{NodeParts, Now, TakeOver};
 use sidle_store::{LogHead, MoveIn, Moved, Store, StoreConfig};
 use sidle_types::{CommitNumber, MonotonicUs};
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ enum Stage {
     /// The copy is to be fenced.
     Fences,
     /// What was read goes into the store.
-    Moves(Box<Store>, Box<MoveIn>),
+    Moves(Box<Store>, Vec<MoveIn>),
     /// The log is to have what was put in.
     Saves(CommitNumber),
 }
@@ -31,7 +31,7 @@ pub(super) struct TakeoversThread {
     copies: CopyDisks,
     config: StoreConfig,
     head: LogHead,
-    tasks: VecDeque<Takeover>,
+    tasks: VecDeque<TakeOver>,
     stage: Stage,
     /// Until when the first task's copy has promised its writer that nobody takes the log over.
     promised_until: MonotonicUs,
@@ -46,8 +46,8 @@ impl TakeoversThread {
     }
 
     /// It is given a task.
-    pub(super) fn begin(&mut self, takeover: Takeover) {
-        self.tasks.push_back(takeover);
+    pub(super) fn begin(&mut self, task: TakeOver) {
+        self.tasks.push_back(task);
     }
 
     /// It has a turn. What it has taken over by now, once.
@@ -58,7 +58,9 @@ impl TakeoversThread {
         backups: Option<&mut BackupsThread>,
         (now, world): (Now, &mut World),
     ) -> Option<Takeover> {
-        let (me, takeover) = (Actor::Thread(host, Thread::Takeovers), self.tasks.front()?.clone());
+        let me = Actor::Thread(host, Thread::Takeovers);
+        let task = self.tasks.front()?.clone();
+        let takeover = &task.takeover;
         let stage = std::mem::replace(&mut self.stage, Stage::Due);
         let mut look_us = LOOK_EVERY_US;
         match stage {
@@ -67,32 +69,41 @@ impl TakeoversThread {
                 world.wake(host, Thread::Backups);
                 self.stage = Stage::Fences;
             }
-            Stage::Fences => match self.read(&takeover, parts, backups?) {
+            Stage::Fences => match self.read(&task, parts, backups?) {
                 Ok(stage) => self.stage = stage,
                 Err(why) => {
                     world.tell(|| format!("node {} cannot take over: {why}", host.0));
                     look_us = RETRY_US;
                 }
             },
-            Stage::Moves(scratch, mut moving) => match moving.step(&scratch, &parts.store, &mut self.head) {
-                Ok(Moved::Slice) => self.stage = Stage::Moves(scratch, moving),
-                Ok(Moved::All) => {
-                    let commits = parts.store.commits().expect("nodes with copies have logs");
-                    self.stage = Stage::Saves(commits.open());
+            Stage::Moves(scratch, mut left) => {
+                let moved = left.last_mut().map(|moving| moving.step(&scratch, &parts.store, &mut self.head));
+                match moved {
+                    Some(Ok(moved)) => {
+                        if moved == Moved::All {
+                            left.pop();
+                        }
+                        self.stage = Stage::Moves(scratch, left);
+                    }
+                    None => {
+                        let commits = parts.store.commits().expect("nodes with copies have logs");
+                        self.stage = Stage::Saves(commits.open());
+                    }
+                    Some(Err(why)) => {
+                        world.tell(|| format!("node {} cannot take over: {why}", host.0));
+                        look_us = RETRY_US;
+                    }
                 }
-                Err(why) => {
-                    world.tell(|| format!("node {} cannot take over: {why}", host.0));
-                    look_us = RETRY_US;
-                }
-            },
+            }
             Stage::Saves(commit) => {
                 let commits = parts.store.commits().expect("nodes with copies have logs");
                 if commits.safe() >= commit && now.mono >= self.promised_until {
                     world.meet("ranges taken over", 1);
                     world.tell(|| format!("node {} has taken {} over", host.0, takeover.range));
-                    self.tasks.pop_front();
+                    let done = self.tasks.pop_front().map(|task| task.takeover);
+                    world.meet("rests of imports read from a copy", u64::from(task.keeps));
                     world.turn_at(me, world.now_us + 1);
-                    return Some(takeover);
+                    return done;
                 }
                 world.wake(host, Thread::LogWriter);
                 self.stage = Stage::Saves(commit);
@@ -102,10 +113,10 @@ impl TakeoversThread {
         None
     }
 
-    /// Reads the copy, and clears what an earlier attempt has put in.
+    /// Reads the copy, and clears what an earlier attempt has put in, unless what is there is kept.
     fn read(
         &mut self,
-        takeover: &Takeover,
+        TakeOver { takeover, ranges, keeps }: &TakeOver,
         parts: &NodeParts,
         backups: &BackupsThread,
     ) -> Result<Stage, String> {
@@ -114,10 +125,13 @@ impl TakeoversThread {
         let disk = self.copies.of(takeover.dead.log).ok_or("there is no copy")?;
         let scratch = Store::new(self.config.clone()).expect("a good configuration");
         read_copy(&disk, takeover.dead.log, takeover.range, &scratch)?;
-        let mut next = Some(takeover.range.first());
-        while let Some(from) = next {
-            next = parts.store.discard(from, takeover.range.last(), usize::MAX);
+        for range in ranges.iter().filter(|_| !keeps) {
+            let mut next = Some(range.first());
+            while let Some(from) = next {
+                next = parts.store.discard(from, range.last(), usize::MAX);
+            }
         }
-        Ok(Stage::Moves(Box::new(scratch), Box::new(MoveIn::new(takeover.range))))
+        let left = ranges.iter().map(|&range| MoveIn::new(range)).collect();
+        Ok(Stage::Moves(Box::new(scratch), left))
     }
 }

@@ -313,10 +313,14 @@ impl SimNode {
 
     /// Advances an import: activation once the source has frozen the range, then one chunk at a time.
     fn pull(&mut self, now: MonotonicUs, id: MigrationId, random: u64, others: &[SimNode]) {
+        // The present one: its source may have died.
+        let targets = self.agent.as_ref().map(|agent| &agent.migrations.targets);
+        let present = targets.and_then(|targets| Some(targets.get(&id)?.record.clone()));
         let Some(import) = self.driver.imports.get_mut(&id) else { return };
-        let record = import.record.clone();
+        let record = present.unwrap_or_else(|| import.record.clone());
+        let is_read = record.source_log.is_some();
         let source = others.iter().find(|node| node.info.id == record.source);
-        let source = source.filter(|node| node.exports(record.id, chunk_of(record.range.first())));
+        let source = source.filter(|node| is_read || node.exports(record.id, chunk_of(record.range.first())));
         if let Some(source) = source.filter(|_| !self.stalled) {
             if !import.activated {
                 import.activated = true;

@@ -25,13 +25,15 @@ pub(super) struct Moving<'m> {
     live: &'m Store,
     head: LogHead,
     stop: &'m AtomicBool,
+    /// What the live store has is kept.
+    keeps: bool,
     bytes: u64,
     keys: u64,
 }
 
 impl<'m> Moving<'m> {
-    pub(super) fn new(live: &'m Store, head: LogHead, stop: &'m AtomicBool) -> Moving<'m> {
-        Moving { live, head, stop, bytes: 0, keys: 0 }
+    pub(super) fn new(live: &'m Store, head: LogHead, stop: &'m AtomicBool, keeps: bool) -> Moving<'m> {
+        Moving { live, head, stop, keeps, bytes: 0, keys: 0 }
     }
 
     /// How many bytes of values were put in.
@@ -44,8 +46,11 @@ impl<'m> Moving<'m> {
         self.keys
     }
 
-    /// Removes what the live store has in these ranges.
+    /// Removes what the live store has in these ranges, unless it is kept.
     pub(super) fn clear(&self, ranges: &[PositionRange]) {
+        if self.keeps {
+            return;
+        }
         for range in ranges {
             let mut next = Some(range.first());
             while let Some(from) = next {
@@ -59,7 +64,8 @@ impl<'m> Moving<'m> {
         let memory = from.memory();
         let needed = memory.log_live + memory.index;
         let free = self.live.memory().room();
-        if needed > free {
+        // Some of what is kept may be the same.
+        if needed > free && !self.keeps {
             return Err(TakeOverError::NoMemory { needed: Size(needed), free: Size(free) });
         }
         for &range in ranges {

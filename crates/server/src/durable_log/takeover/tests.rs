@@ -163,6 +163,7 @@ impl<'t> Taking<'t> {
             path: &self.path,
             log: self.log,
             ranges,
+            keeps: false,
             live: self.live,
             head: self.live.log_head(),
             memory_bytes: self.memory_bytes,

@@ -54,7 +54,7 @@ struct Arguments {
     /// Put a known fault back (see --bugs), and stop when a checker sees it
     #[arg(long, value_name = "NAME", value_parser = bug)]
     bug: Option<Fault>,
-    /// Simulate this only: cluster, durable-log or copied-logs [default: what the seed draws]
+    /// Simulate this only: cluster, durable-log, copied-logs or takeovers [default: what the seed draws]
     #[arg(long, value_name = "WORLD", value_parser = world)]
     world: Option<World>,
     /// List the known faults, and within how many seeds each is found
@@ -83,7 +83,8 @@ fn world(name: &str) -> Result<World, String> {
         "cluster" => Ok(World::Cluster),
         "durable-log" => Ok(World::DurableLog),
         "copied-logs" => Ok(World::CopiedLogs),
-        _ => Err("the worlds are cluster, durable-log and copied-logs".to_owned()),
+        "takeovers" => Ok(World::Takeovers),
+        _ => Err("the worlds are cluster, durable-log, copied-logs and takeovers".to_owned()),
     }
 }
 
@@ -93,6 +94,7 @@ fn named(world: World) -> &'static str {
         World::Cluster => "cluster",
         World::DurableLog => "durable-log",
         World::CopiedLogs => "copied-logs",
+        World::Takeovers => "takeovers",
     }
 }
 
