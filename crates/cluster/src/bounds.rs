@@ -139,6 +139,10 @@ impl Bounded for ToCoordinator {
             }
             NodeSays::Copies { copies } => copies.check_bounds(),
             NodeSays::TookOver { epoch, .. } => epoch.check_bounds(),
+            NodeSays::CannotTakeOver { epoch, why, .. } => {
+                epoch.check_bounds()?;
+                text("why", why, MAX_REASON_BYTES)
+            }
             NodeSays::Request { number: given, oldest_open, request } => {
                 numbers(&[("number", *given), ("oldest_open", *oldest_open)])?;
                 if oldest_open > given && !request.only_looks() {

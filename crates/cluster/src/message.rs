@@ -178,6 +178,16 @@ pub enum NodeSays {
         /// Since when it owns it.
         epoch: TabletEpoch,
     },
+    /// The node cannot read what it is to take over, for now, and tries again. Another node with a copy of the
+    /// same log may do it instead.
+    CannotTakeOver {
+        /// The range.
+        range: PositionRange,
+        /// Since when it owns it.
+        epoch: TabletEpoch,
+        /// Why not.
+        why: String,
+    },
     /// Forwards a client's request. Repeated until [`CoordinatorSays::Reply`].
     Request {
         /// A number that this incarnation of the node uses once.

@@ -22,6 +22,13 @@ pub struct Takeover {
     pub dead: DeadLog,
 }
 
+impl Takeover {
+    /// Whether it is that of this range since this epoch.
+    pub(crate) fn is_of(&self, range: PositionRange, epoch: TabletEpoch) -> bool {
+        (self.range, self.epoch) == (range, epoch)
+    }
+}
+
 /// What becomes of what a node had that died.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Legacy {
@@ -29,6 +36,8 @@ pub(crate) struct Legacy {
     pub(crate) takeovers: Vec<Takeover>,
     /// Running migrations from it, whose targets read what has not arrived.
     pub(crate) exports: Vec<(MigrationId, DeadLog)>,
+    /// Migrations that do not run yet: they end.
+    pub(crate) in_vain: Vec<MigrationId>,
 }
 
 /// The durable log of a node that died.

@@ -416,10 +416,10 @@ impl Around {
             threads: self.workers.len(),
             backups: backups.inputs(),
             log: self.log.clone(),
-            report: Box::new(move |Takeover { range, epoch, .. }, is_over| {
-                let call = match is_over {
-                    true => ControlCall::TookOver(range, epoch),
-                    false => ControlCall::TakeoverFails(range, epoch),
+            report: Box::new(move |Takeover { range, epoch, .. }, result| {
+                let call = match result {
+                    Ok(()) => ControlCall::TookOver(range, epoch),
+                    Err(why) => ControlCall::TakeoverFails(range, epoch, why),
                 };
                 // The control may have ended.
                 let _ = calls.send(call);

@@ -36,6 +36,8 @@ pub enum AgentInput {
     Copies(LogCopies),
     /// The node has everything of a range that it takes over, and its durable log has it.
     TookOver(PositionRange, TabletEpoch),
+    /// It cannot be taken over, for now, for this reason.
+    CannotTakeOver(PositionRange, TabletEpoch, String),
 }
 
 /// What the driver must do, in the given order.

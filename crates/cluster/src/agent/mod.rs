@@ -153,6 +153,9 @@ impl<X, I> NodeAgent<X, I> {
             AgentInput::Request(ticket, request) => self.requests.open(now, ticket, request, &mut self.out),
             AgentInput::Copies(copies) => self.copies.ask(copies),
             AgentInput::TookOver(range, epoch) => self.takeovers.done(range, epoch),
+            AgentInput::CannotTakeOver(range, epoch, why) => {
+                Takeovers::fails(range, epoch, &why, &mut self.out);
+            }
         }
         self.beat(now);
         if self.joined {

@@ -1,6 +1,8 @@
 //! What the node has taken over, until the coordinator has noted it.
 
 use super::event::Outbox;
+use crate::bounds::clipped;
+use crate::limits::MAX_REASON_BYTES;
 use crate::timing::RETRY_US;
 use crate::{NodeSays, TabletMap};
 use sidle_types::{MonotonicUs, PositionRange, TabletEpoch};
@@ -17,6 +19,12 @@ impl Takeovers {
     pub(super) fn done(&mut self, range: PositionRange, epoch: TabletEpoch) {
         self.done.push((range, epoch));
         self.sent_at = None;
+    }
+
+    /// The node cannot take a range over, for now. Sent once: whoever tries again fails again.
+    pub(super) fn fails(range: PositionRange, epoch: TabletEpoch, why: &str, out: &mut Outbox) {
+        let why = clipped(why.to_owned(), MAX_REASON_BYTES);
+        out.send(NodeSays::CannotTakeOver { range, epoch, why });
     }
 
     /// Forgets what a map shows as noted.

@@ -102,6 +102,17 @@ pub enum CoordinatorEvent {
         /// In so many ranges.
         ranges: usize,
     },
+    /// A new owner cannot read what it is to take over, for now.
+    CannotTakeOver {
+        /// The new owner.
+        node: NodeId,
+        /// The range.
+        range: PositionRange,
+        /// Why not.
+        why: String,
+        /// Who does it instead, if anybody can.
+        instead: Option<NodeId>,
+    },
     /// A node has read what it took over, and serves it.
     TookOver {
         /// The new owner.

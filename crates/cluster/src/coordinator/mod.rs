@@ -75,8 +75,8 @@ use crate::limits::{MAX_NODES, MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::timing::{COMMIT_RETRY_US, HEARTBEAT_INTERVAL_US, STANDSTILL_US};
 use crate::{
     ClusterId, CoordinatorSays, Heartbeat, KnownStart, Legacy, LogCopies, MetaError, MetaStore, Metadata,
-    MigrationRecord, NodeInfo, NodeName, NodeSays, ReadProtocol, Refusal, Reply, RequestKey, StatusReport,
-    TabletMap, Takeover, ToCoordinator, ToNode,
+    MigrationRecord, MigrationState, NodeInfo, NodeName, NodeSays, ReadProtocol, Refusal, Reply, RequestKey,
+    StatusReport, TabletMap, Takeover, ToCoordinator, ToNode,
 };
 use attempt::{Attempt, Attempts, Speaker};
 use event::Outbox;
@@ -89,6 +89,7 @@ use report::Reporter;
 use sidle_types::{Fill, MigrationId, MonotonicUs, NodeId, PositionRange, TabletEpoch, fault};
 use std::sync::Arc;
 use steps::{Step, Steps, questions};
+use takeovers::FailedTakeovers;
 use waits::Waits;
 
 /// The coordinator's state machine. The module's header has its rules and the order of calls.
@@ -102,6 +103,7 @@ pub struct Coordinator<M> {
     members: Members,
     attempts: Attempts,
     waits: Waits,
+    failed_takeovers: FailedTakeovers,
     /// Set while the store may differ from `data`: when to write `data` again.
     commit_retry_at: Option<MonotonicUs>,
     out: Outbox,
@@ -146,6 +148,7 @@ impl<M: MetaStore> Coordinator<M> {
             members,
             attempts,
             waits: Waits::default(),
+            failed_takeovers: FailedTakeovers::default(),
             commit_retry_at: None,
             out: Outbox::default(),
         })
@@ -338,6 +341,9 @@ impl<M: MetaStore> Coordinator<M> {
             }
             NodeSays::Copies { copies } => self.copies(now, from, copies),
             NodeSays::TookOver { range, epoch } => self.took_over(now, from, range, epoch),
+            NodeSays::CannotTakeOver { range, epoch, why } => {
+                self.cannot_take_over(now, from, (range, epoch), why);
+            }
             body => self.migration_message(now, from, body),
         }
     }
@@ -432,6 +438,7 @@ impl<M: MetaStore> Coordinator<M> {
             | NodeSays::Heartbeat(_)
             | NodeSays::Copies { .. }
             | NodeSays::TookOver { .. }
+            | NodeSays::CannotTakeOver { .. }
             | NodeSays::Request { .. } => return,
         };
         let Some(record) = self.data.unfinished().find(|record| record.id == migration) else { return };
@@ -591,7 +598,12 @@ impl<M: MetaStore> Coordinator<M> {
     ) -> Result<usize, MetaError> {
         let mut next = self.data.clone();
         next.take_over(node, legacy);
+        let why = format!("the node {} died; nothing has changed", shown(&self.data, node));
+        for &id in &legacy.in_vain {
+            next.end(id, MigrationState::Failed { why: why.clone() }, None);
+        }
         self.commit(now, next)?;
+        legacy.in_vain.iter().for_each(|&id| self.after_change(id));
         let ranges = legacy.takeovers.len() + legacy.exports.len();
         self.out.event(CoordinatorEvent::TakenOver { node, ranges });
         self.rebound(now, node, legacy.exports.iter().map(|&(id, _)| id).collect());
@@ -600,15 +612,44 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// A new owner has everything of its range.
     fn took_over(&mut self, now: MonotonicUs, node: NodeId, range: PositionRange, epoch: TabletEpoch) {
-        let is_it =
-            |takeover: &&Takeover| (takeover.range, takeover.owner, takeover.epoch) == (range, node, epoch);
-        if !self.data.map.takeovers().iter().any(|takeover| is_it(&takeover)) {
+        if self.takeover_by(node, range, epoch).is_none() {
             return;
         }
         let mut next = self.data.clone();
         next.map = Arc::new(next.map.changed(|map| map.taken_over(range)));
         if self.commit(now, next).is_ok() {
+            self.failed_takeovers.forget(range);
             self.out.event(CoordinatorEvent::TookOver { node, range });
         }
+    }
+
+    /// A new owner cannot read its range, for now. Another one that has not failed lately does it instead.
+    fn cannot_take_over(
+        &mut self,
+        now: MonotonicUs,
+        node: NodeId,
+        (range, epoch): (PositionRange, TabletEpoch),
+        why: String,
+    ) {
+        let Some(takeover) = self.takeover_by(node, range, epoch) else { return };
+        let is_new = self.failed_takeovers.add(now, range, node, &why);
+        let instead = self.judge(now).instead_of(&takeover, &self.failed_takeovers);
+        if let Some(takeover) = &instead {
+            let mut next = self.data.clone();
+            next.map = Arc::new(next.map.changed(|map| map.take_over(takeover.clone())));
+            if self.commit(now, next).is_err() {
+                return;
+            }
+        }
+        let instead = instead.map(|takeover| takeover.owner);
+        if is_new || instead.is_some() {
+            self.out.event(CoordinatorEvent::CannotTakeOver { node, range, why, instead });
+        }
+    }
+
+    /// What this node takes over of this range since this epoch.
+    fn takeover_by(&self, node: NodeId, range: PositionRange, epoch: TabletEpoch) -> Option<Takeover> {
+        let mut takeovers = self.data.map.takeovers().iter();
+        takeovers.find(|takeover| takeover.owner == node && takeover.is_of(range, epoch)).cloned()
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     DeadLog, KnownCopies, Legacy, LogBackup, MigrationRecord, MigrationState, NodeState, Refusal, Tablet,
     Takeover,
 };
-use sidle_types::{NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{MonotonicUs, NodeId, Position, PositionRange, TabletEpoch};
 
 impl Judge<'_> {
     /// The nodes that asked to be taken over once they are silent for a time, and have been.
@@ -63,13 +63,17 @@ impl Judge<'_> {
         if holders.is_empty() && !tablets.is_empty() {
             return Err(Refusal::NoCopies { node });
         }
-        let mut exports = Vec::new();
+        let (mut exports, mut in_vain) = (Vec::new(), Vec::new());
         for record in parts {
-            let is_read = record.state == MigrationState::Running && holders.contains(&record.target);
-            if record.source != id || !is_read {
-                return Err(Refusal::TakesPart { node, migration: record.id });
+            match record.state {
+                MigrationState::Running if record.source == id && holders.contains(&record.target) => {
+                    exports.push((record.id, dead.clone()));
+                }
+                MigrationState::Running => {
+                    return Err(Refusal::TakesPart { node, migration: record.id });
+                }
+                _ => in_vain.push(record.id),
             }
-            exports.push((record.id, dead.clone()));
         }
         let begin = |(range, owner, epoch): (_, _, TabletEpoch)| Takeover {
             range,
@@ -80,7 +84,7 @@ impl Judge<'_> {
         takeovers.extend(shares(&tablets, &holders).into_iter().map(begin));
         match map.tablets().len() + takeovers.len() > MAX_TABLETS {
             true => Err(Refusal::TooManyTablets { limit: MAX_TABLETS }),
-            false => Ok(Legacy { takeovers, exports }),
+            false => Ok(Legacy { takeovers, exports, in_vain }),
         }
     }
 
@@ -99,8 +103,16 @@ impl Judge<'_> {
         unread.enumerate().map(begin).collect()
     }
 
+    /// The same takeover by another node, which has a copy and has not failed lately.
+    pub(super) fn instead_of(&self, takeover: &Takeover, failed: &FailedTakeovers) -> Option<Takeover> {
+        let holders = self.holders(&takeover.dead);
+        let owner = holders.into_iter().find(|&node| !failed.has(self.now, takeover.range, node))?;
+        Some(Takeover { owner, epoch: TabletEpoch(takeover.epoch.0 + 1), ..takeover.clone() })
+    }
+
     /// The nodes that are up, and whose copies count; of these those with a durable log of their own, if
-    /// there are any. One that has restarted may lack the end of its copy (Y7).
+    /// there are any, and those whose connections have not ended, as those of a process that died. One that has
+    /// restarted may lack the end of its copy (Y7).
     fn holders(&self, dead: &DeadLog) -> Vec<NodeId> {
         let holds = |backup: &&LogBackup| {
             self.members.state_of(self.now, backup.node) == NodeState::Up
@@ -111,8 +123,58 @@ impl Judge<'_> {
             let known = self.data.known_start(*node, incarnation_of(self.data, *node));
             known.is_some_and(|known| known.log_since.is_some())
         };
-        let durable: Vec<NodeId> = all.iter().copied().filter(has_log).collect();
-        if durable.is_empty() { all } else { durable }
+        let is_connected = |node: &NodeId| self.members.get(*node).is_some_and(|member| !member.disconnected);
+        preferring(preferring(all, has_log), is_connected)
+    }
+}
+
+/// Those of which that holds, if there are any.
+fn preferring(nodes: Vec<NodeId>, holds: impl FnMut(&NodeId) -> bool) -> Vec<NodeId> {
+    let preferred: Vec<NodeId> = nodes.iter().copied().filter(holds).collect();
+    if preferred.is_empty() { nodes } else { preferred }
+}
+
+/// For so long nobody is asked again who could not take a range over, if there is anybody else.
+const FAILED_FOR_US: u64 = 30_000_000;
+
+/// A new owner that could not read its range.
+#[derive(Debug)]
+struct Failed {
+    range: PositionRange,
+    node: NodeId,
+    why: String,
+    at: MonotonicUs,
+}
+
+/// Which new owners could not read what they are to take over, and why, as far as this coordinator knows.
+#[derive(Debug, Default)]
+pub(super) struct FailedTakeovers(Vec<Failed>);
+
+impl FailedTakeovers {
+    /// Notes it; whether that is new.
+    pub(super) fn add(&mut self, now: MonotonicUs, range: PositionRange, node: NodeId, why: &str) -> bool {
+        let known = self.0.iter().position(|failed| (failed.range, failed.node) == (range, node));
+        let known = known.map(|index| self.0.swap_remove(index));
+        self.0.push(Failed { range, node, why: why.to_owned(), at: now });
+        known.is_none_or(|known| known.why != why)
+    }
+
+    /// Whether that node could not, lately.
+    fn has(&self, now: MonotonicUs, range: PositionRange, node: NodeId) -> bool {
+        let is_it = |failed: &Failed| (failed.range, failed.node) == (range, node);
+        self.0.iter().any(|failed| is_it(failed) && now.since(failed.at) < FAILED_FOR_US)
+    }
+
+    /// Why the range's owner could not read it, when it tried last.
+    pub(super) fn why(&self, takeover: &Takeover) -> Option<&str> {
+        let (range, node) = (takeover.range, takeover.owner);
+        let failed = self.0.iter().find(|failed| (failed.range, failed.node) == (range, node));
+        failed.map(|failed| failed.why.as_str())
+    }
+
+    /// It is read.
+    pub(super) fn forget(&mut self, range: PositionRange) {
+        self.0.retain(|failed| failed.range != range);
     }
 }
 

@@ -146,6 +146,55 @@ fn a_new_owner_that_dies_is_not_taken_over_where_nobody_has_what_it_had_not_read
     assert!(world.run_until(10_000_000, is_over));
 }
 
+/// A copy that is damaged, or a node without room: another one does it, unless all have failed.
+#[test]
+fn another_node_takes_over_what_one_cannot_read() {
+    for both in [false, true] {
+        let mut world = world(11, 4, &[3, 4]);
+        world.node(3).cannot_take_over = true;
+        world.node(4).cannot_take_over = both;
+        die(&mut world, 2);
+        assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+        assert_eq!(world.run_until(8_000_000, is_over), !both);
+        world.node(4).cannot_take_over = false;
+        // Node 3 keeps one of them until node 4 may try again.
+        assert!(world.run_until(40_000_000, is_over));
+        assert_eq!([8, 15].map(|chunk| world.owner_of(chunk)), [4, 4].map(node_id));
+    }
+}
+
+/// A process whose connection has ended is not up for long any more.
+#[test]
+fn a_node_that_has_just_died_is_not_asked_to_take_over() {
+    let mut world = world(12, 4, &[3, 4]);
+    world.kill_node(2);
+    world.run_for(2_000_000);
+    world.kill_node(3);
+    world.run_for(400_000);
+    // The last that comes over a connection is its end.
+    world.kill_node(3);
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 1 });
+    assert!(world.run_until(1_000_000, is_over));
+    assert_eq!([8, 15].map(|chunk| world.owner_of(chunk)), [4, 4].map(node_id));
+}
+
+/// What has moved nothing yet ends, though others are before it in the queue.
+#[test]
+fn queued_migrations_of_a_dead_node_end_with_its_takeover() {
+    let mut world = world(13, 4, &[3, 4]);
+    world.node(3).stalled = true;
+    world.ask(1, World::start(chunks(0, 1), 3));
+    assert!(world.run_until(1_000_000, |world| world.runs(2)));
+    world.ask(1, World::start(chunks(8, 9), 3));
+    world.run_for(100_000);
+    die(&mut world, 2);
+    assert_eq!(state_of(&mut world, 3), "queued");
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+    assert!(world.run_until(1_000_000, is_over));
+    assert_eq!(state_of(&mut world, 3), "failed");
+    assert!(world.runs(2));
+}
+
 #[test]
 fn a_takeover_ends_whatever_is_lost_on_the_way() {
     for seed in 0..20 {

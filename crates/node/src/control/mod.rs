@@ -112,9 +112,9 @@ pub enum ControlInput {
     Copies(LogCopies),
     /// Everything of a range is here that [`ControlEvent::TakeOver`] named, and the durable log has it.
     TookOver(PositionRange, TabletEpoch),
-    /// A range that [`ControlEvent::TakeOver`] named cannot be read, and is tried again. Requests do not wait
-    /// for it any more.
-    TakeoverFails(PositionRange, TabletEpoch),
+    /// A range that [`ControlEvent::TakeOver`] named cannot be read, for this reason. Requests do not wait for it
+    /// any more.
+    TakeoverFails(PositionRange, TabletEpoch, String),
     /// Time has passed.
     Timer,
 }
@@ -143,7 +143,7 @@ pub enum ControlEvent {
     /// The coordinator's record of the copies of the node's log, if there is one.
     Copies(Option<LogCopies>),
     /// Fence this node's copy of a dead node's log, then put what it has into the store; then
-    /// [`ControlInput::TookOver`]. Whatever fails is to be tried again.
+    /// [`ControlInput::TookOver`], or [`ControlInput::TakeoverFails`].
     TakeOver(TakeOver),
     /// A note for operators.
     Note(String),
@@ -236,10 +236,11 @@ impl NodeControl {
             }
             ControlInput::Copies(copies) => self.agent.handle(now, AgentInput::Copies(copies)),
             ControlInput::TookOver(range, epoch) => self.took_over(now, range, epoch),
-            ControlInput::TakeoverFails(range, epoch) => {
-                if self.takeovers.fails(range, epoch) {
+            ControlInput::TakeoverFails(range, epoch, why) => {
+                if self.takeovers.fails(now, range, epoch) {
                     self.publish(Vec::new());
                 }
+                self.agent.handle(now, AgentInput::CannotTakeOver(range, epoch, why));
             }
             ControlInput::Timer => {}
         }
@@ -252,7 +253,7 @@ impl NodeControl {
         }
         self.report_synced();
         self.prepare_waiting();
-        self.begin_takeovers();
+        self.begin_takeovers(now);
         self.track_waiting();
         self.follow_agent();
         if self.agent.poll_timeout().is_some_and(|due| due <= now) {
@@ -279,7 +280,7 @@ impl NodeControl {
         let waits = self.barriers.len() + self.freezes.len() > 0;
         let barrier = waits.then(|| now.plus_us(BARRIER_POLL_US));
         let synced = [self.unsynced.deadline(now), self.reports.deadline(now)];
-        let own = [barrier, self.jobs.deadline()].into_iter().chain(synced);
+        let own = [barrier, self.jobs.deadline(), self.takeovers.deadline()].into_iter().chain(synced);
         own.chain([self.agent.poll_timeout()]).flatten().min()
     }
 
@@ -405,7 +406,7 @@ impl NodeControl {
 
     /// Begins what this node is to take over, once nothing of the range is being cleared, and no migration
     /// has anything there (C13).
-    fn begin_takeovers(&mut self) {
+    fn begin_takeovers(&mut self, now: MonotonicUs) {
         let me = self.me().id;
         let listed = self.map.iter().flat_map(|map| map.takeovers());
         let own = listed.filter(|takeover| takeover.owner == me).cloned().map(TakeOver::instead);
@@ -416,7 +417,7 @@ impl NodeControl {
             let is_in_the_way = !task.keeps && self.has_records_in(range)
                 || self.jobs.overlaps(range)
                 || self.barriers.clear_in(range);
-            if self.takeovers.is_due(&task.takeover) && !is_in_the_way {
+            if self.takeovers.is_due(now, &task.takeover) && !is_in_the_way {
                 self.takeovers.begin(task.takeover.clone());
                 self.event(ControlEvent::TakeOver(task));
             }

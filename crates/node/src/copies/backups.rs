@@ -2,7 +2,7 @@
 //!
 //! One connection at a time writes a copy: the one that was opened last, if it may write at all.
 
-use sidle_log_copies::{Answer, Backup, BackupStep, Found};
+use sidle_log_copies::{Answer, Backup, BackupStep, Found, is_end_of};
 use sidle_types::{LogId, MonotonicUs, NodeId, ProtocolVersion, fault};
 use sidle_wire::{CopyHello, FrameFilter, FrameReader, Message, Place, ToBackup, ToWriter};
 use std::collections::{BTreeMap, VecDeque};
@@ -135,6 +135,23 @@ impl Backups {
             false => backup.promised_until(),
         };
         (backup.epoch() >= epoch && backup.step().is_none()).then_some(promised_until)
+    }
+
+    /// Whether the copy ends as this process has written it, and acknowledged it. What a start would take for a
+    /// torn end, and pass over, is damage here.
+    pub fn has_its_end(&self, log: LogId, files: &mut impl CopyFiles) -> io::Result<bool> {
+        let Some(tail) = self.copies.get(&log).and_then(Backup::tail) else { return Ok(false) };
+        let Place { file, at: end } = tail.end;
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < end {
+            let at = bytes.len() as u64;
+            let (more, _) = files.read(log, Place { file, at }, (end - at) as usize)?;
+            if more.is_empty() {
+                return Ok(false);
+            }
+            bytes.extend(more);
+        }
+        Ok(is_end_of(tail, &bytes))
     }
 
     /// Something was received over a connection.

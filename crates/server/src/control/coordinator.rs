@@ -182,6 +182,12 @@ fn log(event: &CoordinatorEvent) {
             let ranges = counted(*ranges, "range");
             tracing::warn!("what node {node} had is taken over from copies of its log, in {ranges}");
         }
+        CoordinatorEvent::CannotTakeOver { node, range, why, instead: None } => {
+            tracing::warn!("node {node} cannot take {range} over, and tries again: {why}");
+        }
+        CoordinatorEvent::CannotTakeOver { node, range, why, instead: Some(instead) } => {
+            tracing::warn!("node {node} cannot take {range} over, node {instead} does it instead: {why}");
+        }
         CoordinatorEvent::TookOver { node, range } => tracing::info!("node {node} has taken {range} over"),
         CoordinatorEvent::NodeBack { node } => tracing::info!("node {node} is heard of again"),
         CoordinatorEvent::Migration { migration, state: MigrationState::Failed { why } } => {

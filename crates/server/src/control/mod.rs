@@ -70,7 +70,7 @@ pub(crate) enum ControlCall {
     /// Everything of a range that this node takes over from a dead one is here.
     TookOver(PositionRange, TabletEpoch),
     /// It cannot be read for now.
-    TakeoverFails(PositionRange, TabletEpoch),
+    TakeoverFails(PositionRange, TabletEpoch, String),
     /// What the durable log's copies come to.
     Copies(CopiesReport),
     /// The durable log is read, or cannot be.
@@ -266,8 +266,8 @@ impl ControlThread {
                     Some(ControlCall::TookOver(range, epoch)) => {
                         self.input(ControlInput::TookOver(range, epoch));
                     }
-                    Some(ControlCall::TakeoverFails(range, epoch)) => {
-                        self.input(ControlInput::TakeoverFails(range, epoch));
+                    Some(ControlCall::TakeoverFails(range, epoch, why)) => {
+                        self.input(ControlInput::TakeoverFails(range, epoch, why));
                     }
                     Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
                 },

@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 
 /// How many ranges the log names.
 const SHOWN: usize = 3;
-/// How long it rests after a failure.
-const RETRY: Duration = Duration::from_secs(3);
+/// How often it looks whether the node ends.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// The share of the node's memory that a copy is read into, and what that is at least.
 const SCRATCH_SHARE: u64 = 4;
 const LEAST_SCRATCH_BYTES: u64 = 256 << 20;
@@ -40,8 +40,8 @@ pub(crate) struct TakeoversSetup {
     pub(crate) backups: UnboundedSender<BackupsInput>,
     /// The node's own log, if it has one.
     pub(crate) log: Option<Arc<LogRequests>>,
-    /// Called with what is taken over, or cannot be for now.
-    pub(crate) report: Box<dyn Fn(Takeover, bool) + Send>,
+    /// Called with what is taken over, or cannot be for now, and why.
+    pub(crate) report: Box<dyn Fn(Takeover, Result<(), String>) + Send>,
 }
 
 /// The running thread. When it is dropped, what it reads is given up: the next start reads it again.
@@ -92,6 +92,8 @@ fn scratch_bytes(limit: u64) -> u64 {
 enum Failure {
     #[error("there is no copy of its log here that can be used")]
     NoCopy,
+    #[error("the copy of its log here does not end as it was written: its last file is damaged")]
+    Damaged,
     #[error(transparent)]
     Reading(#[from] TakeOverError),
     #[error("the node ends")]
@@ -106,10 +108,8 @@ struct Takeovers {
 impl Takeovers {
     fn run(&self, inputs: &Receiver<Task>) {
         let mut tasks: VecDeque<Task> = VecDeque::new();
-        let mut rests_until: Option<Instant> = None;
         while !self.stop.load(Ordering::Acquire) {
-            let rest = rests_until.map(|until| until.saturating_duration_since(Instant::now()));
-            let wait = if tasks.is_empty() { RETRY } else { rest.unwrap_or_default() };
+            let wait = if tasks.is_empty() { PATIENCE } else { Duration::ZERO };
             match inputs.recv_timeout(wait) {
                 Ok(task) => {
                     tasks.push_back(task);
@@ -127,18 +127,13 @@ impl Takeovers {
             let is_of_it = |task: &Task| (&task.takeover.dead, task.keeps) == (&dead, keeps);
             let (of_it, others): (Vec<_>, Vec<_>) = tasks.drain(..).partition(is_of_it);
             tasks.extend(others);
-            rests_until = None;
             match self.carry_out(&of_it) {
-                Ok(()) => of_it.into_iter().for_each(|task| (self.setup.report)(task.takeover, true)),
+                Ok(()) => of_it.into_iter().for_each(|task| (self.setup.report)(task.takeover, Ok(()))),
                 Err(Failure::Stopped) => return,
                 Err(error) => {
-                    tracing::error!(
-                        "what node {} had cannot be taken over, trying again: {error}",
-                        dead.from
-                    );
-                    of_it.iter().for_each(|task| (self.setup.report)(task.takeover.clone(), false));
-                    tasks.extend(of_it);
-                    rests_until = Some(Instant::now() + RETRY);
+                    tracing::error!("what node {} had cannot be taken over for now: {error}", dead.from);
+                    let report = |task: Task| (self.setup.report)(task.takeover, Err(error.to_string()));
+                    of_it.into_iter().for_each(report);
                 }
             }
         }
@@ -157,6 +152,7 @@ impl Takeovers {
         let promised_until = match fenced.blocking_recv() {
             Ok(Fenced::Done(promised)) => Instant::now() + promised,
             Ok(Fenced::NoCopy) => return Err(Failure::NoCopy),
+            Ok(Fenced::Damaged) => return Err(Failure::Damaged),
             Err(_) => return Err(Failure::Stopped),
         };
         tracing::info!("taking {shown} over from node {from}, from the copy of its log {log}");

@@ -48,6 +48,11 @@ impl BackupsThread {
         self.backups.is_fenced(log, epoch).filter(|_| !is_at_work)
     }
 
+    /// Whether the copy ends as this process has written it.
+    pub(super) fn has_its_end(&mut self, log: LogId) -> bool {
+        self.backups.has_its_end(log, &mut self.files).unwrap_or(false)
+    }
+
     /// Its connections.
     pub(super) fn streams(&self) -> impl Iterator<Item = StreamId> + '_ {
         self.streams.iter().copied()

@@ -60,7 +60,7 @@ pub struct ControlThread {
     /// Changes of its log's copies that are to be decided.
     pub(super) proposals: VecDeque<LogCopies>,
     /// What this node has taken over.
-    pub(super) taken_over: VecDeque<Takeover>,
+    pub(super) taken_over: VecDeque<(Takeover, Result<(), String>)>,
 }
 
 impl ControlThread {
@@ -149,8 +149,12 @@ impl Process {
             self.control.control.handle(now.mono, ControlInput::Request { tag, request });
         } else if let Some(copies) = self.control.proposals.pop_front() {
             self.control.control.handle(now.mono, ControlInput::Copies(copies));
-        } else if let Some(Takeover { range, epoch, .. }) = self.control.taken_over.pop_front() {
-            self.control.control.handle(now.mono, ControlInput::TookOver(range, epoch));
+        } else if let Some((Takeover { range, epoch, .. }, result)) = self.control.taken_over.pop_front() {
+            let input = match result {
+                Ok(()) => ControlInput::TookOver(range, epoch),
+                Err(why) => ControlInput::TakeoverFails(range, epoch, why),
+            };
+            self.control.control.handle(now.mono, input);
         } else {
             self.control.control.handle(now.mono, ControlInput::Timer);
             if let Some(seat) = &mut self.control.seat {

@@ -9,8 +9,6 @@ use sidle_store::{LogHead, MoveIn, Moved, Store, StoreConfig};
 use sidle_types::{CommitNumber, MonotonicUs};
 use std::collections::VecDeque;
 
-/// How long it rests after a failure.
-const RETRY_US: u64 = 50_000;
 /// How often it looks whether others have done their part.
 const LOOK_EVERY_US: u64 = 200;
 
@@ -50,19 +48,18 @@ impl TakeoversThread {
         self.tasks.push_back(task);
     }
 
-    /// It has a turn. What it has taken over by now, once.
+    /// It has a turn. What it has taken over by now, or cannot, and why; once.
     pub(super) fn turn(
         &mut self,
         host: HostId,
         parts: &NodeParts,
         backups: Option<&mut BackupsThread>,
         (now, world): (Now, &mut World),
-    ) -> Option<Takeover> {
+    ) -> Option<(Takeover, Result<(), String>)> {
         let me = Actor::Thread(host, Thread::Takeovers);
         let task = self.tasks.front()?.clone();
         let takeover = &task.takeover;
         let stage = std::mem::replace(&mut self.stage, Stage::Due);
-        let mut look_us = LOOK_EVERY_US;
         match stage {
             Stage::Due => {
                 backups?.fence(takeover.dead.log, takeover.dead.log_epoch);
@@ -71,10 +68,7 @@ impl TakeoversThread {
             }
             Stage::Fences => match self.read(&task, parts, backups?) {
                 Ok(stage) => self.stage = stage,
-                Err(why) => {
-                    world.tell(|| format!("node {} cannot take over: {why}", host.0));
-                    look_us = RETRY_US;
-                }
+                Err(why) => return self.fails(host, why, world),
             },
             Stage::Moves(scratch, mut left) => {
                 let moved = left.last_mut().map(|moving| moving.step(&scratch, &parts.store, &mut self.head));
@@ -89,10 +83,7 @@ impl TakeoversThread {
                         let commits = parts.store.commits().expect("nodes with copies have logs");
                         self.stage = Stage::Saves(commits.open());
                     }
-                    Some(Err(why)) => {
-                        world.tell(|| format!("node {} cannot take over: {why}", host.0));
-                        look_us = RETRY_US;
-                    }
+                    Some(Err(why)) => return self.fails(host, why.to_string(), world),
                 }
             }
             Stage::Saves(commit) => {
@@ -103,14 +94,27 @@ impl TakeoversThread {
                     let done = self.tasks.pop_front().map(|task| task.takeover);
                     world.meet("rests of imports read from a copy", u64::from(task.keeps));
                     world.turn_at(me, world.now_us + 1);
-                    return done;
+                    return done.map(|takeover| (takeover, Ok(())));
                 }
                 world.wake(host, Thread::LogWriter);
                 self.stage = Stage::Saves(commit);
             }
         }
-        world.turn_at(me, world.now_us + look_us);
+        world.turn_at(me, world.now_us + LOOK_EVERY_US);
         None
+    }
+
+    /// The first task fails, and is over: it is begun again later.
+    fn fails(
+        &mut self,
+        host: HostId,
+        why: String,
+        world: &mut World,
+    ) -> Option<(Takeover, Result<(), String>)> {
+        world.tell(|| format!("node {} cannot take over: {why}", host.0));
+        world.meet("takeovers that failed for now", 1);
+        world.turn_at(Actor::Thread(host, Thread::Takeovers), world.now_us + 1);
+        self.tasks.pop_front().map(|task| (task.takeover, Err(why)))
     }
 
     /// Reads the copy, and clears what an earlier attempt has put in, unless what is there is kept.
@@ -118,10 +122,13 @@ impl TakeoversThread {
         &mut self,
         TakeOver { takeover, ranges, keeps }: &TakeOver,
         parts: &NodeParts,
-        backups: &BackupsThread,
+        backups: &mut BackupsThread,
     ) -> Result<Stage, String> {
         let fenced = backups.is_fenced(takeover.dead.log, takeover.dead.log_epoch);
         self.promised_until = fenced.ok_or("the copy is not fenced")?;
+        if !backups.has_its_end(takeover.dead.log) {
+            return Err("the copy does not end as it was written".to_owned());
+        }
         let disk = self.copies.of(takeover.dead.log).ok_or("there is no copy")?;
         let scratch = Store::new(self.config.clone()).expect("a good configuration");
         read_copy(&disk, takeover.dead.log, takeover.range, &scratch)?;

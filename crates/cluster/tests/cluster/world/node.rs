@@ -74,6 +74,8 @@ pub(crate) struct SimNode {
     pub(crate) deaf: bool,
     /// Whether imports are paused.
     pub(crate) stalled: bool,
+    /// Whether it cannot read copies of logs.
+    pub(crate) cannot_take_over: bool,
     /// How many steps a copy before the freeze takes.
     pub(crate) copy_steps: u64,
     /// Whether it has a durable log, and so its data after a restart.
@@ -108,6 +110,7 @@ impl SimNode {
             cut_off: false,
             deaf: false,
             stalled: false,
+            cannot_take_over: false,
             copy_steps: 5,
             keeps_log: false,
             log_since: 1,
@@ -260,6 +263,12 @@ impl SimNode {
             Pending::Prepare(record) => self.prepare(now, record),
             Pending::Copy(record, done) => self.copy(now, record, done, others),
             Pending::Pull(id) => self.pull(now, id, random, others),
+            Pending::TakeOver(takeover) if !self.driver.taking.contains(&takeover) => {}
+            Pending::TakeOver(takeover) if self.cannot_take_over => {
+                let (range, epoch) = (takeover.range, takeover.epoch);
+                self.input(now, AgentInput::CannotTakeOver(range, epoch, "it was told so".to_owned()));
+                self.later(now.plus_us(3_000_000), Pending::TakeOver(takeover));
+            }
             Pending::TakeOver(takeover) => {
                 let dead = others.iter().find(|other| other.info.id == takeover.dead.from);
                 let Driver { data, .. } = &dead.expect("a member's log").driver;
@@ -486,6 +495,7 @@ impl SimNode {
                         _ => {}
                     }
                 }
+                self.driver.taking.retain(|takeover| map.takeovers().contains(takeover));
                 let own = map.takeovers().iter().filter(|takeover| takeover.owner == self.info.id);
                 let new = own.filter(|takeover| !self.driver.taking.contains(takeover));
                 for takeover in new.cloned().collect::<Vec<_>>() {

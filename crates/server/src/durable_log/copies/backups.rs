@@ -38,6 +38,8 @@ pub(crate) enum BackupsInput {
 pub(crate) enum Fenced {
     /// Nobody of an older epoch writes it. For so long its writer may answer reads.
     Done(Duration),
+    /// It does not end as it was written.
+    Damaged,
     /// There is none, or it cannot be used: the node's log says why.
     NoCopy,
 }
@@ -139,9 +141,16 @@ impl Keeping {
         let is_there = self.backups.fence(now, log, epoch, &mut self.folders);
         self.work();
         // A step that failed has dropped it.
-        match self.backups.is_fenced(log, epoch).filter(|_| is_there) {
-            Some(until) => Fenced::Done(Duration::from_micros(until.since(self.clock.mono()))),
-            None => Fenced::NoCopy,
+        let Some(until) = self.backups.is_fenced(log, epoch).filter(|_| is_there) else {
+            return Fenced::NoCopy;
+        };
+        match self.backups.has_its_end(log, &mut self.folders) {
+            Ok(true) => Fenced::Done(Duration::from_micros(until.since(self.clock.mono()))),
+            Ok(false) => Fenced::Damaged,
+            Err(error) => {
+                tracing::error!("the copy of log {log} cannot be read: {error}");
+                Fenced::NoCopy
+            }
         }
     }
 
