@@ -437,6 +437,9 @@ pub enum Request {
     TakeOver {
         /// The node.
         node: NodeName,
+        /// Also from copies at nodes that have restarted since, which may lack what was written last.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        accepts_loss: bool,
     },
     /// Raise the cluster's version to the highest that all members speak.
     Upgrade,

@@ -68,7 +68,12 @@ pub enum ControlRequest {
     /// SIDLE.FORGET and CLUSTER FORGET.
     Forget(NodeName),
     /// SIDLE.TAKEOVER.
-    TakeOver(NodeName),
+    TakeOver {
+        /// What is taken over.
+        node: NodeName,
+        /// Also from copies that may lack what was written last.
+        accepts_loss: bool,
+    },
     /// SIDLE.UPGRADE.
     Upgrade,
     /// SIDLE.STATUS.

@@ -560,7 +560,7 @@ impl<M: MetaStore> Coordinator<M> {
     }
 
     /// Has others take over what a node had that is down; in how many ranges that is under way.
-    pub(super) fn take_over(&mut self, now: MonotonicUs, name: &NodeName) -> Reply {
+    pub(super) fn take_over(&mut self, now: MonotonicUs, name: &NodeName, accepts_loss: bool) -> Reply {
         let begun = self.judge(now).node_called(name).and_then(|node| {
             let under_way = self.data.map.takeovers().iter().filter(|takeover| takeover.dead.from == node);
             let reads =
@@ -571,7 +571,7 @@ impl<M: MetaStore> Coordinator<M> {
                 // A repeated request.
                 return Ok(under_way);
             }
-            let legacy = self.judge(now).legacy_of(node)?;
+            let legacy = self.judge(now).legacy_of(node, accepts_loss)?;
             let begun = self.take_over_legacy(now, node, &legacy);
             begun.map_err(|error| Refusal::not_committed(&error))
         });
@@ -582,7 +582,7 @@ impl<M: MetaStore> Coordinator<M> {
     /// over before anybody else serves that (Y10 of `sidle-log-copies`).
     fn take_over_silent(&mut self, now: MonotonicUs) {
         for node in self.judge(now).long_silent() {
-            let Ok(legacy) = self.judge(now).legacy_of(node) else { continue };
+            let Ok(legacy) = self.judge(now).legacy_of(node, false) else { continue };
             if self.take_over_legacy(now, node, &legacy).is_err() {
                 return;
             }

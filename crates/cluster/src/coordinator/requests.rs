@@ -46,7 +46,7 @@ impl<M: MetaStore> Coordinator<M> {
             Request::Cancel { migration } => Some(self.cancel(now, key, migration)),
             Request::SetPolicy { migration, policy } => Some(self.set_policy(now, migration, policy)),
             Request::Forget { node } => Some(self.forget(now, &node)),
-            Request::TakeOver { node } => Some(self.take_over(now, &node)),
+            Request::TakeOver { node, accepts_loss } => Some(self.take_over(now, &node, accepts_loss)),
             Request::Upgrade => Some(self.upgrade(now)),
             Request::AwaitEnd { migration, patience_us } => self.await_end(now, key, migration, patience_us),
             Request::StartMigration { range, target, protocol, policy } => {

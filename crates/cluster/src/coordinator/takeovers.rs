@@ -31,8 +31,9 @@ impl Judge<'_> {
         silent.map(|known| known.node).collect()
     }
 
-    /// Who takes over what of a node that is down, or why nobody does.
-    pub(super) fn legacy_of(&self, id: NodeId) -> Result<Legacy, Refusal> {
+    /// Who takes over what of a node that is down, or why nobody does. `accepts_loss`: also from copies at nodes
+    /// that have restarted since (Y7).
+    pub(super) fn legacy_of(&self, id: NodeId, accepts_loss: bool) -> Result<Legacy, Refusal> {
         let node = shown(self.data, id);
         if let Some(refusal) = self.why_alive(id) {
             return Err(refusal);
@@ -52,12 +53,16 @@ impl Judge<'_> {
             return Err(Refusal::OwnsNothing { node });
         }
         let copies = self.data.copies_of(id).ok_or(Refusal::NoCopies { node: node.clone() })?;
+        let present = |backup: &LogBackup| match accepts_loss {
+            true => LogBackup { incarnation: incarnation_of(self.data, backup.node), ..*backup },
+            false => *backup,
+        };
         let dead = DeadLog {
             from: id,
             log: copies.log,
             // No writer has it, nor that of the record.
             log_epoch: copies.epoch + 2,
-            backups: copies.backups.clone(),
+            backups: copies.backups.iter().map(present).collect(),
         };
         let holders = self.holders(&dead);
         if holders.is_empty() && !tablets.is_empty() {

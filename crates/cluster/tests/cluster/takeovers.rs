@@ -25,7 +25,7 @@ fn keep_copies(world: &mut World, node: u8, log: u8, backups: &[u8]) {
 }
 
 fn take_over(world: &mut World, node: u8) -> Reply {
-    world.ask(1, Request::TakeOver { node: NodeName::Id(node_id(node)) })
+    world.ask(1, Request::TakeOver { node: NodeName::Id(node_id(node)), accepts_loss: false })
 }
 
 fn die(world: &mut World, node: u8) {
@@ -254,6 +254,9 @@ fn what_cannot_be_taken_over_is_refused_with_the_reason() {
     world.run_for(3_000_000);
     die(&mut world, 2);
     assert_eq!(take_over(&mut world, 2), Reply::Refused(Refusal::NoCopies { node: node.clone() }));
+    let accepts_loss = Request::TakeOver { node: NodeName::Id(node_id(2)), accepts_loss: true };
+    assert_eq!(world.ask(1, accepts_loss), Reply::TakesOver { ranges: 1 });
+    assert!(world.run_until(1_000_000, is_over));
     assert_eq!(take_over(&mut world, 3), Reply::Refused(Refusal::StillUp { node: world.shown(3) }));
 }
 

@@ -58,7 +58,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "O(N) where N is the number of tablets",
         "Removes a node from the cluster that is down and owns nothing.",
     ),
-    CommandSpec::new("sidle.takeover", 2, ADMIN, take_over).docs(
+    CommandSpec::new("sidle.takeover", -2, ADMIN, take_over).docs(
         "sidle",
         "0.1.0",
         "O(N) where N is the number of tablets",
@@ -223,10 +223,15 @@ fn forget(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Control(ControlRequest::Forget(node)))
 }
 
-/// `SIDLE.TAKEOVER <node>`: by id or address.
+/// `SIDLE.TAKEOVER <node> [ACCEPT-LOSS]`: by id or address.
 fn take_over(call: &mut Call<'_>) -> CommandResult {
     let node = text(call.args[1])?.parse().map_err(|error| ReplyError::owned(format!("ERR {error}")))?;
-    Ok(Flow::Control(ControlRequest::TakeOver(node)))
+    let accepts_loss = match call.args.get(2..).unwrap_or_default() {
+        [] => false,
+        [option] if option.eq_ignore_ascii_case(b"accept-loss") => true,
+        _ => return Err(ReplyError::text("ERR syntax error: SIDLE.TAKEOVER node [ACCEPT-LOSS]")),
+    };
+    Ok(Flow::Control(ControlRequest::TakeOver { node, accepts_loss }))
 }
 
 /// `CLUSTER FORGET <node-id>`, with Redis's errors where they exist. The whole cluster forgets the node at

@@ -39,7 +39,9 @@ impl Requests {
                 (OpenRequest::Migrations(Some(migration)), Request::AwaitEnd { migration, patience_us })
             }
             ControlRequest::Forget(node) => (OpenRequest::Plain, Request::Forget { node }),
-            ControlRequest::TakeOver(node) => (OpenRequest::Plain, Request::TakeOver { node }),
+            ControlRequest::TakeOver { node, accepts_loss } => {
+                (OpenRequest::Plain, Request::TakeOver { node, accepts_loss })
+            }
             ControlRequest::Upgrade => (OpenRequest::Plain, Request::Upgrade),
             ControlRequest::Status => (OpenRequest::Status, Request::Status),
         };
