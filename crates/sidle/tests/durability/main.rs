@@ -7,6 +7,7 @@ mod support;
 
 mod copies;
 mod damage;
+mod dead_sources;
 mod in_the_middle;
 mod kills;
 mod little_memory;

@@ -1,0 +1,132 @@
+//! kill -9 of the source of a migration in its middle, which never comes back: the target goes on with its copy
+//! of the source's log. And copies that are damaged where only the process that keeps them can know it.
+
+use super::info;
+use super::support::{Client, NodeOptions, TestCluster, bulk, eventually};
+use sidle_resp::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const RECORDS: usize = 600;
+const RECORD_BYTES: usize = 2_000;
+
+fn record(number: usize) -> String {
+    format!("record {number}")
+}
+
+/// Three nodes with copies of each other's logs, of which the second has everything.
+fn filled(fsync: &str) -> TestCluster {
+    let options = NodeOptions::default().flag("--durability", "replicated=2").flag("--fsync", fsync);
+    let cluster = TestCluster::start_with(3, &options);
+    let id = cluster.start_migration("0-16383", 1);
+    assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+    eventually("the log has its copies", || {
+        (info(&mut cluster.client(1), "sidle_log_copies") == "2").then_some(())
+    });
+    let mut client = cluster.client(1);
+    let value = "v".repeat(RECORD_BYTES);
+    let sets = (0..RECORDS).map(|number| vec!["SET".to_owned(), record(number), value.clone()]);
+    client.pipeline(&sets.collect::<Vec<_>>());
+    let pushes =
+        (0..RECORDS).map(|number| vec!["RPUSH".to_owned(), "large".to_owned(), format!("{number} {value}")]);
+    client.pipeline(&pushes.collect::<Vec<_>>());
+    cluster
+}
+
+fn take_over(cluster: &TestCluster, dead: usize) {
+    let address = cluster.nodes[dead].address();
+    eventually("its silence is noticed, and it is taken over", || {
+        let output = cluster.nodes[0].run(&["takeover", &address]);
+        output.status.success().then_some(())
+    });
+}
+
+/// Changes some of what is moving, at whoever serves it. Which records are changed, and which are gone.
+fn change(client: &mut Client) -> (Vec<usize>, Vec<usize>) {
+    let (changed, gone): (Vec<usize>, Vec<usize>) = ((0..20).collect(), (20..40).collect());
+    for &number in &changed {
+        assert_eq!(client.request_anywhere(&["SET", &record(number), "new"]), Value::Simple("OK".into()));
+    }
+    for &number in &gone {
+        assert_eq!(client.request_anywhere(&["DEL", &record(number)]), Value::Integer(1));
+    }
+    (changed, gone)
+}
+
+fn ends_without_its_source(protocol: &str, is_served: bool) {
+    let mut cluster = filled("everysec");
+    let to = cluster.nodes[2].address();
+    let flags = ["--to", &to, "--slots", "0-12287", "--protocol", protocol, "--rate", "0.5", "--detach"];
+    let begun = cluster.nodes[0].run(&[&["migrate"], &flags[..]].concat());
+    assert!(begun.status.success(), "{begun:?}");
+    eventually("it runs", || (cluster.migration(2)?["state"].as_str()? != "preparing").then_some(()));
+    std::thread::sleep(Duration::from_millis(300));
+    let mut client = cluster.client(2);
+    let (changed, gone) = if is_served { change(&mut client) } else { Default::default() };
+    cluster.nodes[1].kill();
+    take_over(&cluster, 1);
+    let ended = cluster.wait_for_migration(2);
+    // What had not begun to run has moved nothing.
+    assert!(["done", "failed"].contains(&ended["state"].as_str().expect("a state")), "{protocol}: {ended}");
+    assert!(!is_served || ended["state"] == "done", "{protocol}: {ended}");
+    let mut client = cluster.client(0);
+    let old = "v".repeat(RECORD_BYTES);
+    for number in 0..RECORDS {
+        let expected = match number {
+            _ if changed.contains(&number) => bulk("new"),
+            _ if gone.contains(&number) => Value::Null,
+            _ => bulk(&old),
+        };
+        let found = client.request_anywhere(&["GET", &record(number)]);
+        assert!(found == expected, "{protocol}: {number} is not what it was");
+    }
+    assert_eq!(client.request_anywhere(&["LLEN", "large"]), Value::Integer(RECORDS as i64), "{protocol}");
+    assert_eq!(client.request_anywhere(&["SET", "more", "1"]), Value::Simple("OK".into()));
+}
+
+#[test]
+fn a_migration_ends_without_its_source() {
+    ends_without_its_source("fulva", true);
+}
+
+#[test]
+fn a_hand_off_ends_without_its_source() {
+    ends_without_its_source("handoff", true);
+}
+
+#[test]
+fn a_migration_that_serves_nothing_before_its_end_ends_without_its_source() {
+    ends_without_its_source("stop-and-copy", false);
+}
+
+/// The last file of a node's copy of another's log.
+fn last_file(cluster: &TestCluster, node: usize) -> PathBuf {
+    let copies = fs::read_dir(cluster.nodes[node].file("log-backups")).expect("it keeps copies");
+    let copies = copies.map(|copy| copy.expect("an entry").path()).filter(|path| path.is_dir());
+    let files = copies
+        .flat_map(|copy| fs::read_dir(copy).expect("a copy"))
+        .map(|file| file.expect("an entry").path());
+    let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "log"));
+    files.max_by_key(|path| fs::metadata(path).expect("it is there").len()).expect("it has a file")
+}
+
+/// A start would take it for a torn end. The process that keeps the copy knows what it wrote.
+#[test]
+fn a_copy_with_a_damaged_end_is_not_taken_over_but_the_other_one() {
+    let mut cluster = filled("everysec");
+    let file = last_file(&cluster, 2);
+    let mut bytes = fs::read(&file).expect("it is there");
+    let at = bytes.len() - 6_000;
+    bytes[at..at + 16].iter_mut().for_each(|byte| *byte ^= 0x5a);
+    fs::write(&file, bytes).expect("it is there");
+    cluster.nodes[1].kill();
+    take_over(&cluster, 1);
+    let mut client = cluster.client(0);
+    let value = bulk(&"v".repeat(RECORD_BYTES));
+    for number in 0..RECORDS {
+        assert!(client.request_anywhere(&["GET", &record(number)]) == value, "{number} is lost");
+    }
+    assert_eq!(client.request_anywhere(&["LLEN", "large"]), Value::Integer(RECORDS as i64));
+    assert!(cluster.nodes[2].log().contains("does not end as it was written"), "{}", cluster.nodes[2].log());
+}
