@@ -6,6 +6,7 @@ use crate::config::OutOfMemory;
 use crate::log::{Log, LogHead};
 use crate::record::{CHECKED_FROM, Record};
 use crate::replay::{ReplayError, Replayed};
+use crate::restamp::restamped;
 use crate::store::Store;
 use sidle_types::{HashedKey, PositionRange};
 use std::sync::Arc;
@@ -90,17 +91,22 @@ impl Assembly {
         if !within.contains(key.position()) {
             return Err(ReplayError::OutsideRange(key.position()));
         }
-        let guard = store.lock_slot(key.slot());
+        let (slot, hash) = (key.slot(), key.hash());
+        let guard = store.lock_slot(slot);
         if guard.find(key).is_some() {
             return Ok(Replayed { inserted: 0, present: 1 });
         }
         guard.admit(|| false)?;
         #[cfg(feature = "testing")]
         self.log.end_run(self.run);
-        head.note_order(|| guard.order_of_arrival(record.version()));
-        head.note(|log| record.pack(log));
-        head.log_change(std::iter::once(key.slot()));
-        guard.enter(key.hash(), record, Address::from_offset(self.run));
+        let version = guard.version_of_arrival(record.version());
+        if version != record.version() {
+            self.log.write_parts(self.run, &[&restamped(record, version)]);
+        }
+        let arrived = Record::trusted(self.bytes());
+        head.note(|log| arrived.pack(log));
+        head.log_change(std::iter::once(slot));
+        guard.enter(hash, arrived, Address::from_offset(self.run));
         self.is_kept = true;
         Ok(Replayed { inserted: 1, present: 0 })
     }

@@ -100,6 +100,7 @@ mod recovery_part;
 mod repeated;
 mod replay;
 mod resize;
+mod restamp;
 mod runs;
 mod scan;
 mod segment;

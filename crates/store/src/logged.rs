@@ -2,9 +2,12 @@
 //!
 //! A commit is a sequence of records, in no order that matters: of two records of one key, or of one chunk,
 //! that with the higher **order** counts; of two with the same, the one that removes. The order is the
-//! record's version, unless it is written before it: a record that another node wrote has a version that says
-//! nothing of what happened here before it came, and a tombstone may have that of what it removes. Orders
-//! grow within a slot as versions do, of which they are some.
+//! record's version, unless it is written before it: a tombstone may have the version of what it removes.
+//! Orders grow within a slot as versions do, of which they are some.
+//!
+//! The order of a value is the version of the store's own record, also of a value that another node wrote: it
+//! gets one here, since its own says nothing of what happened here before it came. A log of an earlier build
+//! has such a value as it came, behind its order.
 //!
 //! | record | means |
 //! |---|---|

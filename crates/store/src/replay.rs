@@ -3,9 +3,11 @@
 //! M5: replay inserts only where the target has no entry: no value, expired value or tombstone. The target's
 //! writes win, whatever the versions.
 
+use crate::address::Address;
 use crate::batch::{BatchError, RecordBatch};
 use crate::config::OutOfMemory;
 use crate::log::{Incoming, LogHead};
+use crate::record::{Draft, Record};
 use crate::segment::Purpose;
 use crate::store::Store;
 use crate::writer::SlotGuard;
@@ -122,12 +124,28 @@ impl Store {
                 continue;
             }
             guard.admit(|| false)?;
-            head.note_order(|| guard.order_of_arrival(record.version()));
-            let address = head.append_copy(record.in_log(), Purpose::Value)?;
+            let address = append_arrival(guard, head, record)?;
             head.log_change(std::iter::once(slot));
             guard.enter(hash, record, address);
             replayed.inserted += 1;
         }
         Ok(replayed)
     }
+}
+
+/// Appends a record that another node wrote, with the version that it gets here.
+fn append_arrival(
+    guard: &SlotGuard<'_>,
+    head: &mut LogHead,
+    record: Record<'_>,
+) -> Result<Address, OutOfMemory> {
+    let version = guard.version_of_arrival(record.version());
+    if version == record.version() {
+        return head.append_copy(record.in_log(), Purpose::Value);
+    }
+    let value: &[&[u8]] = &[record.value()];
+    head.append(
+        &Draft::value(record.key(), record.kind(), value, version, record.expires_at()),
+        Purpose::Value,
+    )
 }

@@ -198,8 +198,13 @@ impl<'s> SlotGuard<'s> {
         self.write(head, key, &Draft::tombstone(key.bytes(), Version(0)))
     }
 
-    /// The order in the durable log of a record that another node wrote with this version.
-    pub(crate) fn order_of_arrival(&self, version: Version) -> Version {
+    /// The version that a record gets here which another node wrote with this one. For a durable log it is
+    /// one that nothing else in the slot has: the record may have been here before, with the same version.
+    #[inline]
+    pub(crate) fn version_of_arrival(&self, version: Version) -> Version {
+        if self.guard.data.log.commits.is_none() {
+            return version;
+        }
         self.table().raise_version(version.0);
         self.given_version()
     }

@@ -2,8 +2,8 @@
 
 use sidle_outline::{Chunk, Large, Order, Outline};
 use sidle_store::{
-    Change, Entry, ImportNote, ImportStage, Leave, LogHead, RecordBatch, Recovery, RecoveryError, SlotGuards,
-    Store, StoreConfig, WholeDiscard, logged_records,
+    Change, CleanOutcome, Entry, ImportNote, ImportStage, Leave, LogHead, MoveIn, Moved, RecordBatch,
+    Recovery, RecoveryError, SlotGuards, Store, StoreConfig, WholeDiscard, logged_records,
 };
 use sidle_types::{CommitNumber, HashedKey, MigrationId, Position, PositionRange, ValueKind, WallMs};
 
@@ -191,6 +191,89 @@ fn what_comes_back_with_an_old_version_is_newer_than_its_removal() {
         .expect("there is room");
     let removal = commit(&store);
     assert!(recovered(&[&removal, last]).is_empty() && recovered(&[last, &removal]).is_empty());
+}
+
+/// Values of every form: short ones, one in pieces, and one in chunks.
+fn of_every_form() -> (Store, LogHead) {
+    let (store, mut head) = self::store();
+    (0..300).for_each(|key| put(&store, &mut head, &format!("key {key}"), &"short ".repeat(20)));
+    put(&store, &mut head, "long", &"long ".repeat(80_000));
+    patch(&store, &mut head, "large", |outline| {
+        (0..100).for_each(|label| outline.put(Order::Main, Chunk::new(label, 1, &[7; 3000])));
+    });
+    (store, head)
+}
+
+fn clean_up(store: &Store) {
+    while store.cleaner().step(1 << 20) != CleanOutcome::Idle {}
+}
+
+fn discard_all(store: &Store) {
+    let mut from = Some(PositionRange::ALL.first());
+    while let Some(at) = from {
+        from = store.discard(at, PositionRange::ALL.last(), 1024);
+    }
+}
+
+/// Whoever takes a range over may need several attempts; and a range may come back. What an earlier stay left
+/// in the log has the same versions. None of it is written again.
+#[test]
+fn of_what_came_several_times_only_the_last_is_needed() {
+    let (source, _source_head) = of_every_form();
+    for attempts in [1, 2, 6] {
+        let (store, mut head) = self::store();
+        let mut files = std::collections::VecDeque::new();
+        for attempt in 0..attempts {
+            let mut moving = MoveIn::new(PositionRange::ALL);
+            while moving.step(&source, &store, &mut head).expect("there is room") == Moved::Slice {}
+            files.push_back(commit(&store));
+            if attempt + 1 < attempts {
+                discard_all(&store);
+                files.push_back(commit(&store));
+                clean_up(&store);
+            }
+        }
+        let live = files.back().expect("an attempt").len();
+        for round in 0..3 {
+            let before: usize = files.iter().map(Vec::len).sum();
+            let mut written = 0;
+            for _ in 0..files.len() {
+                let oldest = files.pop_front().expect("there are files");
+                let kept = needed(&store, &oldest);
+                written += kept.len();
+                files.push_back(kept);
+                let all: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
+                let again = recovered(&all);
+                assert_eq!((again.len(), labels(&again, "large").len()), (302, 100));
+                assert_eq!(get(&again, "long"), get(&source, "long"));
+            }
+            assert!(
+                written <= live,
+                "round {round} of {attempts} attempts: {written} of {before}, not {live}"
+            );
+        }
+    }
+}
+
+/// The order of a value that arrived is its version, in whatever form it came; so a restart changes none.
+#[test]
+fn what_arrived_has_the_version_that_it_is_recovered_with() {
+    let (source, _source_head) = of_every_form();
+    let (store, mut head) = self::store();
+    for _ in 0..3 {
+        discard_all(&store);
+        let mut moving = MoveIn::new(PositionRange::ALL);
+        while moving.step(&source, &store, &mut head).expect("there is room") == Moved::Slice {}
+        clean_up(&store);
+    }
+    let again = recovered(&[&commit(&store)]);
+    for key in ["key 1", "key 200", "long", "large"] {
+        let version = |store: &Store| {
+            let guard = store.pin();
+            guard.get(HashedKey::new(key.as_bytes())).value().expect("it arrived").version()
+        };
+        assert!(version(&store) == version(&again) && version(&store) > version(&source), "{key}");
+    }
 }
 
 #[test]

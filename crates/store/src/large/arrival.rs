@@ -199,15 +199,15 @@ impl Arrival {
         slot.admit(|| self.is_entry)?;
         let value = head_value(self.encoding, id);
         let value: &[&[u8]] = &[&value];
-        let draft = head_draft(key, self.kind, value, self.version, self.expires_at);
         let is_empty = self.collections.read(id, |state| state.outline.is_empty());
         if !self.is_entry && is_empty != Some(false) {
             return Ok(Replayed::default());
         }
-        head.note_order(|| slot.order_of_arrival(self.version));
+        let version = slot.version_of_arrival(self.version);
+        let draft = head_draft(key, self.kind, value, version, self.expires_at);
         let address = head.append(&draft, Purpose::Value)?;
         head.log_change(std::iter::once(slot.slot()));
-        let (version, encoding) = (self.version, self.encoding);
+        let encoding = self.encoding;
         let chunk_bytes = self.collections.change(id, |state| {
             (state.head, state.packed_crc) = (Some(address), None);
             state.version = state.version.max(version);

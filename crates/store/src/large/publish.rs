@@ -26,7 +26,7 @@ pub(crate) struct LargePut<'p> {
     expires_at: Option<WallMs>,
     /// Whether the key gets a new head.
     has_head: bool,
-    /// Of a collection that arrives from another node: the version that its chunks get.
+    /// Of a collection that arrives from another node: the version of its chunks there.
     arrives_as: Option<Version>,
     /// The sizes of its records, in the order that they are appended in: the chunks', the head's.
     sizes: SmallVec<[usize; 4]>,
@@ -138,9 +138,10 @@ impl<'p> LargePut<'p> {
         let data = slot.data();
         // Higher than those of its chunks, too, which may come from another slot.
         let before = self.outline.id().and_then(|id| data.collections.read(id, |state| state.version));
-        let version = self
-            .arrives_as
-            .unwrap_or_else(|| slot.next_version().max(Version(before.map_or(0, |before| before.0 + 1))));
+        let version = match self.arrives_as {
+            Some(version) => slot.version_of_arrival(version),
+            None => slot.next_version().max(Version(before.map_or(0, |before| before.0 + 1))),
+        };
         slot.table().raise_version(version.0);
         let id = self.outline.id().unwrap_or_else(|| data.collections.reserve(&data.log.segments));
         let append = |head: &mut LogHead, draft: &Draft<'_>| {

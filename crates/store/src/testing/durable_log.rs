@@ -1,8 +1,9 @@
 //! A durable log of few bytes: files of commits, of which the oldest go.
 
 use super::collection::elements_of;
+use crate::logged::{Meaning, logged_records};
 use crate::{Recovery, Store, StoreConfig};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// A file is full from here on.
 const FILE_BYTES: usize = 16 << 10;
@@ -38,6 +39,25 @@ impl DurableLog {
             Some(file) => file.append(&mut records),
             None => self.files.push_back(records),
         }
+    }
+
+    /// Of each key, and of each chunk, one record is needed. `values`: how many keys have one.
+    pub(super) fn check_needed(&self, store: &Store, values: usize) {
+        let mut needed = Vec::new();
+        for file in &self.files {
+            store.survivors_of(file, usize::MAX, &mut needed);
+        }
+        let (mut keys, mut chunks) = (BTreeSet::new(), BTreeSet::new());
+        for record in logged_records(&needed).map(|record| record.expect("it was written")) {
+            match record.meaning() {
+                Meaning::Value(record) => assert!(keys.insert(record.key()), "{record:?} is needed twice"),
+                Meaning::Chunk(_, chunk) => assert!(chunks.insert(chunk.key()), "{chunk:?} is needed twice"),
+                // While the store keeps its tombstone.
+                Meaning::Removed(_) => {}
+                other => panic!("{other:?} is needed"),
+            }
+        }
+        assert_eq!(keys.len(), values);
     }
 
     /// The store that the files make, read in the order that the seed draws.
