@@ -32,8 +32,8 @@ Sizes are bytes, or a number with a unit: kb, mb and gb are powers of 1024, k, m
 
 SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. Without a durable log (--durability none) what it holds is lost.
 
-Exit status: 0 stopped; 1 could not be started: nothing has changed; 2 wrong \
-command line or settings.";
+Exit status: 0 stopped; 1 could not be started: nothing has changed; or other nodes took over what it had \
+while it ran; 2 wrong command line or settings.";
 
 /// Flags of `sidle server`; each overrides the setting of the same name in the file.
 #[derive(Debug, Args)]

@@ -125,6 +125,13 @@ pub enum StartError {
          put the newest state back"
     )]
     Deposed,
+    /// The coordinator has another life of the node, or none any more.
+    #[error(
+        "this process is no member of its cluster any more: other nodes have taken over what it had (`sidle \
+         takeover`), or another process runs with its identity. In the first case move its folder durable-log away \
+         and start the node again: it joins as an empty member"
+    )]
+    Superseded,
     /// Its processors are not usable.
     #[error(transparent)]
     Cpus(#[from] CpusError),

@@ -174,6 +174,8 @@ pub(crate) struct ControlThread {
     /// Whether the cluster's secret is in the data directory.
     is_secret_kept: bool,
     stop: Option<String>,
+    /// Whether it stops because it is no member any more.
+    is_superseded: bool,
 }
 
 impl ControlThread {
@@ -224,6 +226,7 @@ impl ControlThread {
             trouble: None,
             is_secret_kept: matches!(cluster_secret::kept(&setup.data_dir), Ok(Some(_))),
             stop: None,
+            is_superseded: false,
             setup,
         })
     }
@@ -247,7 +250,7 @@ impl ControlThread {
         if self.seat.is_none() {
             tracing::info!("clients can connect, and are served once this node is a member of its cluster");
         }
-        while self.stop.is_none() {
+        while self.stop.is_none() && !self.is_superseded {
             let due = self.timeout();
             tokio::select! {
                 signal = stop.requested() => self.stop = Some(signal.to_owned()),
@@ -280,6 +283,12 @@ impl ControlThread {
                 }
                 _ = ticks.tick() => self.tick(),
             }
+        }
+        if self.is_superseded {
+            tracing::error!(
+                "stopping: other nodes have taken over what this node had, or another process runs with its identity"
+            );
+            return Err(StartError::Superseded);
         }
         let why = self.stop.unwrap_or_default();
         tracing::info!("stopping: {why}");
@@ -502,7 +511,7 @@ impl ControlThread {
                 }
             }
             ControlEvent::Superseded => {
-                self.stop = Some("another process runs with this node's identity".to_owned());
+                self.is_superseded = true;
             }
             ControlEvent::Copies(copies) => self.tell_copies(CopiesInput::Decided(copies)),
             ControlEvent::TakeOver(takeover) => {
