@@ -91,7 +91,10 @@ pub enum Refusal {
         limit: usize,
     },
     /// The node to be forgotten, or taken over, still sends.
-    #[error("node {node} is up: stop it first, and wait for two seconds")]
+    #[error(
+        "node {node} is up: stop it first, and wait for two seconds. `sidle migrate` moves what \
+         a node has that is up"
+    )]
     StillUp {
         /// The node.
         node: String,
@@ -109,7 +112,12 @@ pub enum Refusal {
         tablets: usize,
     },
     /// The node to be forgotten, or taken over, takes part in a migration.
-    #[error("node {node} takes part in migration {migration}: cancel it, or wait for its end")]
+    #[error(
+        "node {node} takes part in migration {migration}. If that does not run yet, `sidle migrate --cancel \
+         {migration}` ends it; if it runs, wait for its end. If it stalls, start node {node} again, with its data \
+         directory: only it has what has not arrived, unless the migration's other node is up and has a copy of its \
+         durable log"
+    )]
     TakesPart {
         /// The node.
         node: String,
@@ -117,20 +125,25 @@ pub enum Refusal {
         migration: MigrationId,
     },
     /// The node to be forgotten, or taken over, runs the coordinator.
-    #[error("node {node} runs the coordinator: it is up, and needed")]
+    #[error(
+        "node {node} runs the coordinator: it is up, and can be neither forgotten nor taken over. Should it die, \
+         start it again with its data directory"
+    )]
     Coordinates {
         /// The node.
         node: String,
     },
     /// The node to be taken over owns nothing.
-    #[error("node {node} owns nothing: there is nothing to take over")]
+    #[error("node {node} owns nothing: there is nothing to be taken over. `sidle forget` removes it")]
     OwnsNothing {
         /// The node.
         node: String,
     },
     /// Nobody has what a node had that is down.
     #[error(
-        "no node that is up has a copy of node {node}'s durable log that counts, so nobody can take over what it          owns: start it again. Nodes keep copies with --durability replicated"
+        "nobody can take it over: no node has a copy of the durable log of {node} that counts (they are kept with \
+         --durability replicated=R), or none with a copy is up, or all have restarted since, and so may lack the end. \
+         Start the dead node again, with its data directory"
     )]
     NoCopies {
         /// The node.
@@ -329,6 +342,21 @@ mod tests {
             "{yet}"
         );
         assert!(!yet.contains("  "), "{yet}");
+    }
+
+    #[test]
+    fn what_keeps_a_node_from_being_taken_over_comes_with_what_helps() {
+        let node = || "n".to_owned();
+        for (refusal, helps) in [
+            (Refusal::NoCopies { node: node() }, "Start the dead node again"),
+            (Refusal::TakesPart { node: node(), migration: MigrationId(3) }, "start node n again"),
+            (Refusal::StillUp { node: node() }, "stop it first"),
+            (Refusal::Coordinates { node: node() }, "start it again"),
+            (Refusal::OwnsNothing { node: node() }, "`sidle forget` removes it"),
+        ] {
+            let told = refusal.to_string();
+            assert!(told.contains(helps) && !told.contains("  "), "{told}");
+        }
     }
 
     #[test]

@@ -82,7 +82,8 @@ pub struct NodeStatus {
     pub silent_us: Option<u64>,
     /// The epoch of the map that the node was last known to use.
     pub map_epoch: MapEpoch,
-    /// Keys of what it owns, including those that have not arrived yet, as it reported last.
+    /// Keys of what it owns, including those that have not arrived yet, as it reported last. 0, as memory and
+    /// its limit, for a silent node that has nothing any more.
     pub keys: u64,
     /// Bytes of memory in use for data, as it reported last.
     pub memory_used_bytes: u64,

@@ -42,7 +42,9 @@ impl Reporter<'_> {
     fn node_status(&self, now: MonotonicUs, id: NodeId) -> NodeStatus {
         let node = self.data.map.node(id).expect("asked for members only");
         let member = self.members.get(id);
-        let load = member.map(|member| member.load).unwrap_or_default();
+        let state = self.members.state_of(now, id);
+        let load = member.map(|member| member.load).filter(|_| state == NodeState::Up || self.has_data(id));
+        let load = load.unwrap_or_default();
         let copies = self.data.copies_of(id).map(|copies| copies.backups.as_slice()).unwrap_or_default();
         NodeStatus {
             id,
@@ -50,7 +52,7 @@ impl Reporter<'_> {
             client_addr: node.client_addr.clone(),
             bus_addr: node.bus_addr.clone(),
             speaks: self.members.speaks_of(id),
-            state: self.members.state_of(now, id),
+            state,
             silent_us: member.and_then(|member| member.heard_at).map(|at| now.since(at)),
             map_epoch: member.map_or(MapEpoch(0), |member| member.map_epoch),
             keys: load.keys,
@@ -60,6 +62,12 @@ impl Reporter<'_> {
             trouble: member.and_then(|member| member.trouble.clone()),
             log_copies: copies.iter().map(|backup| backup.node).collect(),
         }
+    }
+
+    /// Whether what a silent node reported last may still be there: what it had may be others' by now.
+    fn has_data(&self, id: NodeId) -> bool {
+        let owns = self.data.map.tablets().iter().any(|tablet| tablet.owner == id);
+        owns || self.data.unfinished().any(|record| record.involves(id))
     }
 
     fn migration_status(&self, now: MonotonicUs, record: &MigrationRecord) -> MigrationStatus {
