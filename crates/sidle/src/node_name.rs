@@ -4,7 +4,9 @@
 use sidle_cli::exit::Failure;
 use sidle_cli::server::host_port;
 use sidle_cluster::StatusReport;
+use sidle_server::address::split_host_port;
 use sidle_types::words::counted;
+use std::net::ToSocketAddrs;
 
 /// Digits of a whole id.
 const ID_DIGITS: usize = 40;
@@ -25,15 +27,30 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The coordinator's name for a node. Addresses and whole ids are checked by the coordinator.
+/// The coordinator's name for a node. Addresses and whole ids are checked by the coordinator. A host name
+/// that no node goes by is looked up.
 ///
 /// # Errors
 /// No id, or more than one, begins with these digits.
 pub(crate) fn resolve(report: &StatusReport, name: &str) -> Result<String, Failure> {
     if !is_beginning_of_id(name) {
-        return Ok(name.to_owned());
+        return Ok(known_address(report, name).unwrap_or_else(|| name.to_owned()));
     }
     named(report, name).map_err(Failure::refused)
+}
+
+/// The address by which a node goes that is reached at this one, if that is another.
+fn known_address(report: &StatusReport, address: &str) -> Option<String> {
+    let known = |address: &str| {
+        let mut all = report.nodes.iter().flat_map(|node| [&node.client_addr, &node.bus_addr]);
+        all.any(|known| known.to_string() == address).then(|| address.to_owned())
+    };
+    let (host, port) = split_host_port(address)?;
+    if known(address).is_some() {
+        return None;
+    }
+    let found = (host, port).to_socket_addrs().ok()?;
+    found.map(|address| address.to_string()).find_map(|address| known(&address))
 }
 
 fn is_beginning_of_id(name: &str) -> bool {
@@ -107,6 +124,15 @@ mod tests {
         ] {
             let refused = named(&report, beginning).unwrap_err();
             assert!(refused.starts_with(told), "{beginning}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_host_name_that_no_node_goes_by_is_looked_up() {
+        let report = report(&["1f3c09aa"]);
+        assert_eq!(resolve(&report, "localhost:1").unwrap(), "127.0.0.1:1");
+        for text in ["127.0.0.1:1", "localhost:2", &"ab".repeat(20)] {
+            assert_eq!(resolve(&report, text).unwrap(), text, "as it is");
         }
     }
 
