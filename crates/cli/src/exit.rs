@@ -13,7 +13,7 @@ pub enum Status {
     /// The command line, or the settings that it names, are wrong: others would work. Nothing was begun. The
     /// parser exits with the same status.
     WrongLine = 2,
-    /// A migration failed after it had begun.
+    /// A migration failed after it had begun, or a takeover waits for a node that is down.
     FailedInTheMiddle = 3,
     /// The node was unreachable, or its connection broke. The request may have taken effect.
     Unreachable = 4,

@@ -20,7 +20,7 @@ Exit status:
   0    done
   1    refused, could not be started, or a file could not be read or written
   2    the command line, or a setting that it names, is wrong: nothing was begun
-  3    a migration failed after it had begun
+  3    a migration failed after it had begun, or a takeover waits for a node
   4    the node was not reached, or the connection broke: the effect is unknown
   5    a check found wrong answers, a lost write, or could not exclude them
   130  interrupted with Ctrl-C; a migration goes on
@@ -314,7 +314,11 @@ hears of the takeover. No acknowledged write is lost either way. Nodes have copi
 `sidle server --durability replicated=2`. Should the node come back, move its durable-log folder away first: \
 it joins again, as an empty member.
 
-Exit status: 0 taken over; 1 refused; 2 wrong command line; 4 node not reached, or the effect is unknown.";
+It tells for which nodes it waits. When nothing has changed for --timeout and one of them is down, it ends; the \
+takeover goes on once that node is started.
+
+Exit status: 0 taken over; 1 refused; 2 wrong command line; 3 a node is down that was to read it; 4 node not \
+reached, or the effect is unknown.";
 
 #[derive(Debug, Args)]
 pub(crate) struct TakeoverArguments {

@@ -1,7 +1,9 @@
 //! `sidle status`: nodes, tablets and migrations as tables.
 
 use crate::cli::StatusArguments;
+use crate::hints;
 use crate::node_connection::NodeConnection;
+use crate::via::Via;
 use crate::watch::watch;
 use sidle_bench::words::{bytes, clock, count, counted, percent, stored_bytes};
 use sidle_cli::exit::Failure;
@@ -32,18 +34,19 @@ async fn shown(node: &mut NodeConnection, arguments: &StatusArguments) -> Result
         return Ok(format!("{}\n", node.status_text().await?));
     }
     let ended_shown = if arguments.all { usize::MAX } else { ENDED_SHOWN };
-    Ok(render(&node.status().await?, ended_shown))
+    Ok(render(&node.status().await?, ended_shown, &arguments.via.via))
 }
 
 /// The status as text, with this many of the ended migrations.
-fn render(report: &StatusReport, ended_shown: usize) -> String {
+fn render(report: &StatusReport, ended_shown: usize, via: &Via) -> String {
     let StatusReport { cluster, cluster_version, map_epoch, .. } = report;
     let mut text = format!("Cluster {cluster}, {cluster_version}, map epoch {}\n\n", map_epoch.0);
     text += &troubles(report);
     text += &nodes(report);
+    text += &lost(report, via);
     text += "\n";
     text += &tablets(report);
-    text += &takeovers(report);
+    text += &takeovers(report, via);
     if !report.migrations.is_empty() {
         text += "\n";
         text += &migrations(report, ended_shown);
@@ -94,14 +97,44 @@ fn nodes(report: &StatusReport) -> String {
             node.incarnation.0.to_string(),
             spoken(node.speaks),
             node.slots.to_string(),
-            count(node.keys),
-            stored_bytes(node.memory_used_bytes),
-            stored_bytes(node.memory_limit_bytes),
+            reported(node, count(node.keys)),
+            reported(node, stored_bytes(node.memory_used_bytes)),
+            reported(node, stored_bytes(node.memory_limit_bytes)),
         ];
         let copies = if copies.is_empty() { "none".to_owned() } else { copies.join(", ") };
         table.row(row.into_iter().chain(has_copies.then_some(copies)));
     }
     table.to_string()
+}
+
+/// A figure that a node reports of itself: nothing in place of one that is not known, or not true any more.
+fn reported(node: &NodeStatus, figure: String) -> String {
+    let has_reported = node.state == NodeState::Up || node.memory_limit_bytes > 0;
+    if has_reported { figure } else { "-".to_owned() }
+}
+
+/// What to do about nodes that are down and own something.
+fn lost(report: &StatusReport, via: &Via) -> String {
+    let one = |node: &NodeStatus| {
+        let tablets = report.tablets.iter().filter(|tablet| tablet.owner == node.id).count();
+        let is_new_owner = report.takeovers.iter().any(|takeover| takeover.owner == node.id);
+        if node.state != NodeState::Failed || tablets == 0 || is_new_owner {
+            return None;
+        }
+        let otherwise = match node.log_copies.is_empty() {
+            true => "; no other node has a copy of its log".to_owned(),
+            false => format!(
+                ", or have those with copies of its log take over what it had: `sidle takeover {}`",
+                argument(report, node.id)
+            ),
+        };
+        let (who, owns) = (name(report, node.id), counted(tablets, "tablet"));
+        let line =
+            format!("{who} is down and owns {owns}: start it again with its data directory{otherwise}");
+        Some(hints::reaching(&line, via) + "\n")
+    };
+    let lines: String = report.nodes.iter().filter_map(one).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 /// Whether the node is up; if not, how long it has been silent; and whether it runs the
@@ -135,12 +168,22 @@ fn tablets(report: &StatusReport) -> String {
     table.to_string()
 }
 
-/// What is being read of dead nodes.
-fn takeovers(report: &StatusReport) -> String {
+/// What is being read of dead nodes, or is to be.
+fn takeovers(report: &StatusReport, via: &Via) -> String {
     let line = |takeover: &Takeover| {
         let Takeover { range, owner, dead, .. } = takeover;
-        let (owner, from) = (name(report, *owner), name(report, dead.from));
-        format!("{owner} is taking {range} over, from its copy of the log of {from}: requests wait\n")
+        let (new, from) = (name(report, *owner), name(report, dead.from));
+        if report.nodes.iter().any(|node| node.id == *owner && node.state == NodeState::Up) {
+            return format!(
+                "{new} is taking {range} over, from its copy of the log of {from}: requests wait\n"
+            );
+        }
+        let line = format!(
+            "{new} is to take {range} over, from its copy of the log of {from}, and is down: start it, or \
+             `sidle takeover {}`",
+            argument(report, *owner)
+        );
+        hints::reaching(&line, via) + "\n"
     };
     report.takeovers.iter().map(line).collect()
 }
@@ -243,13 +286,23 @@ fn manner(migration: &MigrationStatus) -> String {
 
 /// A node by its client address, and by its id if that adds something: several members have been at the
 /// address, or it is no longer a member.
-fn name(report: &StatusReport, id: NodeId) -> String {
+pub(crate) fn name(report: &StatusReport, id: NodeId) -> String {
     let Some(node) = report.nodes.iter().find(|node| node.id == id) else { return short(id) };
-    let is_shared = report.nodes.iter().any(|other| other.id != id && other.client_addr == node.client_addr);
-    match is_shared {
-        true => format!("{} ({})", node.client_addr, short(id)),
-        false => node.client_addr.to_string(),
+    match is_alone(report, node) {
+        true => node.client_addr.to_string(),
+        false => format!("{} ({})", node.client_addr, short(id)),
     }
+}
+
+/// A node as command lines name it.
+pub(crate) fn argument(report: &StatusReport, id: NodeId) -> String {
+    let node = report.nodes.iter().find(|node| node.id == id && is_alone(report, node));
+    node.map_or_else(|| short(id), |node| node.client_addr.to_string())
+}
+
+/// Whether no other member has been at its address.
+fn is_alone(report: &StatusReport, node: &NodeStatus) -> bool {
+    !report.nodes.iter().any(|other| other.id != node.id && other.client_addr == node.client_addr)
 }
 
 fn short(id: NodeId) -> String {
@@ -291,6 +344,64 @@ mod tests {
         assert_eq!(names, expected);
     }
 
+    fn via() -> Via {
+        Via { via: "127.0.0.1:6379".to_owned(), password: None }
+    }
+
+    /// Node `a` is up; `b` has these, and is in this state.
+    fn with_node(state: &str, limit: u64, owns: bool, takes_over: bool) -> String {
+        let node = |digit: &str, port: u16, state: &str, limit: u64| {
+            json!({
+                "id": digit.repeat(40), "incarnation": 1, "client_addr": format!("h:{port}"),
+                "bus_addr": "h:9", "state": state, "silent_us": 0, "map_epoch": 1, "keys": 0,
+                "memory_used_bytes": 0, "memory_limit_bytes": limit, "slots": 0,
+                "log_copies": ["a".repeat(40)]
+            })
+        };
+        let range = ["0x0000000000000000", "0x0003ffffffffffff"];
+        let tablet = json!({ "range": range, "owner": "b".repeat(40), "epoch": 1 });
+        let takeover = json!({
+            "range": range, "owner": "b".repeat(40), "epoch": 1, "from": "c".repeat(40), "log": "7".repeat(32),
+            "log_epoch": 2, "backups": []
+        });
+        let report = json!({
+            "cluster": "7".repeat(32), "coordinator": "a".repeat(40), "map_epoch": 1,
+            "nodes": [node("a", 1, "up", 1 << 20), node("b", 2, state, limit)],
+            "tablets": if owns { vec![tablet] } else { vec![] }, "migrations": [],
+            "takeovers": if takes_over { vec![takeover] } else { vec![] }
+        });
+        render(&serde_json::from_value(report).expect("a report"), 0, &via())
+    }
+
+    #[test]
+    fn what_a_dead_node_owns_comes_with_what_to_do() {
+        let told = "h:2 is down and owns 1 tablet: start it again with its data directory, or have those with copies of \
+                    its log take over what it had: `sidle takeover h:2`\n";
+        assert!(with_node("fail", 1 << 20, true, false).contains(told));
+        for (state, owns) in [("up", true), ("fail?", true), ("fail", false)] {
+            assert!(!with_node(state, 1 << 20, owns, false).contains("is down"), "{state}");
+        }
+    }
+
+    #[test]
+    fn a_new_owner_that_is_down_takes_nothing_over() {
+        let shown = with_node("up", 1 << 20, true, true);
+        assert!(shown.contains("h:2 is taking slot 0 over, from its copy of the log of cccccccc: requests"));
+        let shown = with_node("fail", 1 << 20, true, true);
+        assert!(shown.contains("cccccccc, and is down: start it, or `sidle takeover h:2`\n"), "{shown}");
+        assert_eq!(shown.matches("is down").count(), 1, "{shown}");
+    }
+
+    #[test]
+    fn a_member_of_which_nothing_is_known_shows_no_figures() {
+        let figures = |shown: String| {
+            let row = shown.lines().find(|line| line.contains("h:2")).expect("its row").to_owned();
+            row.split_whitespace().filter(|word| *word == "-").count()
+        };
+        assert_eq!(figures(with_node("fail", 0, false, false)), 3);
+        assert_eq!(figures(with_node("fail", 1 << 20, true, false)), 0, "what it reported last");
+    }
+
     #[test]
     fn of_large_collections_only_what_happened_is_told() {
         let told = |arrived, ahead, patch_bytes| {
@@ -327,6 +438,7 @@ mod tests {
             }))
             .expect("a report")
         };
+        let render = |report: &StatusReport, ended_shown| render(report, ended_shown, &via());
         let text = render(&report(&list), ENDED_SHOWN);
         assert!(text.contains("Not shown: 2 migrations that ended earlier. --all shows"), "{text}");
         assert!(!text.contains("the disk"), "what is not shown is not explained: {text}");

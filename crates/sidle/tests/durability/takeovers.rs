@@ -126,7 +126,7 @@ fn is_stopped(process: u32) -> bool {
 /// A process that stands still is taken over, too, and shows nothing of the past when it goes on.
 #[test]
 fn a_node_that_stands_still_is_taken_over_by_itself_and_shows_nothing_stale() {
-    let cluster = cluster(3, &NodeOptions::default().flag("--takeover-after", "2s"));
+    let mut cluster = cluster(3, &NodeOptions::default().flag("--takeover-after", "2s"));
     let mut old = cluster.client(1);
     assert_eq!(old.request(&["SET", "key", "old"]), Value::Simple("OK".into()));
     eventually("it has leases", || {
@@ -158,6 +158,48 @@ fn a_node_that_stands_still_is_taken_over_by_itself_and_shows_nothing_stale() {
         "a write that the new owner does not have: {written:?}"
     );
     assert_eq!(new.request(&["GET", "key"]), bulk("new"));
+    assert_eq!(cluster.nodes[1].wait().code(), Some(1), "its end is no success");
+    let log = cluster.nodes[1].log();
+    assert!(log.contains("other nodes have taken over what this"), "{log}");
+}
+
+/// What the command tells of a new owner that is down, and that it waits for nobody without end.
+#[test]
+fn a_takeover_ends_with_what_to_do_when_a_new_owner_is_down() {
+    let mut cluster = cluster(3, &NodeOptions::default());
+    let [dead, new] = [1, 2].map(|node| cluster.nodes[node].address());
+    cluster.nodes[1].kill();
+    eventually("its silence is noticed", || {
+        let status = cluster.nodes[0].status()?;
+        let nodes = status["nodes"].as_array()?;
+        nodes.iter().any(|node| node["client_addr"] == *dead && node["state"] == "fail").then_some(())
+    });
+    let shown = |cluster: &TestCluster, arguments: &[&str]| {
+        let output = cluster.nodes[0].run(arguments);
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&printed).into_owned())
+    };
+    let (_, status) = shown(&cluster, &["status"]);
+    let told = format!("{dead} is down and owns");
+    assert!(status.contains(&told) && status.contains(&format!("`sidle takeover {dead}")), "{status}");
+    // It is up for two seconds more: a new owner, which reads nothing.
+    cluster.nodes[2].pause();
+    let (code, printed) = shown(&cluster, &["takeover", &dead, "--timeout", "1"]);
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains(&format!("{new} has 1 range to read and is down")), "{printed}");
+    assert!(printed.contains(&format!("`sidle takeover {new}")), "{printed}");
+    let (_, status) = shown(&cluster, &["status"]);
+    assert!(status.contains(&format!("{new} is to take ")) && status.contains(", and is down: "), "{status}");
+    cluster.nodes[2].resume();
+    let printed = take_over(&cluster, 1);
+    assert!(printed.contains("is taken over") || printed.contains("nothing is left"), "{printed}");
+    let (code, printed) = shown(&cluster, &["takeover", &dead]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert_eq!(printed, format!("Of node {dead} nothing is left to be taken over.\n"));
+    let status = cluster.nodes[0].status().expect("a status");
+    let node = status["nodes"].as_array().expect("nodes").iter().find(|node| node["client_addr"] == *dead);
+    let node = node.expect("a member");
+    assert_eq!((&node["keys"], &node["memory_used_bytes"]), (&0.into(), &0.into()), "{node}");
 }
 
 /// All nodes are killed while the takeover is under way: it goes on when they are back.
