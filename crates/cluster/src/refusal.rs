@@ -101,8 +101,9 @@ pub enum Refusal {
     },
     /// The node to be forgotten owns something.
     #[error(
-        "node {node} owns {}, which `sidle status` lists: move all to another node first; if it cannot be \
-         reached any more, start it again with its id, empty, and move all then",
+        "node {node} owns {}, which `sidle status` lists: move all to another node first. If it cannot be started \
+         any more, `sidle takeover` gives it to nodes with copies of its log; without copies, start it with its id, \
+         empty, and move all then",
         counted(*.tablets, "tablet")
     )]
     OwnsTablets {
