@@ -526,7 +526,7 @@ impl Bounded for StatusReport {
         entries("nodes", &self.nodes, MAX_NODES)?;
         entries("tablets", &self.tablets, MAX_TABLETS)?;
         entries("takeovers", &self.takeovers, MAX_TABLETS)?;
-        self.takeovers.iter().try_for_each(Takeover::check_bounds)?;
+        self.takeovers.iter().try_for_each(|takeover| takeover.of.check_bounds())?;
         entries("migrations", &self.migrations, MAX_UNFINISHED + HISTORY)?;
         text("record_trouble", self.record_trouble.as_deref().unwrap_or_default(), MAX_TEXT_BYTES)?;
         self.nodes.iter().try_for_each(NodeStatus::check_bounds)?;

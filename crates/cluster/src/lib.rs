@@ -46,7 +46,9 @@ pub use node_info::{ClusterId, Incarnation, NodeInfo, ParseClusterIdError, Start
 pub use protocol::{ProtocolOutline, ReadProtocol};
 pub use refusal::Refusal;
 pub use slot_view::SlotRun;
-pub use status::{MigrationStatus, NodeState, NodeStatus, PartitionStatus, StatusReport, Upgraded};
+pub use status::{
+    MigrationStatus, NodeState, NodeStatus, PartitionStatus, StatusReport, TakeoverStatus, Upgraded,
+};
 pub use tablet_map::{MapError, Tablet, TabletMap};
 pub(crate) use takeover::Legacy;
 pub use takeover::{DeadLog, Takeover};

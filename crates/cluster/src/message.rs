@@ -178,8 +178,8 @@ pub enum NodeSays {
         /// Since when it owns it.
         epoch: TabletEpoch,
     },
-    /// The node cannot read what it is to take over, for now, and tries again. Another node with a copy of the
-    /// same log may do it instead.
+    /// The node cannot read what it is to take over, for now, and tries again. Another node with a copy
+    /// of the same log may do it instead.
     CannotTakeOver {
         /// The range.
         range: PositionRange,

@@ -117,8 +117,9 @@ impl Metadata {
         is_its_log && self.taken_over(node).is_some()
     }
 
-    /// Others own what a node had, and read what it was giving. Its log has no copies that count any more, at
-    /// an epoch below that at which they are fenced: whoever takes the record for its own cannot write to them.
+    /// Others own what a node had, and read what it was giving. Its log has no copies that count any
+    /// more, at an epoch below that at which they are fenced: whoever takes the record for its own cannot
+    /// write to them.
     pub(crate) fn take_over(&mut self, node: NodeId, Legacy { takeovers, exports, .. }: &Legacy) {
         let incarnation = self.map.node(node).map(|member| member.incarnation);
         self.map = Arc::new(self.map.changed(|map| {

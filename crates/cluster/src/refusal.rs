@@ -144,7 +144,8 @@ pub enum Refusal {
     #[error(
         "nobody can take it over: no node has a copy of the durable log of {node} that counts (they are kept with \
          --durability replicated=R), or none with a copy is up, or all have restarted since, and so may lack the end. \
-         Start the dead node again, with its data directory"
+         Start the dead node again, with its data directory; or, if that is gone for good and some copies' nodes have \
+         restarted, have those read all the same: `sidle takeover --accept-loss`"
     )]
     NoCopies {
         /// The node.

@@ -28,13 +28,24 @@ pub struct StatusReport {
     pub tablets: Vec<Tablet>,
     /// What new owners are reading from copies of dead nodes' logs, in order of the positions.
     #[serde(default, deserialize_with = "bounds::takeovers")]
-    pub takeovers: Vec<Takeover>,
+    pub takeovers: Vec<TakeoverStatus>,
     /// The migrations that the coordinator remembers, in order of their numbers.
     #[serde(deserialize_with = "bounds::migrations")]
     pub migrations: Vec<MigrationStatus>,
     /// What is wrong with the coordinator's record of the cluster on disk; `null` when nothing is.
     #[serde(default)]
     pub record_trouble: Option<String>,
+}
+
+/// A range that is being taken over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakeoverStatus {
+    /// What is to be read, and by whom.
+    #[serde(flatten)]
+    pub of: Takeover,
+    /// Why its new owner could not read it when it tried last; it tries again.
+    #[serde(default)]
+    pub trouble: Option<String>,
 }
 
 /// Whether the coordinator receives messages from a node.

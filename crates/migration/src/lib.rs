@@ -56,8 +56,9 @@
 //! - M33 What a target serves of a cut is noted in its durable log. Where either end restarts, nothing is
 //!   given bit by bit any more: the source freezes what it kept. The target keeps what it was given and no
 //!   copies, and pulls all else.
-//! - M35 Once a source is dead, a target takes nothing of it any more. The rest enters from a copy of the source's
-//!   log, as what is pulled does (M5, M6). A flush waits for that, so that nothing arrives behind it.
+//! - M35 Once a source is dead, a target takes nothing of it any more. The rest enters from a copy of the
+//!   source's log, as what is pulled does (M5, M6). A flush waits for that, so that nothing arrives
+//!   behind it.
 
 mod barrier;
 #[cfg(all(test, loom))]

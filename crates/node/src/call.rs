@@ -5,6 +5,7 @@
 use crate::outcome::ControlRequest;
 use crate::queue::WorkerIndex;
 use crate::range_table::RangeTable;
+use crate::refusals::NOT_SERVED;
 use crate::session::Session;
 use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
@@ -103,6 +104,9 @@ impl Call<'_> {
         let route = &self.session.route;
         if route.awaited.is_some_and(|awaited| !self.ranges.has(awaited)) {
             return Err(WENT_ON);
+        }
+        if self.ranges.is_unreadable(range) {
+            return Err(NOT_SERVED);
         }
         if self.ranges.is_taking_over(range) {
             return Ok(Some(Flow::AwaitTable));

@@ -277,7 +277,7 @@ fn early_end(ranges: &RangeTable, session: &Session, transaction: &Transaction) 
         let moves = |role: &Role| match role {
             Role::Importing(_) => true,
             Role::Exporting(view) => view.is_by_cuts(),
-            Role::Owned | Role::Elsewhere | Role::Lost | Role::TakingOver => false,
+            Role::Owned | Role::Elsewhere | Role::Lost | Role::TakingOver | Role::Unreadable => false,
         };
         if ranges.entries().iter().any(|entry| moves(&entry.role)) {
             return Some(Err(FLUSH_DURING_MOVE));
@@ -285,6 +285,9 @@ fn early_end(ranges: &RangeTable, session: &Session, transaction: &Transaction) 
     }
     if !is_over_all_keys(transaction) || session.route.waited_out {
         return None;
+    }
+    if ranges.is_unreadable(PositionRange::ALL) {
+        return Some(Err(crate::refusals::NOT_SERVED));
     }
     if ranges.is_taking_over(PositionRange::ALL) {
         return Some(Ok(Flow::AwaitTable));

@@ -38,7 +38,10 @@ pub(crate) struct Flush {
 impl Flush {
     /// Whether everything that this node owns is here, so that a flush may begin.
     pub(crate) fn may_begin(ranges: &RangeTable) -> bool {
-        !ranges.entries().iter().any(|entry| matches!(entry.role, Role::Lost | Role::TakingOver))
+        !ranges
+            .entries()
+            .iter()
+            .any(|entry| matches!(entry.role, Role::Lost | Role::TakingOver | Role::Unreadable))
     }
 
     /// Runs one step, by a worker at this step of what it gives bit by bit; returns the ticket to resume with
@@ -98,7 +101,7 @@ impl Flush {
         let is_here = |entry: &&RangeEntry| match &entry.role {
             Role::Owned => true,
             Role::Exporting(view) => view.is_by_cuts(),
-            Role::Importing(_) | Role::Elsewhere | Role::Lost | Role::TakingOver => false,
+            Role::Importing(_) | Role::Elsewhere | Role::Lost | Role::TakingOver | Role::Unreadable => false,
         };
         let mut here = ranges.entries().iter().filter(is_here);
         let Some((gap, entry)) = here.find_map(|entry| Some((self.done.first_gap(entry.range)?, entry)))

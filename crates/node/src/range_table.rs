@@ -40,6 +40,8 @@ pub enum Role {
     Lost,
     /// Owner, while it reads the data from a copy of a dead node's log: commands wait for the next table.
     TakingOver,
+    /// The same, but it cannot read them for now: commands are refused, and so are walks.
+    Unreadable,
 }
 
 impl Role {
@@ -58,6 +60,7 @@ impl fmt::Debug for Role {
             Role::Elsewhere => "Elsewhere",
             Role::Lost => "Lost",
             Role::TakingOver => "TakingOver",
+            Role::Unreadable => "Unreadable",
         })
     }
 }
@@ -107,6 +110,8 @@ pub enum Reach {
     NotYet(Position, MigrationId),
     /// The same: they are being taken over from a dead node.
     TakingOver(Position),
+    /// The same, and they cannot be read for now.
+    Unreadable(Position),
     /// Nothing of this node's follows.
     End,
 }
@@ -201,7 +206,7 @@ impl RangeTable {
         for entry in &mut self.entries {
             let is_failing = ranges.iter().any(|range| range.covers(entry.range));
             if is_failing && matches!(entry.role, Role::TakingOver) {
-                entry.role = Role::Lost;
+                entry.role = Role::Unreadable;
             }
         }
         self
@@ -293,7 +298,7 @@ impl RangeTable {
             Role::Owned => true,
             Role::Importing(view) if view.is_by_cuts() => view.has_arrived(position),
             Role::Importing(view) => view.activated(),
-            Role::Exporting(_) | Role::Elsewhere | Role::Lost | Role::TakingOver => false,
+            Role::Exporting(_) | Role::Elsewhere | Role::Lost | Role::TakingOver | Role::Unreadable => false,
         }
     }
 
@@ -332,7 +337,7 @@ impl RangeTable {
                 (here + awaited).saturating_sub(if is_first { view.inert_records() } else { 0 })
             }
             Role::Exporting(view) if !view.is_handed_over() => view.kept_records(store.len_in(entry.range)),
-            Role::Exporting(_) | Role::Elsewhere | Role::Lost | Role::TakingOver => 0,
+            Role::Exporting(_) | Role::Elsewhere | Role::Lost | Role::TakingOver | Role::Unreadable => 0,
         };
         self.entries.iter().map(count).sum()
     }
@@ -361,6 +366,12 @@ impl RangeTable {
         self.entries.iter().filter(is_its).any(|entry| matches!(entry.role, Role::TakingOver))
     }
 
+    /// Whether any part of the range is to be taken over, and cannot be read for now.
+    pub fn is_unreadable(&self, range: PositionRange) -> bool {
+        let is_its = |entry: &&RangeEntry| entry.range.overlaps(range);
+        self.entries.iter().filter(is_its).any(|entry| matches!(entry.role, Role::Unreadable))
+    }
+
     /// How a walk over this node's keys continues from a position.
     pub fn reach(&self, from: Position) -> Reach {
         let index = self.firsts.partition_point(|&first| first <= from.0) - 1;
@@ -370,6 +381,7 @@ impl RangeTable {
                 Role::Owned => return Reach::Here(rest(entry.range, start)),
                 Role::Importing(view) => return reach_of_import(view, entry.range, start),
                 Role::TakingOver => return Reach::TakingOver(start),
+                Role::Unreadable => return Reach::Unreadable(start),
                 Role::Exporting(_) | Role::Elsewhere | Role::Lost => {}
             }
         }
@@ -499,7 +511,8 @@ fn is_same(a: &RangeEntry, b: &RangeEntry) -> bool {
             (Role::Owned, Role::Owned)
             | (Role::Elsewhere, Role::Elsewhere)
             | (Role::Lost, Role::Lost)
-            | (Role::TakingOver, Role::TakingOver) => true,
+            | (Role::TakingOver, Role::TakingOver)
+            | (Role::Unreadable, Role::Unreadable) => true,
             (Role::Importing(a), Role::Importing(b)) => Arc::ptr_eq(a, b),
             (Role::Exporting(a), Role::Exporting(b)) => Arc::ptr_eq(a, b),
             _ => false,

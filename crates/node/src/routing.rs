@@ -122,7 +122,7 @@ pub(crate) fn judge<'t, 'k>(
             }
             // It came back, and what was given is cleared first.
             Role::Exporting(view) if entry.owner == ranges.node() => inactive = Some(view.id()),
-            Role::Exporting(_) | Role::Elsewhere | Role::Lost => match &elsewhere {
+            Role::Exporting(_) | Role::Elsewhere | Role::Lost | Role::Unreadable => match &elsewhere {
                 None => elsewhere = Some((entry.owner, ranges.redirect(key.position()))),
                 Some((owner, _)) if *owner == entry.owner => {}
                 Some(_) => {

@@ -310,7 +310,7 @@ Examples:
 
 The node is named by its address, or by the first digits of its id, as `sidle status` shows them. Its process \
 must have ended, or its machine must be off: one that only stands still could show stale values until it \
-hears of the takeover. No acknowledged write is lost either way. Nodes have copies of each other's logs with \
+hears of the takeover. No acknowledged write is lost either way, unless --accept-loss is given. Nodes have copies of each other's logs with \
 `sidle server --durability replicated=2`. Should the node come back, move its durable-log folder away first: \
 it joins again, as an empty member.
 
@@ -325,6 +325,9 @@ pub(crate) struct TakeoverArguments {
     /// The dead node: its client address, its id, or the first digits of that
     #[arg(value_name = "NODE", value_parser = node_name::name)]
     pub(crate) node: String,
+    /// Also from copies at nodes that have restarted since: what was written in the last second may be lost
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
     #[command(flatten)]
     pub(crate) via: Reach,
 }

@@ -9,7 +9,7 @@ use sidle_bench::words::{bytes, clock, count, counted, percent, stored_bytes};
 use sidle_cli::exit::Failure;
 use sidle_cli::table::{Align, Table};
 use sidle_cluster::{
-    LargeCollections, MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet, Takeover,
+    LargeCollections, MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet, Takeover, TakeoverStatus,
 };
 use sidle_types::{MigrationPolicy, NodeId, Speaks};
 
@@ -117,7 +117,7 @@ fn reported(node: &NodeStatus, figure: String) -> String {
 fn lost(report: &StatusReport, via: &Via) -> String {
     let one = |node: &NodeStatus| {
         let tablets = report.tablets.iter().filter(|tablet| tablet.owner == node.id).count();
-        let is_new_owner = report.takeovers.iter().any(|takeover| takeover.owner == node.id);
+        let is_new_owner = report.takeovers.iter().any(|takeover| takeover.of.owner == node.id);
         if node.state != NodeState::Failed || tablets == 0 || is_new_owner {
             return None;
         }
@@ -170,13 +170,15 @@ fn tablets(report: &StatusReport) -> String {
 
 /// What is being read of dead nodes, or is to be.
 fn takeovers(report: &StatusReport, via: &Via) -> String {
-    let line = |takeover: &Takeover| {
-        let Takeover { range, owner, dead, .. } = takeover;
+    let line = |TakeoverStatus { of, trouble }: &TakeoverStatus| {
+        let Takeover { range, owner, dead, .. } = of;
         let (new, from) = (name(report, *owner), name(report, dead.from));
         if report.nodes.iter().any(|node| node.id == *owner && node.state == NodeState::Up) {
-            return format!(
-                "{new} is taking {range} over, from its copy of the log of {from}: requests wait\n"
-            );
+            let how = match trouble {
+                None => "requests wait".to_owned(),
+                Some(why) => format!("requests get CLUSTERDOWN, and it tries again, since {why}"),
+            };
+            return format!("{new} is taking {range} over, from its copy of the log of {from}: {how}\n");
         }
         let line = format!(
             "{new} is to take {range} over, from its copy of the log of {from}, and is down: start it, or \

@@ -7,7 +7,7 @@ use crate::node_name;
 use crate::status::{argument, name};
 use sidle_bench::words::{clock, counted};
 use sidle_cli::exit::{Failure, Status};
-use sidle_cluster::{NodeState, StatusReport, Takeover};
+use sidle_cluster::{NodeState, StatusReport, Takeover, TakeoverStatus};
 use sidle_resp::Value;
 use sidle_types::{NodeId, PositionRange};
 use std::collections::BTreeMap;
@@ -25,7 +25,9 @@ pub(crate) fn run(arguments: &TakeoverArguments) -> Result<(), Failure> {
         let before = node.status().await?;
         let asked = node_name::resolve(&before, &arguments.node)?;
         let began = Instant::now();
-        if node.request(&["SIDLE.TAKEOVER", &asked]).await? == Value::Integer(0) {
+        let mut request = vec!["SIDLE.TAKEOVER", &asked];
+        request.extend(arguments.accept_loss.then_some("ACCEPT-LOSS"));
+        if node.request(&request).await? == Value::Integer(0) {
             println!("Of node {} nothing is left to be taken over.", arguments.node);
             return Ok(());
         }
@@ -85,7 +87,8 @@ impl<'a> Wait<'a> {
                 || [&node.client_addr, &node.bus_addr].iter().any(|address| address.to_string() == asked)
         });
         let id = node.map(|node| node.id);
-        let unread = before.takeovers.iter().filter(|takeover| Some(takeover.owner) == id);
+        let unread = before.takeovers.iter().map(|shown| &shown.of);
+        let unread = unread.filter(|takeover| Some(takeover.owner) == id);
         let unread = unread.map(|takeover| (takeover.range, takeover.dead.from)).collect();
         Wait { dead, id, unread, patience, told: String::new(), since: now, is_long_told: false }
     }
@@ -96,10 +99,12 @@ impl<'a> Wait<'a> {
         let is_it = |takeover: &&Takeover| {
             Some(takeover.dead.from) == self.id || self.unread.contains(&(takeover.range, takeover.dead.from))
         };
-        let mut owners: BTreeMap<NodeId, u64> = BTreeMap::new();
-        report.takeovers.iter().filter(is_it).for_each(|takeover| {
-            *owners.entry(takeover.owner).or_default() += 1;
-        });
+        let mut owners: BTreeMap<NodeId, Left<'_>> = BTreeMap::new();
+        for TakeoverStatus { of, trouble } in report.takeovers.iter().filter(|shown| is_it(&&shown.of)) {
+            let left = owners.entry(of.owner).or_default();
+            left.ranges += 1;
+            left.trouble = left.trouble.or(trouble.as_deref());
+        }
         if owners.is_empty() {
             return Ok(Look::Over);
         }
@@ -154,11 +159,23 @@ impl<'a> Wait<'a> {
     }
 }
 
+/// What a new owner is still to read.
+#[derive(Default)]
+struct Left<'r> {
+    ranges: u64,
+    /// Why it could not when it tried last.
+    trouble: Option<&'r str>,
+}
+
 /// Who has how much to read.
-fn waits_for(report: &StatusReport, owners: &BTreeMap<NodeId, u64>) -> String {
-    let one = |(&owner, &ranges): (&NodeId, &u64)| {
-        let is_down = if is_up(report, owner) { "" } else { " and is down" };
-        format!("{} has {} to read{is_down}", name(report, owner), counted(ranges, "range"))
+fn waits_for(report: &StatusReport, owners: &BTreeMap<NodeId, Left<'_>>) -> String {
+    let one = |(&owner, left): (&NodeId, &Left<'_>)| {
+        let how = match left.trouble {
+            _ if !is_up(report, owner) => " and is down".to_owned(),
+            Some(why) => format!(" and cannot for now, since {why}"),
+            None => String::new(),
+        };
+        format!("{} has {} to read{how}", name(report, owner), counted(left.ranges, "range"))
     };
     let all: Vec<String> = owners.iter().map(one).collect();
     format!("Waiting: {}.", all.join("; "))

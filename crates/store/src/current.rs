@@ -65,31 +65,3 @@ fn is_chunk(data: &Data, name: ChunkName, version: Version) -> bool {
     }
     false
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use crate::record::Draft;
-    use crate::{Recovery, Store, StoreConfig};
-    use sidle_types::{HashedKey, ValueKind, Version};
-
-    /// As an earlier build wrote what came from another node.
-    #[test]
-    fn of_values_behind_their_orders_the_latest_is_needed() {
-        let stays = [4, 9, 6].map(|order| {
-            let mut bytes = Vec::new();
-            Draft::order(Version(order)).append_to(&mut bytes);
-            Draft::value(b"key", ValueKind::String, &[b"value"], Version(3), None).append_to(&mut bytes);
-            bytes
-        });
-        let config = StoreConfig { memory_bytes: 1 << 20, segment_bytes: 16 << 10, ..StoreConfig::default() };
-        let store = Store::new(config).expect("a valid configuration");
-        let mut recovery = Recovery::begin(&store);
-        stays.iter().for_each(|stay| recovery.replay(stay).expect("it was written"));
-        recovery.finish(&|_, _, _, _| None).expect("it was written");
-        let version = store.pin().get(HashedKey::new(b"key")).value().map(|record| record.version());
-        assert_eq!(version, Some(Version(9)));
-        let mut needed = Vec::new();
-        store.survivors_of(&stays.concat(), usize::MAX, &mut needed);
-        assert_eq!(needed, stays[1]);
-    }
-}

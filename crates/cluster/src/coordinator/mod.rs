@@ -240,8 +240,9 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// The cluster as the coordinator sees it.
     pub fn report(&self, now: MonotonicUs) -> StatusReport {
-        let Coordinator { data, members, attempts, record, .. } = self;
-        Reporter { data, members, attempts, record, rebinding: self.rebinding() }.report(now)
+        let Coordinator { data, members, attempts, record, failed_takeovers, .. } = self;
+        let rebinding = self.rebinding();
+        Reporter { data, members, attempts, record, rebinding, failed_takeovers }.report(now)
     }
 
     fn judge(&self, now: MonotonicUs) -> Judge<'_> {

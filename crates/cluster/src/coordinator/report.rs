@@ -4,9 +4,10 @@ use super::attempt::{Attempt, Attempts};
 use super::members::{Members, shown};
 use super::rebinding::Rebinding;
 use super::record::Record;
+use super::takeovers::FailedTakeovers;
 use crate::{
     Metadata, MigrationCounters, MigrationRecord, MigrationState, MigrationStatus, NodeState, NodeStatus,
-    StatusReport,
+    StatusReport, Takeover, TakeoverStatus,
 };
 use sidle_types::{GaveAll, MapEpoch, MonotonicUs, NodeId, TabletEpoch};
 
@@ -17,6 +18,7 @@ pub(super) struct Reporter<'a> {
     pub(super) attempts: &'a Attempts,
     pub(super) record: &'a Record,
     pub(super) rebinding: Rebinding<'a>,
+    pub(super) failed_takeovers: &'a FailedTakeovers,
 }
 
 impl Reporter<'_> {
@@ -33,10 +35,15 @@ impl Reporter<'_> {
             map_epoch: map.epoch(),
             nodes: map.nodes().iter().map(|node| self.node_status(now, node.id)).collect(),
             tablets: map.tablets().to_vec(),
-            takeovers: map.takeovers().to_vec(),
+            takeovers: map.takeovers().iter().map(|takeover| self.takeover_status(takeover)).collect(),
             migrations,
             record_trouble: self.record.trouble(),
         }
+    }
+
+    fn takeover_status(&self, takeover: &Takeover) -> TakeoverStatus {
+        let trouble = self.failed_takeovers.why(takeover).map(str::to_owned);
+        TakeoverStatus { of: takeover.clone(), trouble }
     }
 
     fn node_status(&self, now: MonotonicUs, id: NodeId) -> NodeStatus {
@@ -124,6 +131,10 @@ impl Reporter<'_> {
             return None;
         } else if is_silent(record.target) {
             ("target", record.target, "what has arrived since is not known")
+        } else if record.source_log.is_some() {
+            return Some(
+                "its source died: the target reads the rest from its copy of that node's log".to_owned(),
+            );
         } else if is_silent(record.source) {
             ("source", record.source, "what it still holds cannot arrive, and when it can is not known")
         } else {

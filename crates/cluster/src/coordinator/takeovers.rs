@@ -31,8 +31,8 @@ impl Judge<'_> {
         silent.map(|known| known.node).collect()
     }
 
-    /// Who takes over what of a node that is down, or why nobody does. `accepts_loss`: also from copies at nodes
-    /// that have restarted since (Y7).
+    /// Who takes over what of a node that is down, or why nobody does. `accepts_loss`: also from copies
+    /// at nodes that have restarted since (Y7).
     pub(super) fn legacy_of(&self, id: NodeId, accepts_loss: bool) -> Result<Legacy, Refusal> {
         let node = shown(self.data, id);
         if let Some(refusal) = self.why_alive(id) {
@@ -116,8 +116,8 @@ impl Judge<'_> {
     }
 
     /// The nodes that are up, and whose copies count; of these those with a durable log of their own, if
-    /// there are any, and those whose connections have not ended, as those of a process that died. One that has
-    /// restarted may lack the end of its copy (Y7).
+    /// there are any, and those whose connections have not ended, as those of a process that died. One
+    /// that has restarted may lack the end of its copy (Y7).
     fn holders(&self, dead: &DeadLog) -> Vec<NodeId> {
         let holds = |backup: &&LogBackup| {
             self.members.state_of(self.now, backup.node) == NodeState::Up

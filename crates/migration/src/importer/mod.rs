@@ -30,7 +30,6 @@ mod changes;
 mod collection_copies;
 mod copies;
 mod cuts;
-mod dead_source;
 mod greeting;
 mod held;
 mod hints;
@@ -228,6 +227,8 @@ impl Importer {
                 self.parts.outbox.clear(lane);
                 self.parts.greetings[lane.index()].disconnected(now);
             }
+            // M35: it may live after all.
+            TargetInput::Message(..) if self.source_is_dead => {}
             TargetInput::Message(lane, message) => match self.message(now, store, lane, message) {
                 Ok(replay) => return replay,
                 Err(why) => self.untaken(now, store, lane, why),
@@ -265,10 +266,6 @@ impl Importer {
     ) -> Result<Option<Replay<'b>>, Untaken> {
         if message.scope().is_some_and(|scope| scope != self.parts.scope) {
             self.stale(lane, &message);
-            return Ok(None);
-        }
-        if self.source_is_dead {
-            // M35: it may live after all.
             return Ok(None);
         }
         let parts = &mut self.parts;

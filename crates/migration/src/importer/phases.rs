@@ -4,6 +4,12 @@
 //! at once or, for some protocols, when everything is here. What must hold before the first reply (versions
 //! only grow) is done before the view changes. M10: a repeated `Activate` is only answered again; after
 //! completion every reply is outdated, and ignored.
+//!
+//! M35: of a dead source nothing is taken, should it live after all, and nobody is asked for anything.
+//! The rest comes from a copy of its log, which somebody else reads. What this node did not take over is
+//! thrown away, as after a restart of the source (M33). What the copy has enters as pulled records do:
+//! what was written or removed here since the activation wins (M5, M6). A flush waits until everything is
+//! here, so that nothing arrives behind it.
 
 use super::Importer;
 use super::cuts::{Cuts, Given};
@@ -226,7 +232,7 @@ impl Importer {
     }
 
     /// Nothing will be replayed any more.
-    pub(super) fn complete(&mut self, store: &Store) {
+    fn complete(&mut self, store: &Store) {
         let was_serving = self.parts.writer.view().activated();
         self.parts.note(store, ImportStage::Complete);
         self.parts.writer.complete();
@@ -284,5 +290,57 @@ impl Importer {
             self.pulls.begin_anew(&mut self.parts.governor);
             self.parts.counters.changes_left = 0;
         }
+    }
+
+    /// The source is dead.
+    pub(super) fn source_died(&mut self, now: MonotonicUs, store: &Store) {
+        let phase = self.parts.phase();
+        if phase == ImportPhase::Complete || self.source_is_dead {
+            return;
+        }
+        self.source_restarted(now, store);
+        if phase == ImportPhase::Taking {
+            // Another one goes on.
+            return;
+        }
+        if let Some(ahead) = self.ahead.take().filter(|_| phase == ImportPhase::Copying) {
+            self.samples.stop();
+            ahead.end(&mut self.parts, store, None);
+        }
+        self.source_is_dead = true;
+        self.parts.events.push_back(TargetEvent::AwaitsCopy);
+    }
+
+    /// Whether a flush is to clear nothing before everything is here.
+    pub fn defers_flush(&self) -> bool {
+        match self.parts.phase() {
+            ImportPhase::Taking => true,
+            ImportPhase::Complete => false,
+            _ => self.source_is_dead && !fault!(FlushBeforeTheCopy),
+        }
+    }
+
+    /// Whether a flush waits.
+    pub fn has_deferred_flush(&self) -> bool {
+        self.source_is_dead && !self.flushes.is_empty()
+    }
+
+    /// Everything is here.
+    pub(super) fn copy_is_here(&mut self, store: &Store) {
+        if !self.source_is_dead || self.parts.phase() == ImportPhase::Complete {
+            return;
+        }
+        if !self.parts.writer.view().source_is_frozen() {
+            match self.parts.spec.protocol.serves {
+                Serves::AtActivation | Serves::WhatItWasGiven => {
+                    self.parts.activate(store);
+                    self.parts.events.push_back(TargetEvent::Activated);
+                }
+                Serves::WhenAllIsHere => self.parts.writer.fill(),
+            }
+        }
+        let flushed = std::mem::take(&mut self.flushes).into_iter().map(TargetEvent::Flushed);
+        self.parts.events.extend(flushed);
+        self.complete(store);
     }
 }

@@ -10,8 +10,8 @@ use sidle_store::{MoveIn, Moved};
 
 const RECORDS: u64 = 1_000;
 
-/// A pair whose source has frozen the range, so many steps ago. What a restart leaves of a protocol that gives
-/// bit by bit freezes at once (M33).
+/// A pair whose source has frozen the range, so many steps ago. What a restart leaves of a protocol that
+/// gives bit by bit freezes at once (M33).
 fn frozen(protocol: ProtocolChoices, steps: u64) -> Pair {
     let protocol = if by_cuts(&protocol) { protocol.resumed() } else { protocol };
     let mut pair = Pair::in_the_middle(Setup::slow(protocol), RECORDS, 100);

@@ -9,6 +9,7 @@
 
 use crate::call::{Awaited, Call, CommandResult, Flow};
 use crate::range_table::Reach;
+use crate::refusals::NOT_SERVED;
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::{ScanOptions, glob, kind_named};
 use sidle_store::Record;
@@ -69,6 +70,14 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
             Reach::TakingOver(position) => {
                 if ScanCursor::of(position) == ScanCursor(cursor) || looked_at == 0 {
                     return Ok(Flow::AwaitTable);
+                }
+                next = Some(position);
+                break;
+            }
+            // What it has found so far is answered first.
+            Reach::Unreadable(position) => {
+                if ScanCursor::of(position) == ScanCursor(cursor) || looked_at == 0 {
+                    return Err(NOT_SERVED);
                 }
                 next = Some(position);
                 break;
@@ -175,6 +184,13 @@ pub(super) fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bo
 }
 
 fn dbsize(call: &mut Call<'_>) -> CommandResult {
+    if call.ranges.is_unreadable(PositionRange::ALL) {
+        return Err(NOT_SERVED);
+    }
+    // How many keys come from a dead node is not known; of an import it is. A transaction has waited before.
+    if !call.is_locked && call.ranges.is_taking_over(PositionRange::ALL) {
+        return Ok(Flow::AwaitTable);
+    }
     let keys = if call.is_locked { call.key_count() } else { call.store.at_one_moment(|| call.key_count()) };
     call.reply.integer(keys as i64);
     Ok(Flow::Done)

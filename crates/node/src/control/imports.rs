@@ -350,9 +350,9 @@ impl NodeControl {
         }
     }
 
-    /// The source restarted, and knows neither what it had marked nor what it had given. Or it died, and a copy
-    /// of its log is read. Copies go. Where the range was given bit by bit, another import goes on once the mover
-    /// has ended this one.
+    /// The source restarted, and knows neither what it had marked nor what it had given. Or it died, and
+    /// a copy of its log is read. Copies go. Where the range was given bit by bit, another import goes on
+    /// once the mover has ended this one.
     pub(super) fn source_restarted(&mut self, id: MigrationId) {
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let Some(import) = &mut target.import else { return };

@@ -112,8 +112,8 @@ pub enum ControlInput {
     Copies(LogCopies),
     /// Everything of a range is here that [`ControlEvent::TakeOver`] named, and the durable log has it.
     TookOver(PositionRange, TabletEpoch),
-    /// A range that [`ControlEvent::TakeOver`] named cannot be read, for this reason. Requests do not wait for it
-    /// any more.
+    /// A range that [`ControlEvent::TakeOver`] named cannot be read, for this reason. Requests do not
+    /// wait for it any more.
     TakeoverFails(PositionRange, TabletEpoch, String),
     /// Time has passed.
     Timer,

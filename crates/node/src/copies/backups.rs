@@ -137,8 +137,8 @@ impl Backups {
         (backup.epoch() >= epoch && backup.step().is_none()).then_some(promised_until)
     }
 
-    /// Whether the copy ends as this process has written it, and acknowledged it. What a start would take for a
-    /// torn end, and pass over, is damage here.
+    /// Whether the copy ends as this process has written it, and acknowledged it. What a start would take
+    /// for a torn end, and pass over, is damage here.
     pub fn has_its_end(&self, log: LogId, files: &mut impl CopyFiles) -> io::Result<bool> {
         let Some(tail) = self.copies.get(&log).and_then(Backup::tail) else { return Ok(false) };
         let Place { file, at: end } = tail.end;

@@ -92,7 +92,7 @@ impl<'n> SavedKeys<'n> {
                 self.next = Some(position);
                 return Ok(SavingStep::Awaits(migration));
             }
-            Reach::TakingOver(position) => {
+            Reach::TakingOver(position) | Reach::Unreadable(position) => {
                 self.next = Some(position);
                 return Ok(SavingStep::AwaitsTakeover);
             }

@@ -70,6 +70,12 @@ fn requests_do_not_wait_for_a_takeover_that_fails() {
     node.worker.turn();
     let refused = serve(&mut node, &mut client);
     assert!(matches!(&refused, Some(Value::Error(text)) if text.starts_with("CLUSTERDOWN")), "{refused:?}");
+    for words in [&[&b"SCAN"[..], b"0"][..], &[b"KEYS", b"*"], &[b"DBSIZE"]] {
+        client.send(words);
+        let refused = serve(&mut node, &mut client);
+        let is_refused = matches!(&refused, Some(Value::Error(text)) if text.starts_with("CLUSTERDOWN"));
+        assert!(is_refused, "what is there is not known: {refused:?}");
+    }
     publish(&mut node, false);
     client.send(&[b"GET", b"key"]);
     assert_eq!(serve(&mut node, &mut client), Some(Value::Null));

@@ -41,10 +41,11 @@ pub(crate) struct TakeOver<'t> {
     pub(crate) path: &'t Path,
     /// The log that it is of.
     pub(crate) log: LogId,
-    /// These are not served, unless what is there is kept, and nobody else writes to them. They do not overlap.
+    /// These are not served, unless what is there is kept, and nobody else writes to them. They do not
+    /// overlap.
     pub(crate) ranges: &'t [PositionRange],
-    /// Whether what the live store has there is kept, and wins. Then the ranges are served meanwhile, as those of
-    /// an import are.
+    /// Whether what the live store has there is kept, and wins. Then the ranges are served meanwhile, as
+    /// those of an import are.
     pub(crate) keeps: bool,
     /// The store that serves other ranges meanwhile.
     pub(crate) live: &'t Store,

@@ -1,5 +1,6 @@
-//! kill -9 of the source of a migration in its middle, which never comes back: the target goes on with its copy
-//! of the source's log. And copies that are damaged where only the process that keeps them can know it.
+//! kill -9 of the source of a migration in its middle, which never comes back: the target goes on with
+//! its copy of the source's log. And copies that are damaged where only the process that keeps them can
+//! know it.
 
 use super::info;
 use super::support::{Client, NodeOptions, TestCluster, bulk, eventually};

@@ -23,7 +23,11 @@ pub(super) fn check(hosts: &[Host], now_us: u64) -> Result<(), Violation> {
                     Role::Owned => true,
                     // See below.
                     Role::Importing(view) => view.activated() && !view.is_by_cuts(),
-                    Role::Exporting(_) | Role::Elsewhere | Role::Lost | Role::TakingOver => false,
+                    Role::Exporting(_)
+                    | Role::Elsewhere
+                    | Role::Lost
+                    | Role::TakingOver
+                    | Role::Unreadable => false,
                 };
                 if acknowledges {
                     served.push((entry.range, number));
@@ -81,7 +85,7 @@ pub(super) fn check_given(hosts: &[Host], now_us: u64) -> Result<(), Violation> 
                 Role::Importing(view) if view.is_by_cuts() => view.has_arrived(position),
                 Role::Importing(view) => view.activated(),
                 Role::Exporting(view) => view.keeps(position, worker.worker.exports_step()),
-                Role::Elsewhere | Role::Lost | Role::TakingOver => false,
+                Role::Elsewhere | Role::Lost | Role::TakingOver | Role::Unreadable => false,
             };
             if acts && owner.replace(number).is_some_and(|other| other != number) {
                 let what = format!("another node acts on {position} than node {number}");
