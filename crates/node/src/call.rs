@@ -5,7 +5,6 @@
 use crate::outcome::ControlRequest;
 use crate::queue::WorkerIndex;
 use crate::range_table::RangeTable;
-use crate::refusals::NOT_SERVED;
 use crate::session::Session;
 use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
@@ -96,6 +95,11 @@ const STILL_ARRIVING: ReplyError = ReplyError::text(
     "TRYAGAIN Keys of these slots are still arriving from another node: ask again later, or use SCAN",
 );
 
+/// What is there is not known: a copy of a dead node's log cannot be read for now.
+pub(crate) const UNREADABLE: ReplyError = ReplyError::text(
+    "CLUSTERDOWN Hash slot not served: this node cannot read yet what it takes over from a dead node",
+);
+
 impl Call<'_> {
     /// Waits until all of the range that this node owns has arrived; `None` when it has. The store's answer
     /// is final from then on. An error if that takes too long, or if what it waited for is not this node's
@@ -106,7 +110,7 @@ impl Call<'_> {
             return Err(WENT_ON);
         }
         if self.ranges.is_unreadable(range) {
-            return Err(NOT_SERVED);
+            return Err(UNREADABLE);
         }
         if self.ranges.is_taking_over(range) {
             return Ok(Some(Flow::AwaitTable));

@@ -7,9 +7,8 @@
 //! keys and the same cursor: the walk continues as the range arrives. KEYS waits for everything, and so does
 //! RANDOMKEY while there is no key.
 
-use crate::call::{Awaited, Call, CommandResult, Flow};
+use crate::call::{Awaited, Call, CommandResult, Flow, UNREADABLE};
 use crate::range_table::Reach;
-use crate::refusals::NOT_SERVED;
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::{ScanOptions, glob, kind_named};
 use sidle_store::Record;
@@ -77,7 +76,7 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
             // What it has found so far is answered first.
             Reach::Unreadable(position) => {
                 if ScanCursor::of(position) == ScanCursor(cursor) || looked_at == 0 {
-                    return Err(NOT_SERVED);
+                    return Err(UNREADABLE);
                 }
                 next = Some(position);
                 break;
@@ -185,7 +184,7 @@ pub(super) fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bo
 
 fn dbsize(call: &mut Call<'_>) -> CommandResult {
     if call.ranges.is_unreadable(PositionRange::ALL) {
-        return Err(NOT_SERVED);
+        return Err(UNREADABLE);
     }
     // How many keys come from a dead node is not known; of an import it is. A transaction has waited before.
     if !call.is_locked && call.ranges.is_taking_over(PositionRange::ALL) {
