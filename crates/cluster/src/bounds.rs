@@ -10,7 +10,8 @@ pub(crate) use lists::*;
 
 use crate::limits::{
     HISTORY, MAX_BACKUPS, MAX_HELD, MAX_NODES, MAX_NUMBER, MAX_PARTITIONS, MAX_PARTS_NAMED, MAX_PATIENCE_US,
-    MAX_PROTOCOL_BYTES, MAX_REASON_BYTES, MAX_STARTS, MAX_TABLETS, MAX_TEXT_BYTES, MAX_UNFINISHED,
+    MAX_PROTOCOL_BYTES, MAX_REASON_BYTES, MAX_STARTS, MAX_TABLETS, MAX_TAKEOVERS, MAX_TEXT_BYTES,
+    MAX_UNFINISHED,
 };
 use crate::{
     ControlMessage, CoordinatorSays, DeadLog, Health, Heartbeat, Incarnation, LogCopies, Metadata,
@@ -341,7 +342,7 @@ impl Bounded for TabletMap {
         self.nodes().iter().try_for_each(NodeInfo::check_bounds)?;
         self.tablets().iter().try_for_each(|tablet| tablet.epoch.check_bounds())?;
         self.migrations().iter().try_for_each(MigrationRecord::check_bounds)?;
-        entries("takeovers", self.takeovers(), MAX_TABLETS)?;
+        entries("takeovers", self.takeovers(), MAX_TAKEOVERS)?;
         self.takeovers().iter().try_for_each(Takeover::check_bounds)
     }
 }
@@ -513,6 +514,7 @@ impl Bounded for Refusal {
             | Refusal::GaveAll { migration, .. } => migration.check_bounds(),
             Refusal::TooManyMigrations { .. }
             | Refusal::TooManyTablets { .. }
+            | Refusal::TooManyTakeovers { .. }
             | Refusal::TooManyRequests { .. }
             | Refusal::TooManyWaits { .. }
             | Refusal::NoAnswer => Ok(()),
@@ -525,7 +527,7 @@ impl Bounded for StatusReport {
         self.map_epoch.check_bounds()?;
         entries("nodes", &self.nodes, MAX_NODES)?;
         entries("tablets", &self.tablets, MAX_TABLETS)?;
-        entries("takeovers", &self.takeovers, MAX_TABLETS)?;
+        entries("takeovers", &self.takeovers, MAX_TAKEOVERS)?;
         self.takeovers.iter().try_for_each(|takeover| takeover.of.check_bounds())?;
         entries("migrations", &self.migrations, MAX_UNFINISHED + HISTORY)?;
         text("record_trouble", self.record_trouble.as_deref().unwrap_or_default(), MAX_TEXT_BYTES)?;

@@ -21,6 +21,9 @@ pub const MAX_IDLE_DOWN: usize = 64;
 /// How many tablets a map has at most.
 pub const MAX_TABLETS: usize = 32_768;
 
+/// How many ranges may be taken over at a time: each names a dead node's log, and who had copies of it.
+pub const MAX_TAKEOVERS: usize = 4_096;
+
 /// How many partitions a migrating range is cut into at most.
 pub const MAX_PARTITIONS: usize = 64;
 

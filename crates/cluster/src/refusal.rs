@@ -151,6 +151,17 @@ pub enum Refusal {
         /// The node.
         node: String,
     },
+    /// The node's ranges are too many.
+    #[error(
+        "{ranges} ranges would be taken over, beside those that are now, and at most {limit} can be at a time: wait \
+         for these, or start the dead node again"
+    )]
+    TooManyTakeovers {
+        /// How many it would be.
+        ranges: usize,
+        /// The most.
+        limit: usize,
+    },
     /// Part of the range is being taken over.
     #[error(
         "{node} is taking {range} over from a node that died: try again when `sidle status` shows its end"

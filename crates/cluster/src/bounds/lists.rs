@@ -2,7 +2,8 @@
 
 use super::OutOfBounds;
 use crate::limits::{
-    HISTORY, MAX_HELD, MAX_NODES, MAX_PARTITIONS, MAX_PARTS_NAMED, MAX_STARTS, MAX_TABLETS, MAX_UNFINISHED,
+    HISTORY, MAX_HELD, MAX_NODES, MAX_PARTITIONS, MAX_PARTS_NAMED, MAX_STARTS, MAX_TABLETS, MAX_TAKEOVERS,
+    MAX_UNFINISHED,
 };
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
@@ -35,7 +36,7 @@ bounded_lists! {
     starts: MAX_STARTS,
     suspected: MAX_NODES,
     tablets: MAX_TABLETS,
-    takeovers: MAX_TABLETS,
+    takeovers: MAX_TAKEOVERS,
     waiting: MAX_UNFINISHED,
 }
 

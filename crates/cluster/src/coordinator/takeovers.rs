@@ -11,7 +11,7 @@
 
 use super::joins::Judge;
 use super::members::{incarnation_of, shown};
-use crate::limits::MAX_TABLETS;
+use crate::limits::{MAX_TABLETS, MAX_TAKEOVERS};
 use crate::{
     DeadLog, KnownCopies, Legacy, LogBackup, MigrationRecord, MigrationState, NodeState, Refusal, Tablet,
     Takeover,
@@ -87,7 +87,11 @@ impl Judge<'_> {
             dead: dead.clone(),
         };
         takeovers.extend(shares(&tablets, &holders).into_iter().map(begin));
-        match map.tablets().len() + takeovers.len() > MAX_TABLETS {
+        let count = takeovers.len();
+        if map.takeovers().len() + count > MAX_TAKEOVERS {
+            return Err(Refusal::TooManyTakeovers { ranges: count, limit: MAX_TAKEOVERS });
+        }
+        match map.tablets().len() + count > MAX_TABLETS {
             true => Err(Refusal::TooManyTablets { limit: MAX_TABLETS }),
             false => Ok(Legacy { takeovers, exports, in_vain }),
         }

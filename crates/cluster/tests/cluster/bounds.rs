@@ -3,18 +3,20 @@
 use crate::world::{World, chunks, info, node_id, read_protocol};
 use serde_json::{Value, json};
 use sidle_cluster::limits::{
-    HISTORY, MAX_HELD, MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES, MAX_NODES, MAX_NUMBER, MAX_PARTITIONS,
-    MAX_PATIENCE_US, MAX_PROTOCOL_BYTES, MAX_REASON_BYTES, MAX_TABLETS, MAX_TEXT_BYTES, MAX_UNFINISHED,
+    HISTORY, MAX_BACKUPS, MAX_HELD, MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES, MAX_NODES, MAX_NUMBER,
+    MAX_PARTITIONS, MAX_PATIENCE_US, MAX_PROTOCOL_BYTES, MAX_REASON_BYTES, MAX_TABLETS, MAX_TAKEOVERS,
+    MAX_TEXT_BYTES, MAX_UNFINISHED,
 };
 use sidle_cluster::{
-    ClusterId, ControlMessage, Coordinator, CoordinatorInput, CoordinatorSays, Founding, Heartbeat, HostPort,
-    Incarnation, MemoryMetaStore, MetaStore, Metadata, MigrationRecord, MigrationState, NodeInfo, NodeName,
-    NodeSays, PrepareRefusal, Progress, Refusal, Reply, Request, StartNumber, Survey, Tablet, TabletMap,
-    ToCoordinator, ToNode,
+    ClusterId, ControlMessage, Coordinator, CoordinatorInput, CoordinatorSays, DeadLog, Founding, Heartbeat,
+    HostPort, Incarnation, LogBackup, MemoryMetaStore, MetaStore, Metadata, MigrationRecord, MigrationState,
+    NodeInfo, NodeName, NodeSays, PrepareRefusal, Progress, Refusal, Reply, Request, StartNumber, Survey,
+    Tablet, TabletMap, Takeover, ToCoordinator, ToNode,
 };
 use sidle_testbed::fixtures::running;
 use sidle_types::{
-    MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, Speaks, TabletEpoch,
+    LogId, MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, Speaks,
+    TabletEpoch,
 };
 use std::sync::Arc;
 
@@ -117,7 +119,19 @@ fn largest_map() -> TabletMap {
         ..record(index as u64 + 1)
     });
     let migrations = migrations.collect();
-    TabletMap::new(MapEpoch(MAX_NUMBER), nodes, tablets, migrations).unwrap()
+    let map = TabletMap::new(MapEpoch(MAX_NUMBER), nodes, tablets.clone(), migrations).unwrap();
+    let dead = DeadLog {
+        from: source,
+        log: LogId([0xff; 16]),
+        log_epoch: MAX_NUMBER,
+        backups: vec![LogBackup { node: source, incarnation: Incarnation(MAX_NUMBER) }; MAX_BACKUPS],
+    };
+    let takeovers = tablets[MAX_UNFINISHED..][..MAX_TAKEOVERS].iter();
+    let takeovers =
+        takeovers.map(|tablet| Takeover { range: tablet.range, owner: target, epoch, dead: dead.clone() });
+    let mut json = serde_json::to_value(&map).unwrap();
+    json["takeovers"] = serde_json::to_value(takeovers.collect::<Vec<_>>()).unwrap();
+    serde_json::from_value(json).unwrap()
 }
 
 #[test]
