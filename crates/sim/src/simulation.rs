@@ -280,6 +280,11 @@ impl Simulation {
         lines.extend(self.others.iter().flat_map(Other::under_way));
         lines.extend(self.operator.under_way().map(str::to_owned));
         lines.push(format!("{} migrations", self.unfinished_migrations()));
+        lines.extend(self.hosts.iter().enumerate().filter_map(|(number, host)| {
+            let commits = host.process.as_ref()?.parts.store.commits()?;
+            let (open, safe) = (commits.open().0, commits.safe().0);
+            Some(format!("node {number}: commit {open} is open, and {safe} safe"))
+        }));
         lines.join("; ")
     }
 
