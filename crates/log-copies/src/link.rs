@@ -238,7 +238,9 @@ impl Link {
                 return self.next(now, epoch, counts, own, settings);
             }
             State::Anew(None) => {
-                self.follow_from(Place { file: own.first().unwrap_or(0), at: 0 }, counts, own);
+                let first = own.first().unwrap_or(0);
+                self.follow_from(Place { file: first, at: 0 }, counts, own);
+                self.first = first;
                 Sent::Restart
             }
             State::Follows if self.epoch < epoch => {
@@ -252,10 +254,23 @@ impl Link {
 
     /// What of the log is to be sent next.
     fn next_of_log(&mut self, now: MonotonicUs, own: &OwnFiles, settings: &Settings) -> Option<Sent> {
+        // Y13: what is gone goes there, too, before anything of this process.
+        let begun = own.begun_with().filter(|&(_, first)| self.first < first);
+        if let Some((_, first)) = begun.filter(|&(end, _)| self.sent >= end) {
+            if first > self.written.file {
+                return None;
+            }
+            self.first = first;
+            return Some(Sent::Forget { first });
+        }
         match own.behind(self.sent) {
             Some(_) if self.under_way.len() >= settings.most_under_way => None,
             Some((at, bytes)) => {
-                let bytes = bytes.min(settings.most_bytes);
+                let most = match begun {
+                    Some((end, _)) if end.file == at.file => end.at.saturating_sub(at.at),
+                    _ => bytes,
+                };
+                let bytes = bytes.min(settings.most_bytes).min(most);
                 self.sent = Place { file: at.file, at: at.at + bytes };
                 self.under_way.push_back((self.sent, now));
                 self.beats.asked(now);

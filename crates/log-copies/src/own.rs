@@ -11,12 +11,21 @@ pub struct OwnFiles {
     files: VecDeque<(u64, u64)>,
     /// Where each commit ends that not every copy has, and the one before.
     ends: VecDeque<(CommitNumber, Place)>,
+    /// What the log had when this process began: its end, and its first file.
+    begun_with: Option<(Place, u64)>,
 }
 
 impl OwnFiles {
     /// A log that goes on behind these files, with numbers and lengths.
     pub fn new(files: impl IntoIterator<Item = (u64, u64)>) -> OwnFiles {
-        OwnFiles { files: files.into_iter().collect(), ends: VecDeque::new() }
+        let mut own = OwnFiles { files: files.into_iter().collect(), ..OwnFiles::default() };
+        own.begun_with = own.first().map(|first| (own.end(), first));
+        own
+    }
+
+    /// What the log had when this process began: its end, and its first file.
+    pub(crate) fn begun_with(&self) -> Option<(Place, u64)> {
+        self.begun_with
     }
 
     /// Where everything ends that is written.
