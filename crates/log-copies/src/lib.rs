@@ -40,9 +40,9 @@
 //! - Y10: the lease of a log's writer is over before the promise of any copy that counts is.
 //! - Y11: a copy that somebody has fenced promises nothing more to whoever wrote it.
 //! - Y12: a backup that has restarted keeps what an earlier start may have promised.
-//! - Y13: a copy has nothing of a process of its writer before it has forgotten what was gone when that began.
-//!   A removal there may have a higher order than what that process writes: it knows the orders only of
-//!   what its own log still has.
+//! - Y13: a copy has nothing of a process of its writer before it has forgotten what was gone when that
+//!   began. A removal there may have a higher order than what that process writes: it knows the orders only
+//!   of what its own log still has.
 
 mod backup;
 mod backup_id;
