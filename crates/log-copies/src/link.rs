@@ -255,7 +255,8 @@ impl Link {
     /// What of the log is to be sent next.
     fn next_of_log(&mut self, now: MonotonicUs, own: &OwnFiles, settings: &Settings) -> Option<Sent> {
         // Y13: what is gone goes there, too, before anything of this process.
-        let begun = own.begun_with().filter(|&(_, first)| self.first < first);
+        let begun =
+            own.begun_with().filter(|&(_, first)| self.first < first && !fault!(CopyKeepsWhatWasGone));
         if let Some((_, first)) = begun.filter(|&(end, _)| self.sent >= end) {
             if first > self.written.file {
                 return None;

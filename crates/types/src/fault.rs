@@ -369,6 +369,9 @@ faults! {
         LogStandsInUnsynced, "log-stands-in-unsynced", USUAL;
         /// A backup that has restarted keeps no promise that its earlier start gave (breaks Y12).
         RestartedBackupForgetsItsPromise, "restarted-backup-forgets-its-promise", SCRIPTED;
+        /// A copy takes what a restarted writer writes before it has forgotten what was gone when that began
+        /// (breaks Y13): a removal there may outweigh it.
+        CopyKeepsWhatWasGone, "copy-keeps-what-was-gone", SCRIPTED;
     }
     "sidle-store", DurableLog: {
         /// A change is published, and its records enter the log's buffer with the head's next change (breaks

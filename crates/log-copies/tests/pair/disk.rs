@@ -83,6 +83,11 @@ impl Disk {
         None
     }
 
+    /// The first file, as recorded.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.recorded.filter(|set| set.first <= set.last).map(|set| set.first)
+    }
+
     /// A backup's step.
     pub(crate) fn carry_out_copy(&mut self, step: &BackupStep) {
         match step {

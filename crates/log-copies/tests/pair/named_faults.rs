@@ -20,6 +20,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::GoesOnBehindItsOwnEnd, a_log_goes_on_behind_its_longest_copy),
     (Fault::LogStandsInUnsynced, a_log_without_a_copy_is_synced_itself),
     (Fault::RestartedBackupForgetsItsPromise, a_restarted_backup_keeps_its_promise),
+    (Fault::CopyKeepsWhatWasGone, random_runs),
 ];
 
 fn random_runs() {

@@ -108,6 +108,8 @@ pub(crate) struct World {
     committed: BTreeMap<u64, Versions>,
     safe_versions: Versions,
     pub(crate) safe: CommitNumber,
+    /// Where the log ended when its writer began, and its first file then.
+    begun_with: Option<(Place, u64)>,
     seed: u64,
 }
 
@@ -181,6 +183,7 @@ impl World {
             committed: BTreeMap::new(),
             safe_versions: Versions::new(),
             safe: CommitNumber(0),
+            begun_with: None,
             seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
         };
         world.start([], CommitNumber(0));
@@ -196,6 +199,8 @@ impl World {
 
     fn start(&mut self, files: impl IntoIterator<Item = (u64, u64)>, last: CommitNumber) {
         let files: Vec<(u64, u64)> = files.into_iter().collect();
+        let ends = files.first().zip(files.last());
+        self.begun_with = ends.map(|(&(first, _), &(file, at))| (Place { file, at }, first));
         let own = OwnFiles::new(files.clone());
         let writer = LogWriter::new(log_settings(self.own_syncs), LOG, files, last, self.now);
         let steps = CommitSteps::new(writer, self.now);
@@ -365,12 +370,16 @@ impl World {
             wire.epoch = epoch;
         }
         let epoch = wire.epoch;
-        let now = self.now;
+        let (now, begun_with) = (self.now, self.begun_with);
         let counts = self.record.backups.contains(&id);
         let Some(node) = self.node_of(id) else { return false };
         let Node { disk, process, .. } = node;
         let backup = process.as_mut().expect("it runs");
         let synced = disk.synced();
+        if let (OnItsWay::Append { at, .. }, Some((end, first))) = (&message, begun_with) {
+            let is_forgotten = disk.first().is_none_or(|there| there >= first);
+            assert!(*at < end || is_forgotten, "Y13: {at:?} comes before files up to {first} are forgotten");
+        }
         let makes_sense = match message {
             OnItsWay::Hello { epoch } => backup.open(epoch),
             _ => backup.receive(now, epoch, message.message()),
