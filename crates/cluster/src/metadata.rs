@@ -120,18 +120,17 @@ impl Metadata {
     /// Others own what a node had, and read what it was giving. Its log has no copies that count any
     /// more, at an epoch below that at which they are fenced: whoever takes the record for its own cannot
     /// write to them.
-    pub(crate) fn take_over(&mut self, node: NodeId, Legacy { takeovers, exports, .. }: &Legacy) {
+    pub(crate) fn take_over(&mut self, Legacy { dead, takeovers, exports, .. }: &Legacy) {
+        let node = dead.from;
         let incarnation = self.map.node(node).map(|member| member.incarnation);
         self.map = Arc::new(self.map.changed(|map| {
             takeovers.iter().cloned().for_each(|one| map.take_over(one));
-            exports.iter().cloned().for_each(|(id, dead)| map.source_died(id, dead));
+            exports.iter().for_each(|&id| map.source_died(id, dead.clone()));
         }));
         let known = self.copies.iter_mut().find(|known| known.node == node);
         let known = known.expect("what has copies is taken over");
         known.copies.epoch += 1;
-        let read = takeovers.iter().map(|one| &one.dead).chain(exports.iter().map(|(_, dead)| dead));
-        let mut own = read.filter(|dead| dead.from == node);
-        assert!(own.all(|dead| dead.log_epoch > known.copies.epoch), "Y6: an epoch that no writer can have");
+        assert!(dead.log_epoch > known.copies.epoch, "Y6: an epoch that no writer can have");
         known.copies.backups.clear();
         known.taken_over = incarnation;
     }

@@ -30,12 +30,14 @@ impl Takeover {
 }
 
 /// What becomes of what a node had that died.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Legacy {
-    /// What others own now.
+    /// Its log.
+    pub(crate) dead: DeadLog,
+    /// What others own now, also of other nodes' logs that it had not read.
     pub(crate) takeovers: Vec<Takeover>,
     /// Running migrations from it, whose targets read what has not arrived.
-    pub(crate) exports: Vec<(MigrationId, DeadLog)>,
+    pub(crate) exports: Vec<MigrationId>,
     /// Migrations that do not run yet: they end.
     pub(crate) in_vain: Vec<MigrationId>,
 }

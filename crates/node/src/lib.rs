@@ -68,7 +68,7 @@ mod worker_wakes;
 pub use call::{Call, Flow, ReplyError};
 pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};
 pub use config::{Changing, Config, ConfigError, LEAST_CLIENT_BYTES};
-pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, TakeOver, read_protocol};
+pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, CopyToRead, NodeControl, read_protocol};
 pub use copies::{
     Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, ReadLog, Reclaimer, ReclaimerEvent,
 };

@@ -154,7 +154,9 @@ impl<X, I> NodeAgent<X, I> {
             AgentInput::Copies(copies) => self.copies.ask(copies),
             AgentInput::TookOver(range, epoch) => self.takeovers.done(range, epoch),
             AgentInput::CannotTakeOver(range, epoch, why) => {
-                Takeovers::fails(range, epoch, &why, &mut self.out);
+                // Once: whoever tries again reports it again.
+                let why = clipped(why, MAX_REASON_BYTES);
+                self.out.send(NodeSays::CannotTakeOver { range, epoch, why });
             }
         }
         self.beat(now);

@@ -1,8 +1,6 @@
 //! What the node has taken over, until the coordinator has noted it.
 
 use super::event::Outbox;
-use crate::bounds::clipped;
-use crate::limits::MAX_REASON_BYTES;
 use crate::timing::RETRY_US;
 use crate::{NodeSays, TabletMap};
 use sidle_types::{MonotonicUs, PositionRange, TabletEpoch};
@@ -21,16 +19,10 @@ impl Takeovers {
         self.sent_at = None;
     }
 
-    /// The node cannot take a range over, for now. Sent once: whoever tries again fails again.
-    pub(super) fn fails(range: PositionRange, epoch: TabletEpoch, why: &str, out: &mut Outbox) {
-        let why = clipped(why.to_owned(), MAX_REASON_BYTES);
-        out.send(NodeSays::CannotTakeOver { range, epoch, why });
-    }
-
     /// Forgets what a map shows as noted.
     pub(super) fn noted(&mut self, map: &TabletMap) {
         let is_listed = |&(range, epoch): &(PositionRange, TabletEpoch)| {
-            map.takeovers().iter().any(|takeover| (takeover.range, takeover.epoch) == (range, epoch))
+            map.takeovers().iter().any(|takeover| takeover.is_of(range, epoch))
         };
         self.done.retain(is_listed);
     }

@@ -573,7 +573,7 @@ impl<M: MetaStore> Coordinator<M> {
                 return Ok(under_way);
             }
             let legacy = self.judge(now).legacy_of(node, accepts_loss)?;
-            let begun = self.take_over_legacy(now, node, &legacy);
+            let begun = self.take_over_legacy(now, &legacy);
             begun.map_err(|error| Refusal::not_committed(&error))
         });
         begun.map_or_else(Reply::Refused, |ranges| Reply::TakesOver { ranges })
@@ -584,21 +584,17 @@ impl<M: MetaStore> Coordinator<M> {
     fn take_over_silent(&mut self, now: MonotonicUs) {
         for node in self.judge(now).long_silent() {
             let Ok(legacy) = self.judge(now).legacy_of(node, false) else { continue };
-            if self.take_over_legacy(now, node, &legacy).is_err() {
+            if self.take_over_legacy(now, &legacy).is_err() {
                 return;
             }
         }
     }
 
     /// Others own what a node had; in how many ranges something is to be read.
-    fn take_over_legacy(
-        &mut self,
-        now: MonotonicUs,
-        node: NodeId,
-        legacy: &Legacy,
-    ) -> Result<usize, MetaError> {
+    fn take_over_legacy(&mut self, now: MonotonicUs, legacy: &Legacy) -> Result<usize, MetaError> {
+        let node = legacy.dead.from;
         let mut next = self.data.clone();
-        next.take_over(node, legacy);
+        next.take_over(legacy);
         let why = format!("the node {} died; nothing has changed", shown(&self.data, node));
         for &id in &legacy.in_vain {
             next.end(id, MigrationState::Failed { why: why.clone() }, None);
@@ -607,7 +603,7 @@ impl<M: MetaStore> Coordinator<M> {
         legacy.in_vain.iter().for_each(|&id| self.after_change(id));
         let ranges = legacy.takeovers.len() + legacy.exports.len();
         self.out.event(CoordinatorEvent::TakenOver { node, ranges });
-        self.rebound(now, node, legacy.exports.iter().map(|&(id, _)| id).collect());
+        self.rebound(now, node, legacy.exports.clone());
         Ok(ranges)
     }
 

@@ -72,7 +72,7 @@ impl Judge<'_> {
         for record in parts {
             match record.state {
                 MigrationState::Running if record.source == id && holders.contains(&record.target) => {
-                    exports.push((record.id, dead.clone()));
+                    exports.push(record.id);
                 }
                 MigrationState::Running => {
                     return Err(Refusal::TakesPart { node, migration: record.id });
@@ -93,7 +93,7 @@ impl Judge<'_> {
         }
         match map.tablets().len() + count > MAX_TABLETS {
             true => Err(Refusal::TooManyTablets { limit: MAX_TABLETS }),
-            false => Ok(Legacy { takeovers, exports, in_vain }),
+            false => Ok(Legacy { dead, takeovers, exports, in_vain }),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::table::Then;
 use super::unsynced::News;
-use super::{ControlEvent, NodeControl, TakeOver, spec};
+use super::{ControlEvent, CopyToRead, NodeControl, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
 use sidle_cluster::{
     LargeCollections, MigrationRecord, PrepareRefusal, Progress, Settled, SourceStage, Takeover, Target,
@@ -327,14 +327,14 @@ impl NodeControl {
 
     /// What is to be read from copies of the logs of sources that died, by ranges: all but what this node had
     /// been given.
-    pub(super) fn reads_for_imports(&self) -> impl Iterator<Item = TakeOver> {
+    pub(super) fn reads_for_imports(&self) -> impl Iterator<Item = CopyToRead> {
         let targets = self.agent.migrations.targets.values();
         let waiting = targets.filter_map(|target| Some((target, target.import.as_ref()?)));
         waiting.filter(|(_, import)| import.awaits_copy).filter_map(|(target, import)| {
             let MigrationRecord { range, epoch, target: owner, .. } = target.record;
             let takeover = Takeover { range, owner, epoch, dead: target.record.source_log.clone()? };
             let ranges = import.view.left_behind().ranges().to_vec();
-            Some(TakeOver { takeover, ranges, keeps: true })
+            Some(CopyToRead { takeover, ranges, keeps: true })
         })
     }
 

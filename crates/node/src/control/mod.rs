@@ -76,7 +76,7 @@ use sidle_types::{
 use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Barriers, Then};
-pub use takeovers::TakeOver;
+pub use takeovers::CopyToRead;
 use takeovers::Takeovers;
 use unsynced::Unsynced;
 
@@ -144,7 +144,7 @@ pub enum ControlEvent {
     Copies(Option<LogCopies>),
     /// Fence this node's copy of a dead node's log, then put what it has into the store; then
     /// [`ControlInput::TookOver`], or [`ControlInput::TakeoverFails`].
-    TakeOver(TakeOver),
+    TakeOver(CopyToRead),
     /// A note for operators.
     Note(String),
 }
@@ -409,8 +409,8 @@ impl NodeControl {
     fn begin_takeovers(&mut self, now: MonotonicUs) {
         let me = self.me().id;
         let listed = self.map.iter().flat_map(|map| map.takeovers());
-        let own = listed.filter(|takeover| takeover.owner == me).cloned().map(TakeOver::instead);
-        let all: Vec<TakeOver> = own.chain(self.reads_for_imports()).collect();
+        let own = listed.filter(|takeover| takeover.owner == me).cloned().map(CopyToRead::instead);
+        let all: Vec<CopyToRead> = own.chain(self.reads_for_imports()).collect();
         self.takeovers.keep(&all);
         for task in all {
             let range = task.takeover.range;

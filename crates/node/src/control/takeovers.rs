@@ -5,7 +5,7 @@ use sidle_types::{MonotonicUs, PositionRange, TabletEpoch};
 
 /// What a driver is to put into the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TakeOver {
+pub struct CopyToRead {
     /// From where, and what it is reported as.
     pub takeover: Takeover,
     /// What is to be read, within the range.
@@ -15,10 +15,10 @@ pub struct TakeOver {
     pub keeps: bool,
 }
 
-impl TakeOver {
+impl CopyToRead {
     /// All of it, in place of what is there.
-    pub(super) fn instead(takeover: Takeover) -> TakeOver {
-        TakeOver { ranges: vec![takeover.range], keeps: false, takeover }
+    pub(super) fn instead(takeover: Takeover) -> CopyToRead {
+        CopyToRead { ranges: vec![takeover.range], keeps: false, takeover }
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Takeovers {
 
 impl Takeovers {
     /// Forgets what is not to be read any more.
-    pub(super) fn keep(&mut self, listed: &[TakeOver]) {
+    pub(super) fn keep(&mut self, listed: &[CopyToRead]) {
         self.begun.retain(|begun| listed.iter().any(|task| task.takeover == begun.takeover));
         let is_begun = |range: &PositionRange| self.begun.iter().any(|begun| begun.takeover.range == *range);
         self.failing.retain(is_begun);

@@ -127,7 +127,7 @@ pub(crate) struct ControlSetup {
     /// The thread that keeps copies of other nodes' logs.
     pub(crate) backups: mpsc::UnboundedSender<BackupsInput>,
     /// The thread that reads what this node takes over.
-    pub(crate) takeovers: std::sync::mpsc::Sender<sidle_node::TakeOver>,
+    pub(crate) takeovers: std::sync::mpsc::Sender<sidle_node::CopyToRead>,
     /// The workers' requests.
     pub(crate) calls: mpsc::UnboundedReceiver<ControlCall>,
     /// The movers' reports.

@@ -5,7 +5,7 @@ use super::requests::LogRequests;
 use super::takeover::{TakeOver, TakeOverError, TakenOver, take_over};
 use crate::thread;
 use sidle_cluster::{DeadLog, Takeover};
-use sidle_node::{NodeParts, TakeOver as Task};
+use sidle_node::{CopyToRead, NodeParts};
 use sidle_types::PositionRange;
 use sidle_types::words::counted;
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ pub(crate) struct TakeoversSetup {
 
 /// The running thread. When it is dropped, what it reads is given up: the next start reads it again.
 pub(crate) struct TakeoversThread {
-    inputs: Option<Sender<Task>>,
+    inputs: Option<Sender<CopyToRead>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -65,7 +65,7 @@ impl TakeoversThread {
     }
 
     /// Where its tasks go.
-    pub(crate) fn inputs(&self) -> Sender<Task> {
+    pub(crate) fn inputs(&self) -> Sender<CopyToRead> {
         self.inputs.clone().expect("it is there until it is dropped")
     }
 }
@@ -106,8 +106,8 @@ struct Takeovers {
 }
 
 impl Takeovers {
-    fn run(&self, inputs: &Receiver<Task>) {
-        let mut tasks: VecDeque<Task> = VecDeque::new();
+    fn run(&self, inputs: &Receiver<CopyToRead>) {
+        let mut tasks: VecDeque<CopyToRead> = VecDeque::new();
         while !self.stop.load(Ordering::Acquire) {
             let wait = if tasks.is_empty() { PATIENCE } else { Duration::ZERO };
             match inputs.recv_timeout(wait) {
@@ -124,7 +124,7 @@ impl Takeovers {
             else {
                 continue;
             };
-            let is_of_it = |task: &Task| (&task.takeover.dead, task.keeps) == (&dead, keeps);
+            let is_of_it = |task: &CopyToRead| (&task.takeover.dead, task.keeps) == (&dead, keeps);
             let (of_it, others): (Vec<_>, Vec<_>) = tasks.drain(..).partition(is_of_it);
             tasks.extend(others);
             match self.carry_out(&of_it) {
@@ -132,7 +132,8 @@ impl Takeovers {
                 Err(Failure::Stopped) => return,
                 Err(error) => {
                     tracing::error!("what node {} had cannot be taken over for now: {error}", dead.from);
-                    let report = |task: Task| (self.setup.report)(task.takeover, Err(error.to_string()));
+                    let report =
+                        |task: CopyToRead| (self.setup.report)(task.takeover, Err(error.to_string()));
                     of_it.into_iter().for_each(report);
                 }
             }
@@ -140,8 +141,8 @@ impl Takeovers {
     }
 
     /// Takes over what is here of one log.
-    fn carry_out(&self, tasks: &[Task]) -> Result<(), Failure> {
-        let Some(Task { takeover, keeps, .. }) = tasks.first() else { return Ok(()) };
+    fn carry_out(&self, tasks: &[CopyToRead]) -> Result<(), Failure> {
+        let Some(CopyToRead { takeover, keeps, .. }) = tasks.first() else { return Ok(()) };
         let &DeadLog { from, log, log_epoch, .. } = &takeover.dead;
         let ranges: Vec<PositionRange> = tasks.iter().flat_map(|task| task.ranges.iter().copied()).collect();
         let shown: Vec<String> = ranges.iter().take(SHOWN).map(ToString::to_string).collect();

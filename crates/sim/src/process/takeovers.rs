@@ -4,7 +4,7 @@ use super::backups::BackupsThread;
 use crate::durable::{CopyDisks, read_copy};
 use crate::world::{Actor, HostId, Thread, World};
 use sidle_cluster::Takeover;
-use sidle_node::{NodeParts, Now, TakeOver};
+use sidle_node::{CopyToRead, NodeParts, Now};
 use sidle_store::{LogHead, MoveIn, Moved, Store, StoreConfig};
 use sidle_types::{CommitNumber, MonotonicUs};
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ pub(super) struct TakeoversThread {
     copies: CopyDisks,
     config: StoreConfig,
     head: LogHead,
-    tasks: VecDeque<TakeOver>,
+    tasks: VecDeque<CopyToRead>,
     stage: Stage,
     /// Until when the first task's copy has promised its writer that nobody takes the log over.
     promised_until: MonotonicUs,
@@ -44,7 +44,7 @@ impl TakeoversThread {
     }
 
     /// It is given a task.
-    pub(super) fn begin(&mut self, task: TakeOver) {
+    pub(super) fn begin(&mut self, task: CopyToRead) {
         self.tasks.push_back(task);
     }
 
@@ -120,7 +120,7 @@ impl TakeoversThread {
     /// Reads the copy, and clears what an earlier attempt has put in, unless what is there is kept.
     fn read(
         &mut self,
-        TakeOver { takeover, ranges, keeps }: &TakeOver,
+        CopyToRead { takeover, ranges, keeps }: &CopyToRead,
         parts: &NodeParts,
         backups: &mut BackupsThread,
     ) -> Result<Stage, String> {
