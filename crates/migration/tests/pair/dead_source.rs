@@ -26,14 +26,14 @@ fn frozen(protocol: ProtocolChoices, steps: u64) -> Pair {
 }
 
 /// Whether the machine waits for the copy by then.
-fn die(pair: &mut Pair) -> bool {
+pub(crate) fn die(pair: &mut Pair) -> bool {
     pair.target_input(TargetInput::SourceDied);
     pair.pump();
     pair.target_events.contains(&TargetEvent::AwaitsCopy)
 }
 
 /// What the source has of the range enters, beside whatever is under way.
-fn read_the_copy(pair: &mut Pair) {
+pub(crate) fn read_the_copy(pair: &mut Pair) {
     let (mut moving, mut head) = (MoveIn::new(pair.spec.range), pair.target.store.log_head());
     while moving.step(&pair.source.store, &pair.target.store, &mut head).expect("there is memory")
         == Moved::Slice

@@ -1,10 +1,11 @@
 //! Hot positions that are copied before the freeze, of a range that freezes whole.
 
+use crate::dead_source::{die, read_the_copy};
 use crate::hints::positions;
 use crate::model::{Answer, Bytes, Op};
 use crate::net::{Arrival, End, Faults};
 use crate::protocols::for_protocols;
-use crate::world::{Outcome, Pair, Setup, WORKERS, key};
+use crate::world::{Outcome, Pair, Role, Setup, WORKERS, key};
 use sidle_migration::tuning::HOT_COPIES_US;
 use sidle_migration::{ProtocolChoices, protocol};
 use sidle_store::Entry;
@@ -96,6 +97,26 @@ fn what_has_changed_since_it_was_copied_is_thrown_away() {
             pair.client(Op::Get(key(n)));
         }
         pair.run_until("all are answered", |pair| pair.parked() == 0);
+        pair.ends_well();
+    });
+}
+
+/// What the source had marked is lost with it: all copies go, before the copy of its log is read.
+#[test]
+fn what_was_copied_of_a_source_that_died_is_thrown_away() {
+    for_protocols(&HOT_FIRST, |protocol| {
+        let mut pair = copied(with_hot_keys(protocol));
+        at_source(&mut pair, Op::Set(key(0), b"newer".to_vec(), None));
+        at_source(&mut pair, Op::Del(key(1)));
+        pair.commit();
+        pair.run_until("frozen", |pair| pair.source.roles == [Role::Exporting; WORKERS]);
+        assert!(!pair.import.as_ref().unwrap().source_is_frozen(), "the target does not know yet");
+        assert!(die(&mut pair));
+        assert!(pair.target.store.is_empty(), "M35: a copy is left");
+        read_the_copy(&mut pair);
+        for n in 0..HOT {
+            pair.client(Op::Get(key(n)));
+        }
         pair.ends_well();
     });
 }
