@@ -86,6 +86,14 @@ impl Import {
     }
 }
 
+/// What is to be read from a copy for an import whose source died: all but what this node had been given.
+pub(super) fn copy_for(target: &Target<Import>) -> Option<CopyToRead> {
+    let MigrationRecord { range, epoch, target: owner, ref source_log, .. } = target.record;
+    let takeover = Takeover { range, owner, epoch, dead: source_log.clone()? };
+    let ranges = target.import.as_ref()?.view.left_behind().ranges().to_vec();
+    Some(CopyToRead { takeover, ranges, keeps: true })
+}
+
 /// Whether its range must not be discarded by others (C7).
 fn claims_range(target: &Target<Import>) -> bool {
     !matches!(target.stage(), TargetStage::Clearing | TargetStage::Dropped | TargetStage::Over)
@@ -325,26 +333,16 @@ impl NodeControl {
         }
     }
 
-    /// What is to be read from copies of the logs of sources that died, by ranges: all but what this node had
-    /// been given.
-    pub(super) fn reads_for_imports(&self) -> impl Iterator<Item = CopyToRead> {
-        let targets = self.agent.migrations.targets.values();
-        let waiting = targets.filter_map(|target| Some((target, target.import.as_ref()?)));
-        waiting.filter(|(_, import)| import.awaits_copy).filter_map(|(target, import)| {
-            let MigrationRecord { range, epoch, target: owner, .. } = target.record;
-            let takeover = Takeover { range, owner, epoch, dead: target.record.source_log.clone()? };
-            let ranges = import.view.left_behind().ranges().to_vec();
-            Some(CopyToRead { takeover, ranges, keeps: true })
-        })
+    /// The imports whose sources died, and that wait for what a copy has.
+    pub(super) fn awaiting_copies(&self) -> impl Iterator<Item = &Target<Import>> {
+        let awaits = |target: &&Target<Import>| target.import.as_ref().is_some_and(|at| at.awaits_copy);
+        self.agent.migrations.targets.values().filter(awaits)
     }
 
     /// What a copy had is here.
     pub(super) fn copy_is_here(&mut self, range: PositionRange, epoch: TabletEpoch) {
-        let is_it = |target: &Target<Import>| {
-            (target.record.range, target.record.epoch) == (range, epoch)
-                && target.import.as_ref().is_some_and(|import| import.awaits_copy)
-        };
-        let id = self.agent.migrations.targets.iter().find(|(_, target)| is_it(target)).map(|(&id, _)| id);
+        let is_it = |target: &&Target<Import>| (target.record.range, target.record.epoch) == (range, epoch);
+        let id = self.awaiting_copies().find(is_it).map(|target| target.record.id);
         if let Some(id) = id {
             self.command(id, MoverStep::CopyIsHere);
         }

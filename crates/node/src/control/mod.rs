@@ -60,13 +60,13 @@ use crate::queue::MoverIndex;
 use crate::range_table::RangeTable;
 use crate::shared::NodeParts;
 use freezes::Freezes;
-use imports::Import;
+use imports::{Import, copy_for};
 use jobs::Jobs;
 use reports::Reports;
 use requests::Requests;
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, End, HostPort, Incarnation, LogCopies, MigrationRecord, NodeAgent,
-    NodeInfo, NodeLoad, SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
+    NodeInfo, NodeLoad, SourceStage, StartNumber, TabletMap, Takeover, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, Copies, ExportView, ImportView, MigrationSpec, Tuning};
 use sidle_types::{
@@ -407,18 +407,24 @@ impl NodeControl {
     /// Begins what this node is to take over, once nothing of the range is being cleared, and no migration
     /// has anything there (C13).
     fn begin_takeovers(&mut self, now: MonotonicUs) {
-        let me = self.me().id;
-        let listed = self.map.iter().flat_map(|map| map.takeovers());
-        let own = listed.filter(|takeover| takeover.owner == me).cloned().map(CopyToRead::instead);
-        let all: Vec<CopyToRead> = own.chain(self.reads_for_imports()).collect();
-        self.takeovers.keep(&all);
-        for task in all {
-            let range = task.takeover.range;
+        let Some(map) = &self.map else { return };
+        let own = || map.takeovers().iter().filter(|takeover| takeover.owner == self.agent.me().id);
+        let imports = || self.awaiting_copies().map(|target| (target.record.range, target.record.epoch));
+        let listed: Vec<_> =
+            own().map(|takeover| (takeover.range, takeover.epoch)).chain(imports()).collect();
+        let is_due = |range, epoch| self.takeovers.is_due(now, range, epoch);
+        let ranges = own().filter(|takeover| is_due(takeover.range, takeover.epoch));
+        let rests = self.awaiting_copies().filter(|at| is_due(at.record.range, at.record.epoch));
+        let ranges = ranges.cloned().map(CopyToRead::instead);
+        let due: Vec<CopyToRead> = ranges.chain(rests.filter_map(copy_for)).collect();
+        self.takeovers.keep(listed);
+        for task in due {
+            let Takeover { range, epoch, .. } = task.takeover;
             let is_in_the_way = !task.keeps && self.has_records_in(range)
                 || self.jobs.overlaps(range)
                 || self.barriers.clear_in(range);
-            if self.takeovers.is_due(now, &task.takeover) && !is_in_the_way {
-                self.takeovers.begin(task.takeover.clone());
+            if !is_in_the_way {
+                self.takeovers.begin(range, epoch);
                 self.event(ControlEvent::TakeOver(task));
             }
         }
@@ -461,7 +467,7 @@ impl NodeControl {
         let exports: Vec<_> = self.exports().cloned().collect();
         debug_assert_eq!(self.owned_copies(), [], "a copy would be served before its last round (C8)");
         let table = RangeTable::new(self.me().id, Arc::clone(&map), &imports, &exports);
-        let table = table.without_waiting_for(self.takeovers.failing());
+        let table = table.without_waiting_for(&self.takeovers.failing());
         then.extend(self.begin_freezes(&map));
         let ticket = self.parts.published.publish(Arc::new(table));
         self.do_at_once(&mut then, &ticket);

@@ -1,7 +1,8 @@
 //! What this node takes over from dead nodes: it is to be read once nothing is in the way.
 
 use sidle_cluster::Takeover;
-use sidle_types::{MonotonicUs, PositionRange, TabletEpoch};
+use sidle_types::{MonotonicUs, Position, PositionRange, TabletEpoch};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a driver is to put into the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,68 +26,67 @@ impl CopyToRead {
 /// How long a driver's failure rests before it is asked again.
 const RETRY_US: u64 = 3_000_000;
 
+/// What names a takeover: where its range begins, and since when it has its owner.
+type Key = (Position, TabletEpoch);
+
 /// What the driver was asked to carry out.
 #[derive(Debug)]
 struct Begun {
-    takeover: Takeover,
+    range: PositionRange,
     /// It failed, and is tried again then.
     retry_at: Option<MonotonicUs>,
+    /// Whether it could not be read when it was tried last.
+    is_failing: bool,
 }
 
 /// The takeovers of this node that the driver was asked to carry out.
 #[derive(Debug, Default)]
-pub(super) struct Takeovers {
-    begun: Vec<Begun>,
-    /// Of those, what could not be read when it was tried last.
-    failing: Vec<PositionRange>,
-}
+pub(super) struct Takeovers(BTreeMap<Key, Begun>);
 
 impl Takeovers {
-    /// Forgets what is not to be read any more.
-    pub(super) fn keep(&mut self, listed: &[CopyToRead]) {
-        self.begun.retain(|begun| listed.iter().any(|task| task.takeover == begun.takeover));
-        let is_begun = |range: &PositionRange| self.begun.iter().any(|begun| begun.takeover.range == *range);
-        self.failing.retain(is_begun);
+    /// Forgets all but these.
+    pub(super) fn keep(&mut self, listed: impl IntoIterator<Item = (PositionRange, TabletEpoch)>) {
+        if !self.0.is_empty() {
+            let listed: BTreeSet<Key> = listed.into_iter().map(|(range, epoch)| key(range, epoch)).collect();
+            self.0.retain(|key, _| listed.contains(key));
+        }
     }
 
     /// Whether it is to begin, or to begin again. The driver is at work on nothing that is.
-    pub(super) fn is_due(&self, now: MonotonicUs, takeover: &Takeover) -> bool {
-        let begun = self.begun.iter().find(|begun| begun.takeover == *takeover);
+    pub(super) fn is_due(&self, now: MonotonicUs, range: PositionRange, epoch: TabletEpoch) -> bool {
+        let begun = self.0.get(&key(range, epoch));
         begun.is_none_or(|begun| begun.retry_at.is_some_and(|at| at <= now))
     }
 
     /// When something is to begin again.
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
-        self.begun.iter().filter_map(|begun| begun.retry_at).min()
+        self.0.values().filter_map(|begun| begun.retry_at).min()
     }
 
     /// It has begun.
-    pub(super) fn begin(&mut self, takeover: Takeover) {
-        self.begun.retain(|begun| begun.takeover != takeover);
-        self.begun.push(Begun { takeover, retry_at: None });
+    pub(super) fn begin(&mut self, range: PositionRange, epoch: TabletEpoch) {
+        let new = || Begun { range, retry_at: None, is_failing: false };
+        self.0.entry(key(range, epoch)).or_insert_with(new).retry_at = None;
     }
 
-    /// It could not be read, for now. Whether it could when it was tried before, or was not tried before.
+    /// It could not be read, for now. Whether it was not failing before.
     pub(super) fn fails(&mut self, now: MonotonicUs, range: PositionRange, epoch: TabletEpoch) -> bool {
-        let begun = self.begun.iter_mut().find(|begun| is_of(begun, range, epoch));
-        let Some(begun) = begun else { return false };
+        let Some(begun) = self.0.get_mut(&key(range, epoch)) else { return false };
         begun.retry_at = Some(now.plus_us(RETRY_US));
-        let is_new = !self.failing.contains(&range);
-        self.failing.extend(is_new.then_some(range));
-        is_new
+        !std::mem::replace(&mut begun.is_failing, true)
     }
 
     /// What could not be read.
-    pub(super) fn failing(&self) -> &[PositionRange] {
-        &self.failing
+    pub(super) fn failing(&self) -> Vec<PositionRange> {
+        self.0.values().filter(|begun| begun.is_failing).map(|begun| begun.range).collect()
     }
 
     /// Whether this one has begun, and is still to be read.
     pub(super) fn has_begun(&self, range: PositionRange, epoch: TabletEpoch) -> bool {
-        self.begun.iter().any(|begun| is_of(begun, range, epoch))
+        self.0.contains_key(&key(range, epoch))
     }
 }
 
-fn is_of(begun: &Begun, range: PositionRange, epoch: TabletEpoch) -> bool {
-    (begun.takeover.range, begun.takeover.epoch) == (range, epoch)
+fn key(range: PositionRange, epoch: TabletEpoch) -> Key {
+    (range.first(), epoch)
 }
