@@ -58,6 +58,7 @@ pub fn running(id: u64, range: PositionRange, source: u8, target: u8, epoch: u64
         continues: None,
         kept_is_noted: false,
         source_log: None,
+        succession: 0,
     }
 }
 

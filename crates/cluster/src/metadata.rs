@@ -200,6 +200,7 @@ impl Metadata {
             turn: None,
             continues: Some(id),
             kept_is_noted: turn.settled_at > MapEpoch(0),
+            succession: 0,
             ..record.clone()
         };
         self.map = Arc::new(self.map.changed(|map| map.turn_back(id, back)));

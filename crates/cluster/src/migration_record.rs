@@ -6,7 +6,8 @@ use crate::bounds;
 use crate::limits::MAX_PARTITIONS;
 use serde::{Deserialize, Serialize};
 use sidle_types::{
-    GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
+    GaveAll, ImportId, MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, ProtocolVersion,
+    TabletEpoch,
 };
 
 /// A migration's state. Each state documents what reads and writes do in it.
@@ -199,6 +200,9 @@ pub struct MigrationRecord {
     /// its own copy of the source's durable log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_log: Option<DeadLog>,
+    /// How often another node has taken the place of a target that died.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub succession: u16,
 }
 
 /// A migration's way back: another migration of the same range, from its target to its source.
@@ -213,6 +217,10 @@ pub struct Turn {
     /// in its durable log what it kept, if it has one: the way back's target begins with that.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub settled_at: MapEpoch,
+}
+
+fn is_none_yet(succession: &u16) -> bool {
+    *succession == 0
 }
 
 fn is_zero(epoch: &MapEpoch) -> bool {
@@ -231,6 +239,12 @@ impl MigrationRecord {
         let asked = self.turn.map(|turn| turn.requested_by).into_iter().chain([self.requested_by]);
         let ends = [(self.source, self.source_incarnation), (self.target, self.target_incarnation)];
         ends.into_iter().chain(asked.map(|key| (key.node, key.incarnation)))
+    }
+
+    /// As which import the target notes what it was given. No two targets share one: what the log of one has
+    /// says nothing of what another one was given.
+    pub fn import(&self) -> ImportId {
+        ImportId::of(self.id, self.succession)
     }
 
     /// Whether another migration gave back what this one had given.

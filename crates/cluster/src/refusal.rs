@@ -116,8 +116,8 @@ pub enum Refusal {
     #[error(
         "node {node} takes part in migration {migration}. If that does not run yet, `sidle migrate --cancel \
          {migration}` ends it; if it runs, wait for its end. If it stalls, start node {node} again, with its data \
-         directory: only it has what has not arrived, unless the migration's other node is up and has a copy of its \
-         durable log"
+         directory: nobody else can go on with it. That takes a copy of the node's durable log, for a source at \
+         the target, for a target at any node but the source, and the node with the copy has to be up"
     )]
     TakesPart {
         /// The node.

@@ -242,8 +242,13 @@ impl TabletMap {
     fn check_takeovers(&self) -> Result<(), MapError> {
         let is_sound = |takeover: &Takeover| {
             let owned = |tablet: &Tablet| tablet.owner == takeover.owner && tablet.epoch == takeover.epoch;
+            let is_its_import = |record: &&MigrationRecord| {
+                (record.range, record.target, record.epoch)
+                    == (takeover.range, takeover.owner, takeover.epoch)
+            };
+            let mut there = self.migrations.iter().filter(|record| record.range.overlaps(takeover.range));
             self.tablets_in(takeover.range).iter().all(owned)
-                && !self.migrations.iter().any(|record| record.range.overlaps(takeover.range))
+                && there.all(|record| takeover.import.is_some() && is_its_import(&record))
         };
         let in_order = self.takeovers.is_sorted_by(|a, b| a.range.last() < b.range.first());
         match in_order && self.takeovers.iter().all(is_sound) {
@@ -297,12 +302,28 @@ impl MapChange<'_> {
     /// Gives a range to its new owner, which is yet to read what was there. The epoch must be above every
     /// epoch in the range. An owner that died before it had read it all may have had the same range.
     pub(crate) fn take_over(&mut self, takeover: Takeover) {
-        let Takeover { range, owner, epoch, .. } = takeover;
+        let Takeover { range, owner, epoch, import, .. } = takeover;
         self.give(Tablet { range, owner, epoch });
         self.taken_over(range);
+        if import.is_some() {
+            self.succeed(range, owner, epoch);
+        }
         let takeovers = &mut self.map.takeovers;
         let index = takeovers.partition_point(|other| other.range.first() < range.first());
         takeovers.insert(index, takeover);
+    }
+
+    /// The new owner takes the place of the running migration's target. As in [`rebind`](Self::rebind)
+    /// nothing is given bit by bit any more.
+    fn succeed(&mut self, range: PositionRange, owner: NodeId, epoch: TabletEpoch) {
+        let incarnation = self.map.node(owner).expect("it is a member").incarnation;
+        let record = self.map.migrations.iter_mut().find(|record| record.range == range);
+        let record = record.expect("a migration that runs");
+        (record.target, record.target_incarnation, record.epoch) = (owner, incarnation, epoch);
+        record.succession += 1;
+        if std::mem::take(&mut record.kept_by_source) {
+            record.counters.gave_all.get_or_insert(GaveAll::Restart);
+        }
     }
 
     /// The new owner has everything. Its tablets stay apart: a migration of its own may be counted, and no

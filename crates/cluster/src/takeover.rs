@@ -6,7 +6,7 @@
 
 use crate::LogBackup;
 use serde::{Deserialize, Serialize};
-use sidle_types::{LogId, MigrationId, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{ImportId, LogId, MigrationId, NodeId, PositionRange, TabletEpoch};
 
 /// A range that is being taken over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,10 @@ pub struct Takeover {
     /// What it reads.
     #[serde(flatten)]
     pub dead: DeadLog,
+    /// In the range of a running migration: as which import the dead node had noted there what it was given.
+    /// The new owner is the migration's target from here on, and goes on with that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub import: Option<ImportId>,
 }
 
 impl Takeover {

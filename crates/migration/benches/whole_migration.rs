@@ -14,7 +14,8 @@ use sidle_migration::{
 };
 use sidle_store::{Store, StoreConfig};
 use sidle_types::{
-    HashedKey, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
+    HashedKey, ImportId, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, ProtocolVersion,
+    TabletEpoch,
 };
 use sidle_wire::{FrameReader, Lane};
 use std::time::{Duration, Instant};
@@ -68,6 +69,7 @@ fn main() {
     let target_store = Store::new(StoreConfig::with_memory(source_store.memory().limit)).unwrap();
     let spec = MigrationSpec {
         id: MigrationId(1),
+        import: ImportId(1),
         epoch: TabletEpoch(2),
         range: PositionRange::ALL,
         version: ProtocolVersion::CURRENT,

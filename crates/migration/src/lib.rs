@@ -59,6 +59,11 @@
 //! - M35 Once a source is dead, a target takes nothing of it any more. The rest enters from a copy of the
 //!   source's log, as what is pulled does (M5, M6). A flush waits for that, so that nothing arrives
 //!   behind it.
+//! - M36 A node that takes a dead target's place serves nothing before it has, from a copy of the target's
+//!   log, all that this was answerable for: what it was given of a cut, or, once it served the range, all it
+//!   had, tombstones too (M6). It has nothing else there: copies that nobody was answered from may be
+//!   outdated. Both ends then go on as after a restart of the target (M33), under an epoch that the dead one
+//!   never had.
 
 mod barrier;
 #[cfg(all(test, loom))]

@@ -3,7 +3,7 @@
 use crate::{Copies, Cuts, ProtocolChoices, Tuning};
 use sidle_pacing::{Governor, Limits};
 use sidle_types::{
-    MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
+    ImportId, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
 };
 use sidle_wire::Scope;
 
@@ -16,6 +16,8 @@ pub const PARTITIONS_MAX: usize = 64;
 pub struct MigrationSpec {
     /// Its number.
     pub id: MigrationId,
+    /// As what the target notes in its durable log how far it is.
+    pub import: ImportId,
     /// The epoch at which the target owns the range.
     pub epoch: TabletEpoch,
     /// What moves.
@@ -144,6 +146,7 @@ pub(crate) mod tests {
     pub(crate) fn spec(range: PositionRange, partitions: Vec<PositionRange>) -> MigrationSpec {
         MigrationSpec {
             id: MigrationId(7),
+            import: ImportId(7),
             epoch: TabletEpoch(2),
             range,
             version: ProtocolVersion::CURRENT,

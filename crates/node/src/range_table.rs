@@ -481,11 +481,11 @@ fn role(
     if let Some(view) = imports.iter().find(|view| view.range().covers(range)) {
         return Role::Importing(Arc::clone(view));
     }
+    if map.takeover_at(range.first()).is_some() && !fault!(ServesBeforeItHasTakenOver) {
+        return Role::TakingOver;
+    }
     match map.migration_at(range.first()) {
         Some(_) => Role::Lost,
-        None if map.takeover_at(range.first()).is_some() && !fault!(ServesBeforeItHasTakenOver) => {
-            Role::TakingOver
-        }
         None => Role::Owned,
     }
 }

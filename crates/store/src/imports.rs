@@ -17,7 +17,7 @@
 use crate::commit::Commits;
 use crate::range_key::{key_of, range_of};
 use crate::record::{CLEARED_KEY_BYTES, Draft, IMPORT_KEY_BYTES};
-use sidle_types::{MigrationId, Position, PositionRange, Version, fault};
+use sidle_types::{ImportId, Position, PositionRange, Version, fault};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -34,6 +34,33 @@ pub enum ImportStage {
     Over,
 }
 
+/// What a log has of an import that is not over: another node may go on with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotedImport {
+    /// Which one.
+    pub id: ImportId,
+    /// How far it is, once it is further than [`ImportStage::Taking`].
+    pub stage: Option<ImportStage>,
+    /// What was given of it bit by bit, until it is complete.
+    pub given: Vec<PositionRange>,
+}
+
+impl NotedImport {
+    /// What of these parts of its range is more than copies that nobody was answered from.
+    pub fn answered_in(&self, parts: &[PositionRange]) -> Vec<PositionRange> {
+        if self.stage >= Some(ImportStage::Serving) || fault!(SucceededWithCopies) {
+            return parts.to_vec();
+        }
+        let all = parts.iter().flat_map(|part| self.given.iter().map(move |given| given.intersection(*part)));
+        all.flatten().collect()
+    }
+
+    /// Whether tombstones hide what is still to arrive (M6).
+    pub fn needs_tombstones(&self) -> bool {
+        self.stage == Some(ImportStage::Serving) && !fault!(SucceededWithoutTombstones)
+    }
+}
+
 impl ImportStage {
     fn number(self) -> u8 {
         match self {
@@ -48,8 +75,8 @@ impl ImportStage {
 /// A note of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportNote {
-    /// The migration.
-    pub id: MigrationId,
+    /// Which import.
+    pub id: ImportId,
     /// What arrives; of a range that is given bit by bit, a part that was given.
     pub range: PositionRange,
     /// How far it is.
@@ -74,7 +101,7 @@ impl ImportNote {
             3 => ImportStage::Taking,
             _ => ImportStage::Over,
         };
-        ImportNote { id: MigrationId(u64::from_le_bytes(id)), range: range_of(key), stage }
+        ImportNote { id: ImportId(u64::from_le_bytes(id)), range: range_of(key), stage }
     }
 }
 
@@ -141,10 +168,10 @@ impl Known {
 
 /// Imports that are not over, by migration.
 #[derive(Debug, Default)]
-pub(crate) struct Imports(Mutex<BTreeMap<MigrationId, Known>>);
+pub(crate) struct Imports(Mutex<BTreeMap<ImportId, Known>>);
 
 impl Imports {
-    fn known(&self) -> MutexGuard<'_, BTreeMap<MigrationId, Known>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<ImportId, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -186,15 +213,23 @@ impl Imports {
 
     /// How far each is. One of which parts were given, and no more, has a part as its range.
     pub(crate) fn all(&self) -> Vec<ImportNote> {
-        let note = |(&id, known): (&MigrationId, &Known)| {
+        let note = |(&id, known): (&ImportId, &Known)| {
             let taking = || Some(ImportNote { id, range: known.parts().next()?, stage: ImportStage::Taking });
             known.furthest.or_else(taking)
         };
         self.known().iter().filter_map(note).collect()
     }
 
+    /// What is known of one import.
+    pub(crate) fn noted(&self, id: ImportId) -> NotedImport {
+        let known = self.known();
+        let known = known.get(&id);
+        let stage = known.and_then(|known| known.furthest).map(|furthest| furthest.stage);
+        NotedImport { id, stage, given: known.map_or_else(Vec::new, |known| known.parts().collect()) }
+    }
+
     /// What was given of an import that is not complete.
-    pub(crate) fn given(&self, id: MigrationId) -> Vec<PositionRange> {
+    pub(crate) fn given(&self, id: ImportId) -> Vec<PositionRange> {
         self.known().get(&id).map_or_else(Vec::new, |known| known.parts().collect())
     }
 
@@ -227,7 +262,7 @@ mod tests {
     }
 
     fn note(first: u64, last: u64, stage: ImportStage) -> ImportNote {
-        ImportNote { id: MigrationId(7), range: range(first, last), stage }
+        ImportNote { id: ImportId(7), range: range(first, last), stage }
     }
 
     #[test]
@@ -245,7 +280,7 @@ mod tests {
         assert!(given(10, 19) && given(30, 30) && given(50, u64::MAX));
         assert!(!given(12, 19), "it is known");
         assert!(given(20, 25) && given(31, 49) && given(0, 5) && given(4, 11));
-        assert_eq!(imports.given(MigrationId(7)), [range(0, 25), range(30, u64::MAX)]);
+        assert_eq!(imports.given(ImportId(7)), [range(0, 25), range(30, u64::MAX)]);
         for (first, last, is_needed) in [(10, 19, true), (0, 25, true), (20, 30, false), (26, 26, false)] {
             assert_eq!(imports.is_current(&note(first, last, ImportStage::Taking)), is_needed, "{first}");
         }
@@ -259,10 +294,10 @@ mod tests {
         assert!(imports.take(note(10, 19, ImportStage::Taking), Version(0)));
         assert!(imports.take(note(0, 99, ImportStage::Serving), Version(0)));
         assert!(imports.take(note(30, 39, ImportStage::Taking), Version(0)));
-        assert_eq!(imports.given(MigrationId(7)), [range(10, 19), range(30, 39)]);
+        assert_eq!(imports.given(ImportId(7)), [range(10, 19), range(30, 39)]);
         assert!(imports.take(note(0, 99, ImportStage::Complete), Version(0)));
         assert!(!imports.take(note(50, 59, ImportStage::Taking), Version(0)));
-        assert_eq!(imports.given(MigrationId(7)), []);
+        assert_eq!(imports.given(ImportId(7)), []);
         assert_eq!(imports.all(), [note(0, 99, ImportStage::Complete)]);
     }
 }

@@ -125,7 +125,7 @@ pub use config::{
 pub use data::{Entry, Guard};
 pub use discard::WholeDiscard;
 pub use expiry::{Expiring, ExpirySweep};
-pub use imports::{ImportNote, ImportStage};
+pub use imports::{ImportNote, ImportStage, NotedImport};
 pub use interest::Observer;
 pub use large::arrival::{Arrival, Arrived};
 pub use large::aside::Aside;

@@ -11,12 +11,15 @@ use crate::large::patch::Holds;
 use crate::log::LogHead;
 use crate::replay::{ReplayError, Replayed};
 use crate::store::Store;
-use sidle_types::{Position, PositionRange};
+use crate::writer::Leave;
+use sidle_types::{HashedKey, Position, PositionRange};
 
 /// Records are packed together up to so many bytes.
 const BATCH_BYTES: usize = 64 << 10;
 /// What is longer goes in pieces, or chunk by chunk, about so many bytes at a time.
 const PIECE_BYTES: usize = 256 << 10;
+/// About so many tombstones move at a time.
+const TOMBSTONES_TOGETHER: usize = 1024;
 
 /// What a step has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub struct MoveIn {
     /// What stands at `next`, if it is large.
     large: Option<Large>,
     has_begun: bool,
+    /// Where tombstones continue, if they move as well: behind the values.
+    tombstones: Option<Position>,
     keys: u64,
     bytes: u64,
     batch: Vec<u8>,
@@ -53,7 +58,14 @@ impl MoveIn {
     /// Nothing of the range has moved yet.
     pub fn new(range: PositionRange) -> MoveIn {
         let next = Some(range.first());
-        MoveIn { range, next, large: None, has_begun: false, keys: 0, bytes: 0, batch: Vec::new() }
+        let (large, batch) = (None, Vec::new());
+        MoveIn { range, next, large, has_begun: false, tombstones: None, keys: 0, bytes: 0, batch }
+    }
+
+    /// The same, and its tombstones move too: they hide what is still to arrive (M6).
+    #[must_use]
+    pub fn and_tombstones(self, do_move: bool) -> MoveIn {
+        MoveIn { tombstones: do_move.then(|| self.range.first()), ..self }
     }
 
     /// How many keys have moved.
@@ -72,7 +84,7 @@ impl MoveIn {
             // What comes gets a later order, with which a restart finds it.
             into.raise_version_floor(self.range, from.highest_version(self.range));
         }
-        let Some(at) = self.next else { return Ok(Moved::All) };
+        let Some(at) = self.next else { return self.step_of_tombstones(from, into, head) };
         if self.large.is_some() {
             self.step_of_large(at, from, into, head)?;
             return Ok(Moved::Slice);
@@ -88,6 +100,24 @@ impl MoveIn {
         let replayed = into.replay(head, &records, self.range)?;
         self.count(replayed, self.batch.len());
         self.next = end.next;
+        Ok(Moved::Slice)
+    }
+
+    fn step_of_tombstones(
+        &mut self,
+        from: &Store,
+        into: &Store,
+        head: &mut LogHead,
+    ) -> Result<Moved, ReplayError> {
+        let Some(at) = self.tombstones else { return Ok(Moved::All) };
+        let mut keys = Vec::new();
+        let next = from.visit_tombstones(at, self.range.last(), TOMBSTONES_TOGETHER, &mut |key| {
+            keys.push(key.to_vec());
+        });
+        for key in keys.iter().map(|key| HashedKey::new(key)) {
+            into.lock_slot(key.slot()).remove(head, key, Leave::Tombstone)?;
+        }
+        self.tombstones = next;
         Ok(Moved::Slice)
     }
 

@@ -170,6 +170,42 @@ pub(crate) fn visit(
     walk.rest()
 }
 
+/// See [`Store::visit_tombstones`](crate::Store::visit_tombstones).
+pub(crate) fn visit_tombstones(
+    data: &Data,
+    from: Position,
+    last: Position,
+    budget: usize,
+    f: &mut dyn FnMut(&[u8]),
+) -> Option<Position> {
+    let guard = data.pin();
+    let range = PositionRange::new(from, last)?;
+    let inside = |at: &Position| range.contains(*at);
+    let (mut at, mut visited) = (Some(from), 0);
+    while let Some(from) = at {
+        if visited >= budget.max(1) {
+            return at;
+        }
+        let from = data.index.skip_empty(from).filter(inside)?;
+        let (slot, mut end) = (from.slot(), Position::last_of(from.slot()));
+        if data.index.slot(slot).tombstones() > 0 {
+            data.index.slot(slot).lock.await_turn();
+            let bucket = data.index.bucket_at(from, guard.pinned());
+            let words = bucket.iter().flat_map(|(span, _)| span.entries(guard.pinned()));
+            for (_, word) in words.filter(|(_, word)| word.kind().is_tombstone) {
+                let record = data.log.record(word.address(), guard.pinned());
+                if range.contains(record.position()) {
+                    f(record.key());
+                    visited += 1;
+                }
+            }
+            end = bucket.map_or(end, |(_, positions)| positions.last());
+        }
+        at = end.next().filter(inside);
+    }
+    None
+}
+
 impl Guard<'_> {
     /// A random value: slots are weighted by their number of values, the place in the slot is uniform. None
     /// only without values.

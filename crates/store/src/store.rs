@@ -8,7 +8,7 @@ use crate::commit::Commits;
 use crate::config::{StoreConfig, StoreError};
 use crate::data::{Data, Guard};
 use crate::expiry::{Expiring, Expiry, ExpirySweep};
-use crate::imports::{ImportNote, ImportStage, Imports};
+use crate::imports::{ImportNote, ImportStage, Imports, NotedImport};
 use crate::index::{Index, slots_of};
 use crate::interest::Interest;
 use crate::large::pack;
@@ -20,7 +20,7 @@ use crate::record::Record;
 use crate::scan::{self, Image, Packed, ScanEnd};
 use crate::writer::SlotGuard;
 use crate::{current, partition, rebuild, together};
-use sidle_types::{HashedKey, MigrationId, Position, PositionRange, Slot, Version, WallMs};
+use sidle_types::{HashedKey, ImportId, Position, PositionRange, Slot, Version, WallMs};
 use std::sync::{Arc, Mutex};
 
 /// Log-structured memory with a hash index per slot; shared by all threads.
@@ -259,6 +259,18 @@ impl Store {
         scan::visit(&self.data, from, last, budget, f)
     }
 
+    /// Passes the keys of about `budget` tombstones from `from` to `last` to `f`; returns where to continue.
+    /// Some may come twice, unless nobody writes meanwhile.
+    pub fn visit_tombstones(
+        &self,
+        from: Position,
+        last: Position,
+        budget: usize,
+        f: &mut dyn FnMut(&[u8]),
+    ) -> Option<Position> {
+        scan::visit_tombstones(&self.data, from, last, budget, f)
+    }
+
     /// How many values a range has.
     pub fn len_in(&self, range: PositionRange) -> u64 {
         partition::len_in(&self.data, range)
@@ -358,7 +370,7 @@ impl Store {
 
     /// Notes in the durable log, if there is one, what was given of a range that is given bit by bit, with
     /// its records. Call it before anybody is answered because of that: replies about it then wait.
-    pub fn note_given(&self, id: MigrationId, given: impl IntoIterator<Item = PositionRange>) {
+    pub fn note_given(&self, id: ImportId, given: impl IntoIterator<Item = PositionRange>) {
         if self.commits().is_some() {
             let note = |range| ImportNote { id, range, stage: ImportStage::Taking };
             self.note_imports(&given.into_iter().map(note).collect::<Vec<_>>());
@@ -382,8 +394,22 @@ impl Store {
     }
 
     /// What the durable log knows to have been given of an import that is not complete.
-    pub fn noted_as_given(&self, id: MigrationId) -> Vec<PositionRange> {
+    pub fn noted_as_given(&self, id: ImportId) -> Vec<PositionRange> {
         self.data.imports.given(id)
+    }
+
+    /// What the durable log knows of one import.
+    pub fn noted_import(&self, id: ImportId) -> NotedImport {
+        self.data.imports.noted(id)
+    }
+
+    /// Notes, before anybody is answered, that this node goes on with an import of this range as `id`, as far
+    /// as another node had come that died.
+    pub fn note_succession(&self, id: ImportId, range: PositionRange, noted: &NotedImport) {
+        self.note_given(id, noted.given.iter().copied());
+        if let Some(stage) = noted.stage {
+            self.note_import(ImportNote { id, range, stage });
+        }
     }
 
     /// The imports that the durable log knows, and that are not over.

@@ -5,7 +5,7 @@ use sidle_store::{
     Change, CleanOutcome, Entry, ImportNote, ImportStage, Leave, LogHead, MoveIn, Moved, RecordBatch,
     Recovery, RecoveryError, SlotGuards, Store, StoreConfig, WholeDiscard, logged_records,
 };
-use sidle_types::{CommitNumber, HashedKey, MigrationId, Position, PositionRange, ValueKind, WallMs};
+use sidle_types::{CommitNumber, HashedKey, ImportId, Position, PositionRange, ValueKind, WallMs};
 
 fn store() -> (Store, LogHead) {
     let config = StoreConfig {
@@ -398,7 +398,7 @@ fn a_removal_in_slices_is_in_one_commit_whatever_comes_between() {
     assert!(again.len() <= 1, "none is there, but what was written behind its slice");
 }
 
-const IMPORT: MigrationId = MigrationId(5);
+const IMPORT: ImportId = ImportId(5);
 
 /// Notes how far the import of a range is.
 fn note(store: &Store, range: PositionRange, stage: ImportStage) {

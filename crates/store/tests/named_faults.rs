@@ -2,10 +2,10 @@
 
 use sidle_outline::{Chunk, Order, Outline};
 use sidle_store::{
-    Change, CountElements, ImportNote, ImportStage, Leave, LogHead, Recovery, SlotGuards, Store, StoreConfig,
-    logged_records,
+    Change, CountElements, ImportNote, ImportStage, Leave, LogHead, MoveIn, Moved, Recovery, SlotGuards,
+    Store, StoreConfig, logged_records,
 };
-use sidle_types::{Fault, HashedKey, MigrationId, PositionRange, ValueKind, WallMs};
+use sidle_types::{Fault, HashedKey, ImportId, Position, PositionRange, ValueKind, WallMs};
 
 /// Every fault, with a scenario that holds only without it.
 const STORIES: &[(Fault, fn())] = &[
@@ -17,6 +17,8 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::TombstonesGoWithTheirFile, a_tombstone_of_an_import_is_needed_until_its_end),
     (Fault::RecoveredWithoutTombstones, a_tombstone_of_an_import_is_recovered),
     (Fault::OldTombstonesRecovered, a_removal_of_an_earlier_stay_is_no_tombstone),
+    (Fault::SucceededWithoutTombstones, who_takes_a_dead_targets_place_has_its_tombstones),
+    (Fault::SucceededWithCopies, who_takes_a_dead_targets_place_has_none_of_its_copies),
     (Fault::FirstRecordReadCounts, the_oldest_commit_is_read_first),
 ];
 
@@ -108,7 +110,7 @@ fn chunks_are_needed_as_long_as_their_collection_has_them() {
 /// A store that serves a range which it imports, and in which a key was deleted, with its commits.
 fn deleted_in_an_import() -> (Store, Vec<u8>) {
     let (store, mut head) = store();
-    let (id, range) = (MigrationId(3), PositionRange::ALL);
+    let (id, range) = (ImportId(3), PositionRange::ALL);
     store.note_import(ImportNote { id, range, stage: ImportStage::Serving });
     put(&store, &mut head, "key", "value");
     let key = HashedKey::new(b"key");
@@ -120,7 +122,7 @@ fn deleted_in_an_import() -> (Store, Vec<u8>) {
 fn a_tombstone_of_an_import_is_needed_until_its_end() {
     let (store, records) = deleted_in_an_import();
     assert_eq!(needed(&store, &records), 2, "M6: the tombstone, and the note of the import");
-    let (id, range) = (MigrationId(3), PositionRange::ALL);
+    let (id, range) = (ImportId(3), PositionRange::ALL);
     store.note_import(ImportNote { id, range, stage: ImportStage::Over });
     store.sweep_tombstones(range.first(), range.last(), usize::MAX);
     assert_eq!(needed(&store, &records), 0);
@@ -139,10 +141,43 @@ fn a_removal_of_an_earlier_stay_is_no_tombstone() {
     let key = HashedKey::new(b"key");
     store.lock_slot(key.slot()).remove(&mut head, key, Leave::Nothing).expect("there is room");
     let range = PositionRange::ALL;
-    store.note_import(ImportNote { id: MigrationId(9), range, stage: ImportStage::Serving });
+    store.note_import(ImportNote { id: ImportId(9), range, stage: ImportStage::Serving });
     let again = recovered(&[&commit(&store)]);
     assert_eq!(again.noted_imports().len(), 1);
     assert_eq!(again.tombstones_in(range), 0, "M6: the key may arrive");
+}
+
+/// Another store that goes on with the import that this log has, in this range.
+fn succeeded(records: &[u8], range: PositionRange) -> Store {
+    let dead = recovered(&[records]);
+    let (store, mut head) = store();
+    let noted = dead.noted_import(ImportId(3));
+    store.note_succession(ImportId(4), range, &noted);
+    for part in noted.answered_in(&[range]) {
+        let mut moving = MoveIn::new(part).and_tombstones(noted.needs_tombstones());
+        while moving.step(&dead, &store, &mut head).expect("there is room") == Moved::Slice {}
+    }
+    recovered(&[&commit(&store)])
+}
+
+fn who_takes_a_dead_targets_place_has_its_tombstones() {
+    let (_, records) = deleted_in_an_import();
+    let next = succeeded(&records, PositionRange::ALL);
+    let stages: Vec<_> = next.noted_imports().into_iter().map(|note| (note.id, note.stage)).collect();
+    assert_eq!(stages, [(ImportId(4), ImportStage::Serving)]);
+    assert_eq!((next.len(), next.tombstones_in(PositionRange::ALL)), (0, 1), "M36");
+}
+
+fn who_takes_a_dead_targets_place_has_none_of_its_copies() {
+    let (store, mut head) = store();
+    put(&store, &mut head, "given", "value");
+    put(&store, &mut head, "copied", "value");
+    let slot = HashedKey::new(b"given").slot();
+    let given = PositionRange::new(Position::first_of(slot), Position::last_of(slot)).expect("a slot");
+    store.note_given(ImportId(3), [given]);
+    let next = succeeded(&commit(&store), PositionRange::ALL);
+    assert_eq!(next.noted_as_given(ImportId(4)), [given]);
+    assert_eq!((next.len(), next.len_in(given)), (1, 1), "M36: the rest is to arrive");
 }
 
 fn the_oldest_commit_is_read_first() {

@@ -393,6 +393,12 @@ faults! {
         /// Where an import goes on, removals of an earlier stay of the range are recovered as tombstones, and
         /// what arrives is taken for older (breaks M6).
         OldTombstonesRecovered, "old-tombstones-recovered", SCRIPTED;
+        /// Who takes the place of a target that died has none of its tombstones, and what was removed there
+        /// arrives again (breaks M36).
+        SucceededWithoutTombstones, "succeeded-without-tombstones", SCRIPTED;
+        /// Who does so has all that it had of the range, also where it had answered nobody: copies that may
+        /// be outdated, and hide what arrives (breaks M36).
+        SucceededWithCopies, "succeeded-with-copies", SCRIPTED;
         /// What recovery has read of a key counts, though it reads a newer record.
         FirstRecordReadCounts, "first-record-read-counts", USUAL;
     }
@@ -431,20 +437,20 @@ impl Fault {
     #[inline(always)]
     pub fn is_put_back(self) -> bool {
         #[cfg(feature = "faults")]
-        return PUT_BACK.get() & self.bit() != 0;
+        return PUT_BACK.with(|put_back| put_back[self as usize].get());
         #[cfg(not(feature = "faults"))]
         false
     }
 }
 
 #[cfg(feature = "faults")]
-thread_local! {
-    /// A bit for each fault that is in effect on this thread.
-    static PUT_BACK: Cell<u128> = const { Cell::new(0) };
-}
+const COUNT: usize = Fault::ALL.len();
 
 #[cfg(feature = "faults")]
-const _: () = assert!(Fault::ALL.len() <= u128::BITS as usize, "PUT_BACK has a bit for each fault");
+thread_local! {
+    /// Which faults are in effect on this thread.
+    static PUT_BACK: [Cell<bool>; COUNT] = const { [const { Cell::new(false) }; COUNT] };
+}
 
 /// Keeps a fault in effect on its thread until it is dropped.
 #[cfg(feature = "faults")]
@@ -459,20 +465,16 @@ pub struct PutBack {
 #[cfg(feature = "faults")]
 impl Drop for PutBack {
     fn drop(&mut self) {
-        PUT_BACK.set(PUT_BACK.get() & !self.fault.bit());
+        PUT_BACK.with(|put_back| put_back[self.fault as usize].set(false));
     }
 }
 
 #[cfg(feature = "faults")]
 impl Fault {
-    const fn bit(self) -> u128 {
-        1 << self as u32
-    }
-
     /// Puts the fault back on this thread, where it must not be in effect already.
     pub fn put_back(self) -> PutBack {
         assert!(!self.is_put_back(), "{self:?} is put back twice");
-        PUT_BACK.set(PUT_BACK.get() | self.bit());
+        PUT_BACK.with(|put_back| put_back[self as usize].set(true));
         PutBack { fault: self, _not_send: PhantomData }
     }
 

@@ -17,6 +17,22 @@ pub struct TabletEpoch(pub u64);
 #[serde(transparent)]
 pub struct MigrationId(pub u64);
 
+/// What a target notes in its durable log of a migration to it. A node that takes the place of a target that
+/// died notes another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ImportId(pub u64);
+
+impl ImportId {
+    /// So many bits of it are the migration's number.
+    const MIGRATION_BITS: u32 = 48;
+
+    /// That of the migration's target, or of the `succession`-th node in its place.
+    pub const fn of(migration: MigrationId, succession: u16) -> ImportId {
+        ImportId(migration.0 | (succession as u64) << ImportId::MIGRATION_BITS)
+    }
+}
+
 /// A record's version: it grows with every change of its key, even across deletion and re-creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

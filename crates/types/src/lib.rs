@@ -28,8 +28,8 @@ pub use fault::{About, Fault, World};
 pub use fill::Fill;
 pub use gave_all::GaveAll;
 pub use id::{
-    CommitNumber, LogId, MapEpoch, MigrationId, NodeId, ParseLogIdError, ParseNodeIdError, TabletEpoch,
-    Version,
+    CommitNumber, ImportId, LogId, MapEpoch, MigrationId, NodeId, ParseLogIdError, ParseNodeIdError,
+    TabletEpoch, Version,
 };
 pub use key::HashedKey;
 pub use log_buckets::LogBuckets;

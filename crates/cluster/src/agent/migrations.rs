@@ -121,7 +121,15 @@ impl<X, I> Migrations<X, I> {
     }
 
     /// Announces an export or import when a map shows it for the first time.
-    pub(super) fn meet_running(&mut self, now: MonotonicUs, record: &MigrationRecord, out: &mut Outbox) {
+    /// One whose target died begins at another one once that has what the first was given: `is_taken_over`
+    /// until then.
+    pub(super) fn meet_running(
+        &mut self,
+        now: MonotonicUs,
+        record: &MigrationRecord,
+        is_taken_over: bool,
+        out: &mut Outbox,
+    ) {
         let (id, me) = (record.id, out.identity());
         if (record.source, record.source_incarnation) == me && !self.targets.contains_key(&id) {
             let source = self.sources.entry(id).or_insert_with(|| Source::new(record.range));
@@ -129,7 +137,7 @@ impl<X, I> Migrations<X, I> {
             hear(known.as_ref(), record, out);
             if source.advance(SourceStage::GivenAway) {
                 out.event(AgentEvent::StartExport(id));
-            } else if known.as_ref().is_some_and(|at| at.target_incarnation != record.target_incarnation) {
+            } else if known.as_ref().is_some_and(|known| is_another_target(known, record)) {
                 out.event(AgentEvent::OtherEndRestarted(id));
             }
             if let Some(back) = record.settled_for()
@@ -137,7 +145,10 @@ impl<X, I> Migrations<X, I> {
             {
                 out.event(AgentEvent::Settled(id, back));
             }
-        } else if (record.target, record.target_incarnation) == me && !self.sources.contains_key(&id) {
+        } else if (record.target, record.target_incarnation) == me
+            && !is_taken_over
+            && !self.sources.contains_key(&id)
+        {
             let unprepared = || Target::new(now, record.clone(), TargetStage::Dropped);
             let target = self.targets.entry(id).or_insert_with(unprepared);
             let known = std::mem::replace(&mut target.record, record.clone());
@@ -210,6 +221,11 @@ impl<X, I> Migrations<X, I> {
         self.sources.retain(|_, source| source.talk.is_held() || source.view.is_some());
         self.targets.retain(|_, target| target.talk.is_held() || target.import.is_some());
     }
+}
+
+/// Whether the target restarted, or another node has its place.
+fn is_another_target(known: &MigrationRecord, record: &MigrationRecord) -> bool {
+    (known.target, known.target_incarnation) != (record.target, record.target_incarnation)
 }
 
 /// Takes in a policy that the driver does not know yet, from a repeated question or a newer map.

@@ -346,7 +346,8 @@ impl<X, I> NodeAgent<X, I> {
             return;
         }
         for record in map.migrations() {
-            self.migrations.meet_running(now, record, &mut self.out);
+            let is_taken_over = map.takeover_at(record.range.first()).is_some();
+            self.migrations.meet_running(now, record, is_taken_over, &mut self.out);
         }
         self.takeovers.noted(&map);
         self.map = Some(Arc::clone(&map));

@@ -132,6 +132,13 @@ pub enum CoordinatorEvent {
         /// The migration.
         migration: MigrationId,
     },
+    /// The target of a running migration died, and another node has its place: the migration goes on.
+    HasAnotherTarget {
+        /// The migration.
+        migration: MigrationId,
+        /// The node.
+        target: NodeId,
+    },
     /// Metadata could not be written; it will be tried again.
     CommitFailed {
         /// Why.

@@ -604,7 +604,19 @@ impl<M: MetaStore> Coordinator<M> {
         let ranges = legacy.takeovers.len() + legacy.exports.len();
         self.out.event(CoordinatorEvent::TakenOver { node, ranges });
         self.rebound(now, node, legacy.exports.clone());
+        legacy.takeovers.iter().for_each(|takeover| self.succeeded(now, takeover));
         Ok(ranges)
+    }
+
+    /// If another node has taken the place of a migration's target, that is committed: it begins anew.
+    fn succeeded(&mut self, now: MonotonicUs, takeover: &Takeover) {
+        let record = self.data.map.migration_at(takeover.range.first()).filter(|_| takeover.import.is_some());
+        let Some(record) = record else { return };
+        let (migration, target) = (record.id, record.target);
+        if let Some(attempt) = self.attempts.get_mut(&migration) {
+            attempt.begin_anew(now, record, true);
+        }
+        self.out.event(CoordinatorEvent::HasAnotherTarget { migration, target });
     }
 
     /// A new owner has everything of its range.
@@ -637,6 +649,7 @@ impl<M: MetaStore> Coordinator<M> {
             if self.commit(now, next).is_err() {
                 return;
             }
+            self.succeeded(now, takeover);
         }
         let instead = instead.map(|takeover| takeover.owner);
         if is_new || instead.is_some() {

@@ -39,7 +39,9 @@ impl Rebinding<'_> {
     }
 
     fn goes_on(&self, record: &MigrationRecord, node: NodeId, took_part: Incarnation) -> bool {
-        let has_all = self.log_since(node).is_some_and(|since| since <= took_part);
+        // What it is still to read is in another log.
+        let is_to_read = record.target == node && self.data.map.takeover_at(record.range.first()).is_some();
+        let has_all = is_to_read || self.log_since(node).is_some_and(|since| since <= took_part);
         may_go_on(record) && (has_all || fault!(ReboundWithoutItsLog))
     }
 
@@ -50,7 +52,7 @@ impl Rebinding<'_> {
 }
 
 /// Not a way back that a coordinator of an earlier version began: what its target had kept is in no log.
-fn may_go_on(record: &MigrationRecord) -> bool {
+pub(super) fn may_go_on(record: &MigrationRecord) -> bool {
     record.continues.is_none() || record.kept_is_noted
 }
 

@@ -133,6 +133,7 @@ impl<M: MetaStore> Coordinator<M> {
             continues: None,
             kept_is_noted: false,
             source_log: None,
+            succession: 0,
         };
         if self.data.unfinished().any(|earlier| earlier.shares_a_node_with(&record)) {
             record.state = MigrationState::Queued;

@@ -56,6 +56,10 @@ impl Steps<'_> {
     }
 
     fn end_of_running(&self, record: &MigrationRecord) -> Option<Step> {
+        if self.data.map.takeover_at(record.range.first()).is_some() {
+            // Its new target goes on with what the one had that died, and reads that first.
+            return None;
+        }
         let attempt = self.attempts.get(&record.id)?;
         if attempt.finished {
             return Some(Step::End(MigrationState::Done));

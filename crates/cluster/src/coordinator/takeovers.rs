@@ -11,6 +11,7 @@
 
 use super::joins::Judge;
 use super::members::{incarnation_of, shown};
+use super::rebinding::may_go_on;
 use crate::limits::{MAX_TABLETS, MAX_TAKEOVERS};
 use crate::{
     DeadLog, KnownCopies, Legacy, LogBackup, MigrationRecord, MigrationState, NodeState, Refusal, Tablet,
@@ -70,14 +71,15 @@ impl Judge<'_> {
         }
         let (mut exports, mut in_vain) = (Vec::new(), Vec::new());
         for record in parts {
-            match record.state {
-                MigrationState::Running if record.source == id && holders.contains(&record.target) => {
-                    exports.push(record.id);
-                }
-                MigrationState::Running => {
-                    return Err(Refusal::TakesPart { node, migration: record.id });
-                }
-                _ => in_vain.push(record.id),
+            let is_running = record.state == MigrationState::Running;
+            if !is_running {
+                in_vain.push(record.id);
+            } else if record.source == id && holders.contains(&record.target) {
+                exports.push(record.id);
+            } else if record.target == id && map.takeover_at(record.range.first()).is_none() {
+                takeovers.push(self.succeeded(record, &dead)?);
+            } else if record.source == id {
+                return Err(Refusal::TakesPart { node, migration: record.id });
             }
         }
         let begin = |(range, owner, epoch): (_, _, TabletEpoch)| Takeover {
@@ -85,6 +87,7 @@ impl Judge<'_> {
             owner,
             epoch: TabletEpoch(epoch.0 + 1),
             dead: dead.clone(),
+            import: None,
         };
         takeovers.extend(shares(&tablets, &holders).into_iter().map(begin));
         let count = takeovers.len();
@@ -102,20 +105,55 @@ impl Judge<'_> {
     fn takeovers_of_unread(&self, id: NodeId) -> Result<Vec<Takeover>, Refusal> {
         let unread = self.data.map.takeovers().iter().filter(|takeover| takeover.owner == id);
         let begin = |(index, unread): (usize, &Takeover)| {
-            let holders = self.holders(&unread.dead);
+            let readers = self.readers(unread);
             let from = || shown(self.data, unread.dead.from);
-            let owner = *holders
-                .get(index % holders.len().max(1))
+            let owner = *readers
+                .get(index % readers.len().max(1))
                 .ok_or_else(|| Refusal::NoCopies { node: from() })?;
             Ok(Takeover { owner, epoch: TabletEpoch(unread.epoch.0 + 1), ..unread.clone() })
         };
         unread.enumerate().map(begin).collect()
     }
 
+    /// Who takes the place of a running migration's target, whose log this is.
+    fn succeeded(&self, record: &MigrationRecord, dead: &DeadLog) -> Result<Takeover, Refusal> {
+        let takeover = Takeover {
+            range: record.range,
+            owner: record.target,
+            epoch: TabletEpoch(record.epoch.0 + 1),
+            dead: dead.clone(),
+            import: Some(record.import()),
+        };
+        let takes_part =
+            || Refusal::TakesPart { node: shown(self.data, record.target), migration: record.id };
+        let readers = self.readers(&takeover);
+        let owner = *readers.first().filter(|_| may_go_on(record)).ok_or_else(takes_part)?;
+        Ok(Takeover { owner, ..takeover })
+    }
+
+    /// Who may take over: a node with a copy. In the place of a migration's target not its source, and only
+    /// one with a durable log, and with a copy of the source's log if that died as well; best is one that has
+    /// such a copy even if the source lives.
+    fn readers(&self, takeover: &Takeover) -> Vec<NodeId> {
+        let mut readers = self.holders(&takeover.dead);
+        let moved = self.data.map.migration_at(takeover.range.first());
+        let Some(record) = moved.filter(|_| takeover.import.is_some()) else { return readers };
+        readers.retain(|node| *node != record.source && self.has_log(*node));
+        if let Some(source_log) = &record.source_log {
+            let holders = self.holders(source_log);
+            readers.retain(|node| holders.contains(node));
+        }
+        let of_source = self.data.copies_of(record.source);
+        let has_copy = |node: &NodeId| {
+            of_source.is_some_and(|copies| copies.backups.iter().any(|backup| backup.node == *node))
+        };
+        preferring(readers, has_copy)
+    }
+
     /// The same takeover by another node, which has a copy and has not failed lately.
     pub(super) fn instead_of(&self, takeover: &Takeover, failed: &FailedTakeovers) -> Option<Takeover> {
-        let holders = self.holders(&takeover.dead);
-        let owner = holders.into_iter().find(|&node| !failed.has(self.now, takeover.range, node))?;
+        let readers = self.readers(takeover);
+        let owner = readers.into_iter().find(|&node| !failed.has(self.now, takeover.range, node))?;
         Some(Takeover { owner, epoch: TabletEpoch(takeover.epoch.0 + 1), ..takeover.clone() })
     }
 
@@ -128,12 +166,14 @@ impl Judge<'_> {
                 && incarnation_of(self.data, backup.node) == backup.incarnation
         };
         let all: Vec<NodeId> = dead.backups.iter().filter(holds).map(|backup| backup.node).collect();
-        let has_log = |node: &NodeId| {
-            let known = self.data.known_start(*node, incarnation_of(self.data, *node));
-            known.is_some_and(|known| known.log_since.is_some())
-        };
         let is_connected = |node: &NodeId| self.members.get(*node).is_some_and(|member| !member.disconnected);
-        preferring(preferring(all, has_log), is_connected)
+        preferring(preferring(all, |node| self.has_log(*node)), is_connected)
+    }
+
+    /// Whether the node has a durable log of its own.
+    fn has_log(&self, node: NodeId) -> bool {
+        let known = self.data.known_start(node, incarnation_of(self.data, node));
+        known.is_some_and(|known| known.log_since.is_some())
     }
 }
 

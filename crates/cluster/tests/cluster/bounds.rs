@@ -127,8 +127,13 @@ fn largest_map() -> TabletMap {
         backups: vec![LogBackup { node: source, incarnation: Incarnation(MAX_NUMBER) }; MAX_BACKUPS],
     };
     let takeovers = tablets[MAX_UNFINISHED..][..MAX_TAKEOVERS].iter();
-    let takeovers =
-        takeovers.map(|tablet| Takeover { range: tablet.range, owner: target, epoch, dead: dead.clone() });
+    let takeovers = takeovers.map(|tablet| Takeover {
+        range: tablet.range,
+        owner: target,
+        epoch,
+        dead: dead.clone(),
+        import: None,
+    });
     let mut json = serde_json::to_value(&map).unwrap();
     json["takeovers"] = serde_json::to_value(takeovers.collect::<Vec<_>>()).unwrap();
     serde_json::from_value(json).unwrap()

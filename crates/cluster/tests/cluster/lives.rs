@@ -55,6 +55,7 @@ fn record(source: u8, target: u8) -> MigrationRecord {
         continues: None,
         kept_is_noted: false,
         source_log: None,
+        succession: 0,
     }
 }
 

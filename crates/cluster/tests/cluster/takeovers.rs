@@ -2,12 +2,11 @@
 
 use crate::world::{BAD, World, chunks, node_id};
 use sidle_cluster::{Incarnation, LogBackup, LogCopies, NodeName, NodeState, Refusal, Reply, Request};
-use sidle_types::LogId;
+use sidle_types::{LogId, MigrationId};
 
 /// Nodes with logs, of which these have copies of node 2's, which owns half of the positions.
 fn world(seed: u64, nodes: u8, backups: &[u8]) -> World {
-    let mut world = World::new(seed, nodes);
-    (1..=nodes).for_each(|node| world.node(node).keeps_log = true);
+    let mut world = World::with_logs(seed, nodes);
     world.ask(1, World::start(chunks(8, 15), 2));
     world.settle();
     keep_copies(&mut world, 2, 7, backups);
@@ -323,6 +322,82 @@ fn a_migration_without_its_source_ends_whatever_is_lost_on_the_way() {
         if seed % 7 == 0 {
             world.node(2).keeps_log = false;
             world.start_node(2);
+        }
+        assert!(world.run_until(60_000_000, |world| !world.runs(2) && is_over(world)), "seed {seed}");
+        assert_eq!(state_of(&mut world, 2), "done", "seed {seed}");
+    }
+}
+
+/// Another node with a copy of the target's log takes its place: it reads that first, and goes on.
+#[test]
+fn a_migration_goes_on_with_another_node_in_place_of_its_target() {
+    let mut world = moving(11, 5, &[4]);
+    keep_copies(&mut world, 3, 8, &[2, 4, 5]);
+    // That has a copy of the source's log as well.
+    die(&mut world, 3);
+    assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 1 });
+    assert_eq!([8, 9, 10].map(|chunk| world.owner_of(chunk)), [4, 4, 2].map(node_id));
+    assert!(world.run_until(2_000_000, is_over));
+    assert_eq!(state_of(&mut world, 2), "running");
+    assert!(world.run_until(5_000_000, |world| !world.runs(2)));
+    assert_eq!(state_of(&mut world, 2), "done");
+    assert_eq!([8, 9, 10].map(|chunk| world.owner_of(chunk)), [4, 4, 2].map(node_id));
+}
+
+/// Only the source is left with a copy: it cannot give a range to itself.
+#[test]
+fn a_source_does_not_take_its_targets_place() {
+    let mut world = moving(12, 4, &[4]);
+    keep_copies(&mut world, 3, 8, &[2]);
+    die(&mut world, 3);
+    let reply = take_over(&mut world, 3);
+    assert!(matches!(&reply, Reply::Refused(Refusal::TakesPart { migration, .. }) if migration.0 == 2));
+    world.node(3).stalled = false;
+    world.start_node(3);
+    assert!(world.run_until(5_000_000, |world| !world.runs(2)));
+}
+
+/// Whoever dies or restarts meanwhile: the coordinator, the node in its place, the one in the place of that,
+/// or the source.
+#[test]
+fn a_migration_without_its_target_ends_whatever_is_lost_on_the_way() {
+    for seed in 0..40 {
+        let mut world = moving(seed, 6, &[4, 5, 6]);
+        keep_copies(&mut world, 3, 8, &[4, 5, 6]);
+        let us = world.below(20_000);
+        world.run_for(us);
+        die(&mut world, 3);
+        assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 1 }, "seed {seed}");
+        let next = world.map().migration(MigrationId(2)).map(|record| record.target);
+        let next = (4..=6).find(|node| next == Some(node_id(*node))).expect("it has another target");
+        let us = world.below(20_000);
+        world.run_for(us);
+        world.links = BAD;
+        match seed % 4 {
+            0 => {
+                world.kill_node(next);
+                world.run_for(100_000);
+                world.start_node(next);
+            }
+            1 => {
+                // It had read nothing, or all: then its own log has it.
+                keep_copies(&mut world, next, 9, &[1, 4, 5, 6]);
+                die(&mut world, next);
+                take_over(&mut world, next);
+            }
+            2 => {
+                world.kill_node(2);
+                world.run_for(100_000);
+                world.start_node(2);
+            }
+            _ => {
+                die(&mut world, 2);
+                take_over(&mut world, 2);
+            }
+        }
+        if seed % 3 == 0 {
+            world.kill_coordinator();
+            world.start_coordinator();
         }
         assert!(world.run_until(60_000_000, |world| !world.runs(2) && is_over(world)), "seed {seed}");
         assert_eq!(state_of(&mut world, 2), "done", "seed {seed}");

@@ -72,7 +72,7 @@ impl TargetParts {
 
     /// Notes in the durable log how far the import is, before anybody is answered because of it.
     pub(super) fn note(&self, store: &Store, stage: ImportStage) {
-        let MigrationSpec { id, range, .. } = self.spec;
+        let MigrationSpec { import: id, range, .. } = self.spec;
         if !fault!(ServedWithoutNote) {
             store.note_import(ImportNote { id, range, stage });
         }
@@ -89,7 +89,7 @@ impl TargetParts {
         let newly = bounds.filter_map(|((bounds, before), next)| {
             PositionRange::new(before?, next.map_or(Some(bounds.last()), Position::previous)?)
         });
-        store.note_given(self.spec.id, newly.chain(taken.iter().copied().map(PositionRange::only)));
+        store.note_given(self.spec.import, newly.chain(taken.iter().copied().map(PositionRange::only)));
     }
 
     pub(super) fn breach(&mut self, lane: Lane, breach: Breach) {

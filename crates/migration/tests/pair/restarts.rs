@@ -49,7 +49,7 @@ pub(crate) fn notes_of_what_was_given() {
     let mut most = 0;
     while pair.step() && phase(&pair) != Some(ImportPhase::Complete) {
         let Some(machine) = &pair.target_machine else { continue };
-        let (owned, id) = (machine.view().owned(), machine.spec().id);
+        let (owned, id) = (machine.view().owned(), machine.spec().import);
         assert_eq!(pair.target.store.noted_as_given(id), owned.ranges());
         most = most.max(owned.ranges().len());
     }

@@ -14,8 +14,8 @@ use sidle_store::{Leave, LogHead, Store, StoreConfig};
 use sidle_testbed::fixtures::node_id;
 use sidle_testbed::{Random, Side};
 use sidle_types::{
-    Fill, MigrationId, MigrationPolicy, MonotonicUs, Position, PositionRange, ProtocolVersion, TabletEpoch,
-    WallMs,
+    Fill, ImportId, MigrationId, MigrationPolicy, MonotonicUs, Position, PositionRange, ProtocolVersion,
+    TabletEpoch, WallMs,
 };
 use sidle_wire::{Frame, FrameReader, Lane, Message, Refusal, RefusalCode};
 use std::collections::BTreeMap;
@@ -198,6 +198,7 @@ impl Pair {
     pub(crate) fn of_nodes(setup: Setup, source: Node, target: Node, model: Model, id: u64) -> Pair {
         let spec = MigrationSpec {
             id: MigrationId(id),
+            import: ImportId::of(MigrationId(id), 0),
             epoch: TabletEpoch(id + 1),
             range: setup.range,
             version: setup.version,

@@ -8,7 +8,7 @@ use crate::shared::NodeParts;
 use sidle_cluster::{Source, SourceStage, Survey, TabletMap, TargetStage};
 use sidle_migration::{BarrierPassed, ExportView, ExportWriter, MigrationSpec};
 use sidle_store::{ImportNote, ImportStage};
-use sidle_types::{MigrationId, Position, PositionRange};
+use sidle_types::{ImportId, MigrationId, Position, PositionRange};
 use std::sync::Arc;
 
 /// How many positions are known to be hot when a migration begins, at most, and of how many seconds.
@@ -103,7 +103,8 @@ impl NodeControl {
         if share.is_some() {
             self.command(before, MoverStep::Turned);
             let range = self.agent.migrations.sources[&id].range;
-            self.parts.store.note_import(ImportNote { id: before, range, stage: ImportStage::Over });
+            let import = self.agent.migrations.targets[&before].record.import();
+            self.parts.store.note_import(ImportNote { id: import, range, stage: ImportStage::Over });
         }
         let is_kept = self.agent.migrations.sources[&id].record.as_ref().is_some_and(|at| at.kept_by_source);
         match share {
@@ -121,7 +122,7 @@ impl NodeControl {
         let Some(view) = source.and_then(|source| source.view.as_ref()) else { return };
         let Some(commits) = self.parts.store.commits() else { return };
         for some in view.kept().ranges().chunks(NOTES_AT_ONCE) {
-            self.parts.store.note_given(back, some.iter().copied());
+            self.parts.store.note_given(ImportId::of(back, 0), some.iter().copied());
         }
         let noted = commits.latest_in(view.range());
         self.parts.shared.durability.want_synced(noted);
@@ -137,7 +138,8 @@ impl NodeControl {
         let begun = self.agent.migrations.targets.get(&back);
         if begun.is_none_or(|target| target.import.is_none()) {
             let stage = ImportStage::Over;
-            self.parts.store.note_import(ImportNote { id: back, range: source.range, stage });
+            let note = ImportNote { id: ImportId::of(back, 0), range: source.range, stage };
+            self.parts.store.note_import(note);
         }
     }
 
@@ -196,11 +198,15 @@ impl NodeControl {
     }
 
     /// The target restarted: it does not know what it had requested. What this node has kept of a range that
-    /// it gave bit by bit is frozen with the next table, and is all given (M33). The mover begins anew.
+    /// it gave bit by bit is frozen with the next table, and is all given (M33). The mover begins anew. So it
+    /// does for another target, in the place of one that died.
     pub(super) fn give_all(&mut self, id: MigrationId) {
         let Some(source) = self.agent.migrations.sources.get_mut(&id) else { return };
-        let is_kept = source.record.as_ref().is_some_and(|record| record.kept_by_source);
-        if is_kept || source.view.take_if(|view| view.is_by_cuts()).is_none() {
+        let Some(record) = &source.record else { return };
+        let begins_anew = |view: &mut Arc<ExportView>| {
+            view.target() != record.target || view.is_by_cuts() && !record.kept_by_source
+        };
+        if source.view.take_if(begins_anew).is_none() {
             return;
         }
         source.stage = SourceStage::GivenAway;

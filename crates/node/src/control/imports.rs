@@ -11,7 +11,7 @@ use sidle_cluster::{
 };
 use sidle_migration::{ImportView, ImportWriter, ImporterCounters, MigrationSpec, Share};
 use sidle_store::{ImportNote, ImportStage};
-use sidle_types::{GaveAll, MigrationId, PositionRange, TabletEpoch, fault};
+use sidle_types::{GaveAll, ImportId, MigrationId, PositionRange, TabletEpoch, fault};
 use std::sync::Arc;
 
 /// The percentage of free memory that an import may plan to fill: the rest is for concurrent writes, and for
@@ -89,9 +89,9 @@ impl Import {
 /// What is to be read from a copy for an import whose source died: all but what this node had been given.
 pub(super) fn copy_for(target: &Target<Import>) -> Option<CopyToRead> {
     let MigrationRecord { range, epoch, target: owner, ref source_log, .. } = target.record;
-    let takeover = Takeover { range, owner, epoch, dead: source_log.clone()? };
+    let takeover = Takeover { range, owner, epoch, dead: source_log.clone()?, import: None };
     let ranges = target.import.as_ref()?.view.left_behind().ranges().to_vec();
-    Some(CopyToRead { takeover, ranges, keeps: true })
+    Some(CopyToRead { takeover, ranges, keeps: true, import: None })
 }
 
 /// Whether its range must not be discarded by others (C7).
@@ -118,7 +118,10 @@ impl NodeControl {
     /// The first map says what is of use of what the durable log had: it has what this node owned when it
     /// ended, copies included, and the tombstones of imports.
     pub(super) fn sort_recovered(&mut self) -> Vec<Then> {
-        let goes_on = |note: &ImportNote| self.imports().any(|view| view.id() == note.id);
+        let targets = self.agent.migrations.targets.values().filter(|target| target.import.is_some());
+        let mut ids: Vec<ImportId> = targets.map(|target| target.record.import()).collect();
+        ids.extend(self.succeeding().map(MigrationRecord::import));
+        let goes_on = |note: &ImportNote| ids.contains(&note.id);
         let (going_on, over): (Vec<_>, Vec<_>) =
             self.parts.store.noted_imports().into_iter().partition(goes_on);
         for note in over {
@@ -296,9 +299,8 @@ impl NodeControl {
             Ok(spec) => spec,
             Err(why) => return self.event(ControlEvent::Note(format!("migration {id} cannot go on: {why}"))),
         };
-        let store = &self.parts.store;
-        let noted = store.noted_imports().into_iter().find(|note| note.id == id);
-        self.resume(spec, Share::of(store.noted_as_given(id)), noted.map(|note| note.stage));
+        let noted = self.parts.store.noted_import(spec.import);
+        self.resume(spec, Share::of(noted.given), noted.stage);
     }
 
     /// The import goes on with what this node owns of the range, and has noted, as far as this stage.
@@ -321,7 +323,9 @@ impl NodeControl {
         target.progressed(import.progress());
         target.import = Some(import);
         target.advance(TargetStage::Importing);
-        self.event(ControlEvent::Note(format!("migration {id} goes on after a restart")));
+        self.event(ControlEvent::Note(format!(
+            "migration {id} goes on here, with what its target had noted"
+        )));
     }
 
     /// The mover goes on with an import after a restart, of this node or of the source.
@@ -331,6 +335,17 @@ impl NodeControl {
         if target.record.source_log.is_some() {
             self.command(id, MoverStep::SourceDied);
         }
+    }
+
+    /// The running migrations whose targets died, and whose place this node takes: it is still to read what
+    /// those had been given.
+    pub(super) fn succeeding(&self) -> impl Iterator<Item = &MigrationRecord> {
+        let me = self.me().id;
+        let map = self.map.iter();
+        map.flat_map(move |map| {
+            let own = map.takeovers().iter().filter(move |takeover| takeover.owner == me);
+            own.filter(|own| own.import.is_some()).filter_map(|own| map.migration_at(own.range.first()))
+        })
     }
 
     /// The imports whose sources died, and that wait for what a copy has.
@@ -509,7 +524,8 @@ impl NodeControl {
         let is_owned = self.owned_in(range).next().is_some();
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let Some(import) = &target.import else { return };
-        self.parts.store.note_import(ImportNote { id, range, stage: ImportStage::Over });
+        let import_id = target.record.import();
+        self.parts.store.note_import(ImportNote { id: import_id, range, stage: ImportStage::Over });
         let then = match stage {
             // Nothing is served in the range before it is clear.
             TargetStage::Importing if import.is_stale_copy() => {

@@ -415,7 +415,7 @@ impl NodeControl {
         let is_due = |range, epoch| self.takeovers.is_due(now, range, epoch);
         let ranges = own().filter(|takeover| is_due(takeover.range, takeover.epoch));
         let rests = self.awaiting_copies().filter(|at| is_due(at.record.range, at.record.epoch));
-        let ranges = ranges.cloned().map(CopyToRead::instead);
+        let ranges = ranges.cloned().map(|takeover| CopyToRead::instead(takeover, map));
         let due: Vec<CopyToRead> = ranges.chain(rests.filter_map(copy_for)).collect();
         self.takeovers.keep(listed);
         for task in due {
@@ -531,6 +531,7 @@ fn spec(record: &MigrationRecord, tuning: Tuning, speaks: Speaks) -> Result<Migr
     let protocol = if was_by_cuts { protocol.resumed() } else { protocol };
     let spec = MigrationSpec {
         id: record.id,
+        import: record.import(),
         epoch: record.epoch,
         range: record.range,
         version: record.version,

@@ -1,7 +1,7 @@
 //! What this node takes over from dead nodes: it is to be read once nothing is in the way.
 
-use sidle_cluster::Takeover;
-use sidle_types::{MonotonicUs, Position, PositionRange, TabletEpoch};
+use sidle_cluster::{MigrationRecord, TabletMap, Takeover};
+use sidle_types::{ImportId, MonotonicUs, Position, PositionRange, TabletEpoch};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a driver is to put into the store.
@@ -14,12 +14,22 @@ pub struct CopyToRead {
     /// Whether what is there is kept, and wins over what is read (M5): then the range is served meanwhile.
     /// Otherwise it is not, and what is there goes first.
     pub keeps: bool,
+    /// Of a running migration whose target died: what that had of the import is to be noted as this one, and
+    /// no more than that is to be put in (M36).
+    pub import: Option<ImportId>,
 }
 
 impl CopyToRead {
     /// All of it, in place of what is there.
-    pub(super) fn instead(takeover: Takeover) -> CopyToRead {
-        CopyToRead { ranges: vec![takeover.range], keeps: false, takeover }
+    pub(super) fn instead(takeover: Takeover, map: &TabletMap) -> CopyToRead {
+        let record = map.migration_at(takeover.range.first()).filter(|_| takeover.import.is_some());
+        let import = record.map(MigrationRecord::import);
+        CopyToRead { ranges: vec![takeover.range], keeps: false, import, takeover }
+    }
+
+    /// The import of which the dead node had noted what it had, and as which the new owner goes on with it.
+    pub fn imports(&self) -> Option<[ImportId; 2]> {
+        Some([self.takeover.import?, self.import?])
     }
 }
 

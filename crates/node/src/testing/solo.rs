@@ -16,7 +16,7 @@ use sidle_resp::Value;
 use sidle_store::{Store, StoreConfig};
 use sidle_testbed::fixtures::{node_id, node_info_at};
 use sidle_types::{
-    MigrationId, MigrationPolicy, MonotonicUs, PositionRange, ProtocolVersion, TabletEpoch, WallMs,
+    ImportId, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, ProtocolVersion, TabletEpoch, WallMs,
 };
 use std::sync::Arc;
 
@@ -30,6 +30,7 @@ pub fn node_info(number: u8) -> NodeInfo {
 pub fn migration_spec(number: u64, range: PositionRange, source: u8, target: u8) -> MigrationSpec {
     MigrationSpec {
         id: MigrationId(number),
+        import: ImportId(number),
         epoch: TabletEpoch(1),
         range,
         version: ProtocolVersion::CURRENT,

@@ -178,6 +178,9 @@ fn log(event: &CoordinatorEvent) {
         CoordinatorEvent::GoesOn { migration } => {
             tracing::info!("migration {migration} goes on: a node that restarted has all that it had");
         }
+        CoordinatorEvent::HasAnotherTarget { migration, target } => {
+            tracing::warn!("migration {migration} goes on with node {target}: its target died");
+        }
         CoordinatorEvent::TakenOver { node, ranges } => {
             let ranges = counted(*ranges, "range");
             tracing::warn!("what node {node} had is taken over from copies of its log, in {ranges}");

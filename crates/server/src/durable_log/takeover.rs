@@ -24,7 +24,7 @@ pub(crate) use error::TakeOverError;
 use halves::halves;
 use moving::Moving;
 use sidle_store::{LogHead, Store, StoreConfig};
-use sidle_types::{LogId, PositionRange};
+use sidle_types::{ImportId, LogId, PositionRange};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -47,6 +47,9 @@ pub(crate) struct TakeOver<'t> {
     /// Whether what the live store has there is kept, and wins. Then the ranges are served meanwhile, as
     /// those of an import are.
     pub(crate) keeps: bool,
+    /// Of one range, that of an import which goes on here, its target having died: as which one the copy has
+    /// notes of it, and as which one it is noted here.
+    pub(crate) imports: Option<[ImportId; 2]>,
     /// The store that serves other ranges meanwhile.
     pub(crate) live: &'t Store,
     /// A head of it, for this thread.
@@ -76,8 +79,10 @@ pub(crate) struct TakenOver {
 /// kept. After an error it has nothing there that was not kept; the call may be repeated, also if the process
 /// died in it.
 pub(crate) fn take_over(setup: TakeOver<'_>) -> Result<TakenOver, TakeOverError> {
-    let TakeOver { path, log, ranges, keeps, live, head, memory_bytes, threads, stop, progress } = setup;
-    let copy = KeptCopy { path, log, memory_bytes, threads: threads.max(1), stop, progress };
+    let TakeOver { path, log, ranges, keeps, imports, live, head, memory_bytes, threads, stop, progress } =
+        setup;
+    let succeeded = imports.zip(ranges.first().copied());
+    let copy = KeptCopy { path, log, succeeded, memory_bytes, threads: threads.max(1), stop, progress };
     let mut moving = Moving::new(live, head, stop, keeps);
     // An earlier call may have been interrupted.
     moving.clear(ranges);
@@ -95,6 +100,8 @@ pub(crate) fn take_over(setup: TakeOver<'_>) -> Result<TakenOver, TakeOverError>
 struct KeptCopy<'c> {
     path: &'c Path,
     log: LogId,
+    /// Which import goes on, and its range.
+    succeeded: Option<([ImportId; 2], PositionRange)>,
     memory_bytes: u64,
     threads: usize,
     stop: &'c AtomicBool,
@@ -143,7 +150,14 @@ impl KeptCopy<'_> {
             progress: self.progress,
         };
         let recovered = reader.read_copy(self.log, ranges)?;
-        moving.take_in(&scratch, ranges)?;
+        match self.succeeded {
+            None => moving.take_in(&scratch, ranges, false)?,
+            Some(([of, id], range)) => {
+                let noted = scratch.noted_import(of);
+                moving.note_succession(id, range, &noted);
+                moving.take_in(&scratch, &noted.answered_in(ranges), noted.needs_tombstones())?;
+            }
+        }
         Ok(recovered.records)
     }
 }

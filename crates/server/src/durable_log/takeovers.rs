@@ -120,18 +120,20 @@ impl Takeovers {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             // All of one log at once: each reading is of the whole copy.
-            let Some((dead, keeps)) = tasks.front().map(|task| (task.takeover.dead.clone(), task.keeps))
-            else {
-                continue;
+            let Some(first) = tasks.pop_front() else { continue };
+            let is_alike = |task: &CopyToRead| {
+                task.takeover.dead == first.takeover.dead
+                    && (task.keeps, task.imports()) == (first.keeps, first.imports())
             };
-            let is_of_it = |task: &CopyToRead| (&task.takeover.dead, task.keeps) == (&dead, keeps);
-            let (of_it, others): (Vec<_>, Vec<_>) = tasks.drain(..).partition(is_of_it);
+            let (mut of_it, others): (Vec<_>, Vec<_>) = tasks.drain(..).partition(is_alike);
+            of_it.push(first);
             tasks.extend(others);
             match self.carry_out(&of_it) {
                 Ok(()) => of_it.into_iter().for_each(|task| (self.setup.report)(task.takeover, Ok(()))),
                 Err(Failure::Stopped) => return,
                 Err(error) => {
-                    tracing::error!("what node {} had cannot be taken over for now: {error}", dead.from);
+                    let from = of_it[0].takeover.dead.from;
+                    tracing::error!("what node {from} had cannot be taken over for now: {error}");
                     let report =
                         |task: CopyToRead| (self.setup.report)(task.takeover, Err(error.to_string()));
                     of_it.into_iter().for_each(report);
@@ -142,7 +144,7 @@ impl Takeovers {
 
     /// Takes over what is here of one log.
     fn carry_out(&self, tasks: &[CopyToRead]) -> Result<(), Failure> {
-        let Some(CopyToRead { takeover, keeps, .. }) = tasks.first() else { return Ok(()) };
+        let Some(task @ CopyToRead { takeover, keeps, .. }) = tasks.first() else { return Ok(()) };
         let &DeadLog { from, log, log_epoch, .. } = &takeover.dead;
         let ranges: Vec<PositionRange> = tasks.iter().flat_map(|task| task.ranges.iter().copied()).collect();
         let shown: Vec<String> = ranges.iter().take(SHOWN).map(ToString::to_string).collect();
@@ -164,6 +166,7 @@ impl Takeovers {
             log,
             ranges: &ranges,
             keeps: *keeps,
+            imports: task.imports(),
             live: store,
             head: store.log_head(),
             memory_bytes: scratch_bytes(store.memory().limit),

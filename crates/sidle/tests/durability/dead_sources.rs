@@ -17,7 +17,7 @@ fn record(number: usize) -> String {
 }
 
 /// Three nodes with copies of each other's logs, of which the second has everything.
-fn filled(fsync: &str) -> TestCluster {
+pub(super) fn filled(fsync: &str) -> TestCluster {
     let options = NodeOptions::default().flag("--durability", "replicated=2").flag("--fsync", fsync);
     let cluster = TestCluster::start_with(3, &options);
     let id = cluster.start_migration("0-16383", 1);
@@ -35,7 +35,7 @@ fn filled(fsync: &str) -> TestCluster {
     cluster
 }
 
-fn take_over(cluster: &TestCluster, dead: usize) {
+pub(super) fn take_over(cluster: &TestCluster, dead: usize) {
     let address = cluster.nodes[dead].address();
     eventually("its silence is noticed, and it is taken over", || {
         let output = cluster.nodes[0].run(&["takeover", &address]);
@@ -55,8 +55,11 @@ fn change(client: &mut Client) -> (Vec<usize>, Vec<usize>) {
     (changed, gone)
 }
 
-fn ends_without_its_source(protocol: &str, is_served: bool) {
-    let mut cluster = filled("everysec");
+/// What a migration has changed, and removed, while it runs to the third node.
+pub(super) struct Changed(Vec<usize>, Vec<usize>);
+
+/// Begins a migration to the third node, which is slow, and changes some of what is moving.
+pub(super) fn begin(cluster: &TestCluster, protocol: &str, is_served: bool) -> Changed {
     let to = cluster.nodes[2].address();
     let flags = ["--to", &to, "--slots", "0-12287", "--protocol", protocol, "--rate", "0.5", "--detach"];
     let begun = cluster.nodes[0].run(&[&["migrate"], &flags[..]].concat());
@@ -65,12 +68,11 @@ fn ends_without_its_source(protocol: &str, is_served: bool) {
     std::thread::sleep(Duration::from_millis(300));
     let mut client = cluster.client(2);
     let (changed, gone) = if is_served { change(&mut client) } else { Default::default() };
-    cluster.nodes[1].kill();
-    take_over(&cluster, 1);
-    let ended = cluster.wait_for_migration(2);
-    // What had not begun to run has moved nothing.
-    assert!(["done", "failed"].contains(&ended["state"].as_str().expect("a state")), "{protocol}: {ended}");
-    assert!(!is_served || ended["state"] == "done", "{protocol}: {ended}");
+    Changed(changed, gone)
+}
+
+/// Whether nothing is lost, and nothing has come back.
+pub(super) fn check(cluster: &TestCluster, protocol: &str, Changed(changed, gone): &Changed) {
     let mut client = cluster.client(0);
     let old = "v".repeat(RECORD_BYTES);
     for number in 0..RECORDS {
@@ -84,6 +86,18 @@ fn ends_without_its_source(protocol: &str, is_served: bool) {
     }
     assert_eq!(client.request_anywhere(&["LLEN", "large"]), Value::Integer(RECORDS as i64), "{protocol}");
     assert_eq!(client.request_anywhere(&["SET", "more", "1"]), Value::Simple("OK".into()));
+}
+
+fn ends_without_its_source(protocol: &str, is_served: bool) {
+    let mut cluster = filled("everysec");
+    let changed = begin(&cluster, protocol, is_served);
+    cluster.nodes[1].kill();
+    take_over(&cluster, 1);
+    let ended = cluster.wait_for_migration(2);
+    // What had not begun to run has moved nothing.
+    assert!(["done", "failed"].contains(&ended["state"].as_str().expect("a state")), "{protocol}: {ended}");
+    assert!(!is_served || ended["state"] == "done", "{protocol}: {ended}");
+    check(&cluster, protocol, &changed);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod support;
 mod copies;
 mod damage;
 mod dead_sources;
+mod dead_targets;
 mod in_the_middle;
 mod kills;
 mod little_memory;

@@ -107,9 +107,11 @@ fn follows(before: &MigrationRecord, now: &MigrationRecord) -> Result<(), Violat
         MigrationState::Running => 2,
         MigrationState::Done | MigrationState::Cancelled | MigrationState::Failed { .. } => 3,
     };
-    let is_same = (before.range, before.source, before.target, before.requested_by)
-        == (now.range, now.source, now.target, now.requested_by);
-    if !is_same {
+    // Another node has the place of a target that died.
+    let is_succeeded = step(&before.state) == 2 && before.succession < now.succession;
+    let is_same =
+        (before.range, before.source, before.requested_by) == (now.range, now.source, now.requested_by);
+    if !is_same || before.target != now.target && !is_succeeded {
         return Err(wrong(now, "is another one than before"));
     }
     if before.state.is_over() && before != now {
@@ -118,7 +120,8 @@ fn follows(before: &MigrationRecord, now: &MigrationRecord) -> Result<(), Violat
     if step(&now.state) < step(&before.state) {
         return Err(wrong(now, &format!("was {} before", before.state)));
     }
-    if before.epoch.0 > 0 && before.epoch != now.epoch {
+    let may_change = is_succeeded && before.epoch < now.epoch;
+    if before.epoch.0 > 0 && before.epoch != now.epoch && !may_change {
         return Err(wrong(now, "changed its epoch while it ran"));
     }
     let may_be_cancelled = now.turned_back().is_some() || now.kept_by_source && !now.ran();

@@ -269,7 +269,8 @@ mod tests {
     use sidle_migration::{FULVA, ImportView, ImportWriter, MigrationSpec, Tuning};
     use sidle_store::{Leave, Store, StoreConfig};
     use sidle_types::{
-        HashedKey, MigrationId, MigrationPolicy, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
+        HashedKey, ImportId, MigrationId, MigrationPolicy, NodeId, PositionRange, ProtocolVersion,
+        TabletEpoch,
     };
     use std::sync::Arc;
 
@@ -313,6 +314,7 @@ mod tests {
     pub(super) fn import() -> (Arc<ImportView>, ImportWriter) {
         ImportView::new(&MigrationSpec {
             id: MigrationId(7),
+            import: ImportId(7),
             epoch: TabletEpoch(2),
             range: PositionRange::ALL,
             version: ProtocolVersion::CURRENT,

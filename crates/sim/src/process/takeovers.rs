@@ -93,6 +93,8 @@ impl TakeoversThread {
                     world.tell(|| format!("node {} has taken {} over", host.0, takeover.range));
                     let done = self.tasks.pop_front().map(|task| task.takeover);
                     world.meet("rests of imports read from a copy", u64::from(task.keeps));
+                    world
+                        .meet("dead targets whose place another node took", u64::from(task.import.is_some()));
                     world.turn_at(me, world.now_us + 1);
                     return done.map(|takeover| (takeover, Ok(())));
                 }
@@ -120,10 +122,11 @@ impl TakeoversThread {
     /// Reads the copy, and clears what an earlier attempt has put in, unless what is there is kept.
     fn read(
         &mut self,
-        CopyToRead { takeover, ranges, keeps }: &CopyToRead,
+        task: &CopyToRead,
         parts: &NodeParts,
         backups: &mut BackupsThread,
     ) -> Result<Stage, String> {
+        let CopyToRead { takeover, ranges, keeps, .. } = task;
         let fenced = backups.is_fenced(takeover.dead.log, takeover.dead.log_epoch);
         self.promised_until = fenced.ok_or("the copy is not fenced")?;
         if !backups.has_its_end(takeover.dead.log) {
@@ -138,7 +141,16 @@ impl TakeoversThread {
                 next = parts.store.discard(from, range.last(), usize::MAX);
             }
         }
-        let left = ranges.iter().map(|&range| MoveIn::new(range)).collect();
-        Ok(Stage::Moves(Box::new(scratch), left))
+        let noted = task.imports().map(|[of, id]| (scratch.noted_import(of), id));
+        let needs_tombstones = noted.as_ref().is_some_and(|(noted, _)| noted.needs_tombstones());
+        let ranges = match &noted {
+            Some((noted, id)) => {
+                parts.store.note_succession(*id, takeover.range, noted);
+                noted.answered_in(ranges)
+            }
+            None => ranges.clone(),
+        };
+        let left = ranges.into_iter().map(|range| MoveIn::new(range).and_tombstones(needs_tombstones));
+        Ok(Stage::Moves(Box::new(scratch), left.collect()))
     }
 }

@@ -101,8 +101,17 @@ impl World {
         World::of_builds(seed, &vec![Speaks::THIS_BUILD; usize::from(nodes)])
     }
 
+    /// The same, of nodes that have durable logs.
+    pub(crate) fn with_logs(seed: u64, nodes: u8) -> World {
+        World::begin(seed, &vec![Speaks::THIS_BUILD; usize::from(nodes)], true)
+    }
+
     /// The same, of nodes whose programs speak these versions.
     pub(crate) fn of_builds(seed: u64, builds: &[Speaks]) -> World {
+        World::begin(seed, builds, false)
+    }
+
+    fn begin(seed: u64, builds: &[Speaks], keeps_log: bool) -> World {
         let mut world = World {
             now: MonotonicUs(1_000_000),
             random: Random::new(seed),
@@ -122,6 +131,7 @@ impl World {
             reads: (0, 0),
             targets_come_first: false,
         };
+        world.nodes.iter_mut().for_each(|node| node.keeps_log = keeps_log);
         world.start_coordinator();
         for index in 0..world.nodes.len() {
             world.start_node(index as u8 + 1);

@@ -54,7 +54,8 @@ pub(crate) fn roles_of(
             if let Some(before) = before {
                 push(before, unmoved);
             }
-            push(moving, role_in(record, node, incarnation).unwrap_or(unmoved));
+            let role = role_in(record, node, incarnation).filter(|_| unmoved != Role::TakingOver);
+            push(moving, role.unwrap_or(unmoved));
             rest = after;
         }
         if let Some(rest) = rest {

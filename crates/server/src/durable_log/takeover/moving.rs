@@ -2,8 +2,8 @@
 
 use super::error::TakeOverError;
 use crate::config::Size;
-use sidle_store::{LogHead, MoveIn, Moved, ReplayError, Store};
-use sidle_types::PositionRange;
+use sidle_store::{LogHead, MoveIn, Moved, NotedImport, ReplayError, Store};
+use sidle_types::{ImportId, PositionRange};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -59,8 +59,18 @@ impl<'m> Moving<'m> {
         }
     }
 
-    /// Puts in what the scratch store has in these ranges.
-    pub(super) fn take_in(&mut self, from: &Store, ranges: &[PositionRange]) -> Result<(), TakeOverError> {
+    /// An import goes on here as far as it was noted.
+    pub(super) fn note_succession(&self, id: ImportId, range: PositionRange, noted: &NotedImport) {
+        self.live.note_succession(id, range, noted);
+    }
+
+    /// Puts in what the scratch store has in these ranges, its tombstones too if they are needed.
+    pub(super) fn take_in(
+        &mut self,
+        from: &Store,
+        ranges: &[PositionRange],
+        needs_tombstones: bool,
+    ) -> Result<(), TakeOverError> {
         let memory = from.memory();
         let needed = memory.log_live + memory.index;
         let free = self.live.memory().room();
@@ -69,7 +79,7 @@ impl<'m> Moving<'m> {
             return Err(TakeOverError::NoMemory { needed: Size(needed), free: Size(free) });
         }
         for &range in ranges {
-            let mut moving = MoveIn::new(range);
+            let mut moving = MoveIn::new(range).and_tombstones(needs_tombstones);
             while self.step(&mut moving, from, needed)? == Moved::Slice {}
             self.keys += moving.keys();
             self.bytes += moving.bytes();

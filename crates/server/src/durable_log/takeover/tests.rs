@@ -164,6 +164,7 @@ impl<'t> Taking<'t> {
             log: self.log,
             ranges,
             keeps: false,
+            imports: None,
             live: self.live,
             head: self.live.log_head(),
             memory_bytes: self.memory_bytes,
