@@ -228,6 +228,14 @@ impl Bounded for Heartbeat {
             ("memory_used_bytes", self.load.memory_used_bytes),
             ("memory_limit_bytes", self.load.memory_limit_bytes),
         ])?;
+        if let Some(progress) = &self.load.taking_over {
+            numbers(&[
+                ("read_bytes", progress.read_bytes),
+                ("copy_bytes", progress.copy_bytes),
+                ("put_bytes", progress.put_bytes),
+                ("found_bytes", progress.found_bytes),
+            ])?;
+        }
         entries("holds", &self.holds, MAX_HELD)?;
         if !self.holds.is_sorted_by(|a, b| a < b) {
             return Err(OutOfBounds::Form { field: "holds", what: "is not in ascending order" });

@@ -51,4 +51,4 @@ pub use status::{
 };
 pub use tablet_map::{MapError, Tablet, TabletMap};
 pub(crate) use takeover::Legacy;
-pub use takeover::{DeadLog, Takeover};
+pub use takeover::{DeadLog, Takeover, TakeoverProgress};

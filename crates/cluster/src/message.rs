@@ -8,7 +8,7 @@ use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
 use crate::{
     ClusterId, Health, HostPort, Incarnation, LargeCollections, LogCopies, MigrationRecord, MigrationState,
-    OutOfBounds, Refusal, StartNumber, StatusReport, TabletMap, Upgraded,
+    OutOfBounds, Refusal, StartNumber, StatusReport, TabletMap, TakeoverProgress, Upgraded,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{
@@ -227,6 +227,9 @@ pub struct NodeLoad {
     pub memory_used_bytes: u64,
     /// The limit of that.
     pub memory_limit_bytes: u64,
+    /// How far it has read what it takes over from dead nodes, while it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taking_over: Option<TakeoverProgress>,
 }
 
 /// What the source of a migration found in the range.

@@ -1,7 +1,7 @@
 //! The content of `sidle status --json` and `SIDLE.STATUS`.
 
 use crate::bounds;
-use crate::{ClusterId, HostPort, Incarnation, LargeCollections, Tablet, Takeover};
+use crate::{ClusterId, HostPort, Incarnation, LargeCollections, Tablet, Takeover, TakeoverProgress};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
     GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion,
@@ -108,6 +108,9 @@ pub struct NodeStatus {
     /// The nodes with copies of its durable log that count.
     #[serde(default)]
     pub log_copies: Vec<NodeId>,
+    /// How far it has read what it takes over from dead nodes; `null` while it does not.
+    #[serde(default)]
+    pub taking_over: Option<TakeoverProgress>,
 }
 
 /// What `SIDLE.UPGRADE` answers.

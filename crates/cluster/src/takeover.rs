@@ -33,6 +33,19 @@ impl Takeover {
     }
 }
 
+/// How far a node has read a copy of a dead node's log, and put what it found into its own store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakeoverProgress {
+    /// Bytes of the copy that have been read.
+    pub read_bytes: u64,
+    /// Bytes that are to be read: those of the copy, as often as it has to be read.
+    pub copy_bytes: u64,
+    /// Bytes of what was found that have been put in.
+    pub put_bytes: u64,
+    /// Bytes of what was found; 0 until all is read.
+    pub found_bytes: u64,
+}
+
 /// What becomes of what a node had that died.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Legacy {

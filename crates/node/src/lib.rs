@@ -55,6 +55,7 @@ mod shared;
 mod stats;
 mod subscription;
 pub mod table;
+mod taking_over;
 mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -93,4 +94,5 @@ pub use session::{Replies, Session};
 pub use shared::{Gauges, MigrationTotals, NodeParts, NodeShared, ProcessFacts, REDIS_VERSION};
 pub use stats::{Counter, WorkerStats};
 pub use table::CommandSpec;
+pub use taking_over::TakingOver;
 pub use worker::Worker;

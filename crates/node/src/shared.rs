@@ -14,6 +14,7 @@ use crate::pause::Pause;
 use crate::peers::Peers;
 use crate::saving::Saves;
 use crate::stats::WorkerStats;
+use crate::taking_over::TakingOver;
 use crate::waiters::Waiters;
 use crate::worker_wakes::WorkerWakes;
 use sidle_commands::CommandId;
@@ -70,6 +71,8 @@ pub struct NodeShared {
     pub durability: Durability,
     /// How far it is read at the start.
     pub loading: Loading,
+    /// How far logs of dead nodes are read.
+    pub taking_over: TakingOver,
     /// Saves of its keys as a file.
     pub saves: Saves,
     /// Whether commands take the long way.
@@ -108,6 +111,7 @@ impl NodeShared {
             expires_actively: AtomicBool::new(true),
             durability: Durability::default(),
             loading: Loading::of(&detours),
+            taking_over: TakingOver::default(),
             saves: Saves::default(),
             pause: Pause::new(workers, &detours, &wakes),
             monitors: Arc::new(Monitors::new(workers, &detours, &wakes)),

@@ -9,7 +9,8 @@ use sidle_bench::words::{bytes, clock, count, counted, percent, stored_bytes};
 use sidle_cli::exit::Failure;
 use sidle_cli::table::{Align, Table};
 use sidle_cluster::{
-    LargeCollections, MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet, Takeover, TakeoverStatus,
+    LargeCollections, MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet, Takeover,
+    TakeoverProgress, TakeoverStatus,
 };
 use sidle_types::{MigrationPolicy, NodeId, Speaks};
 
@@ -168,14 +169,26 @@ fn tablets(report: &StatusReport) -> String {
     table.to_string()
 }
 
+/// How far that is.
+fn how_far(progress: TakeoverProgress) -> String {
+    let TakeoverProgress { read_bytes, copy_bytes, put_bytes, found_bytes } = progress;
+    let of = |done: u64, all: u64| format!("{} of {}", bytes(done.min(all) as f64), bytes(all as f64));
+    match found_bytes {
+        0 => format!("; {} of the copy are read", of(read_bytes, copy_bytes)),
+        _ => format!("; {} of what it found are put in", of(put_bytes, found_bytes)),
+    }
+}
+
 /// What is being read of dead nodes, or is to be.
 fn takeovers(report: &StatusReport, via: &Via) -> String {
     let line = |TakeoverStatus { of, trouble }: &TakeoverStatus| {
         let Takeover { range, owner, dead, .. } = of;
         let (new, from) = (name(report, *owner), name(report, dead.from));
         if report.nodes.iter().any(|node| node.id == *owner && node.state == NodeState::Up) {
+            let progress =
+                report.nodes.iter().find_map(|node| node.taking_over.filter(|_| node.id == *owner));
             let how = match trouble {
-                None => "requests wait".to_owned(),
+                None => "requests wait".to_owned() + &progress.map_or_else(String::new, how_far),
                 Some(why) => format!("requests get CLUSTERDOWN, and it tries again, since {why}"),
             };
             return format!("{new} is taking {range} over, from its copy of the log of {from}: {how}\n");

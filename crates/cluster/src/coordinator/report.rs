@@ -68,6 +68,7 @@ impl Reporter<'_> {
             slots: self.data.map.slot_count_of(id),
             trouble: member.and_then(|member| member.trouble.clone()),
             log_copies: copies.iter().map(|backup| backup.node).collect(),
+            taking_over: load.taking_over,
         }
     }
 

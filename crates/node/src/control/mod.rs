@@ -456,6 +456,7 @@ impl NodeControl {
             keys: self.parts.published.table().key_count(&self.parts.store),
             memory_used_bytes: memory.log_live + memory.index,
             memory_limit_bytes: memory.limit,
+            taking_over: self.parts.shared.taking_over.progress(),
         }
     }
 

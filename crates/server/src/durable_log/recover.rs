@@ -6,14 +6,14 @@ use sidle_log_files::{
     Block, Closing, Damage, FileEnd, FileError, FileSet, LogFile, SurveyedFile, file_name, is_torn_beginning,
     survey,
 };
-use sidle_node::Loading;
+use sidle_node::{Loading, TakingOver};
 use sidle_store::{Recovered, Recovery, RecoveryError, RecoveryPart, Repeated, Store};
 use sidle_types::words::counted;
 use sidle_types::{CommitNumber, LogId, PositionRange};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -115,12 +115,13 @@ impl ReadProgress for Loading {
     }
 }
 
-/// Counts what has been read.
-impl ReadProgress for AtomicU64 {
-    fn note_left(&self, _: u64) {}
+impl ReadProgress for TakingOver {
+    fn note_left(&self, bytes: u64) {
+        TakingOver::note_left(self, bytes);
+    }
 
     fn note_loaded(&self, bytes: u64) {
-        self.fetch_add(bytes, Ordering::Relaxed);
+        self.note_read(bytes);
     }
 }
 
@@ -217,8 +218,16 @@ impl Reader<'_> {
         }
         // What no record names is none of the copy.
         numbers.retain(|number| *number <= set.last);
+        let lengths = numbers.iter().map(|&number| folder.bytes_of(number));
+        let bytes = lengths.sum::<io::Result<u64>>().map_err(|error| self.refused(error))?;
         let mut recovery = Recovery::begin_at(self.store, ranges);
-        let (files, _) = self.read_log(&folder, (&numbers, recorded), &mut recovery)?;
+        let (files, _) = loop {
+            self.progress.note_left(bytes);
+            let read = self.read_files(&folder, (&numbers, recorded), &mut recovery)?;
+            if !recovery.reads_on() {
+                break read;
+            }
+        };
         Ok(self.judge(&files, recovery)?.recovered)
     }
 

@@ -23,10 +23,11 @@ use super::recover::Reader;
 pub(crate) use error::TakeOverError;
 use halves::halves;
 use moving::Moving;
+use sidle_node::TakingOver;
 use sidle_store::{LogHead, Store, StoreConfig};
 use sidle_types::{ImportId, LogId, PositionRange};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 
 /// So often ranges are halved, at most.
 const HALVED_AT_MOST: u32 = 8;
@@ -60,8 +61,8 @@ pub(crate) struct TakeOver<'t> {
     pub(crate) threads: usize,
     /// Set when it is given up.
     pub(crate) stop: &'t AtomicBool,
-    /// Counts the bytes of records that have been read; more than once where that is done again.
-    pub(crate) progress: &'t AtomicU64,
+    /// How far it is.
+    pub(crate) progress: &'t TakingOver,
 }
 
 /// What was taken over.
@@ -83,7 +84,7 @@ pub(crate) fn take_over(setup: TakeOver<'_>) -> Result<TakenOver, TakeOverError>
         setup;
     let succeeded = imports.zip(ranges.first().copied());
     let copy = KeptCopy { path, log, succeeded, memory_bytes, threads: threads.max(1), stop, progress };
-    let mut moving = Moving::new(live, head, stop, keeps);
+    let mut moving = Moving::new((live, head), stop, keeps, progress);
     // An earlier call may have been interrupted.
     moving.clear(ranges);
     let taken = copy.take_parts(ranges, &mut moving);
@@ -105,7 +106,7 @@ struct KeptCopy<'c> {
     memory_bytes: u64,
     threads: usize,
     stop: &'c AtomicBool,
-    progress: &'c AtomicU64,
+    progress: &'c TakingOver,
 }
 
 impl KeptCopy<'_> {

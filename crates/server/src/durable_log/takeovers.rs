@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -161,6 +161,8 @@ impl Takeovers {
         tracing::info!("taking {shown} over from node {from}, from the copy of its log {log}");
         let began = Instant::now();
         let (setup, store) = (&self.setup, &self.setup.parts.store);
+        let progress = &setup.parts.shared.taking_over;
+        progress.begin();
         let taken = take_over(TakeOver {
             path: &setup.path.join(log.to_string()),
             log,
@@ -172,8 +174,9 @@ impl Takeovers {
             memory_bytes: scratch_bytes(store.memory().limit),
             threads: setup.threads,
             stop: &self.stop,
-            progress: &AtomicU64::new(0),
+            progress,
         });
+        progress.end();
         let TakenOver { keys, .. } = match taken {
             Err(TakeOverError::Stopped) => return Err(Failure::Stopped),
             taken => taken?,

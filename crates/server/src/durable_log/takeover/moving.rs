@@ -2,6 +2,7 @@
 
 use super::error::TakeOverError;
 use crate::config::Size;
+use sidle_node::TakingOver;
 use sidle_store::{LogHead, MoveIn, Moved, NotedImport, ReplayError, Store};
 use sidle_types::{ImportId, PositionRange};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,13 +28,19 @@ pub(super) struct Moving<'m> {
     stop: &'m AtomicBool,
     /// What the live store has is kept.
     keeps: bool,
+    progress: &'m TakingOver,
     bytes: u64,
     keys: u64,
 }
 
 impl<'m> Moving<'m> {
-    pub(super) fn new(live: &'m Store, head: LogHead, stop: &'m AtomicBool, keeps: bool) -> Moving<'m> {
-        Moving { live, head, stop, keeps, bytes: 0, keys: 0 }
+    pub(super) fn new(
+        (live, head): (&'m Store, LogHead),
+        stop: &'m AtomicBool,
+        keeps: bool,
+        progress: &'m TakingOver,
+    ) -> Moving<'m> {
+        Moving { live, head, stop, keeps, progress, bytes: 0, keys: 0 }
     }
 
     /// How many bytes of values were put in.
@@ -78,9 +85,12 @@ impl<'m> Moving<'m> {
         if needed > free && !self.keeps {
             return Err(TakeOverError::NoMemory { needed: Size(needed), free: Size(free) });
         }
+        self.progress.note_found(memory.log_live);
         for &range in ranges {
             let mut moving = MoveIn::new(range).and_tombstones(needs_tombstones);
-            while self.step(&mut moving, from, needed)? == Moved::Slice {}
+            while self.step(&mut moving, from, needed)? == Moved::Slice {
+                self.progress.note_put(self.bytes + moving.bytes());
+            }
             self.keys += moving.keys();
             self.bytes += moving.bytes();
         }

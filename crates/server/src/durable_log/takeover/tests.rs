@@ -4,6 +4,7 @@ use super::super::log_writer::LogWriterThread;
 use super::super::log_writer::tests::{recovered, setup};
 use super::super::requests::LogRequests;
 use super::*;
+use sidle_node::TakingOver;
 use sidle_node::testing::{SoloNode, TestClient, TestLog};
 use sidle_store::WholeDiscard;
 use sidle_types::{HashedKey, Position, WallMs};
@@ -145,13 +146,18 @@ struct Taking<'t> {
     live: &'t Store,
     memory_bytes: u64,
     stop: AtomicBool,
-    progress: AtomicU64,
+    progress: TakingOver,
 }
 
 impl<'t> Taking<'t> {
     fn new(dead: &Node, live: &'t Store, memory_bytes: u64) -> Taking<'t> {
-        let (stop, progress) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (stop, progress) = (AtomicBool::new(false), TakingOver::default());
+        progress.begin();
         Taking { path: dead.path(), log: dead.log, live, memory_bytes, stop, progress }
+    }
+
+    fn read_bytes(&self) -> u64 {
+        self.progress.progress().expect("it has begun").read_bytes
     }
 
     fn run(&self) -> Result<TakenOver, TakeOverError> {
@@ -281,7 +287,9 @@ fn the_new_owner_has_what_the_dead_node_had_also_after_a_restart() {
         let others = scope.spawn(|| write_others(&store, &ends));
         let taking = Taking::new(&dead, &store, MEMORY_BYTES);
         let took = taking.run();
-        assert!(taking.progress.load(Ordering::Relaxed) > 1 << 20);
+        let progress = taking.progress.progress().expect("it has begun");
+        assert!(progress.read_bytes > 1 << 20 && progress.read_bytes <= progress.copy_bytes, "{progress:?}");
+        assert!(progress.found_bytes > 1 << 20 && progress.put_bytes > 1 << 20, "{progress:?}");
         ends.store(true, Ordering::Relaxed);
         (took.expect("it is whole"), others.join().expect("it writes"))
     });
@@ -372,9 +380,9 @@ fn what_the_scratch_store_cannot_hold_comes_in_parts_and_again_after_a_call_that
     taking.stop.store(false, Ordering::Relaxed);
     taking.run().expect("it is whole");
     // As if a process had died at its end.
-    let before = taking.progress.load(Ordering::Relaxed);
+    let before = taking.read_bytes();
     let took = taking.run().expect("it is whole");
-    let read = taking.progress.load(Ordering::Relaxed) - before;
+    let read = taking.read_bytes() - before;
     let bytes: usize = dead.files().values().map(Vec::len).sum();
     assert!(read > 3 * bytes as u64, "{read} of {bytes}: it came in parts");
     let was = dead.content(is_taken);
