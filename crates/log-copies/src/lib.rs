@@ -43,6 +43,9 @@
 //! - Y13: a copy has nothing of a process of its writer before it has forgotten what was gone when that
 //!   began. A removal there may have a higher order than what that process writes: it knows the orders only
 //!   of what its own log still has.
+//! - Y14: a log goes on without an answer of its copies only where its own files end exactly where a writer
+//!   closed them when it was stopped. Whatever is made safe later lies in a file that is recorded before
+//!   (G6), so from then on the files end elsewhere, also after a loss of power.
 
 mod backup;
 mod backup_id;

@@ -25,7 +25,7 @@ pub struct Outcome {
     pub from: Option<Place>,
     /// Whether a copy was among those asked that has everything safe: where each write is synced, any; else
     /// one that has not restarted since it counted (Y7). Without one, nothing but the log's own disk shows
-    /// that the end is not lost.
+    /// that the end is not lost; unless the log was closed there (Y14).
     pub is_sure: bool,
     /// Whether each copy that counts has answered: there is nothing else to wait for.
     pub all_answered: bool,
@@ -63,6 +63,8 @@ pub struct Reclaim {
     /// Those that may be asked.
     asked: BTreeMap<NodeId, Asked>,
     syncs: bool,
+    /// Its own files have everything (Y14).
+    is_whole: bool,
     reading: Option<Reading>,
     wanted: VecDeque<Wanted>,
     outcome: Option<Outcome>,
@@ -76,12 +78,19 @@ impl Reclaim {
         Reclaim {
             own,
             syncs,
+            is_whole: false,
             asked: counted.keys().map(|&node| (node, Asked::Waits)).collect(),
             reading: None,
             wanted: counted.keys().map(|&node| Wanted::Ask(node)).collect(),
             outcome: counted.is_empty().then_some(Outcome { from: None, is_sure: true, all_answered: true }),
             counted,
         }
+    }
+
+    /// A writer that was stopped closed the log here (Y14). If its own files end there still, no copy is
+    /// waited for.
+    pub fn closed_at(&mut self, end: Place) {
+        self.is_whole = self.own == end || fault!(CleanStopIsNotCompared);
     }
 
     /// What is to be done next.
@@ -101,6 +110,8 @@ impl Reclaim {
             return;
         };
         let is_same = self.syncs || self.counted.get(&backup.node) == Some(&backup.incarnation);
+        // An older state of the folder was put back, with what was kept of an earlier stop.
+        self.is_whole &= tail.end <= self.own;
         if let Some(asked) = self.asked.get_mut(&backup.node) {
             *asked = Asked::Has(tail.end, is_same);
         }
@@ -144,7 +155,8 @@ impl Reclaim {
     }
 
     fn settle(&mut self, from: Option<Place>) {
-        let is_sure = self.asked.values().any(|asked| matches!(asked, Asked::Has(_, true)));
+        let has_all = |asked: &Asked| matches!(asked, Asked::Has(_, true));
+        let is_sure = self.is_whole || self.asked.values().any(has_all);
         let all_answered = self.asked.len() == self.counted.len();
         self.outcome = Some(Outcome { from, is_sure, all_answered });
         self.reading = None;

@@ -295,6 +295,13 @@ impl LogWriter {
         FileSet { log: self.log, first, last }
     }
 
+    /// The last file and its bytes, if it is closed, and nothing is written that is not synced.
+    pub fn closed_at(&self) -> Option<(u64, u64)> {
+        let last = self.files.back()?;
+        let is_at_rest = self.is_to_rotate && self.begun.is_none() && self.synced == self.written;
+        is_at_rest.then_some((last.number, last.bytes))
+    }
+
     /// The bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()

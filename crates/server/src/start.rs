@@ -309,13 +309,16 @@ struct Followed {
     last_map: Option<Arc<TabletMap>>,
     /// Whether there may be some.
     had_copies: bool,
+    /// Whether the log is the one that the start before went on with.
+    is_known: bool,
 }
 
 impl Followed {
     fn new(last_map: &Option<LastMap>, identity: &Identity) -> Followed {
         let (copies, inputs) = mpsc::unbounded_channel();
         let last_map = last_map.as_ref().map(|last| Arc::clone(&last.map));
-        Followed { copies, inputs, last_map, had_copies: identity.has_log_copies() }
+        let is_known = identity.log_since().is_some();
+        Followed { copies, inputs, last_map, had_copies: identity.has_log_copies(), is_known }
     }
 }
 
@@ -356,7 +359,7 @@ impl Around {
             },
             clock: self.clock,
         };
-        let Followed { copies, inputs, last_map, had_copies } = followed;
+        let Followed { copies, inputs, last_map, had_copies, is_known } = followed;
         // Without a control thread the process is ending.
         let to_control = calls.clone();
         let setup = CopiesSetup {
@@ -389,6 +392,7 @@ impl Around {
             copies,
             last_map,
             had_copies,
+            is_known,
             report,
         })
     }

@@ -345,9 +345,9 @@ faults! {
         /// A file goes that was judged while a flush was under way, whose record the log has not (breaks U4).
         FileGoesBeforeFlushIsWhole, "file-goes-before-flush-is-whole", SCRIPTED;
     }
-    // Four cannot show in the simulator. Its copies sync each append, so that a forgotten file is not
-    // needed; its writers send no gaps; and nobody deposes them, nor takes a log over. Three take an event
-    // within the moments in which a change is undecided, or a copy joins.
+    // Five cannot show in the simulator. Its copies sync each append, so that a forgotten file is not
+    // needed; its writers send no gaps, and are never stopped; and nobody deposes them, nor takes a log over.
+    // Three take an event within the moments in which a change is undecided, or a copy joins.
     "sidle-log-copies", CopiedLogs: {
         /// A copy that was lost counts no more, though no change is decided (breaks Y1).
         LostCopyDoesNotCount, "lost-copy-does-not-count", USUAL;
@@ -372,6 +372,9 @@ faults! {
         /// A copy takes what a restarted writer writes before it has forgotten what was gone when that began
         /// (breaks Y13): a removal there may outweigh it.
         CopyKeepsWhatWasGone, "copy-keeps-what-was-gone", SCRIPTED;
+        /// A start takes the log for whole because a stop was clean, and does not look whether the files end
+        /// where that closed them (breaks Y14).
+        CleanStopIsNotCompared, "clean-stop-is-not-compared", SCRIPTED;
     }
     "sidle-store", DurableLog: {
         /// A change is published, and its records enter the log's buffer with the head's next change (breaks

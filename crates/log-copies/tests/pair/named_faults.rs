@@ -21,12 +21,18 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::LogStandsInUnsynced, a_log_without_a_copy_is_synced_itself),
     (Fault::RestartedBackupForgetsItsPromise, a_restarted_backup_keeps_its_promise),
     (Fault::CopyKeepsWhatWasGone, random_runs),
+    (Fault::CleanStopIsNotCompared, random_stops),
 ];
 
 fn random_runs() {
     for seed in 0..100 {
         run(seed);
     }
+}
+
+/// Runs with every kind of trouble, stops among them.
+fn random_stops() {
+    (0..60).for_each(|number| drop(run(5 * number + 4)));
 }
 
 #[test]

@@ -65,12 +65,23 @@ fn trouble(world: &mut World, troubles: u64, syncs: bool) {
         return;
     }
     let id = wired[world.random(wired.len())];
-    match world.random(2 + troubles as usize) {
+    match world.random(3 + troubles as usize) {
         0 | 1 => world.cut(id),
         2 => world.kill(id),
         // Where copies are not synced, one that lost its power may lack the end.
         3 if syncs => world.cut_power(id),
         4 => world.cut_power_of_writer(false),
+        5 => {
+            world.stop_writer();
+            world.start_stopped();
+            if world.random(2) == 0 {
+                world.settle();
+                world.random_commit();
+                world.settle();
+                world.check();
+                world.cut_power_of_writer(true);
+            }
+        }
         _ => world.restart_writer(),
     }
 }

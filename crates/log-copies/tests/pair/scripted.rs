@@ -1,10 +1,10 @@
 //! Stories of one copy, and of two.
 
 use crate::disk::Disk;
-use crate::world::{LOG, Syncing, World};
-use sidle_log_copies::{Answer, Backup};
+use crate::world::{LOG, Syncing, World, node};
+use sidle_log_copies::{Answer, Backup, BackupId, Reclaim, Record, Wanted};
 use sidle_types::MonotonicUs;
-use sidle_wire::{Place, ToBackup, ToWriter};
+use sidle_wire::{Place, Tail, ToBackup, ToWriter};
 
 /// A world in which node 0 has a copy that counts.
 fn with_a_copy(nodes: usize, syncing: Syncing) -> World {
@@ -91,6 +91,35 @@ pub(crate) fn a_log_goes_on_behind_its_longest_copy() {
     world.settle();
     assert!(world.safe > safe, "Y8");
     world.check();
+}
+
+/// Y14
+#[test]
+fn after_a_clean_stop_no_copy_is_waited_for_unless_it_shows_that_it_has_more() {
+    let (own, further) = (Place { file: 3, at: 96 }, Place { file: 4, at: 80 });
+    let backups = [0, 1].map(|number| BackupId { node: node(number), incarnation: 1 });
+    let record = Record { epoch: 5, backups: backups.into(), takeover_after_ms: None };
+    let again = BackupId { incarnation: 2, ..backups[0] };
+    let has = |end| Some(Tail { end, check: 0 });
+    for (closed_at, answer, is_settled) in
+        [(own, None, true), (further, None, false), (own, has(own), true), (further, has(own), false)]
+    {
+        let mut reclaim = Reclaim::new(own, &record, false);
+        reclaim.closed_at(closed_at);
+        reclaim.has(again, answer);
+        reclaim.lost(backups[1].node);
+        let outcome = reclaim.outcome().expect("nobody else is asked");
+        assert_eq!((outcome.from, outcome.is_settled()), (None, is_settled), "{closed_at:?} {answer:?}");
+    }
+    // An older state of the folder was put back.
+    let mut reclaim = Reclaim::new(own, &record, false);
+    reclaim.closed_at(own);
+    reclaim.has(again, has(further));
+    reclaim.lost(backups[1].node);
+    let wanted: Vec<Wanted> = std::iter::from_fn(|| reclaim.poll_wanted()).collect();
+    assert_eq!(wanted.last(), Some(&Wanted::Read(again.node, Place { file: 3, at: 0 })));
+    reclaim.lost(again.node);
+    assert!(!reclaim.outcome().expect("nobody is left").is_settled());
 }
 
 #[test]

@@ -110,6 +110,8 @@ pub(crate) struct World {
     pub(crate) safe: CommitNumber,
     /// Where the log ended when its writer began, and its first file then.
     begun_with: Option<(Place, u64)>,
+    /// Where a writer that was stopped closed the log, as its folder keeps it.
+    closed_at: Option<Place>,
     seed: u64,
 }
 
@@ -184,6 +186,7 @@ impl World {
             safe_versions: Versions::new(),
             safe: CommitNumber(0),
             begun_with: None,
+            closed_at: None,
             seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
         };
         world.start([], CommitNumber(0));
@@ -471,28 +474,76 @@ impl World {
         self.introduce();
     }
 
-    /// The writer's machine loses its power, and starts again. Where nothing is synced before it is safe, a
-    /// copy is there that counts.
+    /// The writer's machine loses its power, and starts again.
     pub(crate) fn cut_power_of_writer(&mut self, loses_all: bool) {
-        let is_sure = self.own_syncs || self.record.backups.is_empty() || {
-            let counts = |node: &&Node| node.process.is_some() && self.record.backups.contains(&node.id);
-            self.nodes.iter().any(|node| counts(&node))
-        };
-        if !is_sure || !self.syncs && self.record.backups.is_empty() {
+        // What no copy has, and is synced nowhere.
+        if !self.syncs && self.record.backups.is_empty() {
             return;
         }
-        let mut own = self.own.clone();
-        own.fail(|below| if loses_all { 0 } else { self.random(below) });
-        self.own = own;
-        self.reclaim();
+        let before = self.own.clone();
+        self.lose_power(|world, below| if loses_all { 0 } else { world.random(below) });
+        if self.random(3) == 0 {
+            let ids: Vec<BackupId> = self.nodes.iter().map(|node| node.id).collect();
+            ids.into_iter().for_each(|id| self.kill(id));
+        }
+        if !self.reclaim() {
+            // A copy that counted began anew, as that of a later start: the log would wait for it.
+            self.own = before;
+        }
         self.restart_writer();
     }
 
-    /// Takes from the copies what the log's own files lack (Y8).
-    fn reclaim(&mut self) {
+    fn lose_power(&mut self, random: impl Fn(&mut World, usize) -> usize) {
+        let mut own = self.own.clone();
+        own.fail(|below| random(self, below));
+        self.own = own;
+    }
+
+    /// The writer is stopped, as an operator stops it. Then its machine may lose its power.
+    pub(crate) fn stop_writer(&mut self) {
+        let now = self.now;
+        self.steps().sync(now, false, true);
+        self.carry_out();
+        self.steps().tidy(now, true);
+        self.carry_out();
+        let closed = self.steps().writer().closed_at();
+        self.closed_at = closed.map(|(file, at)| Place { file, at });
+        self.lose_power(World::random);
+    }
+
+    /// A stopped writer starts again. Nobody's answer is waited for.
+    pub(crate) fn start_stopped(&mut self) {
+        assert!(self.ask_copies(), "Y14: {:?} {:?}", self.closed_at, self.own.end(LOG));
+        self.restart_writer();
+    }
+
+    fn steps(&mut self) -> &mut CommitSteps {
+        &mut self.writer.as_mut().expect("the writer is there").steps
+    }
+
+    /// Takes from the copies what the log's own files lack (Y8), once there are enough of them. Whether there
+    /// ever are.
+    fn reclaim(&mut self) -> bool {
+        self.writer = None;
+        if self.random(2) == 0 {
+            // It is removed by a start, or is there still: nothing depends on it.
+            self.closed_at = None;
+        }
+        if self.ask_copies() {
+            return true;
+        }
+        (0..self.nodes.len()).for_each(|number| self.restart(number));
+        self.ask_copies()
+    }
+
+    /// Whether the log may go on, with what those have that run.
+    fn ask_copies(&mut self) -> bool {
         let (decided, proposed) = &self.kept;
         let record = proposed.as_ref().unwrap_or(decided).clone();
         let mut reclaim = Reclaim::new(self.own.end(LOG), &record, self.syncs);
+        if let Some(end) = self.closed_at {
+            reclaim.closed_at(end);
+        }
         while let Some(wanted) = reclaim.poll_wanted() {
             let (Wanted::Ask(id) | Wanted::Read(id, _)) = wanted;
             let node = self.nodes.iter().find(|node| node.id.node == id && node.process.is_some());
@@ -513,6 +564,7 @@ impl World {
         if outcome.from.is_some() {
             self.own.record_all(LOG);
         }
+        outcome.is_settled()
     }
 
     /// The writer's process dies, and starts again from its own disk.

@@ -61,6 +61,12 @@ impl Reclaimer {
         reclaimer
     }
 
+    /// A writer that was stopped closed the log here: if its own files end there still, no copy is waited
+    /// for (Y14).
+    pub fn closed_at(&mut self, end: Place) {
+        self.reclaim.closed_at(end);
+    }
+
     /// How the log goes on, once that is known and everything is taken.
     pub fn outcome(&self) -> Option<Outcome> {
         self.reclaim.outcome().filter(|_| self.events.is_empty())

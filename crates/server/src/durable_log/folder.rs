@@ -65,6 +65,11 @@ impl Folder {
         self.sync = call;
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The path of a file.
     pub(crate) fn path_of(&self, number: u64) -> PathBuf {
         self.path.join(file_name(number))

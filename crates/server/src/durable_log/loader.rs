@@ -1,5 +1,6 @@
 //! The thread that reads the log while clients are answered already, and then starts what writes it.
 
+use super::clean_stop::CleanStop;
 use super::copies::{CopiesInput, CopiesSetup, CopiesThread, Followed, ReclaimError, Reclaiming};
 use super::log_writer::{LogWriterSetup, LogWriterThread};
 use super::recover::{Reader, RecoverError};
@@ -34,6 +35,8 @@ pub(crate) struct LoaderSetup {
     pub(crate) last_map: Option<Arc<TabletMap>>,
     /// Whether the log may have copies.
     pub(crate) had_copies: bool,
+    /// Whether the log is the one that the start before went on with.
+    pub(crate) is_known: bool,
     /// Called at the end of it, unless the node ends before.
     pub(crate) report: Box<dyn FnOnce(Result<LogId, RecoverError>) + Send>,
 }
@@ -53,9 +56,11 @@ impl DurableLogThreads {
         let stopped = Arc::clone(&stop);
         let (sender, started) = channel();
         let loader = thread::start("log-loader".to_owned(), move || {
-            let LoaderSetup { path, salvages, threads, writer, copies, last_map, had_copies, report } = setup;
+            let LoaderSetup { path, salvages, threads, writer, copies, report, .. } = setup;
+            let (last_map, had_copies, is_known) = (setup.last_map, setup.had_copies, setup.is_known);
             let shared = Arc::clone(&writer.shared);
-            let loading = Loading { path: &path, salvages, threads, last_map, had_copies, stop: &stopped };
+            let stop = &stopped;
+            let loading = Loading { path: &path, salvages, threads, last_map, had_copies, is_known, stop };
             match loading.load(writer, copies) {
                 Ok(Some(Loaded { log, threads })) => {
                     // Whoever drops the receiver waits for this thread before.
@@ -103,6 +108,7 @@ struct Loading<'l> {
     threads: usize,
     last_map: Option<Arc<TabletMap>>,
     had_copies: bool,
+    is_known: bool,
     stop: &'l AtomicBool,
 }
 
@@ -123,6 +129,9 @@ impl Loading<'_> {
             Err(RecoverError::Stopped) => return Ok(None),
             Err(error) => return Err(error),
         };
+        if let Err(error) = CleanStop::of(path).forget() {
+            tracing::warn!("what was kept of the last stop cannot be removed: {error}");
+        }
         let commits = store.commits().expect("a durable store has commits");
         let has_copies = kept.needs_copies() || kept.is_lost || copies.wanted > 0;
         commits.resume(resumed.last, !has_copies);
@@ -156,6 +165,7 @@ impl Loading<'_> {
             node: copies.node,
             door: copies.door.clone(),
             had_copies: self.had_copies,
+            is_known: self.is_known,
             map: self.last_map.clone(),
         };
         let reclaimed = reclaiming.run(self.salvages, self.stop);

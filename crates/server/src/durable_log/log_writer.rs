@@ -6,6 +6,7 @@
 //!
 //! What is done in which order, and what follows a failure, is [`CommitSteps`]'; here it is carried out.
 
+use super::clean_stop::CleanStop;
 use super::copies::CopiesInput;
 use super::folder::Folder;
 use super::recover::Resumed;
@@ -17,6 +18,7 @@ use sidle_log_copies::{Change, LogReport};
 use sidle_log_files::{CommitSteps, Failed, LogWriter, Settings, Step, Syncs, Taken};
 use sidle_node::NodeShared;
 use sidle_store::{Commits, Store};
+use sidle_types::LogId;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -49,6 +51,12 @@ pub(crate) struct LogWriterSetup {
     pub(crate) reports: Option<UnboundedSender<CopiesInput>>,
 }
 
+/// The log that it goes on with, and where its end is kept once the node is stopped.
+struct Stopped {
+    log: LogId,
+    clean_stop: CleanStop,
+}
+
 /// The running thread. When it is dropped, everything that was written is synced.
 pub(crate) struct LogWriterThread {
     stop: Arc<AtomicBool>,
@@ -68,7 +76,8 @@ impl LogWriterThread {
             let now = setup.clock.mono();
             let mut steps = CommitSteps::new(LogWriter::new(setup.settings, log, files, last, now), now);
             steps.skip(repeated);
-            Writing { setup, steps, folder, syncs, reading: None, stop: stopped }.run();
+            let end = Stopped { log, clean_stop: CleanStop::of(folder.path()) };
+            Writing { setup, steps, folder, syncs, reading: None, stop: stopped, end }.run();
         })?;
         requests.go_to(thread.thread().clone());
         Ok(LogWriterThread { stop, thread: Some(thread) })
@@ -94,6 +103,7 @@ struct Writing {
     /// A file that is read for the cleaning.
     reading: Option<FileReading>,
     stop: Arc<AtomicBool>,
+    end: Stopped,
 }
 
 impl Writing {
@@ -116,11 +126,18 @@ impl Writing {
                 self.show();
             }
             if is_last {
-                return;
+                return self.note_end();
             }
             if !wrote && !self.setup.requests.is_any() {
                 std::thread::park_timeout(IDLE_REST);
             }
+        }
+    }
+
+    /// Keeps where the log ends (Y14), if nothing of it is open.
+    fn note_end(&self) {
+        if let Some(end) = self.steps.writer().closed_at() {
+            self.end.clean_stop.keep(self.end.log, end);
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `clean_stop` | where it ended when the node was stopped |
 //! | `folder` | the files: listing, writing, syncing, removing |
 //! | `loader` | the thread that reads it at the start |
 //! | `recover` | from the files to the store's content |
@@ -13,6 +14,7 @@
 //! | `takeovers` | the thread that does so |
 //! | `copies` | copies of logs: of this node's at others, of others' here |
 
+mod clean_stop;
 mod copies;
 mod folder;
 mod loader;

@@ -215,6 +215,65 @@ fn a_start_waits_for_a_copy_unless_it_is_salvaged() {
     assert_eq!(cluster.client(0).request(&["GET", "key"]), bulk("value"));
 }
 
+/// Two of three that were stopped serve without the third, and need its copies again after a crash.
+#[test]
+fn after_a_clean_stop_nobody_is_waited_for_and_after_a_later_crash_somebody_is() {
+    let mut cluster = replicated_and_synced(3, 2, "everysec");
+    cluster.client(0).request(&["SET", "key", "value"]);
+    for node in &mut cluster.nodes {
+        assert!(node.stop().success());
+        assert!(node.file("clean-stop.json").exists(), "{}", node.log());
+    }
+    let [first, second, _] = cluster.nodes.as_mut_slice() else { panic!("three nodes") };
+    first.restart_unready();
+    second.restart_unready();
+    let mut client = wait_until_served(first);
+    assert_eq!(client.request(&["GET", "key"]), bulk("value"));
+    assert!(!first.file("clean-stop.json").exists(), "the log goes on");
+    wait_for_copies(first, 1);
+    assert_eq!(client.request(&["SET", "key", "later"]), Value::Simple("OK".into()));
+    // The machine of the first loses what it wrote, and an earlier stop says nothing of that.
+    let stopped = std::fs::read(cluster.nodes[2].file("clean-stop.json")).expect("the third was stopped");
+    let [first, second, _] = cluster.nodes.as_mut_slice() else { panic!("three nodes") };
+    first.kill();
+    second.kill();
+    lose_the_end(first, ALL_BYTES);
+    std::fs::write(first.file("clean-stop.json"), stopped).expect("it is written");
+    first.restart_unready();
+    eventually("it waits", || first.log().contains("waits for a copy of its durable log").then_some(()));
+    second.restart_unready();
+    assert_eq!(wait_until_served(first).request(&["GET", "key"]), bulk("later"));
+}
+
+/// An older state of the log's folder was put back, and what was kept of its stop too.
+#[test]
+fn a_copy_that_has_more_outweighs_a_clean_stop() {
+    let mut cluster = replicated(2, 1);
+    cluster.client(0).request(&["SET", "key", "old"]);
+    let node = &mut cluster.nodes[0];
+    assert!(node.stop().success());
+    let (log, kept, stop) = (node.file("durable-log"), node.file("kept"), node.file("clean-stop.json"));
+    let copy = std::process::Command::new("cp").arg("-a").arg(&log).arg(&kept).status();
+    assert!(copy.expect("it runs").success());
+    let stopped = std::fs::read(&stop).expect("it was stopped");
+    node.restart();
+    wait_for_copies(node, 1);
+    node.client().request(&["SET", "key", "new"]);
+    node.kill();
+    std::fs::remove_dir_all(&log).expect("it is there");
+    std::fs::rename(&kept, &log).expect("it is there");
+    std::fs::write(&stop, stopped).expect("it is written");
+    node.restart_unready();
+    eventually("it gives in", || {
+        let refused = node.log().contains("an older state of the data directory was put back");
+        let taken = node.log().contains("was taken from a copy");
+        (refused || taken).then_some(())
+    });
+    if node.log().contains("was taken from a copy") {
+        assert_eq!(wait_until_served(node).request(&["GET", "key"]), bulk("new"));
+    }
+}
+
 #[test]
 fn a_log_that_is_to_have_no_copies_gives_them_up() {
     let mut cluster = replicated(2, 1);

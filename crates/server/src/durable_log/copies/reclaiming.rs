@@ -3,6 +3,7 @@
 use super::connections::{ConnectionId, Connections, Event, Events, Signal};
 use super::sending::kept_record;
 use crate::door::Door;
+use crate::durable_log::clean_stop::CleanStop;
 use crate::durable_log::folder::Folder;
 use crate::repeated::Repeated;
 use sidle_cluster::{HostPort, TabletMap};
@@ -28,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(100);
 /// Who has not answered for so long is not waited for.
 const SILENCE: Duration = Duration::from_secs(3);
+/// The same where the log is whole as far as its own files show.
+const SHORT_SILENCE: Duration = Duration::from_millis(500);
 
 /// Why a log does not go on.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +48,9 @@ pub(in crate::durable_log) struct Reclaiming {
     pub(in crate::durable_log) door: Door,
     /// Whether the node's identity says that copies may count.
     pub(in crate::durable_log) had_copies: bool,
+    /// Whether the log is the one that the start before went on with. An older state of the data directory,
+    /// whose count of starts was set, says nothing of how the last one ended.
+    pub(in crate::durable_log) is_known: bool,
     /// The map of an earlier incarnation, with the addresses of the others.
     pub(in crate::durable_log) map: Option<Arc<TabletMap>>,
 }
@@ -87,7 +93,10 @@ impl Reclaiming {
                 let Ok(Some(set)) = folder.read_record()? else { return Ok(()) };
                 let own = Place { file: set.last, at: own_end(folder, set.first, set.last, set.log) };
                 let version = self.map.as_ref().map_or(ProtocolVersion::CURRENT, |map| map.version());
-                let reclaimer = Reclaimer::new((self.node, set.log), own, kept, version);
+                let mut reclaimer = Reclaimer::new((self.node, set.log), own, kept, version);
+                let closed_at = CleanStop::of(&self.path).read(set.log).filter(|_| self.is_known);
+                closed_at.into_iter().for_each(|end| reclaimer.closed_at(end));
+                let silence = if closed_at == Some(own) { SHORT_SILENCE } else { SILENCE };
                 let (connections, events) = Connections::new();
                 let mut search = Search {
                     of: self,
@@ -97,6 +106,7 @@ impl Reclaiming {
                     connections,
                     links: BTreeMap::new(),
                     failures: BTreeMap::new(),
+                    silence,
                 };
                 let is_over = search.run(events, stop).await?;
                 if is_over || stop.load(Ordering::Acquire) {
@@ -138,6 +148,8 @@ struct Search<'s> {
     connections: Connections,
     links: BTreeMap<NodeId, ConnectionId>,
     failures: BTreeMap<NodeId, String>,
+    /// Who has not answered for so long is not waited for.
+    silence: Duration,
 }
 
 impl Search<'_> {
@@ -164,7 +176,7 @@ impl Search<'_> {
             if stop.load(Ordering::Acquire) {
                 return Ok(false);
             }
-            if since.elapsed() > SILENCE {
+            if since.elapsed() > self.silence {
                 self.give_up();
                 since = Instant::now();
                 continue;
