@@ -6,8 +6,9 @@
 //! [`CommandFlags::LOADING`]: crate::table::CommandFlags::LOADING
 
 use crate::detours::Detours;
-use std::sync::Arc;
+use sidle_types::NodeId;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How far the log is read. The default is a node with nothing to read.
 #[derive(Debug, Default)]
@@ -17,7 +18,47 @@ pub struct Loading {
     since_seconds: AtomicU64,
     total_bytes: AtomicU64,
     loaded_bytes: AtomicU64,
+    waits: Mutex<Option<WaitsForCopies>>,
     detours: Arc<Detours>,
+}
+
+/// A start that waits for copies of its log, before it reads that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitsForCopies {
+    /// Since when, in seconds since the Unix epoch.
+    pub since_seconds: u64,
+    /// The nodes with copies: where each is, as far as that is known, and why its copy does not do.
+    pub nodes: Vec<(NodeId, Option<String>, String)>,
+}
+
+impl WaitsForCopies {
+    /// For a request that nobody else can answer: what it waits for, for how long, and what helps.
+    pub fn shown(&self, now_seconds: u64) -> String {
+        let shown = |(node, at, why): &(NodeId, Option<String>, String)| {
+            let id = &node.to_string()[..8];
+            match at {
+                Some(at) => format!("{at} ({id}: {why})"),
+                None => format!("{id} ({why})"),
+            }
+        };
+        let nodes: Vec<String> = self.nodes.iter().map(shown).collect();
+        format!(
+            "this node has not joined its cluster: for {} s its start has waited for a copy of its durable log, \
+             which these nodes had: {}. Start them with their data directories; or, to lose what only the copies \
+             have, restart this node with --salvage. Other nodes show the cluster meanwhile",
+            now_seconds.saturating_sub(self.since_seconds),
+            nodes.join(", ")
+        )
+    }
+
+    /// The nodes, each with its address behind an `@`.
+    pub(crate) fn names(&self) -> String {
+        let shown = |(node, at, _): &(NodeId, Option<String>, String)| {
+            format!("{node}@{}", at.as_deref().unwrap_or("?"))
+        };
+        let nodes: Vec<String> = self.nodes.iter().map(shown).collect();
+        nodes.join(",")
+    }
 }
 
 /// How far the log is read, at one moment.
@@ -62,6 +103,16 @@ impl Loading {
         }
     }
 
+    /// The log is not read before copies of it have been heard; or it goes on.
+    pub fn show_waits(&self, waits: Option<WaitsForCopies>) {
+        *self.waits.lock().unwrap_or_else(PoisonError::into_inner) = waits;
+    }
+
+    /// What the start waits for, if it waits for copies.
+    pub fn waits(&self) -> Option<WaitsForCopies> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Whether the log is being read.
     #[inline]
     pub fn is_on(&self) -> bool {
@@ -98,6 +149,24 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_that_waits_names_for_whom_and_what_helps() {
+        let node = NodeId::from_bytes([0xab; 20]);
+        let at = Some("10.0.0.2:6379".to_owned());
+        let waits = WaitsForCopies {
+            since_seconds: 100,
+            nodes: vec![(node, at, "Connection refused".into()), (node, None, "it has none".into())],
+        };
+        let shown = waits.shown(107);
+        for part in ["for 7 s", "10.0.0.2:6379 (abababab: Connection refused)", "abababab (it has none)"] {
+            assert!(shown.contains(part), "{shown}");
+        }
+        assert_eq!(waits.names(), format!("{node}@10.0.0.2:6379,{node}@?"));
+        let loading = Loading::default();
+        loading.show_waits(Some(waits.clone()));
+        assert_eq!(loading.waits(), Some(waits));
+    }
 
     #[test]
     fn progress_is_shown_while_something_is_read() {

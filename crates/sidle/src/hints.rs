@@ -78,7 +78,8 @@ pub(crate) fn refused(address: &str, text: &str) -> String {
     } else if shown.starts_with("AUTH <password> called without any password") {
         format!("the server at {address} has no password: leave out --password and SIDLE_PASSWORD")
     } else {
-        shown.to_owned()
+        // Of a node whose start waits: the reason says it all.
+        shown.strip_prefix("LOADING this").map_or(shown.to_owned(), |rest| format!("this{rest}"))
     }
 }
 

@@ -245,6 +245,10 @@ fn persistence(call: &Call<'_>, lines: &mut Channels) {
         lines.add("loading_loaded_perc", format_args!("{:.2}", progress.percent()));
         lines.add("loading_eta_seconds", progress.left_seconds(call.now.0 / 1000));
     }
+    if let Some(waits) = call.shared.loading.waits() {
+        lines.add("sidle_log_waits_since", waits.since_seconds);
+        lines.add("sidle_log_waits_for", waits.names());
+    }
     saves(call, lines);
     let is_on = durability.is_on.load(Relaxed);
     lines.add("aof_enabled", u8::from(is_on));

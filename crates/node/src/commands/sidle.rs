@@ -209,7 +209,13 @@ fn migration_argument(argument: &[u8]) -> Result<MigrationId, ReplyError> {
     })
 }
 
-fn status(_: &mut Call<'_>) -> CommandResult {
+/// A node whose start waits for copies of its log is not asked for what only the coordinator knows: it may
+/// wait without end.
+fn status(call: &mut Call<'_>) -> CommandResult {
+    if let Some(waits) = call.shared.loading.waits() {
+        let shown = waits.shown(call.now.0 / 1000);
+        return Err(ReplyError::owned(format!("LOADING {shown}")));
+    }
     Ok(Flow::Control(ControlRequest::Status))
 }
 

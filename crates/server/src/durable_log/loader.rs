@@ -164,6 +164,8 @@ impl Loading<'_> {
             path: self.path.to_owned(),
             node: copies.node,
             door: copies.door.clone(),
+            shared: Arc::clone(&copies.parts.shared),
+            clock: copies.clock,
             had_copies: self.had_copies,
             is_known: self.is_known,
             map: self.last_map.clone(),

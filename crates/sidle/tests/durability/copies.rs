@@ -201,11 +201,20 @@ fn a_start_waits_for_a_copy_unless_it_is_salvaged() {
     let mut client = cluster.client(0);
     client.request(&["SET", "key", "value"]);
     cluster.nodes.iter_mut().for_each(Node::kill);
+    let other = cluster.nodes[1].address();
     let node = &mut cluster.nodes[0];
     node.restart_unready();
     eventually("it waits", || node.log().contains("waits for a copy of its durable log").then_some(()));
     let refused = node.client().request(&["GET", "key"]);
     assert!(matches!(&refused, Value::Error(error) if error.starts_with("LOADING")), "{refused:?}");
+    let other = other.as_str();
+    let output = node.run(&["status"]);
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    for part in ["has waited for a copy of its durable log", other, "Connection refused", "--salvage"] {
+        assert!(printed.contains(part) && !output.status.success(), "{printed}");
+    }
+    let waits = info(&mut node.client(), "sidle_log_waits_for");
+    assert!(waits.ends_with(&format!("@{other}")) && waits.len() > 41, "{waits}");
     assert!(node.stop().success(), "it can be stopped meanwhile");
     node.restart_with_switch("--salvage");
     assert_eq!(node.client().request(&["GET", "key"]), bulk("value"), "its own disk has it");

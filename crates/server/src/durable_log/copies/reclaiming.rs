@@ -2,6 +2,7 @@
 
 use super::connections::{ConnectionId, Connections, Event, Events, Signal};
 use super::sending::kept_record;
+use crate::clock::Clock;
 use crate::door::Door;
 use crate::durable_log::clean_stop::CleanStop;
 use crate::durable_log::folder::Folder;
@@ -9,7 +10,7 @@ use crate::repeated::Repeated;
 use sidle_cluster::{HostPort, TabletMap};
 use sidle_log_copies::whole_end;
 use sidle_log_files::file_name;
-use sidle_node::{CopiesRecord, Reclaimer, ReclaimerEvent};
+use sidle_node::{CopiesRecord, NodeShared, Reclaimer, ReclaimerEvent, WaitsForCopies};
 use sidle_types::{LogId, NodeId, ProtocolVersion};
 use sidle_wire::Place;
 use std::collections::BTreeMap;
@@ -32,6 +33,9 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// The same where the log is whole as far as its own files show.
 const SHORT_SILENCE: Duration = Duration::from_millis(500);
 
+/// Of a node that has answered, and whose answer is not enough.
+const RESTARTED: &str = "it has lost its copy, or restarted since";
+
 /// Why a log does not go on.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::durable_log) enum ReclaimError {
@@ -46,6 +50,9 @@ pub(in crate::durable_log) struct Reclaiming {
     pub(in crate::durable_log) path: PathBuf,
     pub(in crate::durable_log) node: NodeId,
     pub(in crate::durable_log) door: Door,
+    /// Where clients learn what the start waits for.
+    pub(in crate::durable_log) shared: Arc<NodeShared>,
+    pub(in crate::durable_log) clock: Clock,
     /// Whether the node's identity says that copies may count.
     pub(in crate::durable_log) had_copies: bool,
     /// Whether the log is the one that the start before went on with. An older state of the data directory,
@@ -87,7 +94,8 @@ impl Reclaiming {
         );
         let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
         runtime.block_on(async {
-            let (mut complaints, began) = (Repeated::default(), Instant::now());
+            let (mut complaints, began, since_seconds) =
+                (Repeated::default(), Instant::now(), self.clock.wall(self.clock.mono()).0 / 1000);
             loop {
                 // Damage of the record is reported by whoever reads the log.
                 let Ok(Some(set)) = folder.read_record()? else { return Ok(()) };
@@ -110,8 +118,11 @@ impl Reclaiming {
                 };
                 let is_over = search.run(events, stop).await?;
                 if is_over || stop.load(Ordering::Acquire) {
+                    self.shared.loading.show_waits(None);
                     return Ok(());
                 }
+                let nodes = search.waits_for();
+                self.shared.loading.show_waits(Some(WaitsForCopies { since_seconds, nodes }));
                 let why: Vec<String> =
                     search.failures.iter().map(|(node, why)| format!("node {node}: {why}")).collect();
                 let text = format!(
@@ -194,6 +205,21 @@ impl Search<'_> {
             self.failures.entry(node).or_insert_with(|| "it does not answer".to_owned());
         }
         self.reclaimer.give_up();
+    }
+
+    /// The nodes whose copies it waits for: where clients reach each, or else other nodes, and why it does
+    /// not do.
+    fn waits_for(&self) -> Vec<(NodeId, Option<String>, String)> {
+        let newest = self.kept.proposed.as_ref().or(self.kept.decided.as_ref());
+        let nodes = newest.into_iter().flat_map(|copies| &copies.backups).map(|backup| backup.node);
+        let shown = |node: NodeId| {
+            let known = self.of.map.as_ref().and_then(|map| map.node(node));
+            let at = known.map(|known| known.client_addr.to_string());
+            let at = at.or_else(|| self.address(node).map(|address| address.to_string()));
+            let why = self.failures.get(&node).map_or(RESTARTED, String::as_str);
+            (node, at, why.to_owned())
+        };
+        nodes.map(shown).collect()
     }
 
     fn address(&self, node: NodeId) -> Option<HostPort> {
