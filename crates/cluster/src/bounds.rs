@@ -139,6 +139,7 @@ impl Bounded for ToCoordinator {
                 text("why", why, MAX_REASON_BYTES)
             }
             NodeSays::Copies { copies } => copies.check_bounds(),
+            NodeSays::AsksForLog { .. } => Ok(()),
             NodeSays::TookOver { epoch, .. } => epoch.check_bounds(),
             NodeSays::CannotTakeOver { epoch, why, .. } => {
                 epoch.check_bounds()?;
@@ -164,7 +165,9 @@ impl Bounded for ToNode {
             CoordinatorSays::JoinRefused { why } | CoordinatorSays::JoinLater { why } => {
                 text("why", why, MAX_TEXT_BYTES)
             }
-            CoordinatorSays::JoinAgain | CoordinatorSays::Superseded => Ok(()),
+            CoordinatorSays::JoinAgain | CoordinatorSays::Superseded | CoordinatorSays::LogFate { .. } => {
+                Ok(())
+            }
             CoordinatorSays::Heard { map_epoch, health } => {
                 map_epoch.check_bounds().and_then(|()| health.check_bounds())
             }

@@ -12,7 +12,8 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{
-    GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, Speaks, TabletEpoch,
+    GaveAll, LogId, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, Speaks,
+    TabletEpoch,
 };
 use std::sync::Arc;
 
@@ -169,6 +170,12 @@ pub enum NodeSays {
     Copies {
         /// The record, as it is to be.
         copies: LogCopies,
+    },
+    /// Asks, before it joins, whether others have taken over what this log had. Repeated until
+    /// [`CoordinatorSays::LogFate`].
+    AsksForLog {
+        /// The log that the node found in its data directory.
+        log: LogId,
     },
     /// The node has read all of a range that it takes over, and its own log has it. Repeated until a map
     /// shows that.
@@ -388,6 +395,13 @@ pub enum CoordinatorSays {
         record: Option<Box<MigrationRecord>>,
         /// The epoch of a map without the migration.
         map_epoch: MapEpoch,
+    },
+    /// Answers [`NodeSays::AsksForLog`].
+    LogFate {
+        /// The log.
+        log: LogId,
+        /// Whether others have taken over what it had: nobody needs it any more.
+        taken_over: bool,
     },
     /// Answers [`NodeSays::Copies`].
     Copies {

@@ -7,7 +7,7 @@ use crate::{
     MigrationState, StartNumber, TabletMap,
 };
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange, Speaks, TabletEpoch};
+use sidle_types::{LogId, MapEpoch, MigrationId, NodeId, PositionRange, Speaks, TabletEpoch};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -113,7 +113,12 @@ impl Metadata {
 
     /// Whether these are copies of a log that others have taken over.
     pub(crate) fn is_taken_over(&self, node: NodeId, copies: &LogCopies) -> bool {
-        let is_its_log = self.copies_of(node).is_some_and(|known| known.log == copies.log);
+        self.has_taken_over(node, copies.log)
+    }
+
+    /// Whether others have taken over what this log of the node had.
+    pub(crate) fn has_taken_over(&self, node: NodeId, log: LogId) -> bool {
+        let is_its_log = self.copies_of(node).is_some_and(|known| known.log == log);
         is_its_log && self.taken_over(node).is_some()
     }
 

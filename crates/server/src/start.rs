@@ -121,17 +121,23 @@ pub enum StartError {
     #[error(
         "this node's durable log is another's by now: other nodes have taken over what this one had (`sidle takeover`); \
          or an older state of the data directory was put back, or another process writes the log. In the first \
-         case move its folder durable-log away and start the node again: it joins as an empty member. Otherwise \
-         put the newest state back"
+         case start the node again: it sets its log aside, and joins as an empty member. Otherwise put the newest \
+         state back"
     )]
     Deposed,
     /// The coordinator has another life of the node, or none any more.
     #[error(
         "this process is no member of its cluster any more: other nodes have taken over what it had (`sidle \
-         takeover`), or another process runs with its identity. In the first case move its folder durable-log away \
-         and start the node again: it joins as an empty member"
+         takeover`), or another process runs with its identity. In the first case start the node again: it sets \
+         its log aside, and joins as an empty member"
     )]
     Superseded,
+    /// Others have taken over what this log had, and the coordinator knows it.
+    #[error(
+        "other nodes have taken over what this node's durable log {0} had (`sidle takeover`): move its folder \
+         durable-log away and start the node again: it joins as an empty member"
+    )]
+    LogTakenOver(LogId),
     /// Its processors are not usable.
     #[error(transparent)]
     Cpus(#[from] CpusError),
@@ -173,7 +179,37 @@ pub fn keep_to_processors(config: &Config) -> Result<(), StartError> {
 }
 
 /// Runs a node until it is asked to stop. `config_file`: the settings' source, for INFO.
+///
+/// If others have taken over what it had, its log is set aside, and it begins anew as an empty member.
 pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError> {
+    match run_once(config, config_file) {
+        Err(StartError::LogTakenOver(log)) => {
+            set_log_aside(config, log)?;
+            run_once(config, config_file)
+        }
+        ended => ended,
+    }
+}
+
+/// The directory is locked meanwhile: no other process has the log.
+fn set_log_aside(config: &Config, log: LogId) -> Result<(), StartError> {
+    let data_dir = DataDir::open(&config.data_dir())?;
+    data_dir.keep_folder();
+    let path = data_dir.log_path();
+    let aside = durable_log::set_aside(&path, log)
+        .map_err(|error| RecoverError::Refused { path: path.clone(), error })?;
+    if let Some(aside) = aside {
+        tracing::warn!(
+            "other nodes have taken over what this node had: its durable log was moved to {}, and nothing needs \
+             it any more. The node begins anew, and joins as an empty member",
+            aside.display()
+        );
+    }
+    Ok(())
+}
+
+/// Runs a node, and ends all of its threads.
+fn run_once(config: &Config, config_file: Option<&Path>) -> Result<(), StartError> {
     let clock = Clock::start();
     let Ground { identity, data_dir, last_map, founds, sockets, info, door, parts, log } =
         Ground::prepare(config, config_file, clock)?;
@@ -234,12 +270,11 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         threads.handles.push(setup.start()?);
     }
     data_dir.keep_folder();
-    control.run()?;
-    drop(threads);
-    drop(saver);
-    drop(takeovers);
+    let ended = control.run();
+    drop((threads, saver, takeovers));
     // After everyone who writes.
     drop((log_threads, cleaner, backups));
+    ended?;
     tracing::info!("stopped");
     Ok(())
 }

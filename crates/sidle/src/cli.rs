@@ -311,8 +311,8 @@ Examples:
 The node is named by its address, or by the first digits of its id, as `sidle status` shows them. Its process \
 must have ended, or its machine must be off: one that only stands still could show stale values until it \
 hears of the takeover. No acknowledged write is lost either way, unless --accept-loss is given. Nodes have copies of each other's logs with \
-`sidle server --durability replicated=2`. Should the node come back, move its durable-log folder away first: \
-it joins again, as an empty member.
+`sidle server --durability replicated=2`. Should the node come back, it sets its log aside, and joins again as \
+an empty member.
 
 It tells for which nodes it waits. When nothing has changed for --timeout and one of them is down, it ends; the \
 takeover goes on once that node is started.

@@ -5,7 +5,7 @@ use crate::{
     ClusterId, Incarnation, LogCopies, MigrationRecord, NodeInfo, NodeLoad, NodeSays, Reply, Request,
     Suspects, TabletMap, ToCoordinator, ToNode,
 };
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{LogId, MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -96,6 +96,8 @@ pub enum AgentEvent {
     Suspected(Suspects),
     /// A later process has joined with this node's identity: stop serving and exit.
     Superseded,
+    /// Whether others have taken over what this log of the node had, which was asked.
+    LogFate(LogId, bool),
     /// Answers the request with this number.
     Reply(u64, Reply),
     /// The coordinator's record of the copies of the node's log, if there is one.

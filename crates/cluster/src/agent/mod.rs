@@ -9,8 +9,9 @@
 //!    migration, in whatever order the messages came.
 //! 4. A message for another incarnation of the node, or about a migration with one, is ignored (M9).
 //! 5. Every event about a migration comes once, however often its message arrives (M10).
-//! 6. A process that was not let in sends nothing but joins. Another process may be the member of its
-//!    incarnation, and the coordinator knows requests and heartbeats by node and incarnation.
+//! 6. A process that was not let in sends nothing but joins, and asks what became of its log. Another process
+//!    may be the member of its incarnation, and the coordinator knows requests and heartbeats by node and
+//!    incarnation.
 //!
 //! # Realises
 //! Migration steps 1, 2 and 9 at one node. An answer for the coordinator is kept, and sent as often as it is
@@ -51,7 +52,7 @@ use copies::Copies;
 use event::Outbox;
 use health::KnownHealth;
 use requests::Requests;
-use sidle_types::{Fill, MapEpoch, MonotonicUs, NodeId, Speaks, fault};
+use sidle_types::{Fill, LogId, MapEpoch, MonotonicUs, NodeId, Speaks, fault};
 use std::sync::Arc;
 use takeovers::Takeovers;
 
@@ -65,6 +66,8 @@ pub struct NodeAgent<X = (), I = ()> {
     start: StartNumber,
     speaks: Speaks,
     log_since: Option<Incarnation>,
+    /// Before it joins, it learns what has become of this log of its own.
+    asks_for: Option<LogId>,
     cluster: Option<ClusterId>,
     /// It has been connected, and joins.
     begun: bool,
@@ -97,6 +100,7 @@ impl<X, I> NodeAgent<X, I> {
             start,
             speaks: Speaks::THIS_BUILD,
             log_since: None,
+            asks_for: None,
             cluster,
             begun: false,
             joined: false,
@@ -129,6 +133,13 @@ impl<X, I> NodeAgent<X, I> {
     /// one. Call it before the node joins.
     pub fn set_log_since(&mut self, log_since: Option<Incarnation>) {
         self.log_since = log_since;
+    }
+
+    /// Has it ask whether others have taken over what this log had, and not join. `None`: it asks no more,
+    /// and joins.
+    pub fn ask_for_log(&mut self, now: MonotonicUs, log: Option<LogId>) {
+        self.asks_for = log;
+        self.next_beat = now;
     }
 
     /// Handles an input.
@@ -292,6 +303,13 @@ impl<X, I> NodeAgent<X, I> {
                 }
             }
             CoordinatorSays::Superseded => self.out.event(AgentEvent::Superseded),
+            CoordinatorSays::LogFate { log, taken_over } => {
+                if self.asks_for == Some(log) && !self.joined {
+                    // The driver knows whether it is to join then.
+                    self.next_beat = now.plus_us(JOIN_REFUSED_RETRY_US);
+                    self.out.event(AgentEvent::LogFate(log, taken_over));
+                }
+            }
             CoordinatorSays::Heard { health, .. } => {
                 health.into_iter().for_each(|health| self.health.heard(health));
             }
@@ -389,6 +407,9 @@ impl<X, I> NodeAgent<X, I> {
             let (health, trouble) = (self.health.fingerprint(), self.trouble.clone());
             let (map_epoch, load) = (self.published, self.load);
             self.out.send(NodeSays::Heartbeat(Heartbeat { map_epoch, load, holds, trouble, health }));
+        } else if let Some(log) = self.asks_for {
+            self.next_beat = now.plus_us(JOIN_RETRY_US);
+            self.out.send(NodeSays::AsksForLog { log });
         } else {
             self.next_beat = now.plus_us(JOIN_RETRY_US);
             let NodeInfo { client_addr, bus_addr, .. } = self.out.me.clone();

@@ -317,6 +317,11 @@ impl<M: MetaStore> Coordinator<M> {
                 let info = NodeInfo { id: from, incarnation, client_addr, bus_addr };
                 return self.join(now, info, Process { start, speaks, log_since }, cluster);
             }
+            NodeSays::AsksForLog { log } => {
+                let taken_over = self.data.has_taken_over(from, log);
+                let fate = CoordinatorSays::LogFate { log, taken_over };
+                return self.out.send_to_life(from, incarnation, fate);
+            }
             body => body,
         };
         if self.data.taken_over(from).is_some_and(|last| incarnation <= last) {
@@ -331,7 +336,7 @@ impl<M: MetaStore> Coordinator<M> {
         }
         self.heard(now, from);
         match body {
-            NodeSays::Join { .. } => unreachable!("handled above"),
+            NodeSays::Join { .. } | NodeSays::AsksForLog { .. } => unreachable!("handled above"),
             NodeSays::Heartbeat(heartbeat) => self.heartbeat(from, heartbeat),
             NodeSays::Request { number, oldest_open, request } => {
                 self.request(now, from, incarnation, number, oldest_open, request);
@@ -436,6 +441,7 @@ impl<M: MetaStore> Coordinator<M> {
             | NodeSays::Finished { migration, .. }
             | NodeSays::Broken { migration, .. } => *migration,
             NodeSays::Join { .. }
+            | NodeSays::AsksForLog { .. }
             | NodeSays::Heartbeat(_)
             | NodeSays::Copies { .. }
             | NodeSays::TookOver { .. }

@@ -1,7 +1,10 @@
 //! What a dead node had goes to nodes with copies of its log, whatever is lost on the way.
 
 use crate::world::{BAD, World, chunks, node_id};
-use sidle_cluster::{Incarnation, LogBackup, LogCopies, NodeName, NodeState, Refusal, Reply, Request};
+use sidle_cluster::{
+    CoordinatorInput, CoordinatorSays, Incarnation, LogBackup, LogCopies, NodeName, NodeSays, NodeState,
+    Refusal, Reply, Request, ToCoordinator,
+};
 use sidle_types::{LogId, MigrationId};
 
 /// Nodes with logs, of which these have copies of node 2's, which owns half of the positions.
@@ -433,4 +436,31 @@ fn a_migration_of_a_dead_node_waits_for_it_and_what_is_taken_over_does_not_move(
     assert!(matches!(reply, Reply::Refused(Refusal::BeingTakenOver { .. })), "{reply:?}");
     world.node(4).deaf = false;
     assert!(world.run_until(1_000_000, is_over));
+}
+
+/// A node that comes back asks before it joins: only of the log that was taken over it learns so.
+#[test]
+fn a_node_that_comes_back_learns_that_its_log_was_taken_over() {
+    let mut world = world(1, 4, &[3, 4]);
+    let asks = |world: &mut World, node: u8, log: u8| {
+        let (log, now) = (LogId([log; 16]), world.now);
+        let (from, incarnation) = (node_id(node), Incarnation(2));
+        let message = ToCoordinator { from, incarnation, body: NodeSays::AsksForLog { log } };
+        let coordinator = world.coordinator();
+        coordinator.handle(now, CoordinatorInput::Message(message));
+        let answer = std::iter::from_fn(|| coordinator.poll_transmit()).last().expect("an answer");
+        assert_eq!((answer.to, answer.incarnation), (from, incarnation));
+        let CoordinatorSays::LogFate { taken_over, .. } = answer.body else { panic!("{answer:?}") };
+        taken_over
+    };
+    die(&mut world, 2);
+    assert!(!asks(&mut world, 2, 7), "it is its own still");
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+    assert!(world.run_until(1_000_000, is_over));
+    assert!(asks(&mut world, 2, 7));
+    assert!(!asks(&mut world, 2, 8) && !asks(&mut world, 3, 7), "another log, another node");
+    world.start_node(2);
+    world.run_for(3_000_000);
+    keep_copies(&mut world, 2, 8, &[3]);
+    assert!(!asks(&mut world, 2, 8), "its next log is its own");
 }

@@ -195,6 +195,7 @@ impl ControlThread {
             ControlEvent::Joined(_)
             | ControlEvent::Note(_)
             | ControlEvent::Copies(_)
+            | ControlEvent::LogFate(..)
             | ControlEvent::TakeOver(_) => {}
             ControlEvent::JoinRefused(why) => unreachable!("a founding member was refused: {why}"),
             ControlEvent::Superseded => unreachable!("each node has one incarnation"),

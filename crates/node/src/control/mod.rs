@@ -70,8 +70,8 @@ use sidle_cluster::{
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, Copies, ExportView, ImportView, MigrationSpec, Tuning};
 use sidle_types::{
-    CommitNumber, MigrationId, MonotonicUs, NodeId, PositionRange, ProtocolVersion, Speaks, TabletEpoch,
-    fault,
+    CommitNumber, LogId, MigrationId, MonotonicUs, NodeId, PositionRange, ProtocolVersion, Speaks,
+    TabletEpoch, fault,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -142,6 +142,8 @@ pub enum ControlEvent {
     Superseded,
     /// The coordinator's record of the copies of the node's log, if there is one.
     Copies(Option<LogCopies>),
+    /// Whether others have taken over what this log of the node had, which was asked.
+    LogFate(LogId, bool),
     /// Fence this node's copy of a dead node's log, then put what it has into the store; then
     /// [`ControlInput::TookOver`], or [`ControlInput::TakeoverFails`].
     TakeOver(CopyToRead),
@@ -199,6 +201,12 @@ impl NodeControl {
     /// one: what a migration left there then is there still. Call it before the node joins.
     pub fn set_log_since(&mut self, log_since: Option<Incarnation>) {
         self.agent.set_log_since(log_since);
+    }
+
+    /// Has it ask whether others have taken over what this log had, and not join. `None`: it asks no more,
+    /// and joins.
+    pub fn ask_for_log(&mut self, now: MonotonicUs, log: Option<LogId>) {
+        self.agent.ask_for_log(now, log);
     }
 
     /// From now on it is the control of a program that speaks these versions, not those of this build.
@@ -383,6 +391,7 @@ impl NodeControl {
                     self.event(ControlEvent::Superseded);
                 }
                 AgentEvent::Copies(copies) => self.event(ControlEvent::Copies(copies)),
+                AgentEvent::LogFate(log, is_over) => self.event(ControlEvent::LogFate(log, is_over)),
                 AgentEvent::Reply(tag, reply) => {
                     let reply = self.requests.close(tag, reply);
                     reply.into_iter().for_each(|reply| self.event(ControlEvent::Reply { tag, reply }));

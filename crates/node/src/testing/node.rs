@@ -272,6 +272,7 @@ impl TestNode {
                 }
                 ControlEvent::JoinRefused(why) | ControlEvent::Note(why) => self.notes.push(why),
                 ControlEvent::Superseded => self.notes.push("superseded".into()),
+                ControlEvent::LogFate(..) => {}
             }
         }
         progress

@@ -15,6 +15,7 @@ mod coordinator_thread;
 pub(crate) mod forwarding;
 mod heard;
 pub(crate) mod links;
+mod log_fate;
 pub(crate) mod outbox;
 mod search;
 mod signals;
@@ -36,6 +37,7 @@ use coordinator::CoordinatorSeat;
 use coordinator_thread::CoordinatorThread;
 use forwarding::WantedLink;
 use links::{BusEvent, Events, Lane, Reception, Room};
+use log_fate::LogFate;
 use outbox::{Outbox, Outboxes};
 use sidle_cluster::{ClusterId, ControlMessage, HostPort, LogCopies, NodeInfo, StartNumber, ToNode};
 use sidle_migration::Tuning;
@@ -176,6 +178,10 @@ pub(crate) struct ControlThread {
     stop: Option<String>,
     /// Whether it stops because it is no member any more.
     is_superseded: bool,
+    /// What is asked of the node's log before it joins.
+    log_fate: Option<LogFate>,
+    /// Why it ends.
+    ended: Option<StartError>,
 }
 
 impl ControlThread {
@@ -227,6 +233,8 @@ impl ControlThread {
             is_secret_kept: matches!(cluster_secret::kept(&setup.data_dir), Ok(Some(_))),
             stop: None,
             is_superseded: false,
+            log_fate: None,
+            ended: None,
             setup,
         })
     }
@@ -250,7 +258,7 @@ impl ControlThread {
         if self.seat.is_none() {
             tracing::info!("clients can connect, and are served once this node is a member of its cluster");
         }
-        while self.stop.is_none() && !self.is_superseded {
+        while self.stop.is_none() && !self.is_superseded && self.ended.is_none() {
             let due = self.timeout();
             tokio::select! {
                 signal = stop.requested() => self.stop = Some(signal.to_owned()),
@@ -259,11 +267,13 @@ impl ControlThread {
                 call = self.setup.calls.recv() => match call {
                     Some(ControlCall::Request(request, answer)) => self.request(request, answer),
                     Some(ControlCall::Link(wanted)) => self.open_link(wanted),
-                    Some(ControlCall::Loaded(loaded)) => {
-                        self.resume_log(&loaded?)?;
+                    Some(ControlCall::Loaded(Ok(loaded))) => {
+                        self.resume_log(&loaded)?;
+                        self.ask_before_it_joins(loaded.log);
                         self.take_part();
                         self.note_ready();
                     }
+                    Some(ControlCall::Loaded(Err(error))) => self.log_is_deposed(error)?,
                     Some(ControlCall::Copies(CopiesReport::Proposed(copies))) => self.propose(copies),
                     Some(ControlCall::Copies(CopiesReport::Deposed)) => return Err(StartError::Deposed),
                     Some(ControlCall::TookOver(range, epoch)) => {
@@ -283,6 +293,9 @@ impl ControlThread {
                 }
                 _ = ticks.tick() => self.tick(),
             }
+        }
+        if let Some(error) = self.ended {
+            return Err(error);
         }
         if self.is_superseded {
             tracing::error!(
@@ -427,6 +440,7 @@ impl ControlThread {
         self.sampler.sample(self.setup.clock.mono(), &self.setup.parts.shared);
         self.setup.workers.iter().for_each(|worker| worker.tick());
         self.remember_map();
+        self.tick_log_fate();
         self.ticks = self.ticks.wrapping_add(1);
         if self.ticks.is_multiple_of(TICKS_PER_LOOK) {
             self.look_after_data_dir();
@@ -514,6 +528,7 @@ impl ControlThread {
                 self.is_superseded = true;
             }
             ControlEvent::Copies(copies) => self.tell_copies(CopiesInput::Decided(copies)),
+            ControlEvent::LogFate(log, is_over) => self.note_log_fate(log, is_over),
             ControlEvent::TakeOver(takeover) => {
                 // The thread ends after this one.
                 let _ = self.setup.takeovers.send(takeover);

@@ -173,7 +173,7 @@ impl Loading<'_> {
         let reclaimed = reclaiming.run(self.salvages, self.stop);
         reclaimed.map_err(|error| match error {
             ReclaimError::Refused(error) => RecoverError::Refused { path: self.path.to_owned(), error },
-            ReclaimError::Deposed => RecoverError::Deposed { path: self.path.to_owned() },
+            ReclaimError::Deposed(log) => RecoverError::Deposed { path: self.path.to_owned(), log },
         })
     }
 }

@@ -10,6 +10,7 @@
 //! | `log_writer` | the thread that makes commits: it carries out `sidle_log_files::CommitSteps` |
 //! | `syncing` | syncs beside writes |
 //! | `requests` | how others ask it for one |
+//! | `set_aside` | where it goes if others have taken over what it had |
 //! | `takeover` | from a copy of a dead node's log to what of it this node takes over |
 //! | `takeovers` | the thread that does so |
 //! | `copies` | copies of logs: of this node's at others, of others' here |
@@ -21,6 +22,7 @@ mod loader;
 mod log_writer;
 mod recover;
 mod requests;
+mod set_aside;
 mod syncing;
 mod takeover;
 mod takeovers;
@@ -31,4 +33,5 @@ pub(crate) use loader::{DurableLogThreads, LoaderSetup};
 pub(crate) use log_writer::LogWriterSetup;
 pub(crate) use recover::RecoverError;
 pub(crate) use requests::LogRequests;
+pub(crate) use set_aside::set_aside;
 pub(crate) use takeovers::{TakeoversSetup, TakeoversThread};

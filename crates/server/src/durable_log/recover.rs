@@ -76,6 +76,8 @@ pub enum RecoverError {
     Deposed {
         /// The folder.
         path: PathBuf,
+        /// The log.
+        log: LogId,
     },
     /// The node ends.
     #[error("the node ended while it read its durable log")]

@@ -1,7 +1,7 @@
 //! A node that dies is taken over by those with copies of its log.
 
-use super::info;
 use super::support::{Client, Node, NodeOptions, TestCluster, bulk, eventually};
+use super::{info, number};
 use sidle_resp::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -106,13 +106,65 @@ fn what_a_dead_node_had_is_taken_over_and_nothing_acknowledged_is_lost() {
     assert_eq!(cluster.client(1).request_anywhere(&["GET", "more"]), bulk("1"));
 }
 
-/// A node that was taken over does not start with its log, and starts without it.
+/// A node that was taken over sets its log aside by itself, and joins as an empty member in the same start.
 fn comes_back_empty(node: &mut Node) {
+    let (log, aside) = (node.file("durable-log"), node.file("durable-log.taken-over-1"));
+    let named = std::fs::read(log.join("copies.json")).expect("it has copies");
+    node.restart();
+    assert!(node.log().contains("its durable log was moved to"), "{}", node.log());
+    let kept = std::fs::read(aside.join("copies.json")).expect("nothing is removed");
+    assert_eq!(named, kept);
+    assert!(log.exists(), "it has a new one");
+    assert!(node.is_running());
+}
+
+/// Nobody has a copy any more that could show it, and the node was stopped cleanly: the coordinator knows.
+#[test]
+fn a_node_that_was_stopped_and_taken_over_learns_it_before_it_joins() {
+    let mut cluster = cluster(3, &NodeOptions::default());
+    assert_eq!(cluster.client(1).request(&["SET", "key", "value"]), Value::Simple("OK".into()));
+    assert!(cluster.nodes[1].stop().success());
+    take_over(&cluster, 1);
+    for node in [0, 2] {
+        std::fs::remove_dir_all(cluster.nodes[node].file("log-backups")).expect("it has copies");
+    }
+    comes_back_empty(&mut cluster.nodes[1]);
+    assert_eq!(number(&mut cluster.client(1), &["DBSIZE"]), 0);
+    assert_eq!(cluster.client(1).request_anywhere(&["GET", "key"]), bulk("value"));
+    // The next start goes on with its new log, as after a death between the two halves of that start.
+    cluster.nodes[1].kill();
+    cluster.nodes[1].restart();
+    assert!(!cluster.nodes[1].file("durable-log.taken-over-2").exists());
+}
+
+/// The copies show a later epoch, since an older state was put back. The log was not taken over: it stays.
+#[test]
+fn a_log_that_nobody_took_over_is_not_moved() {
+    let mut cluster = cluster(3, &NodeOptions::default());
+    assert_eq!(cluster.client(1).request(&["SET", "key", "value"]), Value::Simple("OK".into()));
+    assert!(cluster.nodes[1].stop().success());
+    let (log, kept) = (cluster.nodes[1].file("durable-log"), cluster.nodes[1].file("kept"));
+    let copy = std::process::Command::new("cp").arg("-a").arg(&log).arg(&kept).status();
+    assert!(copy.expect("it runs").success());
+    cluster.nodes[1].restart();
+    let copies = |cluster: &TestCluster| info(&mut cluster.client(1), "sidle_log_copies");
+    eventually("it has both copies", || (copies(&cluster) == "2").then_some(()));
+    cluster.nodes[2].kill();
+    eventually("one is left out", || (copies(&cluster) == "1").then_some(()));
+    cluster.nodes[1].kill();
+    std::fs::rename(&log, cluster.nodes[1].file("newest")).expect("it is there");
+    std::fs::rename(&kept, &log).expect("it is there");
+    let node = &mut cluster.nodes[1];
     node.restart_unready();
     assert!(!node.wait().success());
-    assert!(node.log().contains("other nodes have taken over what this one had"), "{}", node.log());
-    std::fs::rename(node.file("durable-log"), node.file("old-log")).expect("it is there");
+    assert!(node.log().contains("an older state of the data directory was put back"), "{}", node.log());
+    assert!(log.exists() && !node.file("durable-log.taken-over-1").exists());
+    // As told.
+    std::fs::remove_dir_all(&log).expect("it is there");
+    std::fs::rename(node.file("newest"), &log).expect("it is there");
     node.restart();
+    let mut client = cluster.client(1);
+    eventually("it serves", || (client.request(&["GET", "key"]) == bulk("value")).then_some(()));
 }
 
 /// Whether no thread of a process runs any more.

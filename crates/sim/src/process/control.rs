@@ -395,6 +395,7 @@ impl Process {
                 world.facts.push(Fact::Deposed(host));
             }
             ControlEvent::Superseded => panic!("two processes run with the identity {}", node_id(host)),
+            ControlEvent::LogFate(..) => {}
             ControlEvent::Note(text) => world.tell(|| format!("node {}: {text}", host.0)),
         }
     }

@@ -435,6 +435,7 @@ impl SimNode {
             }
             AgentEvent::JoinRefused(why) => self.refused = Some(why),
             AgentEvent::Superseded
+            | AgentEvent::LogFate(..)
             | AgentEvent::Policy(..)
             | AgentEvent::TurnsBack(_)
             | AgentEvent::Settled(..)

@@ -42,7 +42,7 @@ pub(in crate::durable_log) enum ReclaimError {
     #[error(transparent)]
     Refused(#[from] io::Error),
     #[error("the log is another's by now")]
-    Deposed,
+    Deposed(LogId),
 }
 
 /// Asks the copies.
@@ -83,7 +83,9 @@ impl Reclaiming {
         if salvages && (kept.needs_copies() || self.had_copies) {
             tracing::warn!("the durable log's copies are not asked: what only they have is lost");
         } else if kept.needs_copies() {
-            self.ask(&kept, &mut folder, stop)?;
+            let asked = self.ask(&kept, &mut folder, stop);
+            self.shared.loading.show_waits(None);
+            asked?;
         }
         Ok(kept)
     }
@@ -108,6 +110,7 @@ impl Reclaiming {
                 let (connections, events) = Connections::new();
                 let mut search = Search {
                     of: self,
+                    log: set.log,
                     kept,
                     folder: &mut *folder,
                     reclaimer,
@@ -118,7 +121,6 @@ impl Reclaiming {
                 };
                 let is_over = search.run(events, stop).await?;
                 if is_over || stop.load(Ordering::Acquire) {
-                    self.shared.loading.show_waits(None);
                     return Ok(());
                 }
                 let nodes = search.waits_for();
@@ -153,6 +155,7 @@ fn own_end(folder: &Folder, first: u64, last: u64, log: LogId) -> u64 {
 /// One round of questions.
 struct Search<'s> {
     of: &'s Reclaiming,
+    log: LogId,
     kept: &'s CopiesRecord,
     folder: &'s mut Folder,
     reclaimer: Reclaimer,
@@ -170,7 +173,7 @@ impl Search<'_> {
         loop {
             self.follow()?;
             if self.reclaimer.is_deposed() {
-                return Err(ReclaimError::Deposed);
+                return Err(ReclaimError::Deposed(self.log));
             }
             if let Some(outcome) = self.reclaimer.outcome() {
                 if !outcome.is_settled() {

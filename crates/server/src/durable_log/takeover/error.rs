@@ -74,7 +74,7 @@ impl From<RecoverError> for TakeOverError {
             RecoverError::Replay { path, file, why } => TakeOverError::Replay { path, file, why },
             RecoverError::TooMuch { path, memory } => TakeOverError::TooMuch { path, memory },
             RecoverError::Threads(error) => TakeOverError::Threads(error),
-            RecoverError::Deposed { path } => {
+            RecoverError::Deposed { path, .. } => {
                 TakeOverError::Refused { path, error: io::ErrorKind::Other.into() }
             }
             RecoverError::Stopped => TakeOverError::Stopped,

@@ -1,0 +1,70 @@
+//! What became of this node's log while it was away: before it joins, it asks the coordinator.
+//!
+//! Others may have taken over what the log had. Then the copies show a later epoch; but so they do when an
+//! older state of the data directory was put back, and the log is needed. Only the coordinator's record
+//! tells the two apart.
+
+use super::ControlThread;
+use crate::durable_log::RecoverError;
+use crate::start::StartError;
+use sidle_types::LogId;
+use std::time::{Duration, Instant};
+
+/// How long it asks before it joins all the same: the coordinator then finds out by the epochs of the copies.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The same where the copies have shown that the log is another's.
+const LONG_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The question, while it is not answered.
+#[derive(Debug)]
+pub(super) struct LogFate {
+    until: Instant,
+    /// Why the start ends, unless others have taken over what the log had.
+    otherwise: Option<StartError>,
+}
+
+impl ControlThread {
+    /// The copies have shown that the log is another's: the start ends, in one way or the other.
+    pub(super) fn log_is_deposed(&mut self, error: StartError) -> Result<(), StartError> {
+        match error {
+            StartError::DurableLog(RecoverError::Deposed { log, .. }) if self.seat.is_none() => {
+                self.ask_for_log(log, Some(error), LONG_PATIENCE);
+                Ok(())
+            }
+            error => Err(error),
+        }
+    }
+
+    /// The log was read, without a word of its copies perhaps.
+    pub(super) fn ask_before_it_joins(&mut self, log: LogId) {
+        if self.seat.is_none() && self.setup.identity.has_log_copies() {
+            self.ask_for_log(log, None, PATIENCE);
+        }
+    }
+
+    fn ask_for_log(&mut self, log: LogId, otherwise: Option<StartError>, patience: Duration) {
+        self.log_fate = Some(LogFate { until: Instant::now() + patience, otherwise });
+        self.control.ask_for_log(self.setup.clock.mono(), Some(log));
+        self.take_part();
+    }
+
+    /// The coordinator has answered.
+    pub(super) fn note_log_fate(&mut self, log: LogId, taken_over: bool) {
+        let Some(asked) = self.log_fate.take() else { return };
+        self.ended = if taken_over { Some(StartError::LogTakenOver(log)) } else { asked.otherwise };
+        self.join_unless_ended();
+    }
+
+    /// Gives the question up once its time is over.
+    pub(super) fn tick_log_fate(&mut self) {
+        let Some(asked) = self.log_fate.take_if(|asked| Instant::now() >= asked.until) else { return };
+        self.ended = asked.otherwise;
+        self.join_unless_ended();
+    }
+
+    fn join_unless_ended(&mut self) {
+        if self.ended.is_none() {
+            self.control.ask_for_log(self.setup.clock.mono(), None);
+        }
+    }
+}
