@@ -172,7 +172,8 @@ impl Copies {
         counting.map(|backup| self.leases.of(*backup)).min().unwrap_or(MonotonicUs(u64::MAX))
     }
 
-    /// The nodes that can be backups, the ones to be taken first in front. This node is none of them.
+    /// The nodes that can be backups, the ones to be taken first in front. This node is none of them. A copy
+    /// elsewhere goes over to one that comes first, once nothing else is to be done.
     pub fn set_nodes(&mut self, now: MonotonicUs, nodes: Vec<BackupId>) {
         self.failures.retain(|backup, _| nodes.contains(backup));
         self.nodes = nodes;
@@ -299,7 +300,14 @@ impl Copies {
             let settings = self.settings;
             let link = self.links.get_mut(&backup)?;
             match link.next(now, epoch, counts, &self.own, &settings) {
-                Ok(Some(sent)) => return Some((backup, sent)),
+                Ok(Some(sent)) => {
+                    if link.goes() {
+                        // Behind that.
+                        self.links.remove(&backup);
+                        self.events.push_back(Event::Close(backup));
+                    }
+                    return Some((backup, sent));
+                }
                 Ok(None) => {}
                 // It is followed again once a change without it is decided.
                 Err(()) => self.leave(now, backup),
@@ -390,7 +398,7 @@ impl Copies {
         if self.is_deposed {
             return;
         }
-        self.close_spare();
+        self.close_spare(now);
         let taken = |copies: &Copies, backup: BackupId| {
             copies.links.contains_key(&backup) || copies.connecting.contains(&backup)
         };
@@ -405,20 +413,62 @@ impl Copies {
         }
         // Those that count come first: what they have is not sent again.
         others.sort_by_key(|backup| !self.counts(*backup));
-        for backup in others.into_iter().take(missing) {
+        let to = self.moves_to(now).filter(|to| !taken(self, *to));
+        for backup in others.into_iter().take(missing).chain(to) {
             self.connecting.insert(backup);
             self.events.push_back(Event::Connect(backup));
         }
     }
 
-    /// Closes what neither counts nor is wanted.
-    fn close_spare(&mut self) {
-        let most = self.settings.wanted.saturating_sub(self.connecting.len());
-        let spare: Vec<BackupId> = self.links.keys().copied().filter(|id| !self.counts(*id)).collect();
-        for backup in spare.into_iter().rev().take(self.links.len().saturating_sub(most)) {
-            self.links.remove(&backup);
-            self.events.push_back(Event::Close(backup));
+    /// The nodes that come first: so all nodes have about as many copies, if each keeps to that.
+    fn places(&self) -> &[BackupId] {
+        &self.nodes[..self.nodes.len().min(self.settings.wanted)]
+    }
+
+    /// The node that is to have the copy of one that does not come first. One at a time, and only where there
+    /// are as many copies as wanted, and all of them follow.
+    fn moves_to(&self, now: MonotonicUs) -> Option<BackupId> {
+        let is_free = |id: &&BackupId| !self.record.backups.contains(*id) && !self.is_resting(**id, now);
+        self.places().iter().find(is_free).copied().filter(|_| self.is_complete())
+    }
+
+    /// The record's copies, one of which has gone over to this node.
+    fn moved_to(&self, to: BackupId) -> BTreeSet<BackupId> {
+        let mut backups = self.record.backups.clone();
+        let comes_last = |backup: &BackupId| self.nodes.iter().position(|node| node == backup);
+        let from = backups.iter().copied().max_by_key(|backup| comes_last(backup).unwrap_or(usize::MAX));
+        if let Some(from) = from {
+            backups.remove(&from);
         }
+        backups.insert(to);
+        backups
+    }
+
+    /// Closes what neither counts nor is wanted.
+    fn close_spare(&mut self, now: MonotonicUs) {
+        let most = self.settings.wanted.saturating_sub(self.connecting.len());
+        let to = self.moves_to(now);
+        let is_spare = |id: &BackupId| !self.counts(*id) && Some(*id) != to;
+        let spare: Vec<BackupId> = self.links.keys().copied().filter(is_spare).collect();
+        let is_unneeded = self.is_complete();
+        for backup in spare.into_iter().rev().take(self.links.len().saturating_sub(most)) {
+            match self.links.get_mut(&backup) {
+                Some(link) if is_unneeded && link.follows() => link.give_up_copy(),
+                Some(link) if link.goes() => {}
+                _ => {
+                    self.links.remove(&backup);
+                    self.events.push_back(Event::Close(backup));
+                }
+            }
+        }
+    }
+
+    /// Whether as many copies count as are wanted, all of them follow, and nothing else is to be decided.
+    fn is_complete(&self) -> bool {
+        let counted = &self.record.backups;
+        let follows = |backup: &BackupId| self.links.get(backup).is_some_and(Link::follows);
+        let is_settled = self.proposed.is_none() && !self.stands_alone_first && !self.is_deposed;
+        is_settled && counted.len() == self.settings.wanted && counted.iter().all(follows)
     }
 
     /// Y3: one change at a time.
@@ -444,6 +494,9 @@ impl Copies {
         let joins: Vec<BackupId> =
             joins.filter(|backup| !backups.contains(backup)).copied().take(missing).collect();
         backups.extend(joins);
+        if let Some(to) = self.moves_to(now).filter(|to| has_all(to).is_some()) {
+            backups = self.moved_to(to);
+        }
         let most = if self.stands_alone_first { 0 } else { self.settings.wanted };
         while backups.len() > most {
             backups.pop_last();

@@ -58,6 +58,8 @@ enum State {
     Anew(Option<Place>),
     /// What is written is sent.
     Follows,
+    /// Nobody needs the copy any more: its files are to go.
+    Goes,
 }
 
 /// A connection to a backup.
@@ -143,6 +145,17 @@ impl Link {
         }
     }
 
+    /// Nobody needs the copy any more. Its files are to go, if it has any.
+    pub(crate) fn give_up_copy(&mut self) {
+        self.state = State::Goes;
+        self.waits_since = None;
+    }
+
+    /// Whether nobody needs the copy any more.
+    pub(crate) fn goes(&self) -> bool {
+        self.state == State::Goes
+    }
+
     /// What is to be compared: whether the log's file begins with bytes that have this checksum.
     pub(crate) fn to_compare(&self) -> Option<Tail> {
         match self.state {
@@ -154,6 +167,7 @@ impl Link {
     /// What the backup has answered. `None`: it makes no sense.
     pub(crate) fn receive(&mut self, now: MonotonicUs, answer: ToWriter<'_>, own: &OwnFiles) -> Option<()> {
         match (answer, self.state) {
+            (_, State::Goes) => {}
             (ToWriter::Has { tail, synced, .. }, State::Asked) => {
                 self.waits_since = None;
                 self.synced = synced;
@@ -232,6 +246,7 @@ impl Link {
                 Sent::Hello { epoch }
             }
             State::Asked | State::Compared(_) => return Ok(None),
+            State::Goes => Sent::Restart,
             State::Anew(_) if counts && !fault!(CopyThatCountsBeginsAnew) => return Err(()),
             State::Anew(Some(place)) => {
                 self.follow_from(place, counts, own);

@@ -53,6 +53,8 @@ pub(crate) fn run(seed: u64) -> (u64, u64) {
     world.check();
     let last = world.safe.0;
     assert!(!world.record.backups.is_empty(), "nobody has a copy");
+    let first = world.nodes.iter().take(world.record.backups.len()).map(|node| node.id);
+    assert!(first.eq(world.record.backups.iter().copied()), "copies are elsewhere: {:?}", world.record);
     world.random_commit();
     world.settle();
     assert!(world.safe.0 > last, "nothing becomes safe any more");

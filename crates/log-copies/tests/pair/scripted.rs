@@ -42,6 +42,37 @@ fn a_copy_that_does_not_answer_is_left_out_by_decision() {
     world.check();
 }
 
+/// A copy goes over to a node that joins in front of those that have one, and whoever had it first is given
+/// up only then.
+#[test]
+fn copies_go_over_to_nodes_that_come_first() {
+    let mut world = World::new(1, 4, 2, Syncing::Copies);
+    for number in [0, 1] {
+        world.kill(world.nodes[number].id);
+    }
+    world.introduce();
+    world.settle();
+    world.commit(&[1]);
+    world.settle();
+    let at = |world: &World| world.record.backups.iter().map(|backup| backup.node).collect::<Vec<_>>();
+    assert_eq!(at(&world), [2, 3].map(node));
+    world.restart(0);
+    world.settle();
+    assert_eq!(at(&world), [0, 2].map(node));
+    world.restart(1);
+    world.commit(&[2]);
+    world.settle();
+    assert_eq!(at(&world), [0, 1].map(node));
+    let (epoch, safe) = (world.record.epoch, world.safe);
+    world.commit(&[3]);
+    world.settle();
+    assert!(world.record.epoch == epoch && world.safe > safe, "they stay there");
+    for number in [2, 3] {
+        assert_eq!(world.nodes[number].disk.first(), None, "nobody needs that of node {number}");
+    }
+    world.check();
+}
+
 /// One that is only slow is left out after a quarter of a second.
 #[test]
 fn a_slow_copy_is_left_out() {

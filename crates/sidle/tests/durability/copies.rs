@@ -315,6 +315,30 @@ fn copies_sync_as_the_next_start_is_told() {
     }
 }
 
+/// How many logs a node keeps files of.
+fn kept_copies(node: &Node) -> usize {
+    let entries = |path: &std::path::Path| -> Vec<std::path::PathBuf> {
+        std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let is_file = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "log");
+    let has_files = |folder: &std::path::PathBuf| entries(folder).iter().any(is_file);
+    entries(&node.file("log-backups")).iter().filter(|folder| has_files(folder)).count()
+}
+
+/// The first nodes had all copies while there were no others. Each has as many as it keeps files of.
+#[test]
+fn copies_are_spread_over_the_nodes_that_join_later() {
+    let cluster = replicated_and_synced(5, 2, "everysec");
+    cluster.client(0).request(&["SET", "key", "value"]);
+    eventually("each node has two", || {
+        let counts: Vec<String> =
+            cluster.nodes.iter().map(|node| info(&mut node.client(), "sidle_log_copies")).collect();
+        let kept: Vec<usize> = cluster.nodes.iter().map(kept_copies).collect();
+        (counts.iter().all(|count| count == "2") && kept == [2; 5]).then_some(())
+    });
+    assert_eq!(cluster.client(0).request(&["GET", "key"]), bulk("value"));
+}
+
 /// A copy whose files were damaged is refused, and the node with the log goes on without it.
 #[test]
 fn a_damaged_copy_is_no_copy() {
