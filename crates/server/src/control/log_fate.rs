@@ -35,6 +35,13 @@ impl ControlThread {
         }
     }
 
+    /// The same once the log was read: the question may be under way.
+    pub(super) fn copies_are_deposed(&mut self) -> Result<(), StartError> {
+        let asked = self.log_fate.as_mut().ok_or(StartError::Deposed)?;
+        asked.otherwise.get_or_insert(StartError::Deposed);
+        Ok(())
+    }
+
     /// The log was read, without a word of its copies perhaps.
     pub(super) fn ask_before_it_joins(&mut self, log: LogId) {
         if self.seat.is_none() && self.setup.identity.has_log_copies() {
@@ -57,7 +64,14 @@ impl ControlThread {
 
     /// Gives the question up once its time is over.
     pub(super) fn tick_log_fate(&mut self) {
-        let Some(asked) = self.log_fate.take_if(|asked| Instant::now() >= asked.until) else { return };
+        let now = Instant::now();
+        if let Some(asked) = self.log_fate.as_mut().filter(|asked| asked.otherwise.is_none())
+            && self.coordinator.is_none()
+        {
+            // Nobody has been asked yet.
+            asked.until = now + PATIENCE;
+        }
+        let Some(asked) = self.log_fate.take_if(|asked| now >= asked.until) else { return };
         self.ended = asked.otherwise;
         self.join_unless_ended();
     }

@@ -275,7 +275,7 @@ impl ControlThread {
                     }
                     Some(ControlCall::Loaded(Err(error))) => self.log_is_deposed(error)?,
                     Some(ControlCall::Copies(CopiesReport::Proposed(copies))) => self.propose(copies),
-                    Some(ControlCall::Copies(CopiesReport::Deposed)) => return Err(StartError::Deposed),
+                    Some(ControlCall::Copies(CopiesReport::Deposed)) => self.copies_are_deposed()?,
                     Some(ControlCall::TookOver(range, epoch)) => {
                         self.input(ControlInput::TookOver(range, epoch));
                     }
