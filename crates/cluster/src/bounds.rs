@@ -160,6 +160,7 @@ impl Bounded for ToNode {
     fn check_bounds(&self) -> Checked {
         self.incarnation.check_bounds()?;
         self.start.check_bounds()?;
+        number("term", self.term.0)?;
         match &self.body {
             CoordinatorSays::Welcome { map, .. } | CoordinatorSays::MapUpdate { map } => map.check_bounds(),
             CoordinatorSays::JoinRefused { why } | CoordinatorSays::JoinLater { why } => {

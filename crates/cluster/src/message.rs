@@ -8,7 +8,7 @@ use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
 use crate::{
     ClusterId, Health, HostPort, Incarnation, LargeCollections, LogCopies, MigrationRecord, MigrationState,
-    OutOfBounds, Refusal, StartNumber, StatusReport, TabletMap, TakeoverProgress, Upgraded,
+    OutOfBounds, Refusal, StartNumber, StatusReport, TabletMap, TakeoverProgress, Term, Upgraded,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{
@@ -325,6 +325,9 @@ pub struct ToNode {
     /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<StartNumber>,
+    /// The coordinator's term; whoever has seen a higher one drops the message.
+    #[serde(default, skip_serializing_if = "Term::is_only")]
+    pub term: Term,
     /// The message.
     pub body: CoordinatorSays,
 }
@@ -568,7 +571,13 @@ mod tests {
     fn messages_survive_json() {
         let map = Arc::new(TabletMap::founded_by(node_info(1)));
         let to_node = |body| {
-            ControlMessage::from(ToNode { to: node_id(1), incarnation: Incarnation(3), start: None, body })
+            ControlMessage::from(ToNode {
+                to: node_id(1),
+                incarnation: Incarnation(3),
+                start: None,
+                term: Term::ONLY,
+                body,
+            })
         };
         let to_coordinator = |body| {
             ControlMessage::from(ToCoordinator { from: node_id(1), incarnation: Incarnation(3), body })

@@ -1,9 +1,9 @@
-//! What the coordinator must not forget, and where it stores it.
+//! What the coordinator must not forget.
 
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{HISTORY, MAX_TEXT_BYTES};
 use crate::{
-    ClusterId, Incarnation, KnownCopies, Legacy, LogCopies, MigrationCounters, MigrationRecord,
+    ClusterId, Incarnation, KnownCopies, Legacy, LogCopies, MetaError, MigrationCounters, MigrationRecord,
     MigrationState, StartNumber, TabletMap,
 };
 use serde::{Deserialize, Serialize};
@@ -246,13 +246,13 @@ impl Metadata {
     /// from each other and below the next number. (The map checks itself.) Run before every commit and after
     /// every load: nothing unreadable is written.
     pub fn check(&self) -> Result<(), MetaError> {
-        let beyond = |error| MetaError(format!("the cluster metadata is beyond its limits: {error}"));
+        let beyond = |error| MetaError::Failed(format!("the cluster metadata is beyond its limits: {error}"));
         self.check_bounds().map_err(beyond)?;
         let ensure = |holds: bool, what: &str| {
             if holds {
                 Ok(())
             } else {
-                Err(MetaError(format!("the cluster metadata is inconsistent: {what}")))
+                Err(MetaError::Failed(format!("the cluster metadata is inconsistent: {what}")))
             }
         };
         let waits = |record: &MigrationRecord| {
@@ -276,104 +276,5 @@ impl Metadata {
             unfinished[..index].iter().all(|earlier| !earlier.overlaps(*range))
         };
         ensure(unfinished.iter().enumerate().all(apart), "two unfinished migrations overlap")
-    }
-}
-
-/// Why metadata could not be read or written; the text states what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct MetaError(pub String);
-
-/// Where metadata survives the coordinator's process.
-pub trait MetaStore {
-    /// The last commit, or `None` in a new store. Fails if there is something unreadable: it is never taken
-    /// for a new store.
-    fn load(&mut self) -> Result<Option<Metadata>, MetaError>;
-
-    /// Replaces the metadata, durably and as a whole, before it returns. After an error the store holds the
-    /// old or the new metadata, nothing else. The coordinator then acts on neither and commits again.
-    fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError>;
-
-    /// Ensures that the last commit, `metadata`, is where the next [`MetaStore::load`] looks for it: files
-    /// can be removed while open. Rewrites it there if it is gone; the error states why it cannot.
-    fn keep(&mut self, metadata: &Metadata) -> Result<Place, MetaError>;
-}
-
-/// Where [`MetaStore::keep`] found the metadata.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Where it belongs.
-    Kept,
-    /// Nowhere; it was rewritten.
-    WrittenAnew,
-}
-
-/// A store in memory that fails on command, for tests and simulations.
-#[derive(Clone, Debug, Default)]
-pub struct MemoryMetaStore {
-    committed: Option<Metadata>,
-    failing: Option<CommitFailure>,
-    commits: u64,
-    lost: bool,
-}
-
-/// How commits of a [`MemoryMetaStore`] fail: the two outcomes that [`MetaStore::commit`] allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommitFailure {
-    /// The metadata is not written.
-    NotWritten,
-    /// The metadata is written all the same, as if the error came after the write.
-    Written,
-}
-
-impl MemoryMetaStore {
-    /// An empty store.
-    pub fn new() -> MemoryMetaStore {
-        MemoryMetaStore::default()
-    }
-
-    /// Makes every commit fail from now on, or none.
-    pub fn fail_commits(&mut self, failure: Option<CommitFailure>) {
-        self.failing = failure;
-    }
-
-    /// Loses everything without the coordinator's knowledge, as if somebody removed the file.
-    pub fn lose(&mut self) {
-        (self.committed, self.lost) = (None, true);
-    }
-
-    /// What the store holds.
-    pub const fn committed(&self) -> Option<&Metadata> {
-        self.committed.as_ref()
-    }
-
-    /// How many commits have succeeded.
-    pub const fn commits(&self) -> u64 {
-        self.commits
-    }
-}
-
-impl MetaStore for MemoryMetaStore {
-    fn load(&mut self) -> Result<Option<Metadata>, MetaError> {
-        Ok(self.committed.clone())
-    }
-
-    fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError> {
-        if self.failing != Some(CommitFailure::NotWritten) {
-            self.committed = Some(metadata.clone());
-        }
-        if self.failing.is_some() {
-            return Err(MetaError("the memory store was told to fail".to_owned()));
-        }
-        self.commits += 1;
-        self.lost = false;
-        Ok(())
-    }
-
-    fn keep(&mut self, metadata: &Metadata) -> Result<Place, MetaError> {
-        if !self.lost {
-            return Ok(Place::Kept);
-        }
-        self.commit(metadata).map(|()| Place::WrittenAnew)
     }
 }

@@ -81,7 +81,7 @@ impl<M: Medium> FileMetaStore<M> {
         let restored = self.medium.restore().map_err(|error| self.refused(&error));
         restored.and_then(|()| self.replace(&encode(Some(metadata)))).map_err(|error| {
             let name = self.medium.name();
-            MetaError(format!(
+            MetaError::Failed(format!(
                 "{name} has gone, with the record of the cluster, and cannot be written anew: {error}. \
                  Until it can, the cluster is not changed; do not stop this node"
             ))
@@ -91,12 +91,12 @@ impl<M: Medium> FileMetaStore<M> {
     fn refused(&self, error: &io::Error) -> MetaError {
         let name = self.medium.name();
         if error.kind() == io::ErrorKind::WouldBlock {
-            return MetaError(format!(
+            return MetaError::Failed(format!(
                 "{name} is in use by another process: two coordinators cannot share a data directory, stop the \
                  other one"
             ));
         }
-        MetaError(format!(
+        MetaError::Failed(format!(
             "cannot use {name}: {error}. Check the disk and the file's owner, then start again"
         ))
     }
@@ -134,12 +134,12 @@ impl<M: Medium> MetaStore for FileMetaStore<M> {
         match self.medium.whereabouts() {
             Ok(Whereabouts::InPlace) => Ok(Place::Kept),
             Ok(Whereabouts::Gone) => self.write_anew(metadata).map(|()| Place::WrittenAnew),
-            Ok(Whereabouts::Replaced) => Err(MetaError(format!(
+            Ok(Whereabouts::Replaced) => Err(MetaError::Failed(format!(
                 "{name} is not the file any more that this coordinator writes: somebody has put another in \
                  its place. Move that away while the node runs, and the record is written anew; until then \
                  the cluster is not changed"
             ))),
-            Err(error) => Err(MetaError(format!(
+            Err(error) => Err(MetaError::Failed(format!(
                 "{name} cannot be looked for: {error}. Until it can, the cluster is not changed"
             ))),
         }
@@ -147,7 +147,7 @@ impl<M: Medium> MetaStore for FileMetaStore<M> {
 }
 
 fn unreadable_store(name: &str, unreadable: &Unreadable) -> MetaError {
-    MetaError(match unreadable {
+    MetaError::Failed(match unreadable {
         Unreadable::OtherVersion(version) => format!(
             "{name} is {version}, which this version of sidle does not read. It was not overwritten. Start the \
              version that wrote it"

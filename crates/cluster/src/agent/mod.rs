@@ -12,6 +12,8 @@
 //! 6. A process that was not let in sends nothing but joins, and asks what became of its log. Another process
 //!    may be the member of its incarnation, and the coordinator knows requests and heartbeats by node and
 //!    incarnation.
+//! 7. Of several coordinators the latest is believed: a message of a lower term than one that was taken is
+//!    ignored ([`HighestTerm`]).
 //!
 //! # Realises
 //! Migration steps 1, 2 and 9 at one node. An answer for the coordinator is kept, and sent as often as it is
@@ -45,8 +47,8 @@ use crate::bounds::{Bounded, clipped};
 use crate::limits::{MAX_EVENTS, MAX_HELD, MAX_REASON_BYTES, MAX_TRANSMIT};
 use crate::timing::{HEARTBEAT_INTERVAL_US, JOIN_REFUSED_RETRY_US, JOIN_RETRY_US};
 use crate::{
-    ClusterId, CoordinatorSays, Heartbeat, Incarnation, MigrationRecord, NodeInfo, NodeLoad, NodeSays,
-    StartNumber, TabletMap, ToCoordinator, ToNode,
+    ClusterId, CoordinatorSays, Heartbeat, HighestTerm, Incarnation, MigrationRecord, NodeInfo, NodeLoad,
+    NodeSays, StartNumber, TabletMap, ToCoordinator, ToNode,
 };
 use copies::Copies;
 use event::Outbox;
@@ -80,6 +82,7 @@ pub struct NodeAgent<X = (), I = ()> {
     /// When the next join or heartbeat is due.
     next_beat: MonotonicUs,
     heard_at: Option<MonotonicUs>,
+    highest_term: HighestTerm,
     health: KnownHealth,
     requests: Requests,
     copies: Copies,
@@ -110,6 +113,7 @@ impl<X, I> NodeAgent<X, I> {
             trouble: None,
             next_beat: now,
             heard_at: None,
+            highest_term: HighestTerm::default(),
             health: KnownHealth::new(now),
             migrations: Migrations::default(),
             requests: Requests::default(),
@@ -274,7 +278,7 @@ impl<X, I> NodeAgent<X, I> {
         let is_mine = (message.to, message.incarnation) == self.out.identity()
             && message.start.is_none_or(|start| start == self.start);
         // A message of a coordinator on this node arrives unparsed, so its bounds are checked here.
-        if !is_mine || message.check_bounds().is_err() {
+        if !is_mine || message.check_bounds().is_err() || !self.highest_term.takes(message.term) {
             return;
         }
         self.heard_at = Some(now);

@@ -3,7 +3,7 @@
 use crate::limits::{MAX_EVENTS, MAX_TRANSMIT};
 use crate::{
     ClusterId, CoordinatorSays, Incarnation, MetaError, MigrationState, NodeInfo, StartNumber, TabletMap,
-    ToCoordinator, ToNode,
+    Term, ToCoordinator, ToNode,
 };
 use sidle_types::{Fill, MapEpoch, MigrationId, NodeId, PositionRange, ProtocolVersion, Speaks};
 use std::collections::VecDeque;
@@ -139,6 +139,8 @@ pub enum CoordinatorEvent {
         /// The node.
         target: NodeId,
     },
+    /// Another coordinator has taken over. This one does nothing any more.
+    Deposed,
     /// Metadata could not be written; it will be tried again.
     CommitFailed {
         /// Why.
@@ -151,9 +153,27 @@ pub enum CoordinatorEvent {
 pub(super) struct Outbox {
     pub(super) transmit: VecDeque<ToNode>,
     pub(super) events: VecDeque<CoordinatorEvent>,
+    /// The coordinator's term, which every message names.
+    term: Term,
+    /// Whether nothing is sent any more.
+    is_closed: bool,
 }
 
 impl Outbox {
+    pub(super) fn of_term(term: Term) -> Outbox {
+        Outbox { term, ..Outbox::default() }
+    }
+
+    /// From here on nothing is sent, and nothing that waits is.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+        self.transmit.clear();
+    }
+
+    pub(super) const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Sends something to a member, in the incarnation that the map names.
     pub(super) fn send(&mut self, map: &TabletMap, to: NodeId, body: CoordinatorSays) {
         if let Some(node) = map.node(to) {
@@ -174,10 +194,13 @@ impl Outbox {
         start: Option<StartNumber>,
         body: CoordinatorSays,
     ) {
+        if self.is_closed {
+            return;
+        }
         if self.transmit.len() == MAX_TRANSMIT {
             self.transmit.pop_front();
         }
-        self.transmit.push_back(ToNode { to, incarnation, start, body });
+        self.transmit.push_back(ToNode { to, incarnation, start, term: self.term, body });
     }
 
     pub(super) fn event(&mut self, event: CoordinatorEvent) {

@@ -30,6 +30,10 @@
 //! 9. What a dead node had is taken over by a change of owners in one commit, with an epoch of its log that
 //!    no writer has. Nothing but a later incarnation of that node is a member from then on.
 //!
+//! 10. A coordinator whose store reports that another one has it sends nothing any more, of what waits
+//!     either, and commits nothing. Before it knows, its messages carry its term. Whoever has heard of its
+//!     successor drops them ([`HighestTerm`](crate::HighestTerm)).
+//!
 //! # Realises
 //! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with
 //! it), then `Preparing` (survey of the source; commit of the result; preparation of the target, by a copy if
@@ -138,6 +142,7 @@ impl<M: MetaStore> Coordinator<M> {
         upgrade::check_spoken(&data, speaks)?;
         let members = Members::new(now, seat, speaks, &data);
         data.leave_out_unsaid();
+        let out = Outbox::of_term(meta.term());
         let attempts =
             data.unfinished().map(|record| (record.id, Attempt::taken_over(now, record))).collect();
         Ok(Coordinator {
@@ -150,12 +155,15 @@ impl<M: MetaStore> Coordinator<M> {
             waits: Waits::default(),
             failed_takeovers: FailedTakeovers::default(),
             commit_retry_at: None,
-            out: Outbox::default(),
+            out,
         })
     }
 
     /// Handles an input.
     pub fn handle(&mut self, now: MonotonicUs, input: CoordinatorInput) {
+        if self.is_deposed() {
+            return;
+        }
         if self.poll_timeout().is_some_and(|due| now > due.plus_us(STANDSTILL_US)) {
             // Its process or machine was paused: messages sent meanwhile have yet to arrive.
             self.members.listens_from = now.plus_us(2 * HEARTBEAT_INTERVAL_US);
@@ -188,12 +196,20 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// When to call [`Coordinator::handle`] with [`CoordinatorInput::Timer`] if nothing else happens.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
+        if self.is_deposed() {
+            return None;
+        }
         let attempts =
             self.data.waiting.iter().filter_map(|record| self.attempts.get(&record.id)?.timeout(record));
         // No step precedes the next try of the commit.
         let attempts = attempts.map(|at| self.commit_retry_at.map_or(at, |retry| at.max(retry)));
         let others = [self.maps().timeout(), self.commit_retry_at, self.waits.timeout()];
         attempts.chain(others.into_iter().flatten()).chain([self.record.due_at()]).min()
+    }
+
+    /// Whether another coordinator has taken over (invariant 10). This one is of no use any more.
+    pub const fn is_deposed(&self) -> bool {
+        self.out.is_closed()
     }
 
     /// The name of the cluster.
@@ -281,6 +297,10 @@ impl<M: MetaStore> Coordinator<M> {
                 self.data = next;
                 Ok(())
             }
+            Err(MetaError::Deposed) => {
+                self.depose();
+                Err(MetaError::Deposed)
+            }
             Err(error) => {
                 // The store may still hold `next`, so the numbers in it stay used.
                 self.data.next_migration = next.next_migration;
@@ -289,6 +309,14 @@ impl<M: MetaStore> Coordinator<M> {
                 self.out.event(CoordinatorEvent::CommitFailed { error: error.clone() });
                 Err(error)
             }
+        }
+    }
+
+    /// Another coordinator has the store.
+    fn depose(&mut self) {
+        if !self.is_deposed() {
+            self.out.close();
+            self.out.event(CoordinatorEvent::Deposed);
         }
     }
 
@@ -470,10 +498,13 @@ impl<M: MetaStore> Coordinator<M> {
         }
         self.record.checked_at = now;
         self.forget_surplus(now);
-        if self.commit_retry_at.is_none()
-            && let Some(event) = self.record.look(&mut self.meta, &self.data)
-        {
-            self.out.event(event);
+        if self.commit_retry_at.is_some() {
+            return;
+        }
+        match self.record.look(&mut self.meta, &self.data) {
+            Some(CoordinatorEvent::RecordGone { error: MetaError::Deposed }) => self.depose(),
+            Some(event) => self.out.event(event),
+            None => {}
         }
     }
 

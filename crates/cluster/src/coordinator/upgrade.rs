@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Whether a program with these versions can continue from the record. It changes nothing in it.
 pub(super) fn check_spoken(data: &Metadata, speaks: Speaks) -> Result<(), MetaError> {
-    let left_alone = |why| MetaError(format!("{why}. The cluster's metadata was left as it is"));
+    let left_alone = |why| MetaError::Failed(format!("{why}. The cluster's metadata was left as it is"));
     speaks.check(data.map.version()).map_err(left_alone)
 }
 

@@ -11,7 +11,7 @@ use sidle_cluster::{
     ClusterId, ControlMessage, Coordinator, CoordinatorInput, CoordinatorSays, DeadLog, Founding, Heartbeat,
     HostPort, Incarnation, LogBackup, MemoryMetaStore, MetaStore, Metadata, MigrationRecord, MigrationState,
     NodeInfo, NodeName, NodeSays, PrepareRefusal, Progress, Refusal, Reply, Request, StartNumber, Survey,
-    Tablet, TabletMap, Takeover, ToCoordinator, ToNode,
+    Tablet, TabletMap, Takeover, Term, ToCoordinator, ToNode,
 };
 use sidle_testbed::fixtures::running;
 use sidle_types::{
@@ -25,7 +25,7 @@ fn from_node(body: NodeSays) -> ControlMessage {
 }
 
 fn to_node(body: CoordinatorSays) -> ControlMessage {
-    ToNode { to: node_id(1), incarnation: Incarnation(3), start: None, body }.into()
+    ToNode { to: node_id(1), incarnation: Incarnation(3), start: None, term: Term::ONLY, body }.into()
 }
 
 fn request(request: Request) -> ControlMessage {

@@ -10,7 +10,7 @@ use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, ControlMessage, Coordinator, CoordinatorInput, CoordinatorSays,
     Founding, Health, Heartbeat, HostPort, Incarnation, MemoryMetaStore, MetaStore, Metadata,
     MigrationRecord, MigrationState, NodeAgent, NodeInfo, NodeLoad, NodeName, NodeSays, PrepareRefusal,
-    Progress, Refusal, Reply, Request, RequestKey, Settled, StartNumber, Survey, Tablet, TabletMap,
+    Progress, Refusal, Reply, Request, RequestKey, Settled, StartNumber, Survey, Tablet, TabletMap, Term,
     ToCoordinator, ToNode, Turn,
 };
 use sidle_testbed::Random;
@@ -302,7 +302,13 @@ impl Draw {
         };
         let to = if self.one_in(20) { self.node() } else { node_id(1) };
         let start = self.one_in(8).then(|| StartNumber(if self.one_in(2) { self.number() } else { 1 }));
-        ToNode { to, incarnation: Incarnation(if self.one_in(20) { self.number() } else { 1 }), start, body }
+        ToNode {
+            to,
+            incarnation: Incarnation(if self.one_in(20) { self.number() } else { 1 }),
+            start,
+            term: Term::ONLY,
+            body,
+        }
     }
 
     /// The message as it arrives, if it does. Mostly parsed from its text, as over the bus; sometimes
@@ -495,7 +501,8 @@ fn maps_of_ever_new_migrations_do_not_fill_an_agent() {
     let mut agent: NodeAgent = NodeAgent::new(now, info(1, 1), StartNumber(1), None);
     agent.handle(now, AgentInput::Connected);
     let say = |agent: &mut NodeAgent, body| {
-        let message = ToNode { to: node_id(1), incarnation: Incarnation(1), start: None, body };
+        let message =
+            ToNode { to: node_id(1), incarnation: Incarnation(1), start: None, term: Term::ONLY, body };
         agent.handle(now, AgentInput::Message(message));
         while agent.poll_event().is_some() {}
     };

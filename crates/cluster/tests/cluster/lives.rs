@@ -4,7 +4,7 @@ use crate::world::{info, node_id};
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, CoordinatorSays, End, Incarnation, MigrationCounters, MigrationRecord,
     MigrationState, NodeAgent, NodeSays, PrepareRefusal, RequestKey, SourceStage, StartNumber, Tablet,
-    TabletMap, TargetStage, ToCoordinator, ToNode,
+    TabletMap, TargetStage, Term, ToCoordinator, ToNode,
 };
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, ProtocolVersion, TabletEpoch,
@@ -66,7 +66,13 @@ fn events(agent: &mut Agent) -> Vec<AgentEvent> {
 fn hear(agent: &mut Agent, body: CoordinatorSays) -> Vec<AgentEvent> {
     agent.handle(
         NOW,
-        AgentInput::Message(ToNode { to: node_id(1), incarnation: Incarnation(1), start: None, body }),
+        AgentInput::Message(ToNode {
+            to: node_id(1),
+            incarnation: Incarnation(1),
+            start: None,
+            term: Term::ONLY,
+            body,
+        }),
     );
     events(agent)
 }

@@ -15,6 +15,7 @@ mod reclaims;
 mod refusals;
 mod restarts;
 mod takeovers;
+mod terms;
 mod turned_back;
 mod versions;
 mod world;

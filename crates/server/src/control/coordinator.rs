@@ -197,6 +197,9 @@ fn log(event: &CoordinatorEvent) {
             tracing::warn!("migration {migration} failed: {why}");
         }
         CoordinatorEvent::Migration { migration, state } => tracing::info!("migration {migration}: {state}"),
+        CoordinatorEvent::Deposed => {
+            tracing::warn!("another node coordinates the cluster by now: this one has stopped to do so");
+        }
         CoordinatorEvent::CommitFailed { error } => {
             tracing::error!("the cluster's metadata could not be written, trying again: {error}");
         }
