@@ -18,7 +18,8 @@ impl Clients {
     pub(crate) fn set_up(steps: &mut Steps) -> Clients {
         let mut variables = Vec::new();
         let wanted = ["redis-server", "redis-cli", "redis-benchmark"];
-        if wanted.iter().any(|program| find(program).is_none()) && !install_redis() {
+        if wanted.iter().any(|program| find(program).is_none()) && !install(&["redis-server", "redis-tools"])
+        {
             println!("   the redis packages could not be installed here");
         }
         let names = ["SIDLE_TEST_REDIS_SERVER", "SIDLE_TEST_REDIS_CLI", "SIDLE_TEST_REDIS_BENCHMARK"];
@@ -57,12 +58,18 @@ fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Installs Debian's redis packages if run as root on a Debian; their service is not started.
-fn install_redis() -> bool {
+/// etcd, found or installed where this machine allows it.
+pub(crate) fn etcd() -> Option<PathBuf> {
+    let find = || find("etcd");
+    find().or_else(|| install(&["etcd-server"]).then(find).flatten())
+}
+
+/// Installs Debian's packages if run as root on a Debian; their services are not started.
+fn install(packages: &[&str]) -> bool {
     if find("apt-get").is_none() || !succeeds(Command::new("sh").args(["-c", "test \"$(id -u)\" = 0"])) {
         return false;
     }
-    println!("\n── installing redis-server and redis-tools to test against");
+    println!("\n── installing {} to test against", packages.join(" and "));
     let apt = |arguments: &[&str]| {
         succeeds(
             Command::new("apt-get")
@@ -72,7 +79,7 @@ fn install_redis() -> bool {
                 .env("RUNLEVEL", "1"),
         )
     };
-    let install = ["install", "--no-install-recommends", "redis-server", "redis-tools"];
+    let install = [&["install", "--no-install-recommends"], packages].concat();
     apt(&install) || (apt(&["update"]) && apt(&install))
 }
 

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check before a change lands, cheapest first.
 
-use crate::clients::Clients;
+use crate::clients::{self, Clients};
 use crate::fuzz;
 use crate::sim;
 use crate::step::{Step, Steps, cargo, skipped, step, succeeds, target_folder};
@@ -32,6 +32,9 @@ const FUZZ_SECONDS: u32 = 10;
 
 const OF_LAB: [&str; 3] = ["test", "--package", "sidle-lab"];
 
+/// Their tests start an etcd.
+const WITH_ETCD: [&str; 5] = ["test", "--package", "sidle-meta-etcd", "--test", "contract"];
+
 /// Cargo with these arguments, of which each list is a part.
 fn cargo_with(parts: &[&[&str]]) -> Command {
     let mut command = cargo();
@@ -55,7 +58,7 @@ fn quick() -> Vec<Step> {
 }
 
 /// Tests of the programs, and with clients from outside.
-fn processes() -> [Step; 2] {
+fn processes() -> [Step; 3] {
     let with_clients: Step = Box::new(|steps| {
         let clients = Clients::set_up(steps);
         steps.run(
@@ -63,8 +66,18 @@ fn processes() -> [Step; 2] {
             clients.pass_to(&mut cargo_with(&[&["test", "--package", "sidle"]])),
         )
     });
+    let with_etcd: Step = Box::new(|steps| {
+        let name = "metadata in etcd";
+        match clients::etcd() {
+            Some(etcd) => steps.run(name, cargo_with(&[&WITH_ETCD]).env("SIDLE_TEST_ETCD", etcd)),
+            None => {
+                steps.skip(name, "etcd is not installed (Debian: apt-get install etcd-server)");
+                Ok(())
+            }
+        }
+    });
     let of_lab = cargo_with(&[&OF_LAB, &["--test", "program", "--test", "modelled"]]);
-    [with_clients, step("processes of the laboratory", of_lab)]
+    [with_clients, with_etcd, step("processes of the laboratory", of_lab)]
 }
 
 /// A module with loom's tests. A filter without a match passes silently.

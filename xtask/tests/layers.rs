@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use std::path::Path;
 
 /// The layers, lowest first. A crate may depend on crates of lower layers only.
-const LAYERS: [&[&str]; 10] = [
+const LAYERS: [&[&str]; 11] = [
     &["sidle-types", "sidle-outline"],
     &[
         "sidle-store",
@@ -25,6 +25,7 @@ const LAYERS: [&[&str]; 10] = [
     &["sidle-testbed"],
     &["sidle-node", "sidle-client-core"],
     &["sidle-meta-file"],
+    &["sidle-meta-etcd"],
     &["sidle-server", "sidle-client"],
     &["sidle-bench", "sidle-sim"],
     &["sidle-model", "sidle-cli"],

@@ -22,7 +22,7 @@ const HEADER_BYTES_MAX: usize = 100;
 
 /// Why a file's content is no metadata.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unreadable {
+pub enum Unreadable {
     /// Another version wrote it, or it is an earlier version's database: its name.
     OtherVersion(String),
     /// It is damaged or no metadata: why.
@@ -30,7 +30,7 @@ pub(crate) enum Unreadable {
 }
 
 /// The content of a file with this metadata, or with none yet.
-pub(crate) fn encode(metadata: Option<&Metadata>) -> Vec<u8> {
+pub fn encode(metadata: Option<&Metadata>) -> Vec<u8> {
     let body = serde_json::to_vec(&metadata).expect("it has string keys only, and memory takes it");
     let checked = checked(&body);
     let mut content = format!("{MAGIC} {VERSION} {:08x} ", crc32c(&checked)).into_bytes();
@@ -49,7 +49,7 @@ fn checked(body: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// [`Unreadable`]. Metadata that breaks an invariant or a limit counts as damaged.
-pub(crate) fn decode(content: &[u8]) -> Result<Option<Metadata>, Unreadable> {
+pub fn decode(content: &[u8]) -> Result<Option<Metadata>, Unreadable> {
     let damaged = |why: &str| Err(Unreadable::Damaged(why.to_owned()));
     if content.is_empty() {
         return damaged("it is empty");

@@ -11,5 +11,6 @@ mod format;
 mod medium;
 mod store;
 
+pub use format::{Unreadable, decode, encode};
 pub use medium::{FileMedium, Medium, Whereabouts};
 pub use store::FileMetaStore;
