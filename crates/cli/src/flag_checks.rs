@@ -79,6 +79,7 @@ pub const SHARED_NO_NUMBERS: &[&str] = &[
     "json",
     "log-level",
     "loop",
+    "metadata",
     "password",
     "policy",
     "protocol",

@@ -63,6 +63,10 @@ pub struct ServerArguments {
     /// one that the data directory remembers]
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub join: Option<String>,
+    /// Keep the cluster's metadata in etcd, so that another node coordinates when one is gone:
+    /// etcd://HOST:PORT/NAME (needs the feature `etcd`) [default: a file in the first node's data directory]
+    #[arg(long, value_name = "URL", conflicts_with = "join")]
+    pub metadata: Option<String>,
     /// The processors that the node's threads run on, such as 0-3,8 [default: all that the process may use]
     #[arg(long, value_name = "LIST")]
     pub cpu_list: Option<Auto<CpuList>>,
@@ -204,6 +208,7 @@ fn merged(arguments: ServerArguments) -> Result<Config, ConfigError> {
     }
     set(&mut config.node.dir, arguments.dir.map(Auto::Value));
     set(&mut config.node.join, arguments.join);
+    set(&mut config.node.metadata, arguments.metadata);
     set(&mut config.node.cpu_list, arguments.cpu_list);
     set(&mut config.node.workers, arguments.workers);
     set(&mut config.node.movers, arguments.movers);

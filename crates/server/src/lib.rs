@@ -16,6 +16,7 @@ mod data_dir;
 mod descriptors;
 mod door;
 mod durable_log;
+mod election;
 mod exposure;
 mod join;
 mod last_map;

@@ -19,6 +19,7 @@ use crate::durable_log::{
     self, BackupsSetup, BackupsThread, CopiesInput, CopiesSetup, DurableLogThreads, LoaderSetup, LogRequests,
     LogWriterSetup, RecoverError, TakeoversSetup, TakeoversThread,
 };
+use crate::election;
 use crate::exposure::{self, Exposed};
 use crate::join;
 use crate::last_map::LastMap;
@@ -29,7 +30,7 @@ use crate::mover::{MoverInput, MoverLink, MoverReports, MoverSetup};
 use crate::process;
 use crate::saver::SaverThread;
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
-use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo, TabletMap, Takeover};
+use sidle_cluster::{ClusterId, HostPort, Incarnation, MetaError, NodeInfo, TabletMap, Takeover};
 use sidle_log_files::{Settings as LogSettings, Syncs};
 use sidle_node::{
     CurrentTable, Mover, MoverIndex, MoverPort, NodeParts, NodeShared, ProcessFacts, RangeTable, Worker,
@@ -87,6 +88,19 @@ pub enum StartError {
          this node another directory with --dir"
     )]
     CoordinatorJoins(String),
+    /// The metadata is to be elsewhere, and is there.
+    #[error(
+        "the data directory {0} has its cluster's record in a file, coordinator.meta: start the node without \
+         --metadata (`[node] metadata`). A cluster that keeps its record elsewhere begins there, with empty data \
+         directories"
+    )]
+    RecordInFile(String),
+    /// The metadata is another cluster's.
+    #[error(
+        "the record that --metadata (`[node] metadata`) names is that of cluster {0}, and this node belongs to \
+         another one: name the record of its own, or start the node with an empty data directory (--dir)"
+    )]
+    OtherCluster(ClusterId),
     /// Nobody is at the address to join but this node.
     #[error(
         "--join {0} is this node's own address: name another node of the cluster, or start it without --join \
@@ -154,6 +168,7 @@ impl StartError {
     pub const fn is_of_settings(&self) -> bool {
         use StartError::{
             Advertise, CoordinatorJoins, Cpus, Exposed, JoinsItself, LogLeftOut, Memory, NoAddress,
+            OtherCluster, RecordInFile,
         };
         matches!(
             self,
@@ -165,6 +180,8 @@ impl StartError {
                 | LogLeftOut(_)
                 | Memory(_)
                 | NoAddress(_)
+                | OtherCluster(_)
+                | RecordInFile(_)
         )
     }
 }
@@ -237,6 +254,7 @@ fn run_once(config: &Config, config_file: Option<&Path>) -> Result<(), StartErro
         data_dir: Arc::clone(&data_dir),
         last_coordinator: last_map.and_then(|last| last.coordinator),
         founds,
+        election: election::of(&config.node.metadata),
         join: config.node.join.clone(),
         password: config.security.password.clone(),
         parts: parts.clone(),
@@ -301,13 +319,13 @@ impl Ground {
         let data_dir = Arc::new(DataDir::open(&config.data_dir())?);
         let given_secret = cluster_secret::given(config)?;
         exposure::check(config, given_secret.is_some() || cluster_secret::kept(&data_dir)?.is_some())?;
-        if config.node.join.is_empty() {
+        if config.node.join.is_empty() && config.node.metadata.is_empty() {
             data_dir.check_for_a_founder()?;
         }
         let mut identity = data_dir.begin_life()?;
         let last_map = LastMap::load(&data_dir, &identity);
         check_record(config, &data_dir, &identity)?;
-        let founds = coordinator::belongs_here(&identity, &data_dir, &config.node.join);
+        let founds = coordinator::belongs_here(&identity, &data_dir, &config.node);
         let sockets = Sockets::listen(config)?;
         let info = sockets.node_info(config, &identity)?;
         // A node whose port is taken draws no secret that it would throw away.
@@ -542,6 +560,9 @@ fn durable_log(data_dir: &DataDir, store: &Store) -> Result<Option<PathBuf>, Sta
 fn check_record(config: &Config, data_dir: &DataDir, identity: &Identity) -> Result<(), StartError> {
     let (has_record, joins) = (data_dir.metadata_path().exists(), !config.node.join.is_empty());
     let dir = || config.data_dir().display().to_string();
+    if !config.node.metadata.is_empty() {
+        return if has_record { Err(StartError::RecordInFile(dir())) } else { Ok(()) };
+    }
     if has_record && joins {
         return Err(StartError::CoordinatorJoins(dir()));
     }

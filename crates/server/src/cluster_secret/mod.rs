@@ -14,6 +14,7 @@ pub use file::{Fault, SecretFileError};
 
 use crate::config::Config;
 use crate::data_dir::{DataDir, random_bytes};
+use crate::door::Door;
 use sidle_handshake::ClusterSecret;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -104,8 +105,25 @@ pub(crate) fn at_start(
         }
         (Some(given), None) => Ok(Some(given)),
         (None, None) if may_be_neighbour(&config.node.join) => Ok(None),
+        // It founds the cluster, or asks its coordinator, which has to be on this machine.
+        (None, None) if !config.node.metadata.is_empty() => Ok(None),
         (None, None) => Err(SecretError::Unknown(path)),
     }
+}
+
+/// Keeps the secret that was given, or a new one, for a cluster that this node is about to found.
+pub(crate) fn of_founder(data_dir: &DataDir, door: &Door) -> Result<(), SecretError> {
+    let secret = match door.secret().filter(|_| door.is_certain()) {
+        Some(given) => ClusterSecret::clone(&given),
+        None => {
+            let path = data_dir.secret_path();
+            tracing::info!("new cluster secret in {}: nodes on other machines need a copy", path.display());
+            random_bytes().map(ClusterSecret::from_random).map_err(SecretError::Random)?
+        }
+    };
+    keep(data_dir, &secret)?;
+    door.try_secret(secret);
+    Ok(())
 }
 
 /// The secret that the data directory keeps.

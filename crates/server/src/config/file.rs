@@ -84,6 +84,7 @@ pub(super) const KNOWN: [Known; 7] = [
         settings: &[
             ("dir", "a path in quotes, or \"auto\""),
             ("join", "\"HOST:PORT\", or \"\" to join nobody"),
+            ("metadata", "\"etcd://HOST:PORT/NAME\", or \"\" for a file in `dir`"),
             ("cpu_list", "numbers of processors in quotes, such as \"0-3,8\", or \"auto\""),
             ("workers", "a whole number from 1 to 512, or \"auto\""),
             ("movers", "a whole number from 1 to 64"),

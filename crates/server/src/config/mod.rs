@@ -61,6 +61,8 @@ pub struct NodeConfig {
     pub dir: Auto<PathBuf>,
     /// A client address of the cluster to join; empty: none.
     pub join: String,
+    /// Where the cluster's metadata is, if not in a file: `etcd://HOST:PORT/NAME`. Empty: in a file.
+    pub metadata: String,
     /// The processors that the node's threads run on.
     pub cpu_list: Auto<CpuList>,
     /// Threads that serve clients.
@@ -89,6 +91,7 @@ impl Default for NodeConfig {
         NodeConfig {
             dir: Auto::Auto,
             join: String::new(),
+            metadata: String::new(),
             cpu_list: Auto::Auto,
             workers: Auto::Auto,
             movers: 1,
@@ -469,6 +472,12 @@ impl Config {
         let is_address = |text: &str| matches!(crate::address::split_host_port(text), Some((_, 1..)));
         if !self.node.join.is_empty() && !is_address(&self.node.join) {
             return wrong("join", format!("'{}' is not HOST:PORT, such as 10.0.0.1:6379", self.node.join));
+        }
+        if let Err(why) = crate::election::check(&self.node.metadata) {
+            return wrong("metadata", why);
+        }
+        if !self.node.metadata.is_empty() && !self.node.join.is_empty() {
+            return wrong("metadata", "it names the cluster already: leave `join` out".to_owned());
         }
         Ok(())
     }

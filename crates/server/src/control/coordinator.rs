@@ -3,6 +3,7 @@
 
 use super::calls::Calls;
 use super::outbox::Outbox;
+use crate::config::NodeConfig;
 use crate::data_dir::{DataDir, Identity, random_bytes};
 use crate::door::Door;
 use crate::start::StartError;
@@ -110,6 +111,16 @@ impl<M: MetaStore> CoordinatorSeat<M> {
         self.calls.call(now, self.coordinator.silent_members(now));
     }
 
+    /// The cluster.
+    pub(super) const fn cluster(&self) -> ClusterId {
+        self.coordinator.cluster()
+    }
+
+    /// Whether another coordinator has taken over.
+    pub(super) const fn is_deposed(&self) -> bool {
+        self.coordinator.is_deposed()
+    }
+
     /// Lets time pass.
     pub(super) fn tick(&mut self, now: MonotonicUs) {
         if self.timeout().is_some_and(|timeout| timeout <= now) {
@@ -206,9 +217,13 @@ fn log(event: &CoordinatorEvent) {
     }
 }
 
-/// Whether the coordinator's seat is on this node: it founded the cluster, or will found one.
-pub(crate) fn belongs_here(identity: &Identity, data_dir: &DataDir, join: &str) -> bool {
-    data_dir.metadata_path().exists() || (join.is_empty() && identity.found_at.is_empty())
+/// Whether the coordinator's seat is on this node, always: it founded the cluster, or will found one, and the
+/// metadata is in a file.
+pub(crate) fn belongs_here(identity: &Identity, data_dir: &DataDir, node: &NodeConfig) -> bool {
+    let NodeConfig { join, metadata, .. } = node;
+    let is_in_file = metadata.is_empty();
+    is_in_file && data_dir.metadata_path().exists()
+        || (is_in_file && join.is_empty() && identity.found_at.is_empty())
 }
 
 #[cfg(test)]

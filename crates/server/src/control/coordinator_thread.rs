@@ -4,15 +4,19 @@
 //!
 //! Every message may be lost (M10): a full queue drops it, and it is sent again.
 //!
+//! Without its [`Office`] it handles nothing and sends nothing, and the thread ends.
+//!
 //! Ownership: the control thread holds the [`CoordinatorThread`]; the thread ends with it.
 
 use super::coordinator::CoordinatorSeat;
 use super::links::Room;
+use super::office::Office;
 use super::outbox::Outbox;
 use crate::clock::Clock;
 use crate::thread;
 use sidle_cluster::{MetaStore, ToCoordinator, ToNode};
 use std::io;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
@@ -25,7 +29,7 @@ const NAME: &str = "coordinator";
 const MESSAGES_MAX: usize = 256;
 /// How often silent members are checked and called.
 const CALLS_EVERY: Duration = Duration::from_millis(100);
-/// A longer turn of the coordinator is logged: it waited for its disk.
+/// A longer turn of the coordinator is logged: it waited for its store.
 const LONG: Duration = Duration::from_secs(1);
 
 /// A node's message to the coordinator.
@@ -48,6 +52,7 @@ impl CoordinatorThread {
     pub(super) fn start<M: MetaStore + Send + 'static>(
         seat: CoordinatorSeat<M>,
         clock: Clock,
+        office: Arc<Office>,
     ) -> io::Result<(CoordinatorThread, UnboundedReceiver<ToNode>)> {
         let (inbox, said) = mpsc::channel(MESSAGES_MAX);
         // The control thread takes whatever is there, and never waits.
@@ -55,7 +60,8 @@ impl CoordinatorThread {
         let handle = thread::start(NAME.to_owned(), move || {
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
             let runtime = runtime.expect("a runtime needs only an epoll descriptor");
-            runtime.block_on(serve(seat, said, to_node, clock));
+            runtime.block_on(serve(seat, said, to_node, clock, &office));
+            office.leave();
         })?;
         Ok((CoordinatorThread { inbox: Some(inbox), handle: Some(handle) }, from_coordinator))
     }
@@ -86,6 +92,7 @@ async fn serve<M: MetaStore>(
     mut inbox: mpsc::Receiver<Said>,
     to_node: UnboundedSender<ToNode>,
     clock: Clock,
+    office: &Office,
 ) {
     let mut calls = interval(CALLS_EVERY);
     calls.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -102,6 +109,9 @@ async fn serve<M: MetaStore>(
                 None
             }
         };
+        if !office.is_held(clock.mono()) {
+            return;
+        }
         let begun = Instant::now();
         match said {
             Some(Said { message, outbox, .. }) => seat.handle(clock.mono(), message, outbox),
@@ -109,14 +119,21 @@ async fn serve<M: MetaStore>(
         }
         if begun.elapsed() >= LONG {
             tracing::warn!(
-                "the coordinator waited {:.1} s for its disk: until it had written, joins, migrations and status \
+                "the coordinator waited {:.1} s for its store: until it had written, joins, migrations and status \
                  waited too",
                 begun.elapsed().as_secs_f64()
             );
         }
+        // The turn may have taken long, in a commit.
+        if !office.is_held(clock.mono()) {
+            return;
+        }
         while let Some(message) = seat.poll_local() {
             // Without a control thread the process is ending.
             let _ = to_node.send(message);
+        }
+        if seat.is_deposed() {
+            return;
         }
     }
 }
@@ -178,7 +195,8 @@ mod tests {
         let store = SlowStore { store: MemoryMetaStore::new(), lets_through };
         let door = Door::new(&node_info(1).bus_addr, None, "nowhere".into(), Bounds::MOST);
         let seat = CoordinatorSeat::open(MonotonicUs(0), store, &node_info(1), StartNumber(1), door).unwrap();
-        let (thread, mut from_coordinator) = CoordinatorThread::start(seat, Clock::start()).unwrap();
+        let (thread, mut from_coordinator) =
+            CoordinatorThread::start(seat, Clock::start(), Arc::new(Office::for_ever())).unwrap();
         // A new member has to be committed. If this waited for that, the test would never end.
         thread.pass_on(joins(2), None, None);
         for _ in 0..10 * MESSAGES_MAX {

@@ -98,7 +98,7 @@ impl Events {
         let _ = self.sender.send((event, room)).await;
     }
 
-    async fn send_small(&self, event: BusEvent) {
+    pub(super) async fn send_small(&self, event: BusEvent) {
         let room = self.room_for(0).await;
         self.send(event, room).await;
     }
@@ -124,7 +124,9 @@ pub(crate) struct Reception {
     /// The messages waiting to be sent to them.
     pub(crate) outboxes: Outboxes,
     /// Where the coordinator is, if it is not here.
-    pub(crate) detour: Option<watch::Receiver<Option<HostPort>>>,
+    pub(crate) coordinator_at: watch::Receiver<Option<HostPort>>,
+    /// Whether it is here.
+    pub(crate) leads: watch::Receiver<bool>,
 }
 
 impl Reception {
@@ -186,13 +188,16 @@ impl Reception {
             }
             bus::Opening::Control(first) => {
                 self.events.peers.count_received();
-                match &self.detour {
-                    Some(detour) => {
-                        let coordinator_at = detour.borrow().clone();
-                        self.events.peers.count_sent();
-                        Ok(bus::send_away(member.stream, coordinator_at).await?)
-                    }
-                    None => self.converse_with_node(member, reader, *first).await,
+                if !*self.leads.borrow() {
+                    let coordinator_at = self.coordinator_at.borrow().clone();
+                    self.events.peers.count_sent();
+                    return Ok(bus::send_away(member.stream, coordinator_at).await?);
+                }
+                // Whoever finds the conversation ended looks for the coordinator.
+                let mut leads = self.leads.clone();
+                tokio::select! {
+                    ended = self.converse_with_node(member, reader, *first) => ended,
+                    _ = leads.wait_for(|leads| !leads) => Err(BusError::Closed),
                 }
             }
         }

@@ -28,8 +28,7 @@ impl ControlThread {
     pub(super) fn log_is_deposed(&mut self, error: StartError) -> Result<(), StartError> {
         match error {
             StartError::DurableLog(RecoverError::Deposed { log, .. }) if self.seat.is_none() => {
-                self.ask_for_log(log, Some(error), LONG_PATIENCE);
-                Ok(())
+                self.ask_for_log(log, Some(error), LONG_PATIENCE)
             }
             error => Err(error),
         }
@@ -43,16 +42,22 @@ impl ControlThread {
     }
 
     /// The log was read, without a word of its copies perhaps.
-    pub(super) fn ask_before_it_joins(&mut self, log: LogId) {
+    pub(super) fn ask_before_it_joins(&mut self, log: LogId) -> Result<(), StartError> {
         if self.seat.is_none() && self.setup.identity.has_log_copies() {
-            self.ask_for_log(log, None, PATIENCE);
+            self.ask_for_log(log, None, PATIENCE)?;
         }
+        Ok(())
     }
 
-    fn ask_for_log(&mut self, log: LogId, otherwise: Option<StartError>, patience: Duration) {
+    fn ask_for_log(
+        &mut self,
+        log: LogId,
+        otherwise: Option<StartError>,
+        patience: Duration,
+    ) -> Result<(), StartError> {
         self.log_fate = Some(LogFate { until: Instant::now() + patience, otherwise });
         self.control.ask_for_log(self.setup.clock.mono(), Some(log));
-        self.take_part();
+        self.take_part()
     }
 
     /// The coordinator has answered.

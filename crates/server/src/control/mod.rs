@@ -10,12 +10,14 @@
 //! Ownership: the thread that called [`run`](crate::run).
 
 pub(crate) mod calls;
+mod candidate;
 pub(crate) mod coordinator;
 mod coordinator_thread;
 pub(crate) mod forwarding;
 mod heard;
 pub(crate) mod links;
 mod log_fate;
+mod office;
 pub(crate) mod outbox;
 mod search;
 mod signals;
@@ -33,13 +35,18 @@ use crate::repeated::Repeated;
 use crate::start::StartError;
 use crate::thread::start_task;
 use crate::worker::{WorkerInput, WorkerLink};
+use candidate::{Announced, Candidate, CandidateThread, ElectionNews};
 use coordinator::CoordinatorSeat;
 use coordinator_thread::CoordinatorThread;
 use forwarding::WantedLink;
 use links::{BusEvent, Events, Lane, Reception, Room};
 use log_fate::LogFate;
+use office::Office;
 use outbox::{Outbox, Outboxes};
-use sidle_cluster::{ClusterId, ControlMessage, HostPort, LogCopies, NodeInfo, StartNumber, ToNode};
+use search::Signs;
+use sidle_cluster::{
+    ClusterId, ControlMessage, Election, HostPort, LogCopies, NodeInfo, StartNumber, ToNode,
+};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlReply, ControlRequest, MoverIndex, MoverReport, NodeControl, NodeParts,
@@ -104,8 +111,10 @@ pub(crate) struct ControlSetup {
     pub(crate) identity: Identity,
     /// The data directory.
     pub(crate) data_dir: Arc<DataDir>,
-    /// Whether the coordinator is on this node.
+    /// Whether the coordinator is on this node, always.
     pub(crate) founds: bool,
+    /// Where nodes campaign to coordinate, if they do.
+    pub(crate) election: Option<Box<dyn Election + Send>>,
     /// The node that ran the coordinator in an earlier incarnation of this one, if known.
     pub(crate) last_coordinator: Option<NodeId>,
     /// The client address of a node of the cluster to join; empty: none.
@@ -146,6 +155,17 @@ pub(crate) struct ControlThread {
     seat: Option<CoordinatorThread>,
     /// Its messages to this node.
     from_seat: mpsc::UnboundedReceiver<ToNode>,
+    /// Whether it is.
+    leads: watch::Sender<bool>,
+    /// Campaigns to have it here, if nodes do; ends after it.
+    candidate: Option<CandidateThread>,
+    news: (mpsc::UnboundedSender<ElectionNews>, mpsc::UnboundedReceiver<ElectionNews>),
+    /// The leader, as the candidate saw it last.
+    leader: watch::Sender<Option<Announced>>,
+    /// The node's cluster, for the candidate.
+    cluster: watch::Sender<Option<ClusterId>>,
+    /// The number that this process drew.
+    start: StartNumber,
     /// The conversation with the coordinator, if that is on another node.
     coordinator: Option<Outbox>,
     /// The coordinator's last known address; sent to nodes that ask here.
@@ -193,7 +213,8 @@ impl ControlThread {
             true => {
                 let (info, door) = (&setup.info, setup.door.clone());
                 let seat = CoordinatorSeat::in_data_dir(now, &setup.data_dir, info, start, door)?;
-                let (seat, from_seat) = CoordinatorThread::start(seat, setup.clock)?;
+                let office = Arc::new(Office::for_ever());
+                let (seat, from_seat) = CoordinatorThread::start(seat, setup.clock, office)?;
                 (Some(seat), from_seat)
             }
             false => (None, mpsc::unbounded_channel().1),
@@ -212,8 +233,14 @@ impl ControlThread {
         }
         Ok(ControlThread {
             control,
+            leads: watch::Sender::new(seat.is_some()),
             seat,
             from_seat,
+            candidate: None,
+            news: mpsc::unbounded_channel(),
+            leader: watch::Sender::new(None),
+            cluster: watch::Sender::new(setup.identity.cluster),
+            start,
             coordinator: None,
             coordinator_at: watch::Sender::new(None),
             found_at: watch::Sender::new(setup.identity.found_at.clone()),
@@ -253,7 +280,7 @@ impl ControlThread {
         let table_taken = Arc::clone(&self.setup.table_taken);
         // With a durable log `Loaded` comes, also if it is read by now: the node joins as one that has it.
         if !self.setup.parts.shared.durability.is_on.load(Ordering::Relaxed) {
-            self.take_part();
+            self.take_part()?;
         }
         if self.seat.is_none() {
             tracing::info!("clients can connect, and are served once this node is a member of its cluster");
@@ -263,27 +290,12 @@ impl ControlThread {
             tokio::select! {
                 signal = stop.requested() => self.stop = Some(signal.to_owned()),
                 Some((event, room)) = bus.recv() => self.bus_event(event, room),
-                Some(message) = self.from_seat.recv() => self.input(ControlInput::Message(message)),
-                call = self.setup.calls.recv() => match call {
-                    Some(ControlCall::Request(request, answer)) => self.request(request, answer),
-                    Some(ControlCall::Link(wanted)) => self.open_link(wanted),
-                    Some(ControlCall::Loaded(Ok(loaded))) => {
-                        self.resume_log(&loaded)?;
-                        self.ask_before_it_joins(loaded.log);
-                        self.take_part();
-                        self.note_ready();
-                    }
-                    Some(ControlCall::Loaded(Err(error))) => self.log_is_deposed(error)?,
-                    Some(ControlCall::Copies(CopiesReport::Proposed(copies))) => self.propose(copies),
-                    Some(ControlCall::Copies(CopiesReport::Deposed)) => self.copies_are_deposed()?,
-                    Some(ControlCall::TookOver(range, epoch)) => {
-                        self.input(ControlInput::TookOver(range, epoch));
-                    }
-                    Some(ControlCall::TakeoverFails(range, epoch, why)) => {
-                        self.input(ControlInput::TakeoverFails(range, epoch, why));
-                    }
-                    Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
+                message = self.from_seat.recv(), if self.seat.is_some() => match message {
+                    Some(message) => self.input(ControlInput::Message(message)),
+                    None => self.stand_down(),
                 },
+                Some(news) = self.news.1.recv() => self.election_news(news)?,
+                call = self.setup.calls.recv() => self.call(call)?,
                 Some((migration, report)) = self.setup.reports.recv() => {
                     self.input(ControlInput::Mover(migration, report));
                 }
@@ -308,6 +320,55 @@ impl ControlThread {
         Ok(())
     }
 
+    /// Carries out a worker's request. Without workers the node ends.
+    fn call(&mut self, call: Option<ControlCall>) -> Result<(), StartError> {
+        match call {
+            Some(ControlCall::Request(request, answer)) => self.request(request, answer),
+            Some(ControlCall::Link(wanted)) => self.open_link(wanted),
+            Some(ControlCall::Loaded(Ok(loaded))) => {
+                self.resume_log(&loaded)?;
+                self.ask_before_it_joins(loaded.log)?;
+                self.take_part()?;
+                self.note_ready();
+            }
+            Some(ControlCall::Loaded(Err(error))) => self.log_is_deposed(error)?,
+            Some(ControlCall::Copies(CopiesReport::Proposed(copies))) => self.propose(copies),
+            Some(ControlCall::Copies(CopiesReport::Deposed)) => self.copies_are_deposed()?,
+            Some(ControlCall::TookOver(range, epoch)) => {
+                self.input(ControlInput::TookOver(range, epoch));
+            }
+            Some(ControlCall::TakeoverFails(range, epoch, why)) => {
+                self.input(ControlInput::TakeoverFails(range, epoch, why));
+            }
+            Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Takes in who coordinates.
+    fn election_news(&mut self, news: ElectionNews) -> Result<(), StartError> {
+        match news {
+            ElectionNews::Elected(seat, from_seat) => {
+                (self.seat, self.from_seat, self.coordinator) = (Some(seat), from_seat, None);
+                self.leads.send_replace(true);
+                self.input(ControlInput::Connected);
+            }
+            ElectionNews::Leads(leader) => {
+                tracing::info!("the node at {} coordinates the cluster", leader.client_addr);
+                self.leader.send_replace(Some(leader));
+            }
+            ElectionNews::OtherCluster(cluster) => return Err(StartError::OtherCluster(cluster)),
+        }
+        Ok(())
+    }
+
+    /// The coordinator on this node has ended: another one takes over, or this one again in another term.
+    fn stand_down(&mut self) {
+        (self.seat, self.coordinator) = (None, None);
+        self.coordinator_at.send_replace(None);
+        self.leads.send_replace(false);
+    }
+
     /// Starts to listen for other nodes, and to look for the coordinator if that is on another node.
     fn start_conversations(&mut self) -> Result<mpsc::Receiver<(BusEvent, Room)>, StartError> {
         let (events, queue) = Events::open(Arc::clone(&self.setup.parts.shared.peers), self.setup.clock);
@@ -316,7 +377,8 @@ impl ControlThread {
             door: self.setup.door.clone(),
             events: events.clone(),
             outboxes: outboxes.clone(),
-            detour: self.seat.is_none().then(|| self.coordinator_at.subscribe()),
+            coordinator_at: self.coordinator_at.subscribe(),
+            leads: self.leads.subscribe(),
         };
         let listener = tokio::net::TcpListener::from_std(self.setup.bus.try_clone()?)?;
         start_task("the listener for nodes", reception.accept(listener));
@@ -329,8 +391,12 @@ impl ControlThread {
                 door: self.setup.door.clone(),
                 complaints: Repeated::default(),
             };
-            let called = self.called_from.subscribe();
-            let following = search::follow_coordinator(search, called, events, outboxes);
+            let signs = Signs {
+                called: self.called_from.subscribe(),
+                leader: self.leader.subscribe(),
+                leads: self.leads.subscribe(),
+            };
+            let following = search::follow_coordinator(search, signs, events, outboxes);
             let takes_part = Arc::clone(&self.takes_part);
             start_task("the search for the coordinator", async move {
                 takes_part.notified().await;
@@ -351,11 +417,25 @@ impl ControlThread {
 
     /// The node's data is there: it joins its cluster. Before, it would serve, and give away, what it has of
     /// it.
-    fn take_part(&mut self) {
+    fn take_part(&mut self) -> Result<(), StartError> {
         match self.seat {
             Some(_) => self.input(ControlInput::Connected),
             None => self.takes_part.notify_one(),
         }
+        if let Some(election) = self.setup.election.take() {
+            let candidate = Candidate {
+                election,
+                info: self.setup.info.clone(),
+                start: self.start,
+                cluster: self.cluster.subscribe(),
+                data_dir: Arc::clone(&self.setup.data_dir),
+                door: self.setup.door.clone(),
+                clock: self.setup.clock,
+                news: self.news.0.clone(),
+            };
+            self.candidate = Some(CandidateThread::start(candidate)?);
+        }
+        Ok(())
     }
 
     fn bus_event(&mut self, event: BusEvent, room: Room) {
@@ -556,6 +636,7 @@ impl ControlThread {
             tracing::info!("member of cluster {cluster}");
             self.setup.identity.cluster = Some(cluster);
             self.save_identity();
+            self.cluster.send_replace(Some(cluster));
         }
         self.refused = None;
         self.has_joined = true;
