@@ -32,8 +32,11 @@ const FUZZ_SECONDS: u32 = 10;
 
 const OF_LAB: [&str; 3] = ["test", "--package", "sidle-lab"];
 
-/// Their tests start an etcd.
-const WITH_ETCD: [&str; 5] = ["test", "--package", "sidle-meta-etcd", "--test", "contract"];
+/// Tests that start an etcd, or several.
+const WITH_ETCD: [&[&str]; 2] = [
+    &["test", "--package", "sidle-meta-etcd", "--test", "contract"],
+    &["test", "--package", "sidle", "--features", "etcd", "--test", "etcd"],
+];
 
 /// Cargo with these arguments, of which each list is a part.
 fn cargo_with(parts: &[&[&str]]) -> Command {
@@ -67,14 +70,13 @@ fn processes() -> [Step; 3] {
         )
     });
     let with_etcd: Step = Box::new(|steps| {
-        let name = "metadata in etcd";
-        match clients::etcd() {
-            Some(etcd) => steps.run(name, cargo_with(&[&WITH_ETCD]).env("SIDLE_TEST_ETCD", etcd)),
-            None => {
-                steps.skip(name, "etcd is not installed (Debian: apt-get install etcd-server)");
-                Ok(())
-            }
-        }
+        let Some(etcd) = clients::etcd() else {
+            steps.skip("metadata in etcd", "etcd is not installed (Debian: apt-get install etcd-server)");
+            return Ok(());
+        };
+        WITH_ETCD.iter().try_for_each(|tests| {
+            steps.run("metadata in etcd", cargo_with(&[tests]).env("SIDLE_TEST_ETCD", &etcd))
+        })
     });
     let of_lab = cargo_with(&[&OF_LAB, &["--test", "program", "--test", "modelled"]]);
     [with_clients, with_etcd, step("processes of the laboratory", of_lab)]

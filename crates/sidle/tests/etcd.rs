@@ -1,0 +1,199 @@
+//! Clusters of real processes whose metadata is in a real etcd: who coordinates when a coordinator dies or
+//! stands still, or etcd does. A test whose etcd is not installed prints that it was skipped.
+
+#![cfg(feature = "etcd")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests run processes and read clocks
+
+mod support;
+
+#[path = "../../meta-etcd/tests/support/etcd.rs"]
+mod etcd;
+
+use etcd::Etcd;
+use sidle_resp::Value;
+use std::time::{Duration, Instant};
+use support::{Node, NodeOptions, TestCluster, bulk, eventually};
+
+/// Within this time another node coordinates when the one before has died: a lease of 5 s, half a second to
+/// notice, and what a busy machine takes.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
+
+const KEYS: usize = 500;
+
+fn options(etcd: &Etcd) -> NodeOptions {
+    NodeOptions::default().flag("--metadata", &format!("etcd://{}/test", etcd.address()))
+}
+
+/// Three nodes, of which the first has founded the cluster.
+fn three(etcd: &Etcd) -> TestCluster {
+    let options = options(etcd);
+    let cluster = TestCluster { nodes: (0..3).map(|_| Node::start(&options)).collect() };
+    cluster.wait_until_known(3);
+    cluster
+}
+
+fn write(node: &Node, round: &str) {
+    let mut client = node.client();
+    for number in 0..KEYS {
+        let done = client.request_anywhere(&["SET", &format!("key:{number}"), &format!("{round}:{number}")]);
+        assert!(matches!(&done, Value::Simple(_)), "{done:?}");
+    }
+}
+
+fn assert_written(node: &Node, round: &str) {
+    let mut client = node.client();
+    for number in 0..KEYS {
+        let found = client.request_anywhere(&["GET", &format!("key:{number}")]);
+        assert_eq!(found, bulk(&format!("{round}:{number}")), "key {number}");
+    }
+}
+
+/// The id of the node that coordinates, as this node reports it.
+fn coordinator(node: &Node) -> Option<String> {
+    Some(node.status()?["coordinator"].as_str()?.to_owned())
+}
+
+fn migrate(through: &Node, slots: &str, target: &Node) -> u64 {
+    let to = target.address();
+    let output = through.run(&["migrate", "--to", &to, "--slots", slots, "--detach", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let begun: serde_json::Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
+    begun["id"].as_u64().expect("the id is a number")
+}
+
+fn wait_until_done(through: &Node, id: u64) {
+    let state = eventually("the migration is over", || {
+        let state = through.migration(id)?["state"].as_str()?.to_owned();
+        matches!(state.as_str(), "done" | "failed" | "cancelled").then_some(state)
+    });
+    assert_eq!(state, "done");
+}
+
+/// Waits until one of these nodes coordinates, and all of them report the same one.
+fn wait_for_another(nodes: &[&Node], before: &str) -> String {
+    let begun = Instant::now();
+    let next = eventually("another node coordinates", || {
+        let seen: Option<Vec<String>> = nodes.iter().map(|node| coordinator(node)).collect();
+        let seen = seen?;
+        (seen[0] != before && seen.iter().all(|one| *one == seen[0])).then(|| seen[0].clone())
+    });
+    eprintln!("another node coordinates after {:.1} s", begun.elapsed().as_secs_f64());
+    assert!(begun.elapsed() < TAKEN_OVER_WITHIN, "after {:?}", begun.elapsed());
+    next
+}
+
+#[test]
+fn when_the_coordinators_node_is_killed_another_coordinates() {
+    let Some(etcd) = Etcd::start("when_the_coordinators_node_is_killed_another_coordinates") else { return };
+    let mut cluster = three(&etcd);
+    // Without a durable log its data dies with it: so it has none.
+    let id = migrate(&cluster.nodes[2], "0-16383", &cluster.nodes[1]);
+    wait_until_done(&cluster.nodes[2], id);
+    write(&cluster.nodes[1], "first");
+    let before = coordinator(&cluster.nodes[1]).expect("it answers");
+    assert!(cluster.nodes[0].log().contains("this node coordinates"), "the founder does");
+    cluster.nodes[0].kill();
+    assert_written(&cluster.nodes[1], "first");
+    let [gone, left @ ..] = &cluster.nodes[..] else { panic!("three") };
+    let next = wait_for_another(&left.iter().collect::<Vec<_>>(), &before);
+    let id = migrate(&left[0], "0-8191", &left[1]);
+    wait_until_done(&left[0], id);
+    assert_written(&left[0], "first");
+    // One that coordinated is a node as any other, once it has been silent for long enough.
+    eventually("it is forgotten", || {
+        left[0].run(&["forget", &gone.address()]).status.success().then_some(())
+    });
+    cluster.nodes[0].restart();
+    cluster.wait_until_known(3);
+    assert_eq!(coordinator(&cluster.nodes[0]), Some(next), "who comes back follows");
+}
+
+#[test]
+fn a_coordinator_that_stood_still_is_deposed_and_serves_on() {
+    let Some(etcd) = Etcd::start("a_coordinator_that_stood_still_is_deposed_and_serves_on") else { return };
+    let cluster = three(&etcd);
+    let [first, left @ ..] = &cluster.nodes[..] else { panic!("three") };
+    write(first, "first");
+    let before = coordinator(first).expect("it answers");
+    first.pause();
+    let next = wait_for_another(&left.iter().collect::<Vec<_>>(), &before);
+    first.resume();
+    cluster.wait_until_known(3);
+    for node in &cluster.nodes {
+        eventually("all follow the same one", || (coordinator(node)? == next).then_some(()));
+    }
+    eventually("it notices", || {
+        first.log().contains("does not coordinate the cluster any more").then_some(())
+    });
+    assert_written(first, "first");
+    let id = migrate(first, "0-4095", &left[0]);
+    wait_until_done(first, id);
+    assert_written(&left[1], "first");
+    let leaders = cluster.nodes.iter().filter(|node| node.log().contains("this node coordinates"));
+    assert_eq!(leaders.count(), 2, "one after the other");
+}
+
+#[test]
+fn etcd_may_die_and_come_back_under_a_migration() {
+    let Some(mut etcd) = Etcd::start("etcd_may_die_and_come_back_under_a_migration") else { return };
+    let cluster = three(&etcd);
+    write(&cluster.nodes[0], "first");
+    let id = migrate(&cluster.nodes[0], "0-16383", &cluster.nodes[1]);
+    etcd.kill();
+    let begun = Instant::now();
+    // Longer than a lease: nobody coordinates, and clients notice nothing.
+    for round in 0.. {
+        let round = format!("round-{round}");
+        write(&cluster.nodes[2], &round);
+        assert_written(&cluster.nodes[0], &round);
+        if begun.elapsed() > Duration::from_secs(7) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(cluster.nodes.iter().any(|node| node.log().contains("does not answer")), "the log states why");
+    etcd.restart();
+    wait_until_done(&cluster.nodes[2], id);
+    write(&cluster.nodes[2], "last");
+    assert_written(&cluster.nodes[1], "last");
+    cluster.wait_until_known(3);
+}
+
+#[test]
+fn a_node_that_stops_in_order_is_followed_at_once() {
+    let Some(etcd) = Etcd::start("a_node_that_stops_in_order_is_followed_at_once") else { return };
+    let mut cluster = three(&etcd);
+    let before = coordinator(&cluster.nodes[1]).expect("it answers");
+    assert!(cluster.nodes[0].stop().success());
+    let begun = Instant::now();
+    wait_for_another(&cluster.nodes[1..].iter().collect::<Vec<_>>(), &before);
+    assert!(begun.elapsed() < Duration::from_secs(5), "it gives its lease back: {:?}", begun.elapsed());
+}
+
+#[test]
+fn a_cluster_in_a_file_is_not_taken_elsewhere_and_a_second_one_is_not_founded() {
+    let test = "a_cluster_in_a_file_is_not_taken_elsewhere_and_a_second_one_is_not_founded";
+    let Some(etcd) = Etcd::start(test) else { return };
+    let mut founder = Node::start(&NodeOptions::default());
+    founder.stop();
+    let folder = founder.folder();
+    let metadata = format!("etcd://{}/test", etcd.address());
+    let mut server = support::sidle();
+    server.args(["server", "--port", "0", "--bus-port", "0", "--max-memory", "64mb", "--durability", "none"]);
+    server.arg("--dir").arg(&folder).args(["--metadata", &metadata]);
+    let refused = server.output().expect("the program runs");
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && text.contains("without --metadata"), "{text}");
+    let mut node = Node::start(&options(&etcd));
+    node.stop();
+    let elsewhere = options(&etcd).flag("--metadata", &format!("etcd://{}/other", etcd.address()));
+    let folder = folder_of(&node);
+    let again = Node::start_unready(&elsewhere.flag("--dir", &folder));
+    eventually("the log states what is missing", || {
+        again.log().contains("the record of this node's cluster is not there").then_some(())
+    });
+}
+
+fn folder_of(node: &Node) -> String {
+    node.folder().to_str().expect("temporary folders have plain names").to_owned()
+}
