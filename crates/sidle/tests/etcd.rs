@@ -159,6 +159,29 @@ fn etcd_may_die_and_come_back_under_a_migration() {
     cluster.wait_until_known(3);
 }
 
+/// The coordinator's node has keys, and copies of its log at both others: nothing of it is lost.
+#[test]
+fn what_a_dead_coordinators_node_had_is_taken_over_by_itself() {
+    let Some(etcd) = Etcd::start("what_a_dead_coordinators_node_had_is_taken_over_by_itself") else { return };
+    let durable = ["--durability", "--takeover-after"].into_iter().zip(["replicated=2", "2s"]);
+    let options = durable.fold(options(&etcd), |options, (flag, value)| options.flag(flag, value));
+    let mut cluster = TestCluster { nodes: (0..3).map(|_| Node::start(&options)).collect() };
+    cluster.wait_until_known(3);
+    eventually("both others have copies", || {
+        let reply = cluster.client(0).try_request(&["INFO", "everything"])?;
+        String::from_utf8_lossy(reply.as_bytes()?).contains("sidle_log_copies:2").then_some(())
+    });
+    write(&cluster.nodes[0], "first");
+    let before = coordinator(&cluster.nodes[0]).expect("it answers");
+    cluster.nodes[0].kill();
+    let left: Vec<&Node> = cluster.nodes[1..].iter().collect();
+    wait_for_another(&left, &before);
+    eventually("each has read its half", || {
+        left.iter().all(|node| node.log().contains("keys taken over in")).then_some(())
+    });
+    assert_written(left[0], "first");
+}
+
 #[test]
 fn a_node_that_stops_in_order_is_followed_at_once() {
     let Some(etcd) = Etcd::start("a_node_that_stops_in_order_is_followed_at_once") else { return };
