@@ -263,11 +263,16 @@ fn kills_while_files_go_leave_nothing_twice_for_good() {
         node.restart();
         client = node.client();
     }
-    let newest = |node: &Node| files(node).pop().expect("it has files");
-    let mut last = newest(&node);
+    // Each second some files go whose removal is synced by then.
+    eventually("few files are left", || (files(&node).len() <= 8).then_some(()));
+    let written = |node: &Node| {
+        let last = files(node).pop().expect("it has files");
+        (std::fs::metadata(&last).expect("it is there").len(), last)
+    };
+    let mut last = written(&node);
     eventually("nothing is written any more", || {
-        std::thread::sleep(Duration::from_millis(500));
-        std::mem::replace(&mut last, newest(&node)).eq(&last).then_some(())
+        std::thread::sleep(Duration::from_millis(1_500));
+        std::mem::replace(&mut last, written(&node)).eq(&last).then_some(())
     });
     assert!(files(&node).len() <= 8, "{} MB of 1", files(&node).len());
     assert_eq!(number(&mut client, &["DBSIZE"]), 1010);
