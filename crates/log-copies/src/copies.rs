@@ -2,7 +2,7 @@
 
 use crate::backup_id::BackupId;
 use crate::lease::Leases;
-use crate::link::{Link, Sent};
+use crate::link::{Counting, Link, Sent};
 use crate::own::OwnFiles;
 use crate::settings::Settings;
 use sidle_types::{CommitNumber, MonotonicUs, fault};
@@ -150,6 +150,16 @@ impl Copies {
         self.record.backups.contains(&backup) || is_proposed
     }
 
+    /// What is to be made of what is at a backup.
+    fn counting(&self, backup: BackupId) -> Counting {
+        let mut named = self.proposed.iter().chain([&self.record]).flat_map(|record| &record.backups);
+        match self.counts(backup) {
+            true => Counting::Counts,
+            false if named.any(|other| other.node == backup.node) => Counting::CountsAsEarlier,
+            false => Counting::No,
+        }
+    }
+
     /// The settings want leases, or a record has the log taken over by some.
     fn is_leased(&self) -> bool {
         self.settings.takeover_after_ms.is_some() || self.may_be_taken_over()
@@ -253,9 +263,9 @@ impl Copies {
 
     /// Whether the log's file begins as a copy's.
     pub fn compared(&mut self, now: MonotonicUs, backup: BackupId, is_same: bool) {
-        let counts = self.counts(backup);
+        let counting = self.counting(backup);
         if let Some(link) = self.links.get_mut(&backup) {
-            link.compared(is_same, counts, &self.own);
+            link.compared(is_same, counting, &self.own);
         }
         self.judge(now);
     }
@@ -296,10 +306,10 @@ impl Copies {
     ) -> Option<(BackupId, Sent)> {
         let backups: Vec<BackupId> = self.links.keys().copied().filter(|id| !is_full(*id)).collect();
         for backup in backups {
-            let (counts, epoch) = (self.counts(backup), self.record.epoch);
+            let (counting, epoch) = (self.counting(backup), self.record.epoch);
             let settings = self.settings;
             let link = self.links.get_mut(&backup)?;
-            match link.next(now, epoch, counts, &self.own, &settings) {
+            match link.next(now, epoch, counting, &self.own, &settings) {
                 Ok(Some(sent)) => {
                     if link.goes() {
                         // Behind that.

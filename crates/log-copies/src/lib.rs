@@ -46,6 +46,8 @@
 //! - Y14: a log goes on without an answer of its copies only where its own files end exactly where a writer
 //!   closed them when it was stopped. Whatever is made safe later lies in a file that is recorded before
 //!   (G6), so from then on the files end elsewhere, also after a loss of power.
+//! - Y15: what a process of a backup left is kept as long as that counts. Its next one is not begun anew
+//!   before a change without it is decided: a writer that starts meanwhile may need it (Y8).
 
 mod backup;
 mod backup_id;

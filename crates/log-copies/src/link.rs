@@ -62,6 +62,15 @@ enum State {
     Goes,
 }
 
+/// Whether a copy counts, decided or proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    No,
+    Counts,
+    /// That of an earlier process of its node does, which left what is there.
+    CountsAsEarlier,
+}
+
 /// A connection to a backup.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
@@ -207,30 +216,30 @@ impl Link {
     }
 
     /// The copy's last file was compared.
-    pub(crate) fn compared(&mut self, is_same: bool, counts: bool, own: &OwnFiles) {
+    pub(crate) fn compared(&mut self, is_same: bool, counting: Counting, own: &OwnFiles) {
         let State::Compared(tail) = self.state else { return };
         if is_same {
-            self.follow_from(tail.end, counts, own);
+            self.follow_from(tail.end, counting, own);
         } else {
             self.state = State::Anew(Some(Place { file: tail.end.file, at: 0 }));
         }
     }
 
-    fn follow_from(&mut self, place: Place, counts: bool, own: &OwnFiles) {
+    fn follow_from(&mut self, place: Place, counting: Counting, own: &OwnFiles) {
         self.state = State::Follows;
-        self.whole_at = if counts { Place::default() } else { own.end() };
+        self.whole_at = if counting == Counting::Counts { Place::default() } else { own.end() };
         (self.sent, self.written) = (place, place);
         self.under_way.clear();
         self.synced = self.synced.min(place);
     }
 
-    /// What is to be sent next. `counts`: its copy counts, or is proposed; then it is only appended to (Y5).
-    /// `Err`: it would have to begin anew, and must not.
+    /// What is to be sent next. A copy that counts, or is proposed, is only appended to (Y5). `Err`: it would
+    /// have to begin anew, and must not.
     pub(crate) fn next(
         &mut self,
         now: MonotonicUs,
         epoch: u64,
-        counts: bool,
+        counting: Counting,
         own: &OwnFiles,
         settings: &Settings,
     ) -> Result<Option<Sent>, ()> {
@@ -247,14 +256,20 @@ impl Link {
             }
             State::Asked | State::Compared(_) => return Ok(None),
             State::Goes => Sent::Restart,
-            State::Anew(_) if counts && !fault!(CopyThatCountsBeginsAnew) => return Err(()),
+            State::Anew(_) if counting == Counting::Counts && !fault!(CopyThatCountsBeginsAnew) => {
+                return Err(());
+            }
+            // Y15: until a change without that is decided.
+            State::Anew(_) if counting == Counting::CountsAsEarlier && !fault!(EarlierCopyBeginsAnew) => {
+                return Ok(None);
+            }
             State::Anew(Some(place)) => {
-                self.follow_from(place, counts, own);
-                return self.next(now, epoch, counts, own, settings);
+                self.follow_from(place, counting, own);
+                return self.next(now, epoch, counting, own, settings);
             }
             State::Anew(None) => {
                 let first = own.first().unwrap_or(0);
-                self.follow_from(Place { file: first, at: 0 }, counts, own);
+                self.follow_from(Place { file: first, at: 0 }, counting, own);
                 self.first = first;
                 Sent::Restart
             }

@@ -78,7 +78,7 @@ pub enum StartError {
     #[error(
         "the data directory {0} belongs to the node that coordinates its cluster, and the cluster's record, \
          coordinator.meta, is missing: put it back. (If this node never was the coordinator, start it with \
-         --join.) Without it, stop all nodes and start them with empty data directories: a new cluster, \
+         --join, or with --metadata where the record is in etcd.) Without it, stop all nodes and start them with empty data directories: a new cluster, \
          without the old one's data"
     )]
     RecordMissing(String),

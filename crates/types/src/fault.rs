@@ -375,6 +375,8 @@ faults! {
         /// A start takes the log for whole because a stop was clean, and does not look whether the files end
         /// where that closed them (breaks Y14).
         CleanStopIsNotCompared, "clean-stop-is-not-compared", SCRIPTED;
+        /// What a process of a backup left is thrown away by its next one while that counts (breaks Y15).
+        EarlierCopyBeginsAnew, "earlier-copy-begins-anew", SCRIPTED;
     }
     "sidle-store", DurableLog: {
         /// A change is published, and its records enter the log's buffer with the head's next change (breaks

@@ -22,6 +22,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::RestartedBackupForgetsItsPromise, a_restarted_backup_keeps_its_promise),
     (Fault::CopyKeepsWhatWasGone, random_runs),
     (Fault::CleanStopIsNotCompared, random_stops),
+    (Fault::EarlierCopyBeginsAnew, many_random_runs),
 ];
 
 fn random_runs() {
@@ -34,6 +35,13 @@ fn random_runs() {
 fn random_stops() {
     for number in 0..60 {
         run(5 * number + 4);
+    }
+}
+
+/// It takes a restart of the backup, and one of a writer that has lost its power, before a decision arrives.
+fn many_random_runs() {
+    for seed in 0..1_200 {
+        run(seed);
     }
 }
 
