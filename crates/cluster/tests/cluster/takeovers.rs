@@ -347,6 +347,29 @@ fn a_migration_goes_on_with_another_node_in_place_of_its_target() {
     assert_eq!([8, 9, 10].map(|chunk| world.owner_of(chunk)), [4, 4, 2].map(node_id));
 }
 
+/// What the new target is still to read is in another log than its own, which it may lose before that. And
+/// nothing ends the migration before it has read it, not even a source that has lost what was to arrive.
+#[test]
+fn a_new_target_that_has_not_read_yet_may_lose_its_log_and_is_waited_for() {
+    for (restarts, ends_as) in [(4, "done"), (2, "failed")] {
+        let mut world = moving(13, 4, &[4]);
+        keep_copies(&mut world, 3, 8, &[4]);
+        world.node(4).cannot_take_over = true;
+        die(&mut world, 3);
+        assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 1 });
+        world.kill_node(restarts);
+        world.node(restarts).log_since = 2;
+        world.start_node(restarts);
+        world.run_for(2_000_000);
+        assert!(!is_over(&world));
+        assert_eq!(state_of(&mut world, 2), "running");
+        world.node(4).cannot_take_over = false;
+        assert!(world.run_until(20_000_000, |world| !world.runs(2) && is_over(world)));
+        assert_eq!(state_of(&mut world, 2), ends_as);
+        assert_eq!(world.owner_of(8), node_id(4));
+    }
+}
+
 /// Only the source is left with a copy: it cannot give a range to itself.
 #[test]
 fn a_source_does_not_take_its_targets_place() {
