@@ -69,6 +69,8 @@ pub struct Copies {
     stands_alone_first: bool,
     /// What was known of the record is lost: whatever it is, it is this writer's.
     adopts_record: bool,
+    /// Behind this epoch the first record of a new log comes: the coordinator's was of another one.
+    behind: u64,
     is_deposed: bool,
 }
 
@@ -103,6 +105,7 @@ impl Copies {
             wants_to_stand_alone: false,
             stands_alone_first: false,
             adopts_record: false,
+            behind: 0,
             is_deposed: false,
         };
         copies.own.begin_with(last);
@@ -291,9 +294,12 @@ impl Copies {
     pub fn begin_behind(&mut self, now: MonotonicUs, epoch: u64) {
         if !self.record.backups.is_empty() {
             self.is_deposed = true;
-        } else if epoch > self.record.epoch {
-            self.record.epoch = epoch;
+        } else if epoch > self.record.epoch.max(self.behind) {
+            // The copies learn of it with that record (Y16).
+            self.behind = epoch;
+            // No copy counts.
             self.proposed = None;
+            self.stands_alone_first = false;
             self.judge(now);
         }
     }
@@ -517,7 +523,8 @@ impl Copies {
         let takeover_after_ms = self.settings.takeover_after_ms;
         let is_set_anew = !backups.is_empty() && takeover_after_ms != self.record.takeover_after_ms;
         if (backups != self.record.backups || is_set_anew) && !self.wants_to_stand_alone {
-            let record = Record { epoch: self.record.epoch + 1, backups, takeover_after_ms };
+            let epoch = self.record.epoch.max(self.behind) + 1;
+            let record = Record { epoch, backups, takeover_after_ms };
             self.events.push_back(Event::Propose(record.clone()));
             self.proposed = Some(record);
         }

@@ -48,6 +48,8 @@
 //!   (G6), so from then on the files end elsewhere, also after a loss of power.
 //! - Y15: what a process of a backup left is kept as long as that counts. Its next one is not begun anew
 //!   before a change without it is decided: a writer that starts meanwhile may need it (Y8).
+//! - Y16: a writer sends its copies no epoch beyond those that the log's folder has kept. A start would take
+//!   a later one for another writer's.
 
 mod backup;
 mod backup_id;

@@ -97,6 +97,8 @@ struct Pair {
     links: u64,
     decided: Option<LogCopies>,
     kept: CopiesRecord,
+    /// Whether nothing that is proposed is kept, as by a writer that dies first.
+    keeps_nothing: bool,
 }
 
 impl Pair {
@@ -111,7 +113,7 @@ impl Pair {
         let sender = CopySender::new(NOW, (writer(), LOG), settings, own_files, CommitNumber(last), &kept);
         let backups = Backups::new(backup().incarnation, 0);
         let decided = kept.decided.clone();
-        Pair { sender, own, backups, copy, link: None, links: 0, decided, kept }
+        Pair { sender, own, backups, copy, link: None, links: 0, decided, kept, keeps_nothing: false }
     }
 
     /// The log is written: these bytes, as one commit.
@@ -149,6 +151,7 @@ impl Pair {
                             self.backups.lost(link);
                         }
                     }
+                    CopiesEvent::Propose(_) if self.keeps_nothing => {}
                     CopiesEvent::Propose(record) => {
                         let proposed = record.proposed.clone();
                         self.kept = record;
@@ -182,6 +185,9 @@ impl Pair {
             self.backups.opened(NOW, *link, hello, reader, &mut self.copy);
         }
         self.carry_out();
+        let epochs =
+            [&self.kept.decided, &self.kept.proposed].map(|record| record.as_ref().map_or(0, |it| it.epoch));
+        assert!(epochs.contains(&self.copy.epoch) || self.copy.epoch < epochs[1], "Y16: {}", self.copy.epoch);
     }
 
     fn carry_out(&mut self) -> bool {
@@ -368,6 +374,31 @@ fn a_record_of_another_log_is_begun_behind() {
     pair.join();
     pair.settle();
     assert_eq!(pair.decided.map(|decided| (decided.log, decided.epoch)), Some((LOG, 7)));
+}
+
+/// The coordinator's answer finds copies that follow, and the writer dies before its next record is kept.
+#[test]
+fn a_new_log_that_is_begun_behind_another_one_goes_on_after_a_death_at_any_time() {
+    let other = LogCopies { log: LogId([1; 16]), ..record(6, 1) };
+    let mut pair = Pair::new(CopiesRecord::default(), Files::default(), 0, Copy::default());
+    pair.keeps_nothing = true;
+    pair.kept.proposed = Some(record(1, backup().incarnation));
+    pair.commit(1, b"first", 1);
+    pair.join();
+    pair.settle();
+    pair.sender.decided(NOW, Some(&other));
+    pair.settle();
+    let mut again = Pair::new(pair.kept, pair.own, 1, pair.copy);
+    again.keeps_nothing = true;
+    again.join();
+    again.settle();
+    assert!(!again.sender.is_deposed());
+    again.sender.decided(NOW, Some(&other));
+    again.keeps_nothing = false;
+    again.commit(1, b"second", 2);
+    again.settle();
+    assert!(!again.sender.is_deposed());
+    assert_eq!(again.decided.map(|decided| (decided.log, decided.epoch)), Some((LOG, 7)));
 }
 
 /// Nobody else's record makes it panic: it stops.
