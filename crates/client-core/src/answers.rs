@@ -170,7 +170,13 @@ impl Core {
         text: &[u8],
         done: &mut impl Completions,
     ) -> bool {
-        match ErrorMeaning::of(text) {
+        let mut meaning = ErrorMeaning::of(text);
+        if self.operations[place].was_lost && meaning == ErrorMeaning::Final && ErrorMeaning::is_refusal(text)
+        {
+            // An earlier attempt may have run, and this node has not looked.
+            meaning = ErrorMeaning::NotNow;
+        }
+        match meaning {
             ErrorMeaning::Redirect { is_ask, to } => {
                 self.counters.redirects += 1;
                 self.refresh.want(Some(from));

@@ -32,6 +32,7 @@ mod lifecycle;
 mod links;
 mod lossy_sets;
 mod mcr;
+mod once;
 mod operation;
 mod outcome;
 #[cfg(test)]
@@ -55,5 +56,6 @@ pub use connection::ConnectionId;
 pub use core::{Busy, Core, Destination};
 pub use counters::Counters;
 pub use event::{Event, Input};
+pub use once::{OnceRequests, completion_key};
 pub use operation::Class;
 pub use outcome::{Completions, Effect, Failure, Outcome, Reason, Token};

@@ -116,8 +116,8 @@ impl Core {
         self.lost(now, index, done);
     }
 
-    /// A connection is lost. Unsent requests and reads are sent again; writes have an unknown effect. The
-    /// node's other connections continue.
+    /// A connection is lost. Unsent requests and those without an effect, or with one however often they run,
+    /// are sent again; other writes have an unknown effect. The node's other connections continue.
     fn lost(&mut self, now: MonotonicUs, index: ConnectionIndex, done: &mut impl Completions) {
         let connection = &mut self.links.connections[index as usize];
         let was_ready = connection.is_ready();
@@ -184,6 +184,7 @@ impl Core {
         }
         // Not counted as a try: however long a node is away, only the operation's own time ends the wait.
         operation.may_have_run = false;
+        operation.was_lost |= was_sent && matches!(operation.class, Class::Once { .. });
         self.counters.retries += u64::from(was_sent);
         self.rest(now.plus_us(RETRY_DELAY_US), place);
     }

@@ -15,6 +15,12 @@ pub enum Class {
     Read,
     /// A command with an effect; unknown when a connection is lost.
     Write,
+    /// A command with an effect, as [`OnceRequests`](crate::OnceRequests) words it; repeated when a
+    /// connection is lost.
+    Once {
+        /// Whether the same words may have run already, for an earlier operation.
+        may_have_run: bool,
+    },
 }
 
 /// An operation's destination.
@@ -45,6 +51,8 @@ pub(crate) struct Operation {
     pub(crate) redirect: Option<(NodeIndex, bool)>,
     /// Whether a request may have reached a node without an answer that rules out an effect.
     pub(crate) may_have_run: bool,
+    /// The same of the attempts before (class Once): whatever answers later ones, it may have run.
+    pub(crate) was_lost: bool,
     /// The connection and time of the last request to the owner.
     pub(crate) connection: ConnectionIndex,
     pub(crate) sent_at: MonotonicUs,
@@ -79,6 +87,7 @@ impl Operation {
             tries: 0,
             redirect: None,
             may_have_run: false,
+            was_lost: false,
             connection: 0,
             sent_at: MonotonicUs(0),
             migration: None,
@@ -95,7 +104,9 @@ impl Operation {
 
     /// The known effect if there is no answer any more.
     pub(crate) fn effect_without_answer(&self) -> Effect {
-        if self.class == Class::Write && self.may_have_run { Effect::Unknown } else { Effect::None }
+        let has_effect = matches!(self.class, Class::Write | Class::Once { .. });
+        let may_have_run = has_effect && (self.may_have_run || self.was_lost);
+        if may_have_run { Effect::Unknown } else { Effect::None }
     }
 }
 
@@ -138,6 +149,7 @@ impl Operations {
         operation.tries = 0;
         operation.redirect = None;
         operation.may_have_run = false;
+        operation.was_lost = matches!(class, Class::Once { may_have_run: true });
         operation.request.clear();
         Some(place)
     }

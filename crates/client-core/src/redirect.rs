@@ -59,6 +59,14 @@ impl ErrorMeaning {
     }
 }
 
+impl ErrorMeaning {
+    /// Whether the node has refused a write before it looked whether the request had run.
+    pub(crate) fn is_refusal(text: &[u8]) -> bool {
+        let code = text.split(|&byte| byte == b' ').next().unwrap_or_default();
+        matches!(code, b"MISCONF" | b"NOREPLICAS" | b"NOAUTH" | b"NOPERM" | b"READONLY")
+    }
+}
+
 fn parse_number<N: std::str::FromStr>(word: &[u8]) -> Option<N> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }

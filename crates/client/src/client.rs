@@ -3,6 +3,7 @@
 use crate::command::{Kind, kind_of};
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::once::Numbers;
 use crate::waiting::Waiting;
 use sidle_client_core::{Busy, Class, Config, Core, Counters, Destination};
 use sidle_cluster::HostPort;
@@ -18,6 +19,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
+    once: Arc<Numbers>,
 }
 
 pub(crate) struct Shared {
@@ -87,7 +89,8 @@ impl Client {
             driver_task: None,
             map_wanted: Vec::new(),
         };
-        let client = Client { shared: Arc::new(Shared { state: Mutex::new(state) }) };
+        let shared = Arc::new(Shared { state: Mutex::new(state) });
+        let client = Client { shared, once: Numbers::new() };
         let mut task = Task { shared: Arc::downgrade(&client.shared), to_wake: Vec::new() };
         tokio::spawn(poll_fn(move |cx| task.poll(cx)));
         match tokio::time::timeout(patience, client.map_known()).await {
@@ -133,7 +136,17 @@ impl Client {
     /// # Panics
     /// If there is no such node.
     pub fn start_at(&self, node: usize, args: &[&[u8]]) -> Call {
-        self.submit(|core, now, token| core.submit(now, token, Class::Write, Destination::Node(node), args))
+        self.start_as(Class::Write, Destination::Node(node), args)
+    }
+
+    /// Starts a command of this class there.
+    pub(crate) fn start_as(&self, class: Class, to: Destination<'_>, args: &[&[u8]]) -> Call {
+        self.submit(|core, now, token| core.submit(now, token, class, to, args))
+    }
+
+    /// The numbers of its commands that run once.
+    pub(crate) fn once(&self) -> &Numbers {
+        &self.once
     }
 
     fn submit(

@@ -1,6 +1,6 @@
 //! Why an operation failed, and whether it took effect.
 
-use sidle_client_core::{Effect, Failure};
+use sidle_client_core::{Effect, Failure, Reason};
 use sidle_cluster::ParseHostPortError;
 use sidle_resp::Value;
 
@@ -41,11 +41,28 @@ pub enum Error {
     },
 }
 
+/// How a node begins that does not know any more whether a command that is to run once has run.
+const UNKNOWN_OUTCOME: &str = "UNKNOWNOUTCOME ";
+
 impl Error {
+    /// The error of a command that was sent several times.
+    pub(crate) fn if_it_may_have_run(self, may_have_run: bool) -> Error {
+        match self {
+            Error::NoAnswer(failure) if may_have_run => {
+                Error::NoAnswer(Failure { effect: Effect::Unknown, ..failure })
+            }
+            Error::Busy if may_have_run => {
+                Error::NoAnswer(Failure { reason: Reason::TimedOut, effect: Effect::Unknown })
+            }
+            error => error,
+        }
+    }
+
     /// Whether the operation took effect.
     pub fn effect(&self) -> Effect {
         match self {
             Error::NoAnswer(failure) => failure.effect,
+            Error::Server(text) if text.starts_with(UNKNOWN_OUTCOME) => Effect::Unknown,
             Error::Closed => Effect::Unknown,
             Error::UnexpectedReply { .. } => Effect::Done,
             Error::Server(_)

@@ -35,6 +35,9 @@
 //! together. The typed methods ([`Client::get`] and others) send when first polled, like async functions.
 //! Operations under way at the same time may run in any order.
 //!
+//! [`Client::exec_once`] runs a command exactly once, however often it has to be sent: over lost connections,
+//! deaths of nodes, and moves of its keys.
+//!
 //! **Ownership.** A task that [`Client::connect`] spawns on the current runtime owns the sockets and ends
 //! with the last handle. A mutex guards the shared state; it is held for the start of one operation or one
 //! batch of replies.
@@ -47,6 +50,7 @@ mod command;
 mod driver;
 mod error;
 mod link;
+mod once;
 mod operations;
 mod waiting;
 

@@ -156,6 +156,57 @@ async fn a_cut_connection_leaves_writes_unknown_and_retries_reads() {
     assert!(server.connections.load(Ordering::Relaxed) >= 3);
 }
 
+/// The words of a request that runs once, and what it asks for.
+fn once<'w>(args: &[&'w [u8]]) -> ([&'w [u8]; 4], Vec<&'w [u8]>) {
+    assert_eq!(args[0], b"SIDLE.ONCE");
+    ([args[1], args[2], args[3], args[4]], args[5..].to_vec())
+}
+
+#[tokio::test]
+async fn a_command_that_runs_once_is_sent_again_in_the_same_words_until_it_is_answered() {
+    let asked: Arc<Mutex<Vec<Vec<Vec<u8>>>>> = Arc::default();
+    let mut left = vec![Do::Hang, answer("-TRYAGAIN later\r\n"), Do::Close];
+    let server = {
+        let asked = Arc::clone(&asked);
+        Server::start(move |args| {
+            asked.lock().unwrap().push(args.iter().map(|word| word.to_vec()).collect());
+            left.pop().unwrap_or_else(|| answer(":1\r\n"))
+        })
+        .await
+    };
+    let client = impatient(&server).await;
+    assert_eq!(client.exec_once(&[b"INCR", b"k"]).await.unwrap(), Value::Integer(1));
+    let first = std::mem::take(&mut *asked.lock().unwrap());
+    assert_eq!(first.len(), 4);
+    assert!(first.iter().all(|words| *words == first[0]), "{first:?}");
+    // The next one reports that the first has its reply.
+    client.exec_once(&[b"INCR", b"k"]).await.unwrap();
+    let second = asked.lock().unwrap()[0].clone();
+    let [first, second] = [&first[0], &second].map(|words| words.iter().map(|word| &word[..]).collect());
+    let (first, second): (Vec<&[u8]>, Vec<&[u8]>) = (first, second);
+    let ([key, number, lowest, _], command) = once(&first);
+    assert_eq!((number, lowest, command), (&b"1"[..], &b"1"[..], vec![&b"INCR"[..], b"k"]));
+    let ([same_key, number, lowest, _], _) = once(&second);
+    assert_eq!((same_key, number, lowest), (key, &b"2"[..], &b"2"[..]));
+}
+
+#[tokio::test]
+async fn a_command_that_runs_once_is_given_up_with_its_effect() {
+    let server = Server::start(|_| Do::Close).await;
+    let client = impatient(&server).await;
+    let patience = Duration::from_millis(300);
+    let error = client.exec_once_within(patience, &[b"INCR", b"k"]).await.unwrap_err();
+    assert_eq!(error.effect(), Effect::Unknown);
+    let server = Server::start(|_| answer("-UNKNOWNOUTCOME issued long ago\r\n")).await;
+    let error = impatient(&server).await.exec_once(&[b"INCR", b"k"]).await.unwrap_err();
+    assert_eq!(error.effect(), Effect::Unknown);
+    let server = Server::start(|_| answer("-WRONGTYPE no number\r\n")).await;
+    let client = impatient(&server).await;
+    let error = client.exec_once(&[b"INCR", b"k"]).await.unwrap_err();
+    assert_eq!((&error, error.effect()), (&Error::Server("WRONGTYPE no number".into()), Effect::None));
+    assert!(client.exec_once(&[b"PING"]).await.is_err());
+}
+
 #[tokio::test]
 async fn double_reads_take_the_source_s_value_only_when_the_target_has_none() {
     let source = Server::start(|args| match args {

@@ -20,6 +20,8 @@ pub struct KeySpec {
     pub count_at: u8,
     /// Finds one more key, which an option names.
     pub optional: Option<OptionalKey>,
+    /// The index of a whole command whose keys are this one's, too; 0: there is none.
+    pub command_at: u8,
 }
 
 /// Returns the index of a key that is there only in some requests.
@@ -30,7 +32,7 @@ impl KeySpec {
     pub const NONE: KeySpec = KeySpec::new(0, 0, 0, &[]);
 
     const fn new(first: u8, last: i8, step: u8, access: &'static [&'static str]) -> KeySpec {
-        KeySpec { first, last, step, access, last_access: None, count_at: 0, optional: None }
+        KeySpec { first, last, step, access, last_access: None, count_at: 0, optional: None, command_at: 0 }
     }
 
     /// One key, the first argument.
@@ -81,6 +83,11 @@ impl KeySpec {
         KeySpec { last_access: Some(optional_access), optional: Some(optional), ..KeySpec::one(access) }
     }
 
+    /// One key, the first argument, and those of the command that begins at an index.
+    pub const fn one_and_of_command(access: &'static [&'static str], command_at: u8) -> KeySpec {
+        KeySpec { command_at, ..KeySpec::one(access) }
+    }
+
     /// Every argument is a key.
     pub const fn all(access: &'static [&'static str]) -> KeySpec {
         KeySpec::new(1, -1, 1, access)
@@ -96,7 +103,7 @@ impl KeySpec {
         KeySpec::new(1, -1, 2, access)
     }
 
-    /// The indices of the keys in a request, whose first argument is the command's name. A number of keys
+    /// The indices of the keys in a request, without those of a command in it, whose first argument is the command's name. A number of keys
     /// that cannot be is none.
     #[inline]
     pub fn indices(self, args: &[&[u8]]) -> impl Iterator<Item = usize> + use<> {

@@ -125,6 +125,9 @@ impl Call<'_> {
 
     /// The number of keys of this node ([`RangeTable::key_count`]), expired ones not yet removed included.
     pub(crate) fn key_count(&self) -> u64 {
-        if self.ranges.owns_everything() { self.store.len() } else { self.ranges.key_count(self.store) }
+        match self.ranges.owns_everything() {
+            true => self.store.len().saturating_sub(self.store.hidden_len()),
+            false => self.ranges.key_count(self.store),
+        }
     }
 }

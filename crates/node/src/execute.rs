@@ -347,7 +347,7 @@ impl Executor {
         (Ok(Flow::Done), is_cut)
     }
 
-    /// Runs a command about the node, or an EXEC.
+    /// Runs a command about the node, an EXEC, or a request that is to run once.
     fn call_own_or_all(
         &mut self,
         now: Now,
@@ -363,6 +363,9 @@ impl Executor {
                     self.executed = Some(transaction);
                 }
                 (result, is_cut)
+            }
+            _ if request.found.spec.keys.command_at != 0 => {
+                self.call_exactly_once(now, session, request, out)
             }
             _ => self.call_own(now, session, request.args, run, None, out),
         }

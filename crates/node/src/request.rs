@@ -1,7 +1,7 @@
 //! A request with its command resolved, and its duties once it may run.
 
 use crate::routing::{INLINE_KEYS, Missing};
-use crate::table::Found;
+use crate::table::{Found, commands};
 use sidle_types::{HashedKey, MigrationId, Position};
 use smallvec::SmallVec;
 
@@ -71,4 +71,22 @@ pub(crate) fn add_keys<'k>(found: Found, args: &[&'k [u8]], keys: &mut Keys<'k>)
     for index in found.spec.keys.indices(args) {
         keys.push(HashedKey::new(args[index]));
     }
+    if found.spec.keys.command_at != 0 {
+        add_keys_of_command(found, args, keys);
+    }
+}
+
+/// Adds the keys of the command in a request.
+#[cold]
+fn add_keys_of_command<'k>(found: Found, args: &[&'k [u8]], keys: &mut Keys<'k>) {
+    if let Some((within, args)) = command_within(found, args) {
+        within.spec.keys.indices(args).for_each(|index| keys.push(HashedKey::new(args[index])));
+    }
+}
+
+/// The command in a request, if it has one, and its arguments.
+pub(crate) fn command_within<'a, 'k>(found: Found, args: &'a [&'k [u8]]) -> Option<(Found, &'a [&'k [u8]])> {
+    let at = usize::from(found.spec.keys.command_at);
+    let within = args.get(at..).filter(|_| at != 0)?;
+    Some((commands().resolve(within).ok()?, within))
 }

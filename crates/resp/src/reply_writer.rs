@@ -55,6 +55,11 @@ impl<'o> ReplyWriter<'o> {
         self.out.len()
     }
 
+    /// What stands in the output behind its first `start` bytes.
+    pub fn behind(&self, start: usize) -> &[u8] {
+        self.out.get(start..).unwrap_or_default()
+    }
+
     /// Whether nothing stands in the output.
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()

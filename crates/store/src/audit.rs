@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Found {
     values: u64,
+    hidden: u64,
     tombstones: u64,
     expiring: u64,
     bytes: u64,
@@ -58,6 +59,7 @@ pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
         let mut heads = Vec::new();
         each_word(data, whole, &mut |word, record| {
             found.values += u64::from(!word.kind().is_tombstone);
+            found.hidden += u64::from(!word.kind().is_tombstone && !record.kind().is_shown());
             found.tombstones += u64::from(word.kind().is_tombstone);
             found.expiring += u64::from(word.kind().has_deadline);
             found.bytes += record.live_bytes() as u64;
@@ -81,6 +83,7 @@ pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
         }
         let counted = Found {
             values: table.live(),
+            hidden: table.hidden(),
             tombstones: table.tombstones(),
             expiring: table.expiring(),
             bytes: table.bytes(),
@@ -338,6 +341,7 @@ mod tests {
         assert!(wrong.starts_with("segment"), "{wrong}");
         let word = crate::slot_table::Counted {
             kind: crate::bucket::EntryKind { is_tombstone: true, has_deadline: false },
+            is_hidden: false,
             bytes: 0,
         };
         store.data.index.slot(Slot::of_key(b"key 1")).count(None, Some(word));

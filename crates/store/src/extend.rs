@@ -153,7 +153,7 @@ impl SlotGuard<'_> {
         if let Some(deadline) = draft.expires_at {
             self.table().note_deadline(deadline);
         }
-        let now = Counted { kind, bytes: draft.shape().total_bytes() + draft.value_bytes };
+        let now = Counted { kind, is_hidden: false, bytes: draft.shape().total_bytes() + draft.value_bytes };
         place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
         self.table().count(Some(counted(word, old)), Some(now));
         if old.run() == Some(draft.run) {

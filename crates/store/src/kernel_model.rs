@@ -101,7 +101,7 @@ impl Kernel {
     fn grow_by_one(&self, hash: u64, cell: usize) {
         self.table.lock.acquire();
         self.insert(hash, cell, 1);
-        self.table.count(None, Some(Counted { kind: KIND, bytes: 8 }));
+        self.table.count(None, Some(Counted { kind: KIND, is_hidden: false, bytes: 8 }));
         self.table.lock.release();
     }
 

@@ -3,11 +3,29 @@
 use crate::bucket::Word;
 use crate::data::Data;
 use crate::index::slots_of;
+use crate::walk::{Reading, Walk};
 use sidle_types::{Position, PositionRange, Slot};
 
 /// See [`Store::len_in`](crate::Store::len_in).
 pub(crate) fn len_in(data: &Data, range: PositionRange) -> u64 {
     data.index.occupied_in(range).map(|slot| len_in_slot(data, slot, range)).sum()
+}
+
+/// How many values of a range users do not see.
+pub(crate) fn hidden_in(data: &Data, range: PositionRange) -> u64 {
+    let has_hidden = |slot: &Slot| data.index.slot(*slot).hidden() != 0;
+    data.index.occupied_in(range).filter(has_hidden).map(|slot| hidden_in_slot(data, slot, range)).sum()
+}
+
+fn hidden_in_slot(data: &Data, slot: Slot, range: PositionRange) -> u64 {
+    let whole = PositionRange::of_slots(slot, slot).expect("one slot");
+    if range.covers(whole) {
+        return data.index.slot(slot).hidden();
+    }
+    let part = whole.intersection(range).expect("a slot of the range");
+    let guard = data.pin();
+    let walk = Walk::new(data, guard.pinned(), part, Reading::Keys, usize::MAX);
+    walk.filter(|(_, record)| !record.kind().is_shown()).count() as u64
 }
 
 /// See [`Store::bytes_in`](crate::Store::bytes_in).

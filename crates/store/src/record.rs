@@ -13,7 +13,7 @@
 //! | 20.. | the words, 8 bytes each: a value's deadline in milliseconds since the Unix epoch, if any |
 //! | .. | key, value, zeros up to a multiple of 8 |
 //!
-//! Kinds: 0 string, 1 tombstone, 2 hash, 3 list, 4 set, 5 sorted set. The layout has room for more: further
+//! Kinds: 0 string, 1 tombstone, 2 hash, 3 list, 4 set, 5 sorted set, 6 completions. The layout has room for more: further
 //! kinds, with their own words before the deadline, and marks. This version refuses them by number.
 //!
 //! Two marks exist in memory only, and are refused from other nodes: 1 a head, the record of a key with a
@@ -234,6 +234,12 @@ impl<'a> Draft<'a> {
     #[inline]
     pub(crate) fn is_tombstone(&self) -> bool {
         self.kind == RecordKind::Tombstone
+    }
+
+    /// Whether it is a value that users do not see.
+    #[inline]
+    pub(crate) fn is_hidden(&self) -> bool {
+        matches!(self.kind, RecordKind::Value(kind) if !kind.is_shown())
     }
 
     /// The new record's shape.
@@ -733,7 +739,7 @@ mod tests {
     fn check_refuses_kinds_and_marks_of_later_versions() {
         let plain = encoded(b"key", b"value", None);
         let heads_and_chunks = [0x12, 0x15, 0x22, 0x25, 0x10, 0x20];
-        for kind in (6..=15).chain([0x11, 0x21, 0x80]).chain(heads_and_chunks) {
+        for kind in (7..=15).chain([0x11, 0x21, 0x80]).chain(heads_and_chunks) {
             let mut later = plain.clone();
             later[KIND_AT] = kind;
             let crc = crc32c::crc32c(&later[4..28]);

@@ -49,6 +49,7 @@ impl RecordKind {
             RecordKind::Value(ValueKind::List) => 3,
             RecordKind::Value(ValueKind::Set) => 4,
             RecordKind::Value(ValueKind::SortedSet) => 5,
+            RecordKind::Value(ValueKind::Completions) => 6,
             RecordKind::Head(kind) => HEAD | RecordKind::Value(kind).number(),
             RecordKind::Chunk(kind) => CHUNK | RecordKind::Value(kind).number(),
             RecordKind::NoChunk => CHUNK | TOMBSTONE,
@@ -68,6 +69,7 @@ impl RecordKind {
             3 => RecordKind::Value(ValueKind::List),
             4 => RecordKind::Value(ValueKind::Set),
             5 => RecordKind::Value(ValueKind::SortedSet),
+            6 => RecordKind::Value(ValueKind::Completions),
             _ => return None,
         })
     }
@@ -79,8 +81,8 @@ impl RecordKind {
         let kind = RecordKind::numbered(number & KIND_MASK)?;
         Some(match (number & !KIND_MASK, kind) {
             (0, kind) => kind,
-            (HEAD, RecordKind::Value(kind)) if kind != ValueKind::String => RecordKind::Head(kind),
-            (CHUNK, RecordKind::Value(kind)) if kind != ValueKind::String => RecordKind::Chunk(kind),
+            (HEAD, RecordKind::Value(kind)) if kind.is_collection() => RecordKind::Head(kind),
+            (CHUNK, RecordKind::Value(kind)) if kind.is_collection() => RecordKind::Chunk(kind),
             (CHUNK, RecordKind::Tombstone) => RecordKind::NoChunk,
             (CLEARED, RecordKind::Tombstone) => RecordKind::Cleared,
             (ORDER, RecordKind::Tombstone) => RecordKind::Order,

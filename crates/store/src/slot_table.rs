@@ -36,8 +36,9 @@ pub(crate) struct SlotTable {
     pub(crate) table: AtomicU64,
     /// The successor of `table`, while the table grows or shrinks.
     pub(crate) next: AtomicU64,
-    /// Entries that are values.
-    live: AtomicU64,
+    /// Entries that are values, and those among them that users do not see.
+    live: AtomicU32,
+    hidden: AtomicU32,
     /// Bytes of the records behind all entries.
     bytes: AtomicU64,
     /// The highest version given or seen.
@@ -56,7 +57,8 @@ impl Default for SlotTable {
             split: AtomicU32::new(0),
             table: AtomicU64::new(0),
             next: AtomicU64::new(0),
-            live: AtomicU64::new(0),
+            live: AtomicU32::new(0),
+            hidden: AtomicU32::new(0),
             bytes: AtomicU64::new(0),
             version: AtomicU64::new(0),
             tombstones: AtomicU32::new(0),
@@ -215,6 +217,8 @@ impl SlotTable {
 #[derive(Clone, Copy)]
 pub(crate) struct Counted {
     pub(crate) kind: EntryKind,
+    /// A value that users do not see.
+    pub(crate) is_hidden: bool,
     /// Bytes of its record.
     pub(crate) bytes: usize,
 }
@@ -234,11 +238,12 @@ impl SlotTable {
         let add_u32 = |counter: &AtomicU32, change: i64| {
             if change != 0 {
                 let value = counter.load(Ordering::Relaxed).wrapping_add_signed(change as i32);
-                counter.store(value, Ordering::Relaxed);
+                counter.store(value, Ordering::Release);
             }
         };
         add(&self.bytes, change(|counted| counted.bytes as i64));
-        add(&self.live, change(|counted| i64::from(!counted.kind.is_tombstone)));
+        add_u32(&self.hidden, change(|counted| i64::from(counted.is_hidden)));
+        add_u32(&self.live, change(|counted| i64::from(!counted.kind.is_tombstone)));
         add_u32(&self.tombstones, change(|counted| i64::from(counted.kind.is_tombstone)));
         add_u32(&self.expiring, change(|counted| i64::from(counted.kind.has_deadline)));
     }
@@ -250,7 +255,12 @@ impl SlotTable {
 
     /// Values.
     pub(crate) fn live(&self) -> u64 {
-        self.live.load(Ordering::Acquire)
+        u64::from(self.live.load(Ordering::Acquire))
+    }
+
+    /// Those among them that users do not see.
+    pub(crate) fn hidden(&self) -> u64 {
+        u64::from(self.hidden.load(Ordering::Acquire))
     }
 
     /// Tombstones.

@@ -86,6 +86,11 @@ impl Store {
         self.data.index.len()
     }
 
+    /// How many of them users do not see when they walk over keys.
+    pub fn hidden_len(&self) -> u64 {
+        self.data.index.occupied_tables().map(|slot| slot.hidden()).sum()
+    }
+
     /// Whether there is no value.
     pub fn is_empty(&self) -> bool {
         self.data.index.occupied_tables().all(|slot| slot.live() == 0)
@@ -108,9 +113,10 @@ impl Store {
         rebuild::rebuild(&self.lock_slot(slot))
     }
 
-    /// How many values a slot has.
-    pub fn count_in_slot(&self, slot: Slot) -> u64 {
-        self.data.index.slot(slot).live()
+    /// How many values of a slot users see when they walk over keys.
+    pub fn shown_in_slot(&self, slot: Slot) -> u64 {
+        let table = self.data.index.slot(slot);
+        table.live().saturating_sub(table.hidden())
     }
 
     /// How many values have a deadline.
@@ -274,6 +280,11 @@ impl Store {
     /// How many values a range has.
     pub fn len_in(&self, range: PositionRange) -> u64 {
         partition::len_in(&self.data, range)
+    }
+
+    /// How many of them users see when they walk over keys.
+    pub fn shown_in(&self, range: PositionRange) -> u64 {
+        self.len_in(range).saturating_sub(partition::hidden_in(&self.data, range))
     }
 
     /// Log bytes of the records in a range; where the range cuts a slot, in proportion to its positions.

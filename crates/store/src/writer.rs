@@ -254,14 +254,15 @@ impl<'s> SlotGuard<'s> {
         if let Some(deadline) = record.expires_at() {
             self.table().note_deadline(deadline);
         }
-        self.insert(hash.0, address, Counted { kind, bytes: record.in_log().len() });
+        let is_hidden = !record.kind().is_shown();
+        self.insert(hash.0, address, Counted { kind, is_hidden, bytes: record.in_log().len() });
     }
 
     /// Makes a record that was just appended the key's entry; whether it is new.
     #[inline(always)]
     pub(crate) fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) -> bool {
         let kind = EntryKind { is_tombstone: draft.is_tombstone(), has_deadline: draft.expires_at.is_some() };
-        let added = Counted { kind, bytes: draft.shape().total_bytes() };
+        let added = Counted { kind, is_hidden: draft.is_hidden(), bytes: draft.shape().total_bytes() };
         self.table().raise_version(draft.version.0);
         if let Some(deadline) = draft.expires_at {
             self.table().note_deadline(deadline);
@@ -394,7 +395,9 @@ impl<'s> SlotGuard<'s> {
 
 /// An entry's share of its slot's counters.
 pub(crate) fn counted(word: Word<'_>, record: Record<'_>) -> Counted {
-    Counted { kind: word.kind(), bytes: record.live_bytes() }
+    let kind = word.kind();
+    let is_hidden = !kind.is_tombstone && !record.kind().is_shown();
+    Counted { kind, is_hidden, bytes: record.live_bytes() }
 }
 
 impl Chunks for SlotGuard<'_> {

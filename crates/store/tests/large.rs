@@ -674,7 +674,7 @@ fn walks_and_draws_give_the_head() {
     });
     assert_eq!((next, visited), (None, vec![(b"k".to_vec(), true, ValueKind::List)]));
     assert!(store.pin().random_record(7).unwrap().is_large());
-    assert_eq!((store.len(), store.count_in_slot(HashedKey::new(b"k").slot())), (1, 1));
+    assert_eq!((store.len(), store.shown_in_slot(HashedKey::new(b"k").slot())), (1, 1));
     let live = store.bytes_in(PositionRange::ALL);
     assert!(live > 50_000 && live == store.memory().log_live, "a range's bytes are those of its elements");
 }

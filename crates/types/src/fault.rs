@@ -281,6 +281,15 @@ faults! {
         /// A command that is only to ask again counts as answered: once the source has given all, it runs
         /// where its key has not arrived (breaks D5).
         AskedAgainCountsAsAnswered, "asked-again-counts-as-answered", SCRIPTED;
+        /// The writes of a request that is to run once are published without the reply to it (breaks E1): it
+        /// runs again when it is repeated.
+        WritesWithoutCompletion, "writes-without-completion", SCRIPTED;
+        /// A client's report of the lowest request that is open goes with the replies that it ends (breaks
+        /// E2): a request below that, which arrives late, runs again.
+        LowestOpenIsForgotten, "lowest-open-is-forgotten", SCRIPTED;
+        /// A request runs however long ago it was issued (breaks E3): the reply of an earlier attempt may be
+        /// gone.
+        OldRequestRuns, "old-request-runs", SCRIPTED;
     }
     "sidle-cluster", Cluster: {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).

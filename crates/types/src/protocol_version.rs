@@ -40,6 +40,11 @@ impl ProtocolVersion {
         self.0 >= 4
     }
 
+    /// Whether values may be completions.
+    pub const fn has_completions(self) -> bool {
+        self.0 >= 4
+    }
+
     /// Whether hot positions may be copied before the freeze, and an activation says which copies hold.
     pub const fn has_hot_copies(self) -> bool {
         self.0 >= 4

@@ -14,10 +14,13 @@ pub enum ValueKind {
     Set,
     /// Members in the order of their scores.
     SortedSet,
+    /// What a client's requests have done that are to run once: the replies to those that it may repeat. No
+    /// walk over keys shows it, and no count of them has it.
+    Completions,
 }
 
 impl ValueKind {
-    /// All of them.
+    /// All that users have.
     pub const ALL: [ValueKind; 5] =
         [ValueKind::String, ValueKind::Hash, ValueKind::List, ValueKind::Set, ValueKind::SortedSet];
 
@@ -29,11 +32,18 @@ impl ValueKind {
             ValueKind::List => "list",
             ValueKind::Set => "set",
             ValueKind::SortedSet => "zset",
+            ValueKind::Completions => "completions",
         }
     }
 
     /// Whether it is of elements, and not a string.
     pub const fn is_collection(self) -> bool {
-        !matches!(self, ValueKind::String)
+        !matches!(self, ValueKind::String | ValueKind::Completions)
+    }
+
+    /// Whether users see it when they walk over keys.
+    #[inline]
+    pub const fn is_shown(self) -> bool {
+        !matches!(self, ValueKind::Completions)
     }
 }

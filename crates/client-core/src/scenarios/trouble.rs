@@ -97,3 +97,44 @@ fn more_than_the_limit_is_refused() {
     script.get(3, "c");
     assert_eq!(script.core.outstanding(), 2);
 }
+
+fn submit_once(script: &mut Script, token: u64, may_have_run: bool) {
+    let key = Destination::Key(HashedKey::new(b"k"));
+    let class = Class::Once { may_have_run };
+    script.core.submit(script.now, token, class, key, &[b"SIDLE.ONCE", b"k"]).unwrap();
+    script.settle();
+}
+
+/// What an earlier attempt did is told by the node that looks, and not by one that refuses before.
+#[test]
+fn what_runs_once_is_sent_again_and_may_have_run_until_a_node_has_looked() {
+    let mut script = Script::new(still(1, 1));
+    submit_once(&mut script, 1, false);
+    assert_eq!(script.asked(1), ["SIDLE.ONCE k"]);
+    script.cut(script.line_to(1));
+    script.pass(10_000);
+    assert_eq!(script.asked(1), ["SIDLE.ONCE k"]);
+    script.answer(1, "-NOREPLICAS Not enough good replicas to write.\r\n");
+    script.pass(10_000);
+    assert_eq!(script.asked(1), ["SIDLE.ONCE k"]);
+    script.answer(1, ":1\r\n");
+    assert_eq!(script.ended(), ended(1, "Integer(1)"));
+    // The first attempt of an operation is refused at once.
+    submit_once(&mut script, 2, false);
+    script.answer(1, "-NOREPLICAS Not enough good replicas to write.\r\n");
+    assert_eq!(script.ended(), ended(2, "-NOREPLICAS Not enough good replicas to write."));
+    // Lost, and then nobody answers in time, or only refuses.
+    for (token, may_have_run) in [(3, false), (4, true)] {
+        submit_once(&mut script, token, may_have_run);
+        if !may_have_run {
+            script.cut(script.line_to(1));
+            script.pass(10_000);
+        }
+        assert!(!script.asked(1).is_empty());
+        script.answer(1, "-LOADING Redis is loading the dataset in memory\r\n");
+        script.pass(Config::OPERATION_TIMEOUT_US);
+        assert_eq!(script.ended(), ended(token, "TimedOut Unknown"));
+        script.pass(1_000_000);
+        script.asked(1);
+    }
+}

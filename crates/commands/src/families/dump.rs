@@ -112,7 +112,7 @@ impl RestoreOptions {
 }
 
 fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
-    let Some(value) = call.look_up(0) else {
+    let Some(value) = call.look_up(0).filter(|value| value.kind.is_shown()) else {
         call.reply.null();
         return Ok(());
     };
@@ -121,6 +121,9 @@ fn dump<E: Executor>(call: &mut Call<'_, E>) -> Done {
 }
 
 /// Passes a value to `f`, as it is serialised.
+///
+/// # Panics
+/// If users do not see it.
 pub fn with_dumped<T>(value: Value<'_>, f: impl FnOnce(Dumped<'_>) -> T) -> T {
     let (pairs, members, scored): (Vec<_>, Vec<_>, Vec<_>);
     f(match value.kind {
@@ -144,6 +147,7 @@ pub fn with_dumped<T>(value: Value<'_>, f: impl FnOnce(Dumped<'_>) -> T) -> T {
             scored = set.members().collect();
             Dumped::SortedSet { members: &scored, is_small: set.encoding().is_small() }
         }
+        ValueKind::Completions => unreachable!("no file has it"),
     })
 }
 

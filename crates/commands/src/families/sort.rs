@@ -204,7 +204,7 @@ fn elements_of(value: Value<'_>) -> Result<Vec<&[u8]>, ReplyError> {
         ValueKind::SortedSet => {
             Ok(value.into_collection::<SortedSets>().members().map(|(member, _)| member).collect())
         }
-        ValueKind::String | ValueKind::Hash => Err(ReplyError::WrongType),
+        ValueKind::String | ValueKind::Hash | ValueKind::Completions => Err(ReplyError::WrongType),
     }
 }
 

@@ -370,7 +370,7 @@ fn count_keys_in_slot(call: &mut Call<'_>) -> CommandResult {
         return Ok(wait);
     }
     let count = if is_all_owned(call, slot) {
-        call.store.count_in_slot(slot)
+        call.store.shown_in_slot(slot)
     } else {
         let mut count = 0;
         visit_owned(call, slot, usize::MAX, &mut |_| count += 1);
@@ -419,7 +419,7 @@ fn visit_owned(call: &Call<'_>, slot: Slot, most: usize, each: &mut dyn FnMut(&[
         let (mut from, last) = (range.first().max(first), range.last().min(last));
         while from <= last && left > 0 {
             let next = store.visit(from, last, left, &mut |record| {
-                if !record.is_expired(now) {
+                if !record.is_expired(now) && record.kind().is_shown() {
                     left = left.saturating_sub(1);
                     each(record.key());
                 }

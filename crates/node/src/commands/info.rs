@@ -367,7 +367,7 @@ fn migration(call: &Call<'_>, lines: &mut Channels) {
 fn keyspace(call: &Call<'_>, lines: &mut Channels) {
     let keys = call.key_count();
     if keys > 0 {
-        let expires = call.store.expiring_len().min(keys);
+        let expires = call.store.expiring_len().saturating_sub(call.store.hidden_len()).min(keys);
         lines.add("db0", format_args!("keys={keys},expires={expires}"));
     }
 }

@@ -5,9 +5,10 @@
 //! thread answers them.
 
 use crate::call::{Call, CommandResult, Flow};
+use crate::execute_once::COMMAND_AT;
 use crate::outcome::ControlRequest;
 use crate::range_table::Role;
-use crate::table::{CommandFlags, CommandSpec};
+use crate::table::{Access, CommandFlags, CommandSpec, KeySpec};
 use sidle_cluster::NodeName;
 use sidle_cluster::limits::{MAX_NUMBER, MAX_PATIENCE_US};
 use sidle_commands::ReplyError;
@@ -23,6 +24,11 @@ const PROTOCOL_BYTES_MAX: usize = 1 << 10;
 const ADMIN: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE).with(CommandFlags::NO_MULTI);
 const HELP: CommandFlags = CommandFlags::STALE.with(CommandFlags::LOADING);
 const READS: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST);
+
+const ONCE: CommandFlags = CommandFlags::WRITE
+    .with(CommandFlags::DENYOOM)
+    .with(CommandFlags::NO_MULTI)
+    .with(CommandFlags::MOVABLE_KEYS);
 
 const ANSWERS_ANYONE: CommandFlags = CommandFlags::NO_AUTH.with(CommandFlags::FAST).with(HELP);
 
@@ -46,6 +52,14 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "O(1)",
         "Returns the value of a key as the source of a running migration froze it.",
     ),
+    CommandSpec::new("sidle.once", -6, ONCE, not_alone)
+        .keys(KeySpec::one_and_of_command(&["RW", "access", "update"], COMMAND_AT), Access::ReadWrite)
+        .docs(
+            "sidle",
+            "0.1.0",
+            "O(N) where N is the cost of the command",
+            "Runs a command that writes, unless the same request has run before: then it returns that reply.",
+        ),
     CommandSpec::container("sidle.migrate", ADMIN, MIGRATE).docs(
         "sidle",
         "0.1.0",
@@ -127,6 +141,11 @@ const MIGRATE: &[CommandSpec] = &[
         "Returns helpful text about the different subcommands.",
     ),
 ];
+
+/// The executor runs it.
+fn not_alone(_: &mut Call<'_>) -> CommandResult {
+    unreachable!("no transaction queues it")
+}
 
 fn map(call: &mut Call<'_>) -> CommandResult {
     let json = call

@@ -56,7 +56,7 @@ impl Metric {
         let OwnedSlot { slot, parts } = owned;
         let taken = || call.shared.heat.slots().of(*slot);
         match self {
-            Metric::Keys => parts.iter().map(|&part| call.store.len_in(part)).sum(),
+            Metric::Keys => parts.iter().map(|&part| call.store.shown_in(part)).sum(),
             Metric::MemoryBytes => parts.iter().map(|&part| call.store.bytes_in(part)).sum(),
             Metric::CpuUs => taken().nanoseconds / 1000,
             Metric::BytesIn => taken().bytes_in,

@@ -90,6 +90,7 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
         let within = call.store.visit(range.first(), range.last(), budget, &mut |record| {
             looked_at += 1;
             let wanted = !record.is_expired(call.now)
+                && record.kind().is_shown()
                 && kind.is_none_or(|kind| kind == Some(record.kind()))
                 && options.wants(record.key());
             if wanted {
@@ -139,7 +140,11 @@ fn randomkey(call: &mut Call<'_>) -> CommandResult {
         for draw in 0..DRAWS {
             let random = call.random.wrapping_add(draw.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             match guard.random_record(random) {
-                Some(record) if !record.is_expired(call.now) && call.ranges.is_served(record.position()) => {
+                Some(record)
+                    if !record.is_expired(call.now)
+                        && record.kind().is_shown()
+                        && call.ranges.is_served(record.position()) =>
+                {
                     call.reply.bulk(record.key());
                     return Ok(Flow::Done);
                 }
@@ -165,7 +170,7 @@ fn randomkey(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// Passes every live key of this node to `f`, until it returns false.
+/// Passes every live key of this node that users see to `f`, until it returns false.
 pub(super) fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bool) {
     let mut go_on = true;
     for range in call.ranges.owned() {
@@ -174,7 +179,7 @@ pub(super) fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bo
             && go_on
         {
             next = call.store.visit(from, range.last(), STEP_RECORDS, &mut |record| {
-                if go_on && !record.is_expired(call.now) {
+                if go_on && !record.is_expired(call.now) && record.kind().is_shown() {
                     go_on = f(record);
                 }
             });

@@ -114,7 +114,7 @@ impl<'n> SavedKeys<'n> {
                 record.is_large() || record.kind() == ValueKind::String && record.value().len() > LONG_BYTES;
             if is_long {
                 long.push(record.key().to_vec());
-            } else if !record.is_expired(now) {
+            } else if !record.is_expired(now) && record.kind().is_shown() {
                 found.add(record);
             }
         })

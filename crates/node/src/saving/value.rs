@@ -150,7 +150,8 @@ impl<'g> State<'g> {
         loop {
             let before = guard.version_of(guard.get(key).value()?);
             let (entry, outline) = guard.get_whole(key);
-            let record = entry.value().filter(|record| !record.is_expired(now))?;
+            let is_saved = |record: &Record<'_>| !record.is_expired(now) && record.kind().is_shown();
+            let record = entry.value().filter(is_saved)?;
             // Versions grow, so the outline between two equal ones is of that version.
             if let Some(state) = guard.version_of(record).filter(|&after| before == Some(after)) {
                 let identity = Identity { record: record.version(), state };
@@ -162,7 +163,7 @@ impl<'g> State<'g> {
     fn begun(&self) -> Begun {
         let count = self.outline.as_ref().map_or(self.record.value().len() as u64, Outline::len);
         match self.record.kind() {
-            ValueKind::String => Begun::String(count),
+            ValueKind::String | ValueKind::Completions => Begun::String(count),
             ValueKind::Hash => Begun::Hash(count),
             ValueKind::Set => Begun::Set(count),
             ValueKind::List => Begun::List(count),

@@ -23,6 +23,7 @@ mod left_to_source;
 mod many;
 mod missing;
 mod named_faults;
+mod once;
 mod pausing;
 mod rename;
 mod requests;

@@ -11,6 +11,10 @@ use crate::durable::{
 };
 use crate::durable_turns::turn_with_a_log_that_is_not_synced;
 use crate::hot::copied_ahead;
+use crate::once::{
+    request_that_arrives_behind_its_acknowledgement, request_that_is_repeated,
+    request_that_was_issued_long_ago,
+};
 use crate::restoring::restore_beside_a_reader;
 use crate::takeovers::{fence_of_a_copy_that_may_have_promised, read_of_what_is_being_taken_over};
 use crate::transactions::{watch_of_a_range_that_goes_and_comes_back, watch_of_a_value_that_ends};
@@ -61,6 +65,9 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::KeepsItsTurnBehindOthers, moves_in_a_circle_do_not_wait_for_each_other),
     (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
     (Fault::AskedAgainCountsAsAnswered, large_collection_is_named_and_owed),
+    (Fault::WritesWithoutCompletion, request_that_is_repeated),
+    (Fault::LowestOpenIsForgotten, request_that_arrives_behind_its_acknowledgement),
+    (Fault::OldRequestRuns, request_that_was_issued_long_ago),
     (Fault::RepliesBeforeSafe, replies_before_their_commit),
     (Fault::ReadsPassTheGate, read_of_what_no_commit_has),
     (Fault::OwnPartPassesTheGate, mset_over_two_durable_nodes),

@@ -13,6 +13,7 @@ mod in_the_middle;
 mod kills;
 mod little_memory;
 mod loading;
+mod once;
 mod rdb_files;
 mod saving;
 mod takeovers;

@@ -9,7 +9,7 @@ use std::time::Duration;
 const WRITERS: usize = 3;
 
 /// Nodes with two copies each. The second one owns everything.
-fn cluster(nodes: usize, options: &NodeOptions) -> TestCluster {
+pub(super) fn cluster(nodes: usize, options: &NodeOptions) -> TestCluster {
     let options = options.clone().flag("--durability", "replicated=2").flag("--fsync", "everysec");
     let cluster = TestCluster::start_with(nodes, &options);
     let id = cluster.start_migration("0-16383", 1);
