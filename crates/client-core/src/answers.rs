@@ -171,7 +171,11 @@ impl Core {
         done: &mut impl Completions,
     ) -> bool {
         let mut meaning = ErrorMeaning::of(text);
-        if self.operations[place].was_lost && meaning == ErrorMeaning::Final && ErrorMeaning::is_refusal(text)
+        let operation = &mut self.operations[place];
+        operation.was_lost |= matches!(operation.class, Class::Once { .. }) && ErrorMeaning::is_unknown(text);
+        if operation.was_lost
+            && meaning == ErrorMeaning::Final
+            && (ErrorMeaning::is_refusal(text) || ErrorMeaning::is_unknown(text))
         {
             // An earlier attempt may have run, and this node has not looked.
             meaning = ErrorMeaning::NotNow;

@@ -62,9 +62,17 @@ impl ErrorMeaning {
 impl ErrorMeaning {
     /// Whether the node has refused a write before it looked whether the request had run.
     pub(crate) fn is_refusal(text: &[u8]) -> bool {
-        let code = text.split(|&byte| byte == b' ').next().unwrap_or_default();
-        matches!(code, b"MISCONF" | b"NOREPLICAS" | b"NOAUTH" | b"NOPERM" | b"READONLY")
+        matches!(code(text), b"MISCONF" | b"NOREPLICAS" | b"NOAUTH" | b"NOPERM" | b"READONLY")
     }
+
+    /// Whether the node does not know if the request has run.
+    pub(crate) fn is_unknown(text: &[u8]) -> bool {
+        code(text) == b"SIDLEUNKNOWN"
+    }
+}
+
+fn code(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == b' ').next().unwrap_or_default()
 }
 
 fn parse_number<N: std::str::FromStr>(word: &[u8]) -> Option<N> {

@@ -3,7 +3,7 @@
 use crate::command::{Kind, kind_of};
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::once::Numbers;
+use crate::numbers::Numbers;
 use crate::waiting::Waiting;
 use sidle_client_core::{Busy, Class, Config, Core, Counters, Destination};
 use sidle_cluster::HostPort;

@@ -41,8 +41,8 @@ pub enum Error {
     },
 }
 
-/// How a node begins that does not know any more whether a command that is to run once has run.
-const UNKNOWN_OUTCOME: &str = "UNKNOWNOUTCOME ";
+/// The code of a node that does not know whether a command has run.
+const UNKNOWN: &str = "SIDLEUNKNOWN ";
 
 impl Error {
     /// The error of a command that was sent several times.
@@ -62,7 +62,7 @@ impl Error {
     pub fn effect(&self) -> Effect {
         match self {
             Error::NoAnswer(failure) => failure.effect,
-            Error::Server(text) if text.starts_with(UNKNOWN_OUTCOME) => Effect::Unknown,
+            Error::Server(text) if text.starts_with(UNKNOWN) => Effect::Unknown,
             Error::Closed => Effect::Unknown,
             Error::UnexpectedReply { .. } => Effect::Done,
             Error::Server(_)

@@ -50,6 +50,7 @@ mod command;
 mod driver;
 mod error;
 mod link;
+mod numbers;
 mod once;
 mod operations;
 mod waiting;

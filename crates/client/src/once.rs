@@ -3,11 +3,10 @@
 use crate::client::Client;
 use crate::command::{Kind, kind_of};
 use crate::error::Error;
-use sidle_client_core::{Class, Destination, Effect, OnceRequests};
+use crate::numbers::Open;
+use sidle_client_core::{Class, Destination, Effect};
 use sidle_resp::Value;
 use sidle_types::{HashedKey, WallMs};
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A command is sent again for so long, if its settings say nothing else.
@@ -16,31 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MOST_PATIENCE: Duration = Duration::from_secs(240);
 /// How long it rests before it is sent again, where nothing else makes it wait.
 const REST: Duration = Duration::from_millis(50);
-
-/// The numbers of a client's requests that are to run once.
-#[derive(Debug)]
-pub(crate) struct Numbers(Mutex<OnceRequests>);
-
-impl Numbers {
-    /// Of a new client.
-    pub(crate) fn new() -> Arc<Numbers> {
-        let random = RandomState::new();
-        let name = u128::from(random.hash_one(1)) << 64 | u128::from(random.hash_one(2));
-        Arc::new(Numbers(Mutex::new(OnceRequests::new(name))))
-    }
-}
-
-/// A number that is open until this goes.
-struct Open<'n> {
-    numbers: &'n Numbers,
-    number: u64,
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.numbers.0.lock().unwrap_or_else(PoisonError::into_inner).end(self.number);
-    }
-}
 
 impl Client {
     /// Runs a command that writes, its name as the first argument, exactly once: it is sent again when its
@@ -65,12 +39,7 @@ impl Client {
         let key = HashedKey::new(key);
         let issued = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let issued = WallMs(u64::try_from(issued.as_millis()).unwrap_or(u64::MAX));
-        let numbers = self.once();
-        let (number, words) = {
-            let mut numbers = numbers.0.lock().unwrap_or_else(PoisonError::into_inner);
-            numbers.begin(key.slot(), issued, args)
-        };
-        let _open = Open { numbers, number };
+        let (_open, words) = Open::begin(self.once(), key.slot(), issued, args);
         let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
         let began = Instant::now();
         let mut may_have_run = false;

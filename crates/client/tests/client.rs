@@ -197,8 +197,10 @@ async fn a_command_that_runs_once_is_given_up_with_its_effect() {
     let patience = Duration::from_millis(300);
     let error = client.exec_once_within(patience, &[b"INCR", b"k"]).await.unwrap_err();
     assert_eq!(error.effect(), Effect::Unknown);
-    let server = Server::start(|_| answer("-UNKNOWNOUTCOME issued long ago\r\n")).await;
-    let error = impatient(&server).await.exec_once(&[b"INCR", b"k"]).await.unwrap_err();
+    let server = Server::start(|_| answer("-SIDLEUNKNOWN issued long ago\r\n")).await;
+    let error = impatient(&server).await.exec_once_within(patience, &[b"INCR", b"k"]).await.unwrap_err();
+    assert_eq!(error.effect(), Effect::Unknown);
+    let error = impatient(&server).await.incr("k").await.unwrap_err();
     assert_eq!(error.effect(), Effect::Unknown);
     let server = Server::start(|_| answer("-WRONGTYPE no number\r\n")).await;
     let client = impatient(&server).await;

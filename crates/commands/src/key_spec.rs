@@ -103,8 +103,8 @@ impl KeySpec {
         KeySpec::new(1, -1, 2, access)
     }
 
-    /// The indices of the keys in a request, without those of a command in it, whose first argument is the command's name. A number of keys
-    /// that cannot be is none.
+    /// The indices of the keys in a request, whose first argument is the command's name; without those of a
+    /// command in it. A number of keys that cannot be is none.
     #[inline]
     pub fn indices(self, args: &[&[u8]]) -> impl Iterator<Item = usize> + use<> {
         let argument_count = args.len();

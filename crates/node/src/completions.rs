@@ -7,10 +7,10 @@
 //! copies, a takeover, and every migration.
 //!
 //! Invariants:
-//! - E1: a request's writes and the reply to it are in one change: both are there, or neither.
-//! - E2: the reply to a request goes only when its client has reported that it needs it no more. What it
+//! - N1: a request's writes and the reply to it are in one change: both are there, or neither.
+//! - N2: the reply to a request goes only when its client has reported that it needs it no more. What it
 //!   has reported stays: a request below that is refused, though it may arrive late.
-//! - E3: a value outlives by minutes what may still arrive of the requests in it: one that was issued longer
+//! - N3: a value outlives by minutes what may still arrive of the requests in it: one that was issued longer
 //!   ago is refused.
 //!
 //! The value, little-endian: a byte for the layout (1), the lowest number that is open (8 bytes), and for
@@ -31,7 +31,7 @@ pub(crate) const OPEN_REQUESTS_MAX: usize = 64;
 pub(crate) const MAY_ARRIVE_MS: u64 = 5 * 60 * 1000;
 /// A clock may be so far ahead of a node's.
 pub(crate) const CLOCKS_APART_MS: u64 = 60 * 1000;
-/// A value is kept so long after its last change (E3).
+/// A value is kept so long after its last change (N3).
 pub(crate) const KEPT_MS: u64 = 2 * MAY_ARRIVE_MS;
 
 /// One of a client's requests.
@@ -65,7 +65,7 @@ pub(crate) enum Known<'v> {
 pub(crate) enum Arrival {
     /// In time.
     InTime,
-    /// Too late to know whether it ran (E3).
+    /// Too late to know whether it ran (N3).
     TooLate,
     /// Before it was issued: a clock is wrong.
     TooEarly,
@@ -150,7 +150,7 @@ impl<'v> Completions<'v> {
         let mut value = Vec::with_capacity(HEAD_BYTES + self.replies.len() + REPLY_HEAD_BYTES + reply.len());
         value.push(LAYOUT);
         value.extend_from_slice(&kept.to_le_bytes());
-        // E2
+        // N2
         let open = self.replies().filter(|reply| reply.number >= lowest_open);
         open.for_each(|reply| value.extend_from_slice(reply.whole));
         value.extend_from_slice(&id.number.to_le_bytes());

@@ -5,9 +5,10 @@
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::detours::Detours;
+use crate::execute_once::{Means, run_once};
 use crate::forward::{Hold, Holds};
 use crate::goes_on::GoesOn;
-use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
+use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes, stored};
 use crate::monitors::Shown;
 use crate::now::Now;
 use crate::observe::{SlowEntry, event_of, shown_arguments};
@@ -23,8 +24,7 @@ use crate::stats::WorkerStats;
 use crate::table::{CommandSpec, Found, NodeExecutor};
 use crate::transaction::Transaction;
 use sidle_commands::{
-    Access, Blocking, Change, CommandFlags, Content, OverKeys, Overlay, Own, Progress, ReplyError, Run,
-    StepSizes,
+    Access, Blocking, CommandFlags, OverKeys, Overlay, Own, Progress, ReplyError, Run, StepSizes,
 };
 use sidle_resp::ReplyWriter;
 use sidle_store::{Commits, LogHead, SlotGuards, Store};
@@ -364,11 +364,33 @@ impl Executor {
                 }
                 (result, is_cut)
             }
-            _ if request.found.spec.keys.command_at != 0 => {
-                self.call_exactly_once(now, session, request, out)
-            }
+            _ if request.found.spec.keys.command_at != 0 => self.call_once_ever(now, session, request, out),
             _ => self.call_own(now, session, request.args, run, None, out),
         }
+    }
+
+    /// Runs a request that is to run once.
+    #[inline(never)]
+    fn call_once_ever(
+        &mut self,
+        now: Now,
+        session: &Session,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let outlines = Arena::with_capacity(0);
+        let scene = Scene {
+            now: now.wall,
+            stats: &self.stats,
+            shared: &self.shared,
+            ranges: &self.ranges,
+            random: &self.random,
+            outlines: &outlines,
+        };
+        let (holds, has_hold, index) = (&self.holds, self.has_hold, self.index);
+        let is_held = |keys: &[HashedKey<'_>]| holds.is_any() && !has_hold && holds.forbid(keys, true, index);
+        let (store, head, most) = (&*self.store, &mut self.head, self.reply_bytes);
+        run_once(Means { store, head, scene, is_held, most }, request, session.version, out)
     }
 
     /// Runs a command about the node. `room`: of a command in a transaction, what it may write.
@@ -483,23 +505,6 @@ impl Executor {
             self.ranges.entry_at(key.position()).mark(key.position(), self.step);
         }
     }
-}
-
-/// A change as the store takes it.
-pub(crate) fn stored<'g>(
-    ranges: &RangeTable,
-    (key, change): (HashedKey<'g>, Change<'g>),
-) -> (HashedKey<'g>, sidle_store::Change<'g>) {
-    let change = match change {
-        Change::Put(value) => match value.content {
-            Content::Whole(bytes) => sidle_store::Change::Put(value.kind, bytes, value.expires_at),
-            Content::Large(large) => {
-                sidle_store::Change::PutLarge(value.kind, large.outline(), value.expires_at)
-            }
-        },
-        Change::Remove => sidle_store::Change::Remove(ranges.left_by_removal(key.position())),
-    };
-    (key, change)
 }
 
 /// The commit that has what a command's reply shows, and its writes. What describes the node waits for

@@ -11,9 +11,9 @@
 //! No command waits here, whatever it would do alone: what the keys wait for was waited for before.
 
 use crate::call::{Awaited, CommandResult, Flow, WHOLE_PATIENCE_US};
-use crate::execute::{Executor, LARGE_REQUEST_BYTES, slots_of, stored};
+use crate::execute::{Executor, LARGE_REQUEST_BYTES, slots_of};
 use crate::flush::Flush;
-use crate::keyspace::{NodeKeyspace, Scene, Together};
+use crate::keyspace::{NodeKeyspace, Scene, Together, stored};
 use crate::now::Now;
 use crate::prepared::{Prepared, flushes, is_flush, is_over_all_keys, prepare, runs_in_place};
 use crate::range_table::{RangeTable, Role};

@@ -11,7 +11,7 @@ use crate::range_table::RangeTable;
 use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
 use sidle_collections::Limits;
-use sidle_commands::{Content, Keyspace, OutOfMemory, Overlay, Underlay, Value, Values};
+use sidle_commands::{Change, Content, Keyspace, OutOfMemory, Overlay, Underlay, Value, Values};
 use sidle_outline::{Chunks, Large, Outline};
 use sidle_store::{Aside, Entry, Guard, LogHead, Record, SlotGuard, SlotGuards};
 use sidle_types::{HashedKey, ValueKind, WallMs, fault};
@@ -258,6 +258,23 @@ impl Underlay for Together<'_> {
     fn random(&self) -> u64 {
         self.scene.random.next()
     }
+}
+
+/// A change as the store takes it.
+pub(crate) fn stored<'g>(
+    ranges: &RangeTable,
+    (key, change): (HashedKey<'g>, Change<'g>),
+) -> (HashedKey<'g>, sidle_store::Change<'g>) {
+    let change = match change {
+        Change::Put(value) => match value.content {
+            Content::Whole(bytes) => sidle_store::Change::Put(value.kind, bytes, value.expires_at),
+            Content::Large(large) => {
+                sidle_store::Change::PutLarge(value.kind, large.outline(), value.expires_at)
+            }
+        },
+        Change::Remove => sidle_store::Change::Remove(ranges.left_by_removal(key.position())),
+    };
+    (key, change)
 }
 
 #[inline]

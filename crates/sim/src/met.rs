@@ -18,6 +18,7 @@ impl Simulation {
         meet("names", self.history.names.iter().filter(|record| record.answer.is_some()).count() as u64);
         meet("out of memory", self.history.out_of_memory);
         meet("refused while a log could not be written", self.history.misconfigured);
+        meet("to run once", self.sessions.iter().map(|session| session.asked_once).sum());
         for counters in self.sessions.iter().map(Session::counters) {
             meet("answered", counters.replies);
             meet("timeouts", counters.timeouts);

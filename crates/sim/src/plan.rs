@@ -157,7 +157,7 @@ impl Plan {
         let think_us = random.magnitude(500, 200_000);
         let clients = random.between(3, 10) as usize;
         let mut digests = || !digests_random.one_in(4);
-        let sessions =
+        let mut sessions: Vec<SessionSetup> =
             (0..clients).map(|_| session(&mut random, nodes, think_us, &typical, digests())).collect();
         let slow_readers = match random.one_in(4) {
             true => vec![(random.index(clients), random.magnitude(500, 50_000))],
@@ -177,6 +177,7 @@ impl Plan {
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
         small_parts(seed, &mut hosts, &mut workload);
+        run_once(seed, replacements.is_empty(), &others, &mut sessions);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         Plan {
             hosts,
@@ -410,6 +411,17 @@ fn later_others(
     consumers.into_iter().chain(comparers.into_iter().flatten())
 }
 
+/// In one seed of three some clients have their writes run once. Not beside flushes, which forget what has
+/// run, nor where nodes speak an older version.
+fn run_once(seed: u64, speaks_one_version: bool, others: &[OtherSetup], sessions: &mut [SessionSetup]) {
+    let mut random = Random::new(seed ^ 0x0ce_5ead_0000_0000);
+    let flushes =
+        |other: &OtherSetup| matches!(other, OtherSetup::Surveyor(setup) if setup.flushes_permille > 0);
+    if random.one_in(3) && speaks_one_version && !others.iter().any(flushes) {
+        sessions.iter_mut().for_each(|session| session.runs_once = !random.one_in(3));
+    }
+}
+
 /// In one seed of four there are lists, and clients that wait for items.
 fn consumers(seed: u64, nodes: usize, think_us: u64, workload: &mut Workload) -> Option<ConsumersSetup> {
     let mut random = Random::new(seed ^ 0x0c05_5ead_0000_0000);
@@ -495,6 +507,7 @@ fn session(
         think_us,
         connections_per_node: random.between(1, 3) as usize,
         digests,
+        runs_once: false,
         timeout_us: timeout_us(random, typical),
         seed: HostId(random.index(nodes)),
     }

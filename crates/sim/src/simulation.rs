@@ -78,6 +78,7 @@ impl Simulation {
             think_us: 0,
             connections_per_node: 1,
             digests: true,
+            runs_once: false,
             timeout_us: READER_TIMEOUT_US,
             seed: HostId(0),
         };

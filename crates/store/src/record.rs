@@ -13,8 +13,9 @@
 //! | 20.. | the words, 8 bytes each: a value's deadline in milliseconds since the Unix epoch, if any |
 //! | .. | key, value, zeros up to a multiple of 8 |
 //!
-//! Kinds: 0 string, 1 tombstone, 2 hash, 3 list, 4 set, 5 sorted set, 6 completions. The layout has room for more: further
-//! kinds, with their own words before the deadline, and marks. This version refuses them by number.
+//! Kinds: 0 string, 1 tombstone, 2 hash, 3 list, 4 set, 5 sorted set, 6 completions. The layout has room for
+//! more: further kinds, with their own words before the deadline, and marks. This version refuses them by
+//! number.
 //!
 //! Two marks exist in memory only, and are refused from other nodes: 1 a head, the record of a key with a
 //! large collection; 2 a chunk, some elements of one (`large`). A string has neither. A head's value is the

@@ -281,13 +281,10 @@ faults! {
         /// A command that is only to ask again counts as answered: once the source has given all, it runs
         /// where its key has not arrived (breaks D5).
         AskedAgainCountsAsAnswered, "asked-again-counts-as-answered", SCRIPTED;
-        /// The writes of a request that is to run once are published without the reply to it (breaks E1): it
-        /// runs again when it is repeated.
-        WritesWithoutCompletion, "writes-without-completion", SCRIPTED;
         /// A client's report of the lowest request that is open goes with the replies that it ends (breaks
-        /// E2): a request below that, which arrives late, runs again.
+        /// N2): a request below that, which arrives late, runs again.
         LowestOpenIsForgotten, "lowest-open-is-forgotten", SCRIPTED;
-        /// A request runs however long ago it was issued (breaks E3): the reply of an earlier attempt may be
+        /// A request runs however long ago it was issued (breaks N3): the reply of an earlier attempt may be
         /// gone.
         OldRequestRuns, "old-request-runs", SCRIPTED;
     }
@@ -429,6 +426,11 @@ faults! {
         /// Whether the node's lease lasts is looked at before the command runs, and a pause behind that goes
         /// unseen (breaks C5 of a connection).
         LeaseCheckedBeforeExecuting, "lease-checked-before-executing", SCRIPTED;
+    }
+    "sidle-node", Takeovers: {
+        /// The writes of a request that is to run once are published without the reply to it (breaks N1): it
+        /// runs again when it is repeated.
+        WritesWithoutCompletion, "writes-without-completion", USUAL;
     }
 }
 

@@ -123,6 +123,13 @@ fn what_runs_once_is_sent_again_and_may_have_run_until_a_node_has_looked() {
     submit_once(&mut script, 2, false);
     script.answer(1, "-NOREPLICAS Not enough good replicas to write.\r\n");
     assert_eq!(script.ended(), ended(2, "-NOREPLICAS Not enough good replicas to write."));
+    // A node that asked another one lost its answer.
+    submit_once(&mut script, 5, false);
+    script.answer(1, "-SIDLEUNKNOWN node 2 did not answer\r\n");
+    script.pass(10_000);
+    assert_eq!(script.asked(1), ["SIDLE.ONCE k"]);
+    script.answer(1, ":5\r\n");
+    assert_eq!(script.ended(), ended(5, "Integer(5)"));
     // Lost, and then nobody answers in time, or only refuses.
     for (token, may_have_run) in [(3, false), (4, true)] {
         submit_once(&mut script, token, may_have_run);

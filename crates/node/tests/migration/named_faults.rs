@@ -65,13 +65,13 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::KeepsItsTurnBehindOthers, moves_in_a_circle_do_not_wait_for_each_other),
     (Fault::GivenKeyKeepsItsWaiters, cut_gives_a_key_that_is_waited_for),
     (Fault::AskedAgainCountsAsAnswered, large_collection_is_named_and_owed),
-    (Fault::WritesWithoutCompletion, request_that_is_repeated),
     (Fault::LowestOpenIsForgotten, request_that_arrives_behind_its_acknowledgement),
     (Fault::OldRequestRuns, request_that_was_issued_long_ago),
     (Fault::RepliesBeforeSafe, replies_before_their_commit),
     (Fault::ReadsPassTheGate, read_of_what_no_commit_has),
     (Fault::OwnPartPassesTheGate, mset_over_two_durable_nodes),
     (Fault::LeaseCheckedBeforeExecuting, reply_behind_a_pause),
+    (Fault::WritesWithoutCompletion, request_that_is_repeated),
 ];
 
 fn expire(scene: &mut Scene, node: usize) {

@@ -38,7 +38,7 @@ fn refuses(reply: &Value, begin: &str) -> bool {
 pub(crate) fn request_that_is_repeated() {
     let mut solo = Solo::new();
     assert_eq!(solo.ask(&once(1, 1, "INCR {k}a")), int(1));
-    assert_eq!(solo.ask(&once(1, 1, "INCR {k}a")), int(1), "E1: it ran again");
+    assert_eq!(solo.ask(&once(1, 1, "INCR {k}a")), int(1), "N1: it ran again");
     assert_eq!(solo.ask(&once(2, 1, "APPEND {k}b x")), int(1));
     assert_eq!(solo.ask(&once(1, 1, "INCR {k}a")), int(1), "its reply is still needed");
     assert_eq!(solo.ask(&once(3, 2, "MSET {k}a 7 {k}c 8")), ok());
@@ -51,7 +51,7 @@ pub(crate) fn request_that_arrives_behind_its_acknowledgement() {
     assert_eq!(solo.ask(&once(1, 1, "INCR {k}a")), int(1));
     assert_eq!(solo.ask(&once(2, 2, "INCR {k}a")), int(2));
     let late = solo.ask(&once(1, 1, "INCR {k}a"));
-    assert!(refuses(&late, "STALE "), "E2: {late:?}");
+    assert!(refuses(&late, "SIDLESTALE "), "N2: {late:?}");
     assert_eq!(solo.ask("GET {k}a"), bulk("2"));
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn request_that_was_issued_long_ago() {
     let mut solo = Solo::new();
     let (old, ahead) = (NOW_MS - 300_001, NOW_MS + 60_001);
     let late = solo.ask(&format!("SIDLE.ONCE {{k}}done 1 1 {old} INCR {{k}}a"));
-    assert!(refuses(&late, "UNKNOWNOUTCOME "), "E3: {late:?}");
+    assert!(refuses(&late, "SIDLEUNKNOWN "), "N3: {late:?}");
     assert!(refuses(&solo.ask(&format!("SIDLE.ONCE {{k}}done 1 1 {ahead} INCR {{k}}a")), "ERR "));
     assert_eq!(solo.ask("EXISTS {k}a {k}done"), int(0));
 }
@@ -179,7 +179,7 @@ fn a_request_runs_once_wherever_its_keys_are() {
         scene.finish(id);
         assert_eq!(scene.ask(1, &request(3, 2, "INCR {k}a")), int(2));
         let late = scene.ask(1, &request(1, 1, "INCR {k}a"));
-        assert!(refuses(&late, "STALE "), "{late:?}");
+        assert!(refuses(&late, "SIDLESTALE "), "{late:?}");
         assert_eq!(scene.ask(1, "GET {k}a"), bulk("2"));
         assert_eq!(scene.ask(1, "LLEN {k}list"), int(1));
         assert_eq!(scene.ask(1, "DBSIZE"), int(2));

@@ -51,6 +51,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "sidle.migrate|start",
     "sidle.migrate|status",
     "sidle.migrate|wait",
+    "sidle.once",
     "sidle.status",
     "sidle.takeover",
     "sidle.upgrade",

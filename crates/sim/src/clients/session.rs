@@ -1,13 +1,14 @@
 //! A client that runs one operation after the other, in a few parallel rows.
 
 use super::wires::{Ended, Wires};
+use crate::clock::WALL_START_MS;
 use crate::network::{Signal, StreamId};
 use crate::process::client_address;
 use crate::workload::{Asked, History, Turn, Workload};
 use crate::world::{Actor, HostId, World};
-use sidle_client_core::{Awareness, Class, Config, Counters, Destination};
+use sidle_client_core::{Awareness, Class, Config, Counters, Destination, OnceRequests};
 use sidle_testbed::Random;
-use sidle_types::{HashedKey, MonotonicUs};
+use sidle_types::{HashedKey, MonotonicUs, Slot, WallMs};
 
 /// A client's settings.
 #[derive(Clone, Debug)]
@@ -24,12 +25,16 @@ pub struct SessionSetup {
     pub connections_per_node: usize,
     /// Whether it has targets push what cuts gave.
     pub digests: bool,
+    /// Whether it has its writes of registers run once.
+    pub runs_once: bool,
     /// The node that it asks first.
     pub seed: HostId,
 }
 
 struct Row {
     asked: Option<Asked>,
+    /// Its number, if it is to run once.
+    once: Option<u64>,
     next_us: u64,
 }
 
@@ -56,6 +61,9 @@ pub struct Session {
     asked: u64,
     /// Operations that were answered.
     pub answered: u64,
+    once: OnceRequests,
+    /// Operations that were to run once.
+    pub asked_once: u64,
 }
 
 impl Session {
@@ -69,9 +77,11 @@ impl Session {
             digests: setup.digests,
             ..Config::new(vec![client_address(setup.seed)])
         };
-        let rows = (0..setup.rows).map(|_| Row { asked: None, next_us: 0 }).collect();
+        let rows = (0..setup.rows).map(|_| Row { asked: None, once: None, next_us: 0 }).collect();
         let wires = Wires::new(me, config);
-        Session { number, setup, random, wires, rows, work: Work::Draw, asked: 0, answered: 0 }
+        let once = OnceRequests::new(number as u128);
+        let (work, asked, answered) = (Work::Draw, 0, 0);
+        Session { number, setup, random, wires, rows, work, once, asked, answered, asked_once: 0 }
     }
 
     /// Begins nothing from now on.
@@ -166,11 +176,12 @@ impl Session {
             },
         };
         self.asked += 1;
-        let words: Vec<&[u8]> = asked.words.iter().map(String::as_bytes).collect();
+        let (words, class) = self.words(row, &asked, now_us);
+        let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
         let (now, token) = (MonotonicUs(now_us), row as u64);
         let core = &mut self.wires.core;
         let key = asked.key().map(|key| HashedKey::new(key.as_bytes()));
-        let admitted = match (asked.class, key) {
+        let admitted = match (class, key) {
             (Class::Get, Some(key)) => core.get(now, token, key),
             (class, Some(key)) => core.submit(now, token, class, Destination::Key(key), &words),
             (class, None) => core.submit(now, token, class, Destination::Any, &words),
@@ -178,6 +189,19 @@ impl Session {
         admitted.expect("a few operations are not many");
         world.tell(|| format!("client {client} asks {}", brief(&asked.words.join(" "))));
         self.rows[row].asked = Some(asked);
+    }
+
+    /// The words of a request, and how it is sent.
+    fn words(&mut self, row: usize, asked: &Asked, now_us: u64) -> (Vec<Vec<u8>>, Class) {
+        let words: Vec<Vec<u8>> = asked.words.iter().map(|word| word.clone().into_bytes()).collect();
+        let key = asked.key().filter(|_| self.setup.runs_once && asked.is_write_of_registers());
+        let Some(key) = key else { return (words, asked.class) };
+        let (slot, issued) = (Slot::of_key(key.as_bytes()), WallMs(WALL_START_MS + now_us / 1000));
+        let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
+        let (number, words) = self.once.begin(slot, issued, &words);
+        self.rows[row].once = Some(number);
+        self.asked_once += 1;
+        (words, Class::Once { may_have_run: false })
     }
 
     /// Takes in what ended, sends what is pending, and schedules its next turn.
@@ -204,6 +228,7 @@ impl Session {
     ) -> Result<(), String> {
         let row = &mut self.rows[row];
         let asked = row.asked.take().expect("an operation ends once");
+        row.once.take().into_iter().for_each(|number| self.once.end(number));
         row.next_us = world.now_us + self.random.below(self.setup.think_us + 1);
         let client = self.number;
         world.tell(|| {

@@ -72,6 +72,11 @@ impl Asked {
         }
     }
 
+    /// Whether it writes registers.
+    pub fn is_write_of_registers(&self) -> bool {
+        self.class == Class::Write && matches!(self.purpose, Purpose::Registers(..))
+    }
+
     /// The commands of a transaction that does the same, if it is on a group.
     pub fn as_transaction(&self) -> Option<Vec<Vec<String>>> {
         match &self.purpose {
