@@ -63,6 +63,7 @@ pub fn run_and_record(
         Some(World::DurableLog) => Plan::of_durable_log(seed),
         Some(World::CopiedLogs) => Plan::of_copied_logs(seed),
         Some(World::Takeovers) => Plan::of_takeovers(seed),
+        Some(World::LonelySources) => Plan::of_lonely_sources(seed),
     };
     let mut simulation = Simulation::new(seed, plan, story);
     let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| simulation.run()));

@@ -52,6 +52,10 @@ pub struct NemesisSetup {
     /// For worlds of takeovers: how many of a thousand migrations lose one of their nodes for long while they
     /// run.
     pub ends_permille: u64,
+    /// Where links are cut and processes die: of how many of a thousand migrations that begin to run the
+    /// source is cut off from the coordinator at that moment, and the target dies. So the target comes back
+    /// before the source knows that it is to give the range up.
+    pub lonely_permille: u64,
 }
 
 impl NemesisSetup {
@@ -84,6 +88,7 @@ impl NemesisSetup {
             absences_permille: 0,
             targets_permille: 0,
             ends_permille: 0,
+            lonely_permille: LONELY_SOURCES_PERMILLE,
         }
     }
 }
@@ -92,9 +97,7 @@ impl NemesisSetup {
 /// right after.
 const TARGET_US: u64 = 2_000;
 
-/// Where links are cut and processes die: of how many of a thousand migrations that begin to run the source
-/// is cut off from the coordinator at that moment, and the target dies. So the target comes back before the
-/// source knows that it is to give the range up.
+/// How many of a thousand migrations lose both at once, unless the plan is about these.
 const LONELY_SOURCES_PERMILLE: u64 = 150;
 
 /// Where connections break: of how many of a thousand freezes one of the source's breaks at that moment, as
@@ -271,9 +274,9 @@ impl Nemesis {
             if target == HostId(0) {
                 continue;
             }
-            let NemesisSetup { cuts, deaths, targets_permille, .. } = self.setup;
+            let NemesisSetup { cuts, deaths, targets_permille, lonely_permille, .. } = self.setup;
             let may_be_lonely = cuts > 0 && deaths > 0 && source != HostId(0);
-            let is_lonely = may_be_lonely && self.random.permille(LONELY_SOURCES_PERMILLE);
+            let is_lonely = may_be_lonely && self.random.permille(lonely_permille);
             if is_lonely {
                 self.cut_off_from_coordinator(source, world);
             }

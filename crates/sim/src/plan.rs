@@ -50,6 +50,8 @@ pub struct Plan {
 const MOST_REST_US: u64 = 1_000_000;
 /// How long it has faults then, at least.
 const LEAST_SAFETY_US: u64 = 8_000_000;
+/// Of how many of a thousand migrations the source is cut off as they begin to run, where that is looked for.
+const LONELY_PERMILLE: u64 = 700;
 
 impl Plan {
     /// This seed's plan: one in six is of durable logs, of these every second one of a cluster, and of those
@@ -108,6 +110,21 @@ impl Plan {
         plan
     }
 
+    /// This seed's plan of a cluster where most migrations that begin to run lose their target at once, and
+    /// their source does not reach the coordinator.
+    pub fn of_lonely_sources(seed: u64) -> Plan {
+        let mut plan = Plan::drawn(seed, Kind::LonelySources);
+        plan.safety_us = plan.safety_us.max(LEAST_SAFETY_US);
+        plan.operator.rest_us = plan.operator.rest_us.min(MOST_REST_US);
+        let nemesis = &mut plan.nemesis;
+        (nemesis.cuts, nemesis.deaths) = (nemesis.cuts.max(1), nemesis.deaths.max(1));
+        nemesis.rest_us = nemesis.rest_us.max(2 * MOST_REST_US);
+        nemesis.lonely_permille = LONELY_PERMILLE;
+        // It asks for the status, too. A node that is cut off for long refuses that: 64 requests are open.
+        plan.workload.noise_permille = 0;
+        plan
+    }
+
     /// Long enough for a death to be noticed, and with few deaths at once.
     fn last_long(&mut self) {
         self.safety_us = self.safety_us.max(LEAST_SAFETY_US);
@@ -134,6 +151,8 @@ impl Plan {
         let mut builds_random = Random::new(seed ^ 0xb01d_0000_0000_0000);
         let nodes = match random.below(8) {
             _ if kind == Kind::LogAlone => 1,
+            // The coordinator's machine is neither end.
+            _ if kind == Kind::LonelySources => 3,
             0 => random.between(4, 7) as usize,
             1..4 => 3,
             _ => 2,
@@ -205,6 +224,8 @@ enum Kind {
     LogAlone,
     /// Nodes with one each.
     LogsInCluster,
+    /// Three nodes without, and sources that are cut off.
+    LonelySources,
 }
 
 /// How large pieces are where they are small: less than many records, more than all but the largest.

@@ -11,7 +11,6 @@ const RANGE: (u64, u64) = (4, 9);
 /// Every fault, with a scenario that holds only without it.
 const STORIES: &[(Fault, fn())] = &[
     (Fault::ActBeforeCommit, a_commit_fails_and_the_coordinator_dies),
-    (Fault::RestartedTargetServesAtOnce, the_target_of_a_cut_off_source_restarts),
     (Fault::GivenBackThoughSent, the_target_of_a_source_that_has_frozen_is_silent),
     (Fault::SilenceCountsAsDeath, the_source_is_silent),
     (Fault::RequestExecutedTwice, requests_are_repeated),
@@ -21,6 +20,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::ReboundWithoutItsLog, the_source_restarts_without_its_data),
     (Fault::TurnedBeforeNoted, a_turn_before_it_is_noted),
     (Fault::RaisedBeforeAllSpeak, an_upgrade_is_asked_for_too_early),
+    (Fault::RestartedTargetServesAtOnce, the_target_of_a_cut_off_source_restarts),
 ];
 
 fn start(world: &mut World) {

@@ -66,6 +66,7 @@ impl DurableDraw {
             absences_permille: 0,
             targets_permille: 0,
             ends_permille: 0,
+            lonely_permille: 0,
         }
     }
 

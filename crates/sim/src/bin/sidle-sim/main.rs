@@ -54,7 +54,8 @@ struct Arguments {
     /// Put a known fault back (see --bugs), and stop when a checker sees it
     #[arg(long, value_name = "NAME", value_parser = bug)]
     bug: Option<Fault>,
-    /// Simulate this only: cluster, durable-log, copied-logs or takeovers [default: what the seed draws]
+    /// Simulate this only: cluster, durable-log, copied-logs, takeovers or lonely-sources [default: what the
+    /// seed draws]
     #[arg(long, value_name = "WORLD", value_parser = world)]
     world: Option<World>,
     /// List the known faults, and within how many seeds each is found
@@ -84,7 +85,8 @@ fn world(name: &str) -> Result<World, String> {
         "durable-log" => Ok(World::DurableLog),
         "copied-logs" => Ok(World::CopiedLogs),
         "takeovers" => Ok(World::Takeovers),
-        _ => Err("the worlds are cluster, durable-log, copied-logs and takeovers".to_owned()),
+        "lonely-sources" => Ok(World::LonelySources),
+        _ => Err("the worlds are cluster, durable-log, copied-logs, takeovers and lonely-sources".to_owned()),
     }
 }
 
@@ -95,6 +97,7 @@ fn named(world: World) -> &'static str {
         World::DurableLog => "durable-log",
         World::CopiedLogs => "copied-logs",
         World::Takeovers => "takeovers",
+        World::LonelySources => "lonely-sources",
     }
 }
 
