@@ -14,7 +14,8 @@ use crate::segment::Purpose;
 use crate::store::Store;
 use crate::writer::{Leave, SlotGuard};
 use sidle_outline::{Chunks, Outline};
-use sidle_types::{HashedKey, PositionRange, Slot, ValueKind, Version, WallMs};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, ValueKind, Version, WallMs};
+use std::collections::BTreeSet;
 
 /// The index bytes of a new key without a request for room: a bucket, and one for the old array as its table
 /// grows.
@@ -102,6 +103,7 @@ impl<'s> SlotGuards<'s> {
             let step = Step::new(self.slot(key.slot()), key, change, keeps_head);
             steps.push(step);
         }
+        leave_out_repeated_removals(&mut steps, cleared);
         prepare(&steps, head)?;
         head.hold_back();
         for (guard, range) in
@@ -140,6 +142,20 @@ impl SlotGuards<'_> {
     }
 }
 
+/// Of a key whose entry is a tombstone the durable log has a removal, and keeps it as long as that stays.
+/// Another one would stay as long. It is needed only behind what the same change does to the key.
+fn leave_out_repeated_removals(steps: &mut [Step<'_, '_>], cleared: &[PositionRange]) {
+    if !steps.iter().any(|step| step.is_repeated) {
+        return;
+    }
+    let puts = steps.iter().filter(|step| !matches!(step.change, Change::Remove(_)));
+    let put: BTreeSet<Position> = puts.map(|step| step.key.position()).collect();
+    for step in steps.iter_mut().filter(|step| step.is_repeated) {
+        let position = step.key.position();
+        step.is_repeated = !put.contains(&position) && !cleared.iter().any(|range| range.contains(position));
+    }
+}
+
 /// Ensures memory for these changes.
 fn prepare(steps: &[Step<'_, '_>], head: &mut LogHead) -> Result<(), OutOfMemory> {
     let Some(data) = steps.first().map(|step| step.slot.data()) else { return Ok(()) };
@@ -175,6 +191,8 @@ struct Step<'g, 'p> {
     written: Option<(Version, Address)>,
     /// Instead of it, what a large collection needs.
     large: Option<LargePut<'p>>,
+    /// Whether it removes what has a tombstone, which is to stay.
+    is_repeated: bool,
 }
 
 impl<'g, 'p> Step<'g, 'p> {
@@ -184,7 +202,7 @@ impl<'g, 'p> Step<'g, 'p> {
         change: Change<'p>,
         keeps_head: impl FnOnce() -> bool,
     ) -> Step<'g, 'p> {
-        let mut step = Step { slot, key, change, bytes: 0, written: None, large: None };
+        let mut step = Step { slot, key, change, bytes: 0, written: None, large: None, is_repeated: false };
         let needs_record = match change {
             Change::Put(..) => true,
             Change::PutLarge(kind, outline, expires_at) => {
@@ -195,7 +213,11 @@ impl<'g, 'p> Step<'g, 'p> {
             }
             Change::Remove(Leave::Nothing) => false,
             // An existing entry can always be removed, with or without memory.
-            Change::Remove(Leave::Tombstone) => slot.find(key).is_none(),
+            Change::Remove(Leave::Tombstone) => {
+                let found = slot.find(key);
+                step.is_repeated = found.is_some_and(|(_, word)| word.kind().is_tombstone);
+                found.is_none()
+            }
         };
         if needs_record {
             step.bytes = step.drafted(Version(0), |draft| draft.shape().total_bytes());
@@ -233,7 +255,7 @@ impl<'g, 'p> Step<'g, 'p> {
             self.slot.table().raise_version(version.0);
             let address = self.drafted(version, |draft| head.append(draft, Purpose::Value));
             self.written = Some((version, address.expect("there is room for all")));
-        } else {
+        } else if !self.is_repeated {
             head.note(|log| {
                 Draft::tombstone(self.key.bytes(), self.slot.given_version()).append_to(log);
             });

@@ -455,6 +455,38 @@ fn an_import_is_recovered_as_far_as_it_was_with_the_tombstones_of_its_range() {
 }
 
 #[test]
+fn what_has_a_tombstone_is_removed_once_however_often_a_change_of_several_keys_removes_it() {
+    let (store, mut head) = store();
+    note(&store, PositionRange::ALL, ImportStage::Serving);
+    bury(&store, &mut head, "{s}buried");
+    let first = commit(&store);
+    let [buried, other] = [b"{s}buried", b"{s}others"].map(|key| HashedKey::new(key));
+    let mut publish = |cleared: &[PositionRange], changes: &[(HashedKey<'static>, Change<'static>)]| {
+        let slots = SlotGuards::lock(&store, &[buried.slot()]);
+        slots.publish_over(cleared, &mut head, WallMs(0), changes.iter().copied()).expect("there is room");
+        drop(slots);
+        commit(&store)
+    };
+    let (put, removed) = (Change::Put(ValueKind::String, b"value", None), Change::Remove(Leave::Tombstone));
+    let again = publish(&[], &[(buried, removed), (other, put), (buried, removed)]);
+    assert_eq!(logged_records(&again).count(), 1, "the other key's value");
+    assert_eq!(logged_records(&needed(&store, &[&first[..], &again].concat())).count(), 1 + 1 + 1);
+    for commits in [&[&first[..], &again][..], &[&again, &first]] {
+        let recovered = recovered(commits);
+        assert_eq!((recovered.len(), get(&recovered, "{s}others")), (1, Some("value".into())));
+    }
+    // Behind a value of the same change it counts.
+    let put_and_removed = publish(&[], &[(buried, put), (buried, removed)]);
+    assert_eq!(logged_records(&put_and_removed).count(), 2);
+    for commits in [&[&first[..], &again, &put_and_removed][..], &[&put_and_removed, &again, &first]] {
+        assert_eq!(recovered(commits).len(), 1);
+    }
+    let last = publish(&[], &[(buried, removed)]);
+    assert!(last.is_empty() && get(&store, "{s}buried").is_none());
+    assert_eq!(store.check_accounting(), Ok(()));
+}
+
+#[test]
 fn replies_about_the_range_of_an_import_wait_for_its_note() {
     let (store, _) = store();
     commit(&store);
