@@ -128,7 +128,8 @@ pub enum Refusal {
     /// The node to be forgotten, or taken over, runs the coordinator.
     #[error(
         "node {node} runs the coordinator: it is up, and can be neither forgotten nor taken over. Should it die, \
-         start it again with its data directory"
+         start it again with its data directory; with the metadata in etcd another node coordinates within \
+         seconds: ask again then"
     )]
     Coordinates {
         /// The node.

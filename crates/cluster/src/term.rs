@@ -34,6 +34,11 @@ impl HighestTerm {
         self.0 = self.0.max(term);
         is_taken
     }
+
+    /// That term.
+    pub const fn get(&self) -> Term {
+        self.0
+    }
 }
 
 #[cfg(test)]

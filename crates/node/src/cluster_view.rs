@@ -13,10 +13,14 @@ use sidle_cluster::{NodeInfo, SlotRun, Suspects};
 use sidle_types::NodeId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The unreachable members. The control thread replaces them as a whole.
 #[derive(Debug, Default)]
-pub struct Unreachable(ArcSwap<Who>);
+pub struct Unreachable {
+    who: ArcSwap<Who>,
+    others_may_coordinate: AtomicBool,
+}
 
 #[derive(Debug, Default)]
 struct Who {
@@ -28,12 +32,12 @@ struct Who {
 impl Unreachable {
     /// Replaces the unreachable members.
     pub fn replace(&self, suspects: Suspects, coordinator: Option<NodeId>) {
-        self.0.store(Arc::new(Who { suspects, coordinator }));
+        self.who.store(Arc::new(Who { suspects, coordinator }));
     }
 
     /// Sets the node that runs the coordinator, if known.
     pub fn set_coordinator(&self, coordinator: Option<NodeId>) {
-        let who = self.0.load();
+        let who = self.who.load();
         if who.coordinator != coordinator {
             self.replace(who.suspects.clone(), coordinator);
         }
@@ -41,7 +45,17 @@ impl Unreachable {
 
     /// The node that runs the coordinator, once known.
     pub(crate) fn coordinator(&self) -> Option<NodeId> {
-        self.0.load().coordinator
+        self.who.load().coordinator
+    }
+
+    /// Several nodes reach the cluster's record: when its coordinator has died, another one follows.
+    pub fn set_others_may_coordinate(&self) {
+        self.others_may_coordinate.store(true, Relaxed);
+    }
+
+    /// Whether that is so, as far as this node knows.
+    pub(crate) fn others_may_coordinate(&self) -> bool {
+        self.others_may_coordinate.load(Relaxed)
     }
 }
 
@@ -75,7 +89,7 @@ pub(crate) struct ClusterView<'t> {
 impl<'t> ClusterView<'t> {
     pub(crate) fn new(ranges: &'t RangeTable, unreachable: &Unreachable) -> ClusterView<'t> {
         let runs = ranges.known_map().map_or_else(Vec::new, |map| map.slot_runs());
-        ClusterView { ranges, unreachable: unreachable.0.load_full(), runs }
+        ClusterView { ranges, unreachable: unreachable.who.load_full(), runs }
     }
 
     /// The members, this node at least, in order of their ids.

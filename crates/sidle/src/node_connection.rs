@@ -27,10 +27,19 @@ pub(crate) struct NodeConnection {
     input: Vec<u8>,
     /// Whether any answer arrived yet.
     has_answered: bool,
-    /// The coordinator's client address, if this node knows it.
-    coordinator: Option<String>,
+    /// The coordinator, if this node knows it.
+    coordinator: Option<Coordinator>,
     /// The remedy if the connection breaks.
     hint: &'static str,
+}
+
+/// What a node knows of the coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Coordinator {
+    /// Where its clients reach it.
+    address: String,
+    /// Whether another node coordinates should it die.
+    has_successors: bool,
 }
 
 /// The requests that change nothing.
@@ -44,6 +53,9 @@ const CHANGED: &str = "It may have taken effect: `sidle status` shows it once th
 /// The same where it is the coordinator that does not answer: then no other node's status helps.
 const ASK_AGAIN: &str = "Ask again then";
 const CHECK_THEN: &str = "It may have taken effect: `sidle status` shows it then";
+/// What to do about a coordinator's node where others can coordinate.
+const SUCCEEDED: &str =
+    "if that node is down, wait: another one coordinates within seconds, as long as etcd answers";
 
 impl NodeConnection {
     /// Connects, and sends the password if there is one. The node has answered once when this returns: a
@@ -127,8 +139,12 @@ impl NodeConnection {
         let Value::Error(text) = reply else { return Ok(reply) };
         Err(match text.strip_prefix(UNKNOWN) {
             Some(why) => {
-                let at =
-                    self.coordinator.as_ref().map(|at| format!(". The coordinator runs on the node at {at}"));
+                let at = self.coordinator.as_ref().map(|Coordinator { address, has_successors }| {
+                    match has_successors {
+                        true => format!(". The coordinator ran on the node at {address}; {SUCCEEDED}"),
+                        false => format!(". The coordinator runs on the node at {address}"),
+                    }
+                });
                 Failure::new(Status::Unreachable, why.trim_start().to_owned() + &at.unwrap_or_default())
             }
             None => Failure::refused(hints::refused(&self.address, &text)),
@@ -140,13 +156,18 @@ impl NodeConnection {
     fn silent(&self) -> Failure {
         let patience = counted(self.patience.as_secs(), "second");
         let (who, hint) = match &self.coordinator {
-            Some(coordinator) if *coordinator != self.address => (
-                format!(
-                    "no answer in {patience} from the coordinator, which runs on the node at {coordinator}: if that node \
-                     is down, start it again with its data directory (the nodes serve their clients meanwhile)"
-                ),
-                if self.hint == LOOKED { ASK_AGAIN } else { CHECK_THEN },
-            ),
+            Some(Coordinator { address, has_successors }) if *address != self.address => {
+                let remedy = match has_successors {
+                    true => format!("{SUCCEEDED} "),
+                    false => "if that node is down, start it again with its data directory ".to_owned(),
+                };
+                let runs = if *has_successors { "ran" } else { "runs" };
+                let who = format!(
+                    "no answer in {patience} from the coordinator, which {runs} on the node at {address}: \
+                     {remedy}(the nodes serve their clients meanwhile)"
+                );
+                (who, if self.hint == LOOKED { ASK_AGAIN } else { CHECK_THEN })
+            }
             _ => {
                 let who = format!(
                     "no answer in {patience}, from the node at {} or from the coordinator",
@@ -218,11 +239,12 @@ impl NodeConnection {
     }
 }
 
-/// The coordinator's client address in a reply to INFO.
-fn coordinator_in(info: &Value) -> Option<String> {
+/// What a reply to INFO tells of the coordinator.
+fn coordinator_in(info: &Value) -> Option<Coordinator> {
     let text = String::from_utf8_lossy(info.as_bytes()?);
-    let address = text.lines().find_map(|line| line.strip_prefix("sidle_coordinator:"))?.trim();
-    (!address.is_empty()).then(|| address.to_owned())
+    let field = |name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let address = field("sidle_coordinator:").filter(|address| !address.is_empty())?.to_owned();
+    Some(Coordinator { address, has_successors: field("sidle_metadata:") == Some("etcd") })
 }
 
 #[cfg(test)]
@@ -303,6 +325,26 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(2), "both had one second together");
         drop(node);
         server.await.expect("it ends");
+    }
+
+    const INFO_WITH_ETCD: &[u8] = b"$52\r\nsidle_coordinator:127.0.0.1:7\r\nsidle_metadata:etcd\r\n\r\n";
+
+    #[tokio::test]
+    async fn where_others_can_coordinate_nobody_is_told_to_start_the_node() {
+        let unknown = format!("-{UNKNOWN} the coordinator is lost\r\n");
+        let unknown: &'static [u8] = unknown.leak().as_bytes();
+        for answers_given in [vec![INFO_WITH_ETCD], vec![INFO_WITH_ETCD, unknown]] {
+            let (listener, via) = listener().await;
+            let server = tokio::spawn(answers(listener, answers_given, false));
+            let mut node = NodeConnection::open(&reach(&via, 1)).await.expect("it answers once");
+            let failure = node.request(&["SIDLE.FORGET"]).await.expect_err("nobody knows");
+            assert_eq!(failure.status, Status::Unreachable);
+            let text = &failure.message;
+            assert!(text.contains("ran on the node at 127.0.0.1:7"), "{text}");
+            assert!(text.contains("wait: another one coordinates") && !text.contains("start it"), "{text}");
+            drop(node);
+            server.await.expect("it ends");
+        }
     }
 
     #[tokio::test]

@@ -103,6 +103,10 @@ fn when_the_coordinators_node_is_killed_another_coordinates() {
     eventually("it is forgotten", || {
         left[0].run(&["forget", &gone.address()]).status.success().then_some(())
     });
+    let asked = cluster.nodes[1].run(&["status", "--timeout", "1"]);
+    let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+    assert!(said.contains("wait: another one coordinates within seconds"), "{said}");
+    assert!(said.contains(&cluster.nodes[0].address()) && !said.contains("start it again"), "{said}");
     cluster.nodes[0].restart();
     cluster.wait_until_known(3);
     assert_eq!(coordinator(&cluster.nodes[0]), Some(next), "who comes back follows");

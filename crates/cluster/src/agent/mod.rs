@@ -237,6 +237,11 @@ impl<X, I> NodeAgent<X, I> {
         self.health.coordinator
     }
 
+    /// Whether another node coordinates should this coordinator die: only then it has a term.
+    pub const fn others_may_coordinate(&self) -> bool {
+        !self.highest_term.get().is_only()
+    }
+
     /// Sets the node that ran the coordinator in an earlier incarnation of this one.
     pub fn remember_coordinator(&mut self, coordinator: NodeId) {
         self.health.coordinator = Some(coordinator);

@@ -214,12 +214,18 @@ fn view<'c>(call: &Call<'c>) -> ClusterView<'c> {
     ClusterView::new(call.ranges, &call.shared.unreachable)
 }
 
-/// The node that runs the coordinator: its id and client address; empty while unknown.
-pub(super) fn coordinator_fields(call: &Call<'_>) -> [(&'static str, String); 2] {
+/// The node that runs the coordinator: its id and client address, empty while unknown; and where its record
+/// is.
+pub(super) fn coordinator_fields(call: &Call<'_>) -> [(&'static str, String); 3] {
     let node = call.shared.unreachable.coordinator();
     let address = node.and_then(|node| call.ranges.map().node(node)).map(|node| node.client_addr.to_string());
     let id = node.map(|node| node.to_string());
-    [("sidle_coordinator_id", id.unwrap_or_default()), ("sidle_coordinator", address.unwrap_or_default())]
+    let record = if call.shared.unreachable.others_may_coordinate() { "etcd" } else { "file" };
+    [
+        ("sidle_coordinator_id", id.unwrap_or_default()),
+        ("sidle_coordinator", address.unwrap_or_default()),
+        ("sidle_metadata", record.to_owned()),
+    ]
 }
 
 /// The state is `fail` while some slot is not known to be served, as in a Redis Cluster that requires full
@@ -231,7 +237,7 @@ fn info(call: &mut Call<'_>) -> CommandResult {
     let is_ok = served == u64::from(SLOT_COUNT);
     let [sent, received] = call.shared.peers.messages();
     // Its address has a colon, at which clients would split the line once more.
-    let [(coordinator, id), _] = coordinator_fields(call);
+    let [(coordinator, id), ..] = coordinator_fields(call);
     let text = format!(
         "cluster_state:{}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{served}\r\n\
          cluster_slots_pfail:{suspected}\r\ncluster_slots_fail:{failed}\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n\

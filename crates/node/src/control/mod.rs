@@ -270,7 +270,11 @@ impl NodeControl {
             self.agent.handle(now, AgentInput::Timer);
             self.follow_agent();
         }
-        self.parts.shared.unreachable.set_coordinator(self.agent.coordinator());
+        let unreachable = &self.parts.shared.unreachable;
+        unreachable.set_coordinator(self.agent.coordinator());
+        if self.agent.others_may_coordinate() {
+            unreachable.set_others_may_coordinate();
+        }
     }
 
     /// The next message to the coordinator. Without a connection to it, it is dropped.

@@ -93,7 +93,10 @@ fn every_node_shows_which_node_the_coordinator_runs_on() {
             match command {
                 // Clients split its lines at each colon.
                 "CLUSTER INFO" => assert!(info.lines().all(|line| line.matches(':').count() == 1), "{info}"),
-                _ => assert_eq!(field(&info, "sidle_coordinator"), "127.0.0.1:7001"),
+                _ => {
+                    assert_eq!(field(&info, "sidle_coordinator"), "127.0.0.1:7001");
+                    assert_eq!(field(&info, "sidle_metadata"), "file");
+                }
             }
         }
     }

@@ -231,6 +231,9 @@ impl ControlThread {
         if let Some(coordinator) = setup.last_coordinator {
             control.remember_coordinator(coordinator);
         }
+        if setup.election.is_some() {
+            setup.parts.shared.unreachable.set_others_may_coordinate();
+        }
         Ok(ControlThread {
             control,
             leads: watch::Sender::new(seat.is_some()),
