@@ -362,6 +362,7 @@ impl Bounded for TabletMap {
 impl Bounded for Takeover {
     fn check_bounds(&self) -> Checked {
         self.epoch.check_bounds()?;
+        entries("unread_by", &self.unread_by, MAX_NODES)?;
         self.dead.check_bounds()
     }
 }

@@ -24,9 +24,25 @@ pub struct Takeover {
     /// The new owner is the migration's target from here on, and goes on with that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import: Option<ImportId>,
+    /// Who was to read it before, and died: what was taken over of these includes it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread_by: Vec<NodeId>,
 }
 
 impl Takeover {
+    /// Whether it is of what this node had, or was to read.
+    pub fn is_of_node(&self, node: NodeId) -> bool {
+        self.dead.from == node || self.unread_by.contains(&node)
+    }
+
+    /// The same, of which this node was to be the owner.
+    pub(crate) fn unread_by(mut self, node: NodeId) -> Takeover {
+        if !self.unread_by.contains(&node) {
+            self.unread_by.push(node);
+        }
+        self
+    }
+
     /// Whether it is that of this range since this epoch.
     pub(crate) fn is_of(&self, range: PositionRange, epoch: TabletEpoch) -> bool {
         (self.range, self.epoch) == (range, epoch)

@@ -38,7 +38,8 @@ fn report() -> StatusReport {
         }],
         "tablets": [{ "range": range, "owner": a, "epoch": 1 }],
         "takeovers": [{ "range": range, "owner": a, "epoch": 1, "from": b, "log": "7".repeat(32), "log_epoch": 2,
-            "backups": [{ "node": a, "incarnation": 1 }], "import": 1, "trouble": null }],
+            "backups": [{ "node": a, "incarnation": 1 }], "import": 1, "unread_by": [b],
+            "trouble": null }],
         "migrations": [{
             "id": 1, "protocol": "fulva", "policy": "adaptive", "range": range, "range_text": "slot 0",
             "source": a, "target": b, "epoch": 1, "state": "running", "why": null, "activated": true,

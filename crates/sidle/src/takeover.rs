@@ -7,9 +7,9 @@ use crate::node_name;
 use crate::status::{argument, name};
 use sidle_bench::words::{clock, counted};
 use sidle_cli::exit::{Failure, Status};
-use sidle_cluster::{NodeState, StatusReport, Takeover, TakeoverStatus};
+use sidle_cluster::{NodeState, StatusReport, TakeoverStatus};
 use sidle_resp::Value;
-use sidle_types::{NodeId, PositionRange};
+use sidle_types::NodeId;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -69,8 +69,6 @@ struct Wait<'a> {
     /// The dead node, as the command line names it.
     dead: &'a str,
     id: Option<NodeId>,
-    /// What it was to read itself, and of whom.
-    unread: Vec<(PositionRange, NodeId)>,
     patience: Duration,
     /// For whom it waits, as told last, and since when.
     told: String,
@@ -87,20 +85,15 @@ impl<'a> Wait<'a> {
                 || [&node.client_addr, &node.bus_addr].iter().any(|address| address.to_string() == asked)
         });
         let id = node.map(|node| node.id);
-        let unread = before.takeovers.iter().map(|shown| &shown.of);
-        let unread = unread.filter(|takeover| Some(takeover.owner) == id);
-        let unread = unread.map(|takeover| (takeover.range, takeover.dead.from)).collect();
-        Wait { dead, id, unread, patience, told: String::new(), since: now, is_long_told: false }
+        Wait { dead, id, patience, told: String::new(), since: now, is_long_told: false }
     }
 
     /// # Errors
     /// Nothing has changed for as long as the command may wait, and a new owner is down.
     fn look(&mut self, report: &StatusReport, now: Instant) -> Result<Look, Failure> {
-        let is_it = |takeover: &&Takeover| {
-            Some(takeover.dead.from) == self.id || self.unread.contains(&(takeover.range, takeover.dead.from))
-        };
+        let is_it = |shown: &&TakeoverStatus| self.id.is_some_and(|id| shown.of.is_of_node(id));
         let mut owners: BTreeMap<NodeId, Left<'_>> = BTreeMap::new();
-        for TakeoverStatus { of, trouble } in report.takeovers.iter().filter(|shown| is_it(&&shown.of)) {
+        for TakeoverStatus { of, trouble } in report.takeovers.iter().filter(is_it) {
             let left = owners.entry(of.owner).or_default();
             left.ranges += 1;
             left.trouble = left.trouble.or(trouble.as_deref());
@@ -254,8 +247,11 @@ mod tests {
     #[test]
     fn what_a_new_owner_had_not_read_is_waited_for_with_what_it_had() {
         let now = Instant::now();
-        let mut wait = Wait::new(&report(&["b"], &["b", "d"]), "b:1", "b:1", PATIENCE, now);
-        let look = wait.look(&report(&["a"], &["b", "d"]), now).expect("it waits");
+        // Nothing that was seen before is needed: the command may be a repeated one.
+        let mut left = report(&["a", "a"], &["b", "d"]);
+        left.takeovers[0].of.unread_by.push(left.nodes[1].id);
+        let mut wait = Wait::new(&left, "b:1", "b:1", PATIENCE, now);
+        let look = wait.look(&left, now).expect("it waits");
         assert_eq!(look, Look::News("Waiting: a:1 has 1 range to read.".to_owned()));
         assert_eq!(wait.look(&report(&[], &["b", "d"]), now).expect("it waits"), Look::Over);
     }

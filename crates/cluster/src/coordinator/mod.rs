@@ -606,8 +606,10 @@ impl<M: MetaStore> Coordinator<M> {
             let under_way = under_way.count() + self.data.map.migrations().iter().filter(reads).count();
             let has_ended = self.data.taken_over(node) == Some(incarnation_of(&self.data, node));
             if under_way > 0 || has_ended {
-                // A repeated request.
-                return Ok(under_way);
+                // A repeated request. What the node itself was to read of others is part of it.
+                let of_others =
+                    |takeover: &&Takeover| takeover.dead.from != node && takeover.is_of_node(node);
+                return Ok(under_way + self.data.map.takeovers().iter().filter(of_others).count());
             }
             let legacy = self.judge(now).legacy_of(node, accepts_loss)?;
             let begun = self.take_over_legacy(now, &legacy);

@@ -88,6 +88,7 @@ impl Judge<'_> {
             epoch: TabletEpoch(epoch.0 + 1),
             dead: dead.clone(),
             import: None,
+            unread_by: Vec::new(),
         };
         takeovers.extend(shares(&tablets, &holders).into_iter().map(begin));
         let count = takeovers.len();
@@ -110,7 +111,8 @@ impl Judge<'_> {
             let owner = *readers
                 .get(index % readers.len().max(1))
                 .ok_or_else(|| Refusal::NoCopies { node: from() })?;
-            Ok(Takeover { owner, epoch: TabletEpoch(unread.epoch.0 + 1), ..unread.clone() })
+            let takeover = Takeover { owner, epoch: TabletEpoch(unread.epoch.0 + 1), ..unread.clone() };
+            Ok(takeover.unread_by(id))
         };
         unread.enumerate().map(begin).collect()
     }
@@ -123,6 +125,7 @@ impl Judge<'_> {
             epoch: TabletEpoch(record.epoch.0 + 1),
             dead: dead.clone(),
             import: Some(record.import()),
+            unread_by: Vec::new(),
         };
         let takes_part =
             || Refusal::TakesPart { node: shown(self.data, record.target), migration: record.id };

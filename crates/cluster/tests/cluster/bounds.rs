@@ -133,6 +133,7 @@ fn largest_map() -> TabletMap {
         epoch,
         dead: dead.clone(),
         import: None,
+        unread_by: Vec::new(),
     });
     let mut json = serde_json::to_value(&map).unwrap();
     json["takeovers"] = serde_json::to_value(takeovers.collect::<Vec<_>>()).unwrap();

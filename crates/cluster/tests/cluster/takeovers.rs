@@ -125,7 +125,11 @@ fn a_new_owner_that_dies_is_taken_over_with_what_it_had_not_read() {
     assert_eq!(world.map().takeovers().len(), 1, "node 3 has not read its share");
     // Its own tablet in two shares, and that.
     assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 3 });
-    assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 2 }, "a repeated request");
+    assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 3 }, "a repeated request");
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 1 }, "node 2's is among them");
+    let of_node_3 =
+        |world: &World| world.map().takeovers().iter().filter(|one| one.is_of_node(node_id(3))).count();
+    assert_eq!(of_node_3(&world), 3, "as everybody sees");
     assert!(world.run_until(1_000_000, is_over));
     assert_eq!([0, 1, 8, 11, 12].map(|chunk| world.owner_of(chunk)), [4, 5, 4, 4, 4].map(node_id));
     world.ask(1, World::start(chunks(0, 15), 1));

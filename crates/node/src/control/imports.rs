@@ -89,7 +89,8 @@ impl Import {
 /// What is to be read from a copy for an import whose source died: all but what this node had been given.
 pub(super) fn copy_for(target: &Target<Import>) -> Option<CopyToRead> {
     let MigrationRecord { range, epoch, target: owner, ref source_log, .. } = target.record;
-    let takeover = Takeover { range, owner, epoch, dead: source_log.clone()?, import: None };
+    let dead = source_log.clone()?;
+    let takeover = Takeover { range, owner, epoch, dead, import: None, unread_by: Vec::new() };
     let ranges = target.import.as_ref()?.view.left_behind().ranges().to_vec();
     Some(CopyToRead { takeover, ranges, keeps: true, import: None })
 }
