@@ -11,8 +11,9 @@ mod etcd;
 
 use etcd::Etcd;
 use sidle_resp::Value;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use support::{Node, NodeOptions, TestCluster, bulk, eventually};
+use support::{Node, NodeOptions, StopWhenDropped, TestCluster, bulk, eventually};
 
 /// Within this time another node coordinates when the one before has died: a lease of 5 s, half a second to
 /// notice, and what a busy machine takes.
@@ -21,12 +22,21 @@ const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
 const KEYS: usize = 500;
 
 fn options(etcd: &Etcd) -> NodeOptions {
-    NodeOptions::default().flag("--metadata", &format!("etcd://{}/test", etcd.address()))
+    options_of(std::slice::from_ref(etcd))
+}
+
+fn options_of(members: &[Etcd]) -> NodeOptions {
+    let members: Vec<String> = members.iter().map(Etcd::address).collect();
+    NodeOptions::default().flag("--metadata", &format!("etcd://{}/test", members.join(",")))
 }
 
 /// Three nodes, of which the first has founded the cluster.
 fn three(etcd: &Etcd) -> TestCluster {
-    let options = options(etcd);
+    three_of(std::slice::from_ref(etcd))
+}
+
+fn three_of(members: &[Etcd]) -> TestCluster {
+    let options = options_of(members);
     let cluster = TestCluster { nodes: (0..3).map(|_| Node::start(&options)).collect() };
     cluster.wait_until_known(3);
     cluster
@@ -93,6 +103,10 @@ fn when_the_coordinators_node_is_killed_another_coordinates() {
     let before = coordinator(&cluster.nodes[1]).expect("it answers");
     assert!(cluster.nodes[0].log().contains("this node coordinates"), "the founder does");
     cluster.nodes[0].kill();
+    let asked = cluster.nodes[1].run(&["status", "--timeout", "1"]);
+    let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+    assert!(said.contains("wait: another one coordinates within seconds"), "{said}");
+    assert!(said.contains(&cluster.nodes[0].address()) && !said.contains("start it again"), "{said}");
     assert_written(&cluster.nodes[1], "first");
     let [gone, left @ ..] = &cluster.nodes[..] else { panic!("three") };
     let next = wait_for_another(&left.iter().collect::<Vec<_>>(), &before);
@@ -103,10 +117,6 @@ fn when_the_coordinators_node_is_killed_another_coordinates() {
     eventually("it is forgotten", || {
         left[0].run(&["forget", &gone.address()]).status.success().then_some(())
     });
-    let asked = cluster.nodes[1].run(&["status", "--timeout", "1"]);
-    let said = String::from_utf8_lossy(&asked.stderr).into_owned();
-    assert!(said.contains("wait: another one coordinates within seconds"), "{said}");
-    assert!(said.contains(&cluster.nodes[0].address()) && !said.contains("start it again"), "{said}");
     cluster.nodes[0].restart();
     cluster.wait_until_known(3);
     assert_eq!(coordinator(&cluster.nodes[0]), Some(next), "who comes back follows");
@@ -161,6 +171,101 @@ fn etcd_may_die_and_come_back_under_a_migration() {
     write(&cluster.nodes[2], "last");
     assert_written(&cluster.nodes[1], "last");
     cluster.wait_until_known(3);
+}
+
+/// Writes a key over and over and reads it back, at each node in turn, until `ended`; counts the rounds.
+fn load(nodes: &[Node], ended: &AtomicBool, rounds: &AtomicU64) {
+    let mut clients: Vec<_> = nodes.iter().map(Node::client).collect();
+    while !ended.load(Relaxed) {
+        let round = rounds.load(Relaxed) as usize;
+        let (key, value) = (format!("load:{}", round % 100), round.to_string());
+        let count = clients.len();
+        let done = clients[round % count].request_anywhere(&["SET", &key, &value]);
+        assert!(matches!(&done, Value::Simple(_)), "{done:?}");
+        assert_eq!(clients[(round + 1) % count].request_anywhere(&["GET", &key]), bulk(&value));
+        rounds.fetch_add(1, Relaxed);
+    }
+}
+
+/// Moves these slots slowly enough for something to happen meanwhile.
+fn migrate_slowly(through: &Node, slots: &str, target: &Node) -> u64 {
+    let to = target.address();
+    let slowly = ["--rate", "4", "--detach", "--json"];
+    let output = through.run(&[&["migrate", "--to", &to, "--slots", slots][..], &slowly].concat());
+    assert!(output.status.success(), "{output:?}");
+    let begun: serde_json::Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
+    begun["id"].as_u64().expect("the id is a number")
+}
+
+/// What the load does while nobody can change the cluster, and after.
+fn goes_on(rounds: &AtomicU64, what: &str) {
+    let before = rounds.load(Relaxed);
+    eventually(what, || (rounds.load(Relaxed) > before + 50).then_some(()));
+}
+
+#[test]
+fn members_of_etcd_may_die_under_load_and_a_migration() {
+    let test = "members_of_etcd_may_die_under_load_and_a_migration";
+    let Some(mut etcd) = Etcd::start_members(test, 3) else { return };
+    let cluster = three_of(&etcd);
+    let [first, second, third] = &cluster.nodes[..] else { panic!("three") };
+    let value = "x".repeat(20_000);
+    let mut client = first.client();
+    for number in 0..KEYS {
+        assert_eq!(client.request(&["SET", &format!("large:{number}"), &value]), Value::Simple("OK".into()));
+    }
+    let before = coordinator(first).expect("it answers");
+    let (ended, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let ending = StopWhenDropped(&ended);
+        let load = scope.spawn(|| load(&cluster.nodes, &ended, &rounds));
+
+        // One of three: nothing stops, and nobody else coordinates.
+        let id = migrate_slowly(first, "0-16383", second);
+        let follower = etcd.iter().position(|member| !member.leads()).expect("one leads");
+        etcd[follower].kill();
+        let state = first.migration(id).expect("it is known")["state"].clone();
+        assert_eq!(state, "running", "it died under the migration");
+        wait_until_done(third, id);
+        goes_on(&rounds, "the load goes on without a member");
+        assert_eq!(coordinator(third), Some(before.clone()));
+
+        // Two of three, the leader among them, under the next one.
+        let id = migrate_slowly(third, "0-16383", third);
+        let leader = eventually("one of two leads", || etcd.iter().position(Etcd::leads));
+        etcd[leader].kill();
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(8) {
+            goes_on(&rounds, "the load goes on without etcd");
+        }
+        let to = first.address();
+        let asked = second.run(&["migrate", "--to", &to, "--slots", "5", "--detach", "--timeout", "1"]);
+        let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+        assert_eq!(asked.status.code(), Some(4), "a change waits: {said}");
+        assert!(!said.contains("start it again"), "{said}");
+        assert!(
+            cluster.nodes.iter().any(|node| node.log().contains("does not answer")),
+            "the log states why"
+        );
+
+        etcd[leader].restart_unready();
+        etcd[follower].restart_unready();
+        etcd.iter_mut().for_each(Etcd::wait_until_ready);
+        eventually("somebody coordinates", || coordinator(second));
+        wait_until_done(second, id);
+        // The change without an answer may have been made.
+        let id = migrate(second, "0-99", first);
+        wait_until_done(first, id);
+        goes_on(&rounds, "the load goes on at the end");
+        drop(ending);
+        load.join().expect("every request was answered");
+    });
+    cluster.wait_until_known(3);
+    for number in 0..KEYS {
+        let found = third.client().request_anywhere(&["GET", &format!("large:{number}")]);
+        assert_eq!(found, bulk(&value), "key {number}");
+    }
+    eprintln!("{} rounds of load", rounds.load(Relaxed));
 }
 
 /// The coordinator's node has keys, and copies of its log at both others: nothing of it is lost.
