@@ -554,6 +554,7 @@ impl Bounded for NodeStatus {
     fn check_bounds(&self) -> Checked {
         self.incarnation.check_bounds()?;
         entries("log_copies", &self.log_copies, MAX_NODES)?;
+        text("not_taken_over", self.not_taken_over.as_deref().unwrap_or_default(), MAX_TEXT_BYTES)?;
         text("trouble", self.trouble.as_deref().unwrap_or_default(), MAX_REASON_BYTES)
     }
 }

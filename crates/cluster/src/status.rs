@@ -111,6 +111,10 @@ pub struct NodeStatus {
     /// How far it has read what it takes over from dead nodes; `null` while it does not.
     #[serde(default)]
     pub taking_over: Option<TakeoverProgress>,
+    /// Why it is not taken over by itself, though it asked for that and has been silent for as long; `null`
+    /// if nothing is in the way.
+    #[serde(default)]
+    pub not_taken_over: Option<String>,
 }
 
 /// What `SIDLE.UPGRADE` answers.

@@ -45,6 +45,7 @@ fn render(report: &StatusReport, ended_shown: usize, via: &Via) -> String {
     text += &troubles(report);
     text += &nodes(report);
     text += &lost(report, via);
+    text += &not_taken_over(report, via);
     text += "\n";
     text += &tablets(report);
     text += &takeovers(report, via);
@@ -132,6 +133,17 @@ fn lost(report: &StatusReport, via: &Via) -> String {
         let (who, owns) = (name(report, node.id), counted(tablets, "tablet"));
         let line =
             format!("{who} is down and owns {owns}: start it again with its data directory{otherwise}");
+        Some(hints::reaching(&line, via) + "\n")
+    };
+    let lines: String = report.nodes.iter().filter_map(one).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
+/// Why nodes are not taken over by themselves that should be.
+fn not_taken_over(report: &StatusReport, via: &Via) -> String {
+    let one = |node: &NodeStatus| {
+        let why = node.not_taken_over.as_ref()?;
+        let line = format!("{} cannot be taken over by itself yet: {why}", name(report, node.id));
         Some(hints::reaching(&line, via) + "\n")
     };
     let lines: String = report.nodes.iter().filter_map(one).collect();
@@ -386,6 +398,29 @@ mod tests {
             "takeovers": if takes_over { vec![takeover] } else { vec![] }
         });
         render(&serde_json::from_value(report).expect("a report"), 0, &via())
+    }
+
+    #[test]
+    fn why_a_node_is_not_taken_over_by_itself_is_shown() {
+        let node = |why: Option<&str>| {
+            json!({
+                "id": "b".repeat(40), "incarnation": 1, "client_addr": "h:2", "bus_addr": "h:9", "state": "fail",
+                "silent_us": 9_000_000, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0,
+                "memory_limit_bytes": 0, "slots": 0, "not_taken_over": why
+            })
+        };
+        let shown = |why| {
+            let report = json!({
+                "cluster": "7".repeat(32), "coordinator": "a".repeat(40), "map_epoch": 1, "nodes": [node(why)],
+                "tablets": [], "migrations": []
+            });
+            render(&serde_json::from_value(report).expect("a report"), 0, &via())
+        };
+        assert!(
+            shown(Some("nobody can read its log"))
+                .contains("\nh:2 cannot be taken over by itself yet: nobody can read its log\n")
+        );
+        assert!(!shown(None).contains("taken over"));
     }
 
     #[test]

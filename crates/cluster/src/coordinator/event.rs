@@ -102,6 +102,13 @@ pub enum CoordinatorEvent {
         /// In so many ranges.
         ranges: usize,
     },
+    /// A node is to be taken over by itself, and that is not possible. Told once for each reason.
+    NotTakenOver {
+        /// The silent node.
+        node: NodeId,
+        /// Why not, and what helps.
+        why: String,
+    },
     /// A new owner cannot read what it is to take over, for now.
     CannotTakeOver {
         /// The new owner.

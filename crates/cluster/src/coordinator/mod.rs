@@ -60,6 +60,7 @@
 
 mod attempt;
 mod event;
+mod hindered;
 mod joins;
 mod maps;
 mod members;
@@ -84,6 +85,7 @@ use crate::{
 };
 use attempt::{Attempt, Attempts, Speaker};
 use event::Outbox;
+use hindered::Hindered;
 use joins::Judge;
 use maps::Maps;
 use members::{Member, Members, Process, incarnation_of, shown};
@@ -108,6 +110,7 @@ pub struct Coordinator<M> {
     attempts: Attempts,
     waits: Waits,
     failed_takeovers: FailedTakeovers,
+    hindered: Hindered,
     /// Set while the store may differ from `data`: when to write `data` again.
     commit_retry_at: Option<MonotonicUs>,
     out: Outbox,
@@ -154,6 +157,7 @@ impl<M: MetaStore> Coordinator<M> {
             attempts,
             waits: Waits::default(),
             failed_takeovers: FailedTakeovers::default(),
+            hindered: Hindered::default(),
             commit_retry_at: None,
             out,
         })
@@ -256,9 +260,9 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// The cluster as the coordinator sees it.
     pub fn report(&self, now: MonotonicUs) -> StatusReport {
-        let Coordinator { data, members, attempts, record, failed_takeovers, .. } = self;
+        let Coordinator { data, members, attempts, record, failed_takeovers, hindered, .. } = self;
         let rebinding = self.rebinding();
-        Reporter { data, members, attempts, record, rebinding, failed_takeovers }.report(now)
+        Reporter { data, members, attempts, record, rebinding, failed_takeovers, hindered }.report(now)
     }
 
     fn judge(&self, now: MonotonicUs) -> Judge<'_> {
@@ -621,11 +625,16 @@ impl<M: MetaStore> Coordinator<M> {
     /// Has taken over what nodes had that have been silent for as long as they asked for. Their leases are
     /// over before anybody else serves that (Y10 of `sidle-log-copies`).
     fn take_over_silent(&mut self, now: MonotonicUs) {
+        let mut hindered = Hindered::default();
         for node in self.judge(now).long_silent() {
-            let Ok(legacy) = self.judge(now).legacy_of(node, false) else { continue };
-            if self.take_over_legacy(now, &legacy).is_err() {
-                return;
+            match self.judge(now).legacy_of(node, false) {
+                Ok(legacy) if self.take_over_legacy(now, &legacy).is_err() => return,
+                Ok(_) => {}
+                Err(refusal) => hindered.note(&self.judge(now), node, &refusal),
             }
+        }
+        for (node, why) in self.hindered.replace(hindered) {
+            self.out.event(CoordinatorEvent::NotTakenOver { node, why });
         }
     }
 

@@ -1,6 +1,7 @@
 //! The status report.
 
 use super::attempt::{Attempt, Attempts};
+use super::hindered::Hindered;
 use super::members::{Members, shown};
 use super::rebinding::Rebinding;
 use super::record::Record;
@@ -19,6 +20,7 @@ pub(super) struct Reporter<'a> {
     pub(super) record: &'a Record,
     pub(super) rebinding: Rebinding<'a>,
     pub(super) failed_takeovers: &'a FailedTakeovers,
+    pub(super) hindered: &'a Hindered,
 }
 
 impl Reporter<'_> {
@@ -69,6 +71,7 @@ impl Reporter<'_> {
             trouble: member.and_then(|member| member.trouble.clone()),
             log_copies: copies.iter().map(|backup| backup.node).collect(),
             taking_over: load.taking_over,
+            not_taken_over: self.hindered.why(id).map(str::to_owned),
         }
     }
 

@@ -108,6 +108,57 @@ fn a_silent_node_is_taken_over_by_itself_if_it_asked_for_that() {
     assert_eq!([8, 15].map(|chunk| world.owner_of(chunk)), [node_id(3), node_id(4)]);
 }
 
+/// Why it is not is told once for each reason, and shown as long as that holds.
+#[test]
+fn why_a_silent_node_is_not_taken_over_by_itself_is_told() {
+    let mut world = world(6, 4, &[3]);
+    let backups = vec![LogBackup { node: node_id(3), incarnation: Incarnation(1) }];
+    let copies = LogCopies { log: LogId([7; 16]), epoch: 2, backups, takeover_after_ms: Some(3_000) };
+    let now = world.now;
+    world.node(2).ask_for_copies(now, copies);
+    world.run_for(1_000_000);
+    world.kill_node(3);
+    let why = |world: &mut World| {
+        let status = world.status();
+        let node = status.nodes.into_iter().find(|node| node.id == node_id(2)).expect("a member");
+        node.not_taken_over
+    };
+    die(&mut world, 2);
+    assert!(world.not_taken_over.is_empty() && why(&mut world).is_none(), "not yet");
+    world.run_for(10_000_000);
+    let is_down = why(&mut world).expect("it is shown");
+    let copy = world.shown(3);
+    assert!(is_down.contains(&format!("down, with a copy of its log: {copy}")), "{is_down}");
+    assert_eq!(world.not_taken_over, [(node_id(2), is_down)], "once");
+    world.start_node(3);
+    world.run_for(5_000_000);
+    let has_restarted = why(&mut world).expect("it is shown");
+    assert!(has_restarted.contains(&format!("may be missing: {copy}")), "{has_restarted}");
+    assert_eq!(world.not_taken_over[1..], [(node_id(2), has_restarted)], "once");
+    world.start_node(2);
+    world.run_for(5_000_000);
+    assert_eq!((why(&mut world), world.not_taken_over.len()), (None, 2), "it is back");
+}
+
+/// Nobody but the dead node has what its migration needs.
+#[test]
+fn a_migration_that_keeps_a_silent_node_from_being_taken_over_is_named() {
+    let mut world = world(6, 4, &[3]);
+    let backups = vec![LogBackup { node: node_id(3), incarnation: Incarnation(1) }];
+    let copies = LogCopies { log: LogId([7; 16]), epoch: 2, backups, takeover_after_ms: Some(3_000) };
+    let now = world.now;
+    world.node(2).ask_for_copies(now, copies);
+    world.run_for(1_000_000);
+    // Its target has no copy of its log.
+    world.node(4).stalled = true;
+    world.request(1, World::start(chunks(8, 11), 4));
+    assert!(world.run_until(10_000_000, |world| world.runs(2)));
+    die(&mut world, 2);
+    world.run_for(10_000_000);
+    let [(node, why)] = &world.not_taken_over[..] else { panic!("{:?}", world.not_taken_over) };
+    assert!(*node == node_id(2) && why.contains("takes part in migration 2"), "{why}");
+}
+
 /// A new owner that dies before it has read everything has put nothing into its log that counts: another node
 /// with a copy of the first one's log reads that.
 #[test]
@@ -131,6 +182,7 @@ fn a_new_owner_that_dies_is_taken_over_with_what_it_had_not_read() {
         |world: &World| world.map().takeovers().iter().filter(|one| one.is_of_node(node_id(3))).count();
     assert_eq!(of_node_3(&world), 3, "as everybody sees");
     assert!(world.run_until(1_000_000, is_over));
+    assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 0 });
     assert_eq!([0, 1, 8, 11, 12].map(|chunk| world.owner_of(chunk)), [4, 5, 4, 4, 4].map(node_id));
     world.ask(1, World::start(chunks(0, 15), 1));
 }

@@ -196,6 +196,9 @@ fn log(event: &CoordinatorEvent) {
             let ranges = counted(*ranges, "range");
             tracing::warn!("what node {node} had is taken over from copies of its log, in {ranges}");
         }
+        CoordinatorEvent::NotTakenOver { node, why } => {
+            tracing::warn!("node {node} is silent and cannot be taken over by itself yet: {why}");
+        }
         CoordinatorEvent::CannotTakeOver { node, range, why, instead: None } => {
             tracing::warn!("node {node} cannot take {range} over, and tries again: {why}");
         }

@@ -14,9 +14,9 @@ mod role;
 
 use node::SimNode;
 use sidle_cluster::{
-    ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, Incarnation, MemoryMetaStore,
-    Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, ProtocolOutline, Reply, Request,
-    StartNumber, StatusReport, TabletMap, ToCoordinator, ToNode,
+    ClusterId, CommitFailure, Coordinator, CoordinatorEvent, CoordinatorInput, Founding, Incarnation,
+    MemoryMetaStore, Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, ProtocolOutline, Reply,
+    Request, StartNumber, StatusReport, TabletMap, ToCoordinator, ToNode,
 };
 pub(crate) use sidle_testbed::fixtures::node_id;
 use sidle_testbed::fixtures::node_info;
@@ -67,6 +67,8 @@ pub(crate) struct World {
     pub(crate) links: Quality,
     in_flight: TimeQueue<InFlight>,
     coordinator: Option<Coordinator<MemoryMetaStore>>,
+    /// Why nodes were not taken over by themselves, as the coordinator's log has it.
+    pub(crate) not_taken_over: Vec<(NodeId, String)>,
     disk: Option<MemoryMetaStore>,
     pub(crate) nodes: Vec<SimNode>,
     next_traffic: MonotonicUs,
@@ -118,6 +120,7 @@ impl World {
             links: GOOD,
             in_flight: TimeQueue::default(),
             coordinator: None,
+            not_taken_over: Vec::new(),
             disk: Some(MemoryMetaStore::new()),
             nodes: (1..).zip(builds).map(|(number, &speaks)| SimNode::new(number, speaks)).collect(),
             next_traffic: MonotonicUs(1_000_000),
@@ -384,7 +387,11 @@ impl World {
         let mut sent = Vec::new();
         if let Some(coordinator) = &mut self.coordinator {
             sent.extend(std::iter::from_fn(|| coordinator.poll_transmit()).map(InFlight::ToNode));
-            while coordinator.poll_event().is_some() {}
+            while let Some(event) = coordinator.poll_event() {
+                if let CoordinatorEvent::NotTakenOver { node, why } = event {
+                    self.not_taken_over.push((node, why));
+                }
+            }
         }
         for node in &mut self.nodes {
             sent.extend(node.drain(self.now, &mut self.replies).into_iter().map(InFlight::ToCoordinator));
