@@ -175,9 +175,8 @@ impl Plan {
         let links = LinksSetup { typical, slow_permille, seed: links_random.draw() };
         let think_us = random.magnitude(500, 200_000);
         let clients = random.between(3, 10) as usize;
-        let mut digests = || !digests_random.one_in(4);
-        let mut sessions: Vec<SessionSetup> =
-            (0..clients).map(|_| session(&mut random, nodes, think_us, &typical, digests())).collect();
+        let mut session = || session(&mut random, nodes, think_us, &typical, !digests_random.one_in(4));
+        let mut sessions: Vec<SessionSetup> = (0..clients).map(|_| session()).collect();
         let slow_readers = match random.one_in(4) {
             true => vec![(random.index(clients), random.magnitude(500, 50_000))],
             false => Vec::new(),
