@@ -234,6 +234,7 @@ impl Bounded for Heartbeat {
         ])?;
         if let Some(progress) = &self.load.taking_over {
             numbers(&[
+                ("fetched_bytes", progress.fetched_bytes),
                 ("read_bytes", progress.read_bytes),
                 ("copy_bytes", progress.copy_bytes),
                 ("put_bytes", progress.put_bytes),

@@ -116,8 +116,8 @@ pub enum Refusal {
     #[error(
         "node {node} takes part in migration {migration}. If that does not run yet, `sidle migrate --cancel \
          {migration}` ends it; if it runs, wait for its end. If it stalls, start node {node} again, with its data \
-         directory: nobody else can go on with it. That takes a copy of the node's durable log, for a source at \
-         the target, for a target at any node but the source, and the node with the copy has to be up"
+         directory: nobody else can go on with it. That takes a copy of the node's durable log that counts, at a node \
+         that is up. In a target's place it takes a node with a durable log besides, that is not the source"
     )]
     TakesPart {
         /// The node.

@@ -2,7 +2,7 @@
 //!
 //! Ownership has changed already: the new owner serves nothing of the range before it has everything. So a
 //! restart of it, or of the coordinator, costs time and nothing else: it reads the copy again. If the new
-//! owner dies as well, another node with a copy of the same log owns the range next.
+//! owner dies as well, another node owns the range next, best one with a copy of the same log.
 
 use crate::LogBackup;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use sidle_types::{ImportId, LogId, MigrationId, NodeId, PositionRange, TabletEpo
 pub struct Takeover {
     /// The range: part of one tablet of the new owner's, or all of it.
     pub range: PositionRange,
-    /// The new owner: one of [`DeadLog::backups`].
+    /// The new owner: one of [`DeadLog::backups`], or a node that fetches the copy from one of them.
     pub owner: NodeId,
     /// Since when it is.
     pub epoch: TabletEpoch,
@@ -52,6 +52,9 @@ impl Takeover {
 /// How far a node has read a copy of a dead node's log, and put what it found into its own store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeoverProgress {
+    /// Bytes of the copy that have been fetched from the node that has it; 0 where this node has it itself.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fetched_bytes: u64,
     /// Bytes of the copy that have been read.
     pub read_bytes: u64,
     /// Bytes that are to be read: those of the copy, as often as it has to be read.
@@ -60,6 +63,10 @@ pub struct TakeoverProgress {
     pub put_bytes: u64,
     /// Bytes of what was found; 0 until all is read.
     pub found_bytes: u64,
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// What becomes of what a node had that died.

@@ -131,6 +131,11 @@ impl Backup {
         self.epoch
     }
 
+    /// The copy's first file.
+    pub fn first(&self) -> Option<u64> {
+        self.files.map(|(first, _)| first)
+    }
+
     /// Where the copy ends.
     pub fn tail(&self) -> Option<Tail> {
         self.files.map(|(_, tail)| tail)

@@ -20,6 +20,7 @@
 //! | `copies` | all copies of a log: which count, what is safe |
 //! | `backup` | a copy, where it lies |
 //! | `reclaim` | a log that goes on after its writer's death |
+//! | `fetch` | a dead node's log, whose copy is fetched from its backup |
 //!
 //! What the two ends send is in `sidle-wire`, `copy`.
 //!
@@ -50,10 +51,13 @@
 //!   before a change without it is decided: a writer that starts meanwhile may need it (Y8).
 //! - Y16: a writer sends its copies no epoch beyond those that the log's folder has kept. A start would take
 //!   a later one for another writer's.
+//! - Y17: a backup gives whoever takes a log over nothing of its copy before that is fenced. And its reader
+//!   serves nothing of it before the promise is over that the copy had made by then.
 
 mod backup;
 mod backup_id;
 mod copies;
+mod fetch;
 mod lease;
 mod link;
 mod own;
@@ -64,6 +68,7 @@ mod settings;
 pub use backup::{Answer, Backup, BackupStep, Found, whole_end};
 pub use backup_id::BackupId;
 pub use copies::{Copies, Event, Record};
+pub use fetch::{Fetch, FetchWanted, FetchedCopy, FoundCopy};
 pub use lease::LEASE_US;
 pub use link::{Sent, check_of, is_end_of};
 pub use own::OwnFiles;

@@ -40,6 +40,11 @@ pub fn is_end_of(tail: Tail, bytes: &[u8]) -> bool {
     bytes.len() as u64 == tail.end.at && check_of(bytes) == tail.check
 }
 
+/// The same of more bytes, behind those with this CRC32C.
+pub(crate) fn check_after(check: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(check, bytes)
+}
+
 /// CRC32C of a copy's last file.
 pub fn check_of(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)

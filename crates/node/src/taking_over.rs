@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct TakingOver {
     is_on: AtomicBool,
+    fetched_bytes: AtomicU64,
     read_bytes: AtomicU64,
     copy_bytes: AtomicU64,
     put_bytes: AtomicU64,
@@ -14,11 +15,17 @@ pub struct TakingOver {
 }
 
 impl TakingOver {
-    /// A copy is read from its beginning.
+    /// A copy is fetched, or is read where that is here already.
     pub fn begin(&self) {
-        let all = [&self.read_bytes, &self.copy_bytes, &self.put_bytes, &self.found_bytes];
+        let all =
+            [&self.fetched_bytes, &self.read_bytes, &self.copy_bytes, &self.put_bytes, &self.found_bytes];
         all.into_iter().for_each(|bytes| bytes.store(0, Ordering::Relaxed));
         self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// So many bytes of the copy have been fetched, in all.
+    pub fn note_fetched(&self, bytes: u64) {
+        self.fetched_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// So many bytes more are to be read, beyond those that have been.
@@ -50,6 +57,7 @@ impl TakingOver {
     pub fn progress(&self) -> Option<TakeoverProgress> {
         let bytes = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed);
         self.is_on.load(Ordering::Relaxed).then(|| TakeoverProgress {
+            fetched_bytes: bytes(&self.fetched_bytes),
             read_bytes: bytes(&self.read_bytes),
             copy_bytes: bytes(&self.copy_bytes),
             put_bytes: bytes(&self.put_bytes),

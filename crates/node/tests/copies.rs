@@ -289,7 +289,7 @@ fn what_makes_no_sense_ends_the_connection_and_no_more() {
 fn another_start_of_a_backup_is_not_meant() {
     let mut pair = pair();
     let incarnation = backup().incarnation + 1;
-    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation, syncs: true };
+    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation, syncs: true, reads: false };
     pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
     assert_eq!(pair.backups.poll_close(), Some(CopyLink(77)));
     assert_eq!(pair.backups.writers().collect::<Vec<_>>(), [(LOG, writer())], "the other one goes on");
@@ -298,7 +298,7 @@ fn another_start_of_a_backup_is_not_meant() {
 #[test]
 fn the_connection_that_was_opened_last_writes() {
     let mut pair = pair();
-    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0, syncs: true };
+    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0, syncs: true, reads: false };
     let (before, _) = pair.link.unwrap();
     pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
     assert_eq!(pair.backups.poll_close(), Some(before));
@@ -316,7 +316,7 @@ fn a_copy_whose_disk_failed_is_found_anew_and_written_again() {
     let (link, _) = pair.link.unwrap();
     assert_eq!(pair.backups.poll_close(), Some(link));
     assert_eq!(pair.backups.writers().count(), 0);
-    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0, syncs: true };
+    let hello = CopyHello { log: LOG, epoch: 1, node: writer(), incarnation: 0, syncs: true, reads: false };
     pair.copy.is_broken = true;
     pair.backups.opened(NOW, CopyLink(77), hello, FrameReader::new(), &mut pair.copy);
     assert_eq!(pair.backups.poll_close(), Some(CopyLink(77)));

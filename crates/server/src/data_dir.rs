@@ -124,6 +124,7 @@ const IDENTITY_FILE: &str = "node.json";
 const LAST_MAP_FILE: &str = "last-map.json";
 const LOG_FOLDER: &str = "durable-log";
 const LOG_BACKUPS_FOLDER: &str = "log-backups";
+const FETCHED_LOGS_FOLDER: &str = "fetched-logs";
 /// The coordinator's record, on the node that runs it.
 const METADATA_FILE: &str = "coordinator.meta";
 /// The database of development versions' records.
@@ -183,6 +184,11 @@ impl DataDir {
     /// The folder of the copies of other nodes' durable logs.
     pub(crate) fn log_backups_path(&self) -> PathBuf {
         self.path.join(LOG_BACKUPS_FOLDER)
+    }
+
+    /// The folder of copies that are fetched from other nodes, while what their logs had is taken over.
+    pub(crate) fn fetched_logs_path(&self) -> PathBuf {
+        self.path.join(FETCHED_LOGS_FOLDER)
     }
 
     /// The file of the cluster's metadata, on the coordinator's node.

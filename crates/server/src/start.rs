@@ -466,7 +466,7 @@ impl Around {
         })
     }
 
-    /// Has what dead nodes had read from the copies of their logs.
+    /// Has what dead nodes had read from copies of their logs.
     fn start_takeovers(
         &self,
         data_dir: &DataDir,
@@ -476,6 +476,9 @@ impl Around {
         let calls = calls.clone();
         TakeoversThread::start(TakeoversSetup {
             path: data_dir.log_backups_path(),
+            fetched_path: data_dir.fetched_logs_path(),
+            door: self.door.clone(),
+            clock: self.clock,
             parts: self.parts.clone(),
             threads: self.workers.len(),
             backups: backups.inputs(),

@@ -34,7 +34,7 @@ fn report() -> StatusReport {
             "id": a, "incarnation": 1, "client_addr": "127.0.0.1:1", "bus_addr": "127.0.0.1:9", "state": "up",
             "speaks": { "lowest": 3, "highest": 4 }, "silent_us": 0, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0, "memory_limit_bytes": 0, "slots": 1,
             "log_copies": [b],
-            "taking_over": { "read_bytes": 1, "copy_bytes": 1, "put_bytes": 1, "found_bytes": 1 },
+            "taking_over": { "fetched_bytes": 1, "read_bytes": 1, "copy_bytes": 1, "put_bytes": 1, "found_bytes": 1 },
             "not_taken_over": null
         }],
         "tablets": [{ "range": range, "owner": a, "epoch": 1 }],

@@ -183,9 +183,12 @@ fn tablets(report: &StatusReport) -> String {
 
 /// How far that is.
 fn how_far(progress: TakeoverProgress) -> String {
-    let TakeoverProgress { read_bytes, copy_bytes, put_bytes, found_bytes } = progress;
+    let TakeoverProgress { fetched_bytes, read_bytes, copy_bytes, put_bytes, found_bytes } = progress;
     let of = |done: u64, all: u64| format!("{} of {}", bytes(done.min(all) as f64), bytes(all as f64));
     match found_bytes {
+        0 if copy_bytes == 0 && fetched_bytes > 0 => {
+            format!("; {} of the copy are fetched", bytes(fetched_bytes as f64))
+        }
         0 => format!("; {} of the copy are read", of(read_bytes, copy_bytes)),
         _ => format!("; {} of what it found are put in", of(put_bytes, found_bytes)),
     }

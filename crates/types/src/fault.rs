@@ -222,6 +222,9 @@ faults! {
         /// A new owner serves what it has read of a dead node's log before that node's lease is over (breaks
         /// Y10): a paused process shows stale values when it goes on.
         ServesBeforePromisesLapse, "serves-before-promises-lapse", SCRIPTED;
+        /// A backup lets a new owner read its copy before that is fenced (breaks Y17): what its writer adds
+        /// meanwhile is acknowledged, and lost.
+        FetchedUnfenced, "fetched-unfenced", SCRIPTED;
         /// A new owner serves what it has not taken over from a dead node yet (breaks R5).
         ServesBeforeItHasTakenOver, "serves-before-it-has-taken-over", SCRIPTED;
         /// A range is taken although what an earlier owner left in it is still here (breaks C4 and M5).

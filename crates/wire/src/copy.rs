@@ -1,4 +1,5 @@
-//! Copies of a durable log at other nodes: what its writer and a backup send each other.
+//! Copies of a durable log at other nodes: what its writer and a backup send each other, and what a node that
+//! takes the log over and a backup do.
 //!
 //! Either end may lose its connection at any time; then it begins again, with where the copy ends.
 
@@ -25,19 +26,21 @@ pub struct Tail {
     pub check: u32,
 }
 
-/// First frame of a log's writer to a backup.
+/// First frame of a log's writer to a backup, or of a node that reads the copy to take the log over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyHello {
     /// The log.
     pub log: LogId,
-    /// The newest epoch of its copies that the writer knows.
+    /// The newest epoch of its copies that the writer knows; a reader's is that of the takeover.
     pub epoch: u64,
-    /// The writer.
+    /// The writer, or the reader.
     pub node: NodeId,
     /// The start of the backup that is meant; 0 is any.
     pub incarnation: u64,
     /// Whether the copy is to be synced with each write; else once a second.
     pub syncs: bool,
+    /// The copy is read, and not written: nothing of an older epoch is taken from now on.
+    pub reads: bool,
 }
 
 /// From whoever writes a log to a backup.
@@ -59,13 +62,14 @@ pub enum ToBackup<'b> {
     },
     /// The epoch from now on.
     Epoch(u64),
-    /// Send the copy's bytes from here on, as many as one frame takes: its writer has lost them.
+    /// Send the copy's bytes from here on, as many as one frame takes: its writer has lost them, or they are
+    /// read to take the log over.
     Read(Place),
     /// Promise anew that nobody reads the copy for a while. The answer has this number.
     Beat(u64),
 }
 
-/// From a backup to whoever writes the log.
+/// From a backup to whoever writes the log, or reads its copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToWriter<'b> {
     /// Answers [`CopyHello`].
@@ -88,6 +92,17 @@ pub enum ToWriter<'b> {
     Deposed(u64),
     /// Answers `Beat` of this number.
     Promises(u64),
+    /// Answers a [`CopyHello`] that reads: nobody of an older epoch writes the copy any more.
+    Fenced {
+        /// Which of its starts this is.
+        incarnation: u64,
+        /// The copy's first file.
+        first: u64,
+        /// Where it ends, for good.
+        tail: Tail,
+        /// For so long its writer may still answer clients, in microseconds.
+        promised_us: u64,
+    },
     /// Answers `Read`.
     Bytes {
         /// The bytes.
@@ -109,6 +124,7 @@ pub(crate) const HAS: u8 = 1;
 pub(crate) const HOLDS: u8 = 2;
 pub(crate) const DEPOSED: u8 = 3;
 pub(crate) const PROMISES: u8 = 4;
+pub(crate) const FENCED: u8 = 5;
 
 impl CopyHello {
     /// Appends the message as a frame, in a version that its receiver speaks.
@@ -119,7 +135,8 @@ impl CopyHello {
             incarnation: self.incarnation.into(),
             node: *self.node.as_bytes(),
             syncs: self.syncs.into(),
-            zero: [0; 3],
+            reads: self.reads.into(),
+            zero: [0; 2],
         };
         let start = begin_frame(out, version, Kind::CopyHello);
         out.extend_from_slice(fixed.as_bytes());
@@ -172,6 +189,12 @@ impl ToWriter<'_> {
             ToWriter::Deposed(epoch) => {
                 fixed.what = DEPOSED;
                 fixed.number = epoch.into();
+            }
+            ToWriter::Fenced { incarnation, first, tail, promised_us } => {
+                fixed.what = FENCED;
+                fixed.number = incarnation.into();
+                fixed.set_places(tail.end, Place { file: first, at: promised_us });
+                fixed.check = tail.check.into();
             }
             ToWriter::Promises(number) => {
                 fixed.what = PROMISES;

@@ -2,8 +2,8 @@
 
 use crate::WireError;
 use crate::copy::{
-    APPEND, BEAT, CopyHello, DEPOSED, EPOCH, FORGET, HAS, HAS_NOTHING, HOLDS, PROMISES, Place, READ, RESTART,
-    Tail, ToBackup, ToWriter,
+    APPEND, BEAT, CopyHello, DEPOSED, EPOCH, FENCED, FORGET, HAS, HAS_NOTHING, HOLDS, PROMISES, Place, READ,
+    RESTART, Tail, ToBackup, ToWriter,
 };
 use crate::layout::{CopyAnswerLayout, CopyBytesLayout, CopyHelloLayout, CopyTaskLayout};
 use crate::message::Body;
@@ -18,6 +18,7 @@ impl<'b> Body<'b> {
             node: NodeId::from_bytes(fixed.node),
             incarnation: fixed.incarnation.get(),
             syncs: self.flag(fixed.syncs)?,
+            reads: self.flag(fixed.reads)?,
         })
     }
 
@@ -52,6 +53,7 @@ impl<'b> Body<'b> {
             HOLDS => Ok(ToWriter::Holds { written, synced }),
             DEPOSED => Ok(ToWriter::Deposed(fixed.number.get())),
             PROMISES => Ok(ToWriter::Promises(fixed.number.get())),
+            FENCED => Ok(ToWriter::Fenced { incarnation, first: synced.file, tail, promised_us: synced.at }),
             _ => Err(self.malformed("an unknown answer")),
         }
     }

@@ -63,10 +63,13 @@ layouts! {
     ChangedRangeLayout { first: U64, last: U64 }
     ProbeReplyLayout { scope: ScopeLayout, sequence: U64, found: U64 }
     PingLayout { nonce: U64 }
-    CopyHelloLayout { log: [u8; 16], epoch: U64, incarnation: U64, node: [u8; 20], syncs: u8, zero: [u8; 3] }
+    CopyHelloLayout {
+        log: [u8; 16], epoch: U64, incarnation: U64, node: [u8; 20], syncs: u8, reads: u8, zero: [u8; 2],
+    }
     /// Followed by the bytes that are to be appended, if it appends any.
     CopyTaskLayout { file: U64, at: U64, what: u8, zero: [u8; 7] }
-    /// `number`: the backup's start, an epoch, or that of a beat.
+    /// `number`: the backup's start, an epoch, or that of a beat. To a reader, `synced_file` is the copy's
+    /// first file, and `synced_at` for how long its writer may still answer.
     CopyAnswerLayout {
         number: U64, file: U64, at: U64, synced_file: U64, synced_at: U64,
         check: U32, what: u8, zero: [u8; 3],

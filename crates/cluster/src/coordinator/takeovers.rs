@@ -8,6 +8,10 @@
 //! The coordinator commits the new owners first, with a log epoch that no writer has. Each of them fences its
 //! copy at that epoch before it reads it: from then on nothing that the dead node writes is safe, should it
 //! live after all. What it serves it can only have served before.
+//!
+//! A node without a copy fetches one over the bus from a node that has it, which fences it there. So it
+//! takes over only what nobody can who has a copy: where a migration's target, or a node in its place, has
+//! none, and where those with copies have failed.
 
 use super::joins::Judge;
 use super::members::{incarnation_of, shown};
@@ -54,16 +58,18 @@ impl Judge<'_> {
             return Err(Refusal::OwnsNothing { node });
         }
         let copies = self.data.copies_of(id).ok_or(Refusal::NoCopies { node: node.clone() })?;
-        let present = |backup: &LogBackup| match accepts_loss {
-            true => LogBackup { incarnation: incarnation_of(self.data, backup.node), ..*backup },
-            false => *backup,
+        let present = |backup: &LogBackup| {
+            let incarnation = incarnation_of(self.data, backup.node);
+            // One that has restarted may lack the end of its copy (Y7), and is as one without.
+            (accepts_loss || incarnation == backup.incarnation)
+                .then_some(LogBackup { incarnation, ..*backup })
         };
         let dead = DeadLog {
             from: id,
             log: copies.log,
             // No writer has it, nor that of the record.
             log_epoch: copies.epoch + 2,
-            backups: copies.backups.iter().map(present).collect(),
+            backups: copies.backups.iter().filter_map(present).collect(),
         };
         let holders = self.holders(&dead);
         if holders.is_empty() && !tablets.is_empty() {
@@ -74,7 +80,7 @@ impl Judge<'_> {
             let is_running = record.state == MigrationState::Running;
             if !is_running {
                 in_vain.push(record.id);
-            } else if record.source == id && holders.contains(&record.target) {
+            } else if record.source == id && self.can_read(&dead, record.target) {
                 exports.push(record.id);
             } else if record.target == id && map.takeover_at(record.range.first()).is_none() {
                 takeovers.push(self.succeeded(record, &dead)?);
@@ -102,11 +108,11 @@ impl Judge<'_> {
     }
 
     /// Who takes over what this node, which is down, was to take over itself and had not read yet: another
-    /// one with a copy of the same log. What the node has put into its own does not count.
+    /// one, best one with a copy of the same log. What the node has put into its own does not count.
     fn takeovers_of_unread(&self, id: NodeId) -> Result<Vec<Takeover>, Refusal> {
         let unread = self.data.map.takeovers().iter().filter(|takeover| takeover.owner == id);
         let begin = |(index, unread): (usize, &Takeover)| {
-            let readers = self.readers(unread);
+            let readers = self.best_readers(unread);
             let from = || shown(self.data, unread.dead.from);
             let owner = *readers
                 .get(index % readers.len().max(1))
@@ -134,23 +140,45 @@ impl Judge<'_> {
         Ok(Takeover { owner, ..takeover })
     }
 
-    /// Who may take over: a node with a copy. In the place of a migration's target not its source, and only
-    /// one with a durable log, and with a copy of the source's log if that died as well; best is one that has
-    /// such a copy even if the source lives.
+    /// Who may take over, the best first: a node with a copy, or else one that fetches it. In the place of a
+    /// migration's target not its source, and only one with a durable log, that can read the source's log as
+    /// well if that died; best is one with a copy of that even if the source lives.
     fn readers(&self, takeover: &Takeover) -> Vec<NodeId> {
-        let mut readers = self.holders(&takeover.dead);
+        self.ranked(takeover).into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// Those than whom nobody is better.
+    fn best_readers(&self, takeover: &Takeover) -> Vec<NodeId> {
+        let ranked = self.ranked(takeover);
+        let best = ranked.first().map(|&(rank, _)| rank);
+        ranked.into_iter().take_while(|&(rank, _)| Some(rank) == best).map(|(_, node)| node).collect()
+    }
+
+    /// Who may take over, in order of how many copies, and which ones, each would have to fetch.
+    fn ranked(&self, takeover: &Takeover) -> Vec<(u8, NodeId)> {
+        let with_copy = self.holders(&takeover.dead);
+        let rank = |node: &NodeId, copies: &[NodeId]| u8::from(!copies.contains(node));
+        let mut readers = with_copy.clone();
+        readers.extend(self.fetchers(&takeover.dead));
         let moved = self.data.map.migration_at(takeover.range.first());
-        let Some(record) = moved.filter(|_| takeover.import.is_some()) else { return readers };
-        readers.retain(|node| *node != record.source && self.has_log(*node));
-        if let Some(source_log) = &record.source_log {
-            let holders = self.holders(source_log);
-            readers.retain(|node| holders.contains(node));
-        }
-        let of_source = self.data.copies_of(record.source);
-        let has_copy = |node: &NodeId| {
-            of_source.is_some_and(|copies| copies.backups.iter().any(|backup| backup.node == *node))
+        let Some(record) = moved.filter(|_| takeover.import.is_some()) else {
+            return readers.into_iter().map(|node| (rank(&node, &with_copy), node)).collect();
         };
-        preferring(readers, has_copy)
+        readers.retain(|node| *node != record.source && self.has_log(*node));
+        let of_source = match &record.source_log {
+            Some(source_log) => {
+                readers.retain(|node| self.can_read(source_log, *node));
+                self.holders(source_log)
+            }
+            None => {
+                let copies = self.data.copies_of(record.source).into_iter();
+                copies.flat_map(|copies| &copies.backups).map(|backup| backup.node).collect()
+            }
+        };
+        let rank = |node: NodeId| (2 * rank(&node, &with_copy) + rank(&node, &of_source), node);
+        let mut ranked: Vec<(u8, NodeId)> = readers.into_iter().map(rank).collect();
+        ranked.sort_by_key(|&(rank, _)| rank);
+        ranked
     }
 
     /// The same takeover by another node, which has a copy and has not failed lately.
@@ -164,13 +192,40 @@ impl Judge<'_> {
     /// there are any, and those whose connections have not ended, as those of a process that died. One
     /// that has restarted may lack the end of its copy (Y7).
     fn holders(&self, dead: &DeadLog) -> Vec<NodeId> {
-        let holds = |backup: &&LogBackup| {
-            self.members.state_of(self.now, backup.node) == NodeState::Up
-                && incarnation_of(self.data, backup.node) == backup.incarnation
-        };
-        let all: Vec<NodeId> = dead.backups.iter().filter(holds).map(|backup| backup.node).collect();
-        let is_connected = |node: &NodeId| self.members.get(*node).is_some_and(|member| !member.disconnected);
-        preferring(preferring(all, |node| self.has_log(*node)), is_connected)
+        let all = dead.backups.iter().filter(|backup| self.holds(backup)).map(|backup| backup.node).collect();
+        preferring(preferring(all, |node| self.has_log(*node)), |node| self.is_connected(*node))
+    }
+
+    /// The nodes that would have to fetch a copy, if anybody has one. They are up, and have durable logs of
+    /// their own.
+    fn fetchers(&self, dead: &DeadLog) -> Vec<NodeId> {
+        let nodes = self.data.map.nodes().iter().map(|node| node.id);
+        let all = nodes.filter(|node| self.has_log(*node) && self.can_fetch(dead, *node)).collect();
+        preferring(all, |node| self.is_connected(*node))
+    }
+
+    /// Whether the node is up, and has a copy of the log, or can fetch one.
+    fn can_read(&self, dead: &DeadLog, node: NodeId) -> bool {
+        dead.backups.iter().any(|backup| backup.node == node && self.holds(backup))
+            || self.can_fetch(dead, node)
+    }
+
+    /// Whether the node is up, has no copy of the log, and can fetch one. Who had one that counted reads
+    /// that, though it has restarted since.
+    fn can_fetch(&self, dead: &DeadLog, node: NodeId) -> bool {
+        let has_one = dead.backups.iter().any(|backup| backup.node == node);
+        let is_up = self.members.state_of(self.now, node) == NodeState::Up;
+        is_up && !has_one && node != dead.from && dead.backups.iter().any(|backup| self.holds(backup))
+    }
+
+    /// Whether that node is up, and has not restarted.
+    fn holds(&self, backup: &LogBackup) -> bool {
+        self.members.state_of(self.now, backup.node) == NodeState::Up
+            && incarnation_of(self.data, backup.node) == backup.incarnation
+    }
+
+    fn is_connected(&self, node: NodeId) -> bool {
+        self.members.get(node).is_some_and(|member| !member.disconnected)
     }
 
     /// Whether the node has a durable log of its own.

@@ -211,6 +211,8 @@ fn another_node_takes_over_what_one_cannot_read() {
         let mut world = world(11, 4, &[3, 4]);
         world.node(3).cannot_take_over = true;
         world.node(4).cannot_take_over = both;
+        // It has no copy, and could fetch one.
+        world.node(1).cannot_take_over = true;
         die(&mut world, 2);
         assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
         assert_eq!(world.run_until(8_000_000, is_over), !both);
@@ -410,6 +412,8 @@ fn a_new_target_that_has_not_read_yet_may_lose_its_log_and_is_waited_for() {
     for (restarts, ends_as) in [(4, "done"), (2, "failed")] {
         let mut world = moving(13, 4, &[4]);
         keep_copies(&mut world, 3, 8, &[4]);
+        // The other one could fetch a copy.
+        world.node(1).cannot_take_over = true;
         world.node(4).cannot_take_over = true;
         die(&mut world, 3);
         assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 1 });
@@ -426,10 +430,14 @@ fn a_new_target_that_has_not_read_yet_may_lose_its_log_and_is_waited_for() {
     }
 }
 
-/// Only the source is left with a copy: it cannot give a range to itself.
+/// Only the source is left with a copy: it cannot give a range to itself, and nobody else can keep it.
 #[test]
 fn a_source_does_not_take_its_targets_place() {
-    let mut world = moving(12, 4, &[4]);
+    let mut world = moving(12, 3, &[]);
+    world.kill_node(1);
+    world.node(1).keeps_log = false;
+    world.start_node(1);
+    world.run_for(2_000_000);
     keep_copies(&mut world, 3, 8, &[2]);
     die(&mut world, 3);
     let reply = take_over(&mut world, 3);
@@ -437,6 +445,94 @@ fn a_source_does_not_take_its_targets_place() {
     world.node(3).stalled = false;
     world.start_node(3);
     assert!(world.run_until(5_000_000, |world| !world.runs(2)));
+}
+
+/// Only the source has a copy of its target's log: another node fetches that, one with a copy of the source's
+/// log if there is any.
+#[test]
+fn a_node_without_a_copy_takes_a_targets_place() {
+    let mut world = moving(12, 4, &[4]);
+    keep_copies(&mut world, 3, 8, &[2]);
+    die(&mut world, 3);
+    assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 1 });
+    assert_eq!([8, 9, 10].map(|chunk| world.owner_of(chunk)), [4, 4, 2].map(node_id));
+    assert!(world.run_until(5_000_000, |world| !world.runs(2)));
+    assert_eq!(state_of(&mut world, 2), "done");
+    assert!(is_over(&world));
+}
+
+/// The target fetches a copy of its source's log, whoever restarts meanwhile.
+#[test]
+fn a_migration_goes_on_without_its_source_if_its_target_has_no_copy() {
+    for restarts in [None, Some(1), Some(3), Some(4)] {
+        let mut world = moving(10, 4, &[4]);
+        die(&mut world, 2);
+        assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+        match restarts {
+            Some(1) => {
+                world.kill_coordinator();
+                world.start_coordinator();
+            }
+            Some(node) => {
+                world.kill_node(node);
+                world.run_for(100_000);
+                world.start_node(node);
+            }
+            None => {}
+        }
+        world.node(3).stalled = false;
+        assert!(world.run_until(20_000_000, |world| !world.runs(2) && is_over(world)), "{restarts:?}");
+        assert_eq!(state_of(&mut world, 2), "done", "{restarts:?}");
+        assert_eq!([8, 9, 10, 15].map(|chunk| world.owner_of(chunk)), [3, 3, 4, 4].map(node_id));
+    }
+}
+
+/// Both died, and each had its only copy at another node: a third one fetches both.
+#[test]
+fn a_migration_goes_on_without_both_of_its_nodes_where_nobody_has_both_copies() {
+    let mut world = moving(14, 6, &[4]);
+    keep_copies(&mut world, 3, 8, &[5]);
+    die(&mut world, 2);
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+    die(&mut world, 3);
+    // It has a copy of this log, and fetches the other one.
+    assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 1 });
+    assert_eq!(world.owner_of(8), node_id(5));
+    world.node(5).stalled = false;
+    assert!(world.run_until(20_000_000, |world| !world.runs(2) && is_over(world)));
+    assert_eq!(state_of(&mut world, 2), "done");
+}
+
+/// Those with copies are asked first. If none of them can, for lack of memory, one does it that has none.
+#[test]
+fn a_node_without_a_copy_takes_over_what_those_with_one_cannot() {
+    let mut world = world(15, 4, &[3]);
+    world.node(3).cannot_take_over = true;
+    die(&mut world, 2);
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 1 });
+    assert_eq!(world.owner_of(8), node_id(3));
+    assert!(world.run_until(8_000_000, is_over));
+    assert!([1, 4].map(node_id).contains(&world.owner_of(8)));
+}
+
+/// A copy that has restarted is as none: its node fetches another one.
+#[test]
+fn a_target_whose_copy_does_not_count_any_more_fetches_one() {
+    let mut world = world(16, 4, &[3, 4]);
+    world.kill_node(3);
+    world.run_for(100_000);
+    world.start_node(3);
+    world.run_for(2_000_000);
+    world.node(3).stalled = true;
+    world.ask(1, World::start(chunks(8, 9), 3));
+    assert!(world.run_until(1_000_000, |world| world.runs(2)));
+    die(&mut world, 2);
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+    let named = world.map().migration(MigrationId(2)).and_then(|record| record.source_log.clone());
+    let named: Vec<_> = named.into_iter().flat_map(|dead| dead.backups).map(|backup| backup.node).collect();
+    assert_eq!(named, [node_id(4)], "so it knows that its own does not do");
+    world.node(3).stalled = false;
+    assert!(world.run_until(5_000_000, |world| !world.runs(2) && is_over(world)));
 }
 
 /// Whoever dies or restarts meanwhile: the coordinator, the node in its place, the one in the place of that,
@@ -488,21 +584,20 @@ fn a_migration_without_its_target_ends_whatever_is_lost_on_the_way() {
 
 #[test]
 fn a_migration_of_a_dead_node_waits_for_it_and_what_is_taken_over_does_not_move() {
-    // Its target has no copy.
+    // Nobody is up who has a copy.
     let mut world = moving(5, 4, &[4]);
+    die(&mut world, 4);
     die(&mut world, 2);
     let reply = take_over(&mut world, 2);
-    assert!(
-        matches!(&reply, Reply::Refused(Refusal::TakesPart { migration, .. }) if migration.0 == 2),
-        "{reply:?}"
-    );
+    assert!(matches!(&reply, Reply::Refused(Refusal::NoCopies { .. })), "{reply:?}");
+    world.start_node(4);
     world.node(3).stalled = false;
     world.start_node(2);
     world.settle();
     let copies = LogCopies {
         log: LogId([7; 16]),
         epoch: 2,
-        backups: vec![LogBackup { node: node_id(4), incarnation: Incarnation(1) }],
+        backups: vec![LogBackup { node: node_id(4), incarnation: Incarnation(2) }],
         takeover_after_ms: None,
     };
     let now = world.now;

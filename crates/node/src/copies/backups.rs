@@ -1,7 +1,9 @@
 //! The copies of other nodes' logs at this node.
 //!
-//! One connection at a time writes a copy: the one that was opened last, if it may write at all.
+//! One connection at a time writes a copy: the one that was opened last, if it may write at all. Others may
+//! read it, once it is fenced.
 
+use super::readers::Reader;
 use sidle_log_copies::{Answer, Backup, BackupStep, Found, is_end_of};
 use sidle_types::{LogId, MonotonicUs, NodeId, ProtocolVersion, fault};
 use sidle_wire::{CopyHello, FrameFilter, FrameReader, Message, Place, ToBackup, ToWriter};
@@ -9,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 /// The most bytes of a copy that are sent at once.
-const READ_BYTES: usize = 256 << 10;
+pub(super) const READ_BYTES: usize = 256 << 10;
 
 /// A connection, by its driver's name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,14 +38,15 @@ struct Link {
 /// The copies of other nodes' logs at this node.
 #[derive(Debug)]
 pub struct Backups {
-    incarnation: u64,
+    pub(super) incarnation: u64,
     /// A copy that does not sync each write is synced so often.
     sync_every_us: u64,
-    version: ProtocolVersion,
-    copies: BTreeMap<LogId, Backup>,
+    pub(super) version: ProtocolVersion,
+    pub(super) copies: BTreeMap<LogId, Backup>,
     links: BTreeMap<CopyLink, Link>,
-    to_send: VecDeque<(CopyLink, Vec<u8>)>,
-    to_close: VecDeque<CopyLink>,
+    pub(super) readers: BTreeMap<CopyLink, Reader>,
+    pub(super) to_send: VecDeque<(CopyLink, Vec<u8>)>,
+    pub(super) to_close: VecDeque<CopyLink>,
 }
 
 impl Backups {
@@ -55,6 +58,7 @@ impl Backups {
             version: ProtocolVersion::CURRENT,
             copies: BTreeMap::new(),
             links: BTreeMap::new(),
+            readers: BTreeMap::new(),
             to_send: VecDeque::new(),
             to_close: VecDeque::new(),
         }
@@ -79,6 +83,10 @@ impl Backups {
         mut reader: FrameReader,
         files: &mut impl CopyFiles,
     ) {
+        if hello.reads {
+            self.reader_opened(now, link, hello, reader, files);
+            return;
+        }
         let is_meant = hello.incarnation == 0 || hello.incarnation == self.incarnation;
         if !is_meant || !self.find(now, hello.log, files) {
             self.to_close.push_back(link);
@@ -100,7 +108,7 @@ impl Backups {
     }
 
     /// Whether there is a copy of this log, or can be one.
-    fn find(&mut self, now: MonotonicUs, log: LogId, files: &mut impl CopyFiles) -> bool {
+    pub(super) fn find(&mut self, now: MonotonicUs, log: LogId, files: &mut impl CopyFiles) -> bool {
         if self.copies.contains_key(&log) {
             return true;
         }
@@ -159,16 +167,20 @@ impl Backups {
         if let Some(state) = self.links.get_mut(&link) {
             state.reader.push(bytes);
             self.go_on(now, link, files);
+        } else if let Some(reader) = self.readers.get_mut(&link) {
+            reader.push(bytes);
+            self.serve_reader(now, link, files);
         }
     }
 
     /// A connection has ended by itself.
     pub fn lost(&mut self, link: CopyLink) {
         self.links.remove(&link);
+        self.readers.remove(&link);
     }
 
-    fn close(&mut self, link: CopyLink) {
-        if self.links.remove(&link).is_some() {
+    pub(super) fn close(&mut self, link: CopyLink) {
+        if self.links.remove(&link).is_some() || self.readers.remove(&link).is_some() {
             self.to_close.push_back(link);
         }
     }
@@ -194,6 +206,7 @@ impl Backups {
             backup.done(now);
         }
         self.go_on_with(now, log, files);
+        self.serve_readers(now, log, files);
     }
 
     /// The oldest sync of a copy that was begun has ended well. One that failed is as a step that did.
@@ -208,8 +221,9 @@ impl Backups {
     /// start: what it ends with is written again before anything is answered.
     pub fn failed(&mut self, log: LogId) {
         self.copies.remove(&log);
-        let links: Vec<CopyLink> =
-            self.links.iter().filter(|(_, link)| link.hello.log == log).map(|(&link, _)| link).collect();
+        let writers = self.links.iter().filter(|(_, link)| link.hello.log == log).map(|(&link, _)| link);
+        let readers = self.readers.iter().filter(|(_, reader)| reader.is_of(log)).map(|(&link, _)| link);
+        let links: Vec<CopyLink> = writers.chain(readers).collect();
         links.into_iter().for_each(|link| self.close(link));
     }
 

@@ -92,7 +92,8 @@ impl Reclaimer {
         self.readers.insert(to, FrameReader::filtered(FrameFilter::FROM_BACKUP));
         let mut out = Vec::new();
         let (log, epoch, node) = (self.log, self.epoch, self.node);
-        CopyHello { log, epoch, node, incarnation: 0, syncs: self.syncs }.write(self.version, &mut out);
+        let hello = CopyHello { log, epoch, node, incarnation: 0, syncs: self.syncs, reads: false };
+        hello.write(self.version, &mut out);
         self.to_send.push_back((to, out));
     }
 
@@ -138,6 +139,8 @@ impl Reclaimer {
         match answer {
             ToWriter::Has { incarnation, tail, .. } => self.reclaim.has(BackupId { node, incarnation }, tail),
             ToWriter::Holds { .. } | ToWriter::Promises(_) => {}
+            // Nobody asked for it.
+            ToWriter::Fenced { .. } => return false,
             ToWriter::Deposed(epoch) => {
                 self.is_deposed |= epoch > self.epoch;
                 return false;

@@ -213,7 +213,8 @@ impl CopySender {
         let message = match sent {
             Sent::Hello { epoch } => {
                 let (log, node, incarnation) = (self.log, self.node, backup.incarnation);
-                CopyHello { log, epoch, node, incarnation, syncs: self.syncs }.write(self.version, out);
+                CopyHello { log, epoch, node, incarnation, syncs: self.syncs, reads: false }
+                    .write(self.version, out);
                 return true;
             }
             Sent::Restart => ToBackup::Restart,

@@ -11,6 +11,7 @@ mod digest;
 mod durable;
 mod durable_turns;
 mod faults;
+mod fetches;
 mod flush;
 mod forward;
 mod freeze;

@@ -10,6 +10,7 @@ use crate::durable::{
     move_of_what_no_commit_has, move_to_a_node_whose_log_is_not_synced, restart_behind_outdated_copies,
 };
 use crate::durable_turns::turn_with_a_log_that_is_not_synced;
+use crate::fetches::a_copy_is_fenced_before_it_is_fetched;
 use crate::hot::copied_ahead;
 use crate::once::{
     request_that_arrives_behind_its_acknowledgement, request_that_is_repeated,
@@ -39,6 +40,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::NewTableWakesNobody, the_source_of_a_wanted_key_restarts),
     (Fault::PartsOutliveTheTurn, a_command_over_both_ends_does_not_hold_the_turn_up),
     (Fault::ServesBeforePromisesLapse, fence_of_a_copy_that_may_have_promised),
+    (Fault::FetchedUnfenced, a_copy_is_fenced_before_it_is_fetched),
     (Fault::ServesBeforeItHasTakenOver, read_of_what_is_being_taken_over),
     (Fault::PreparesOverLeavings, back_at_once),
     (Fault::SettledBeforeSynced, turn_with_a_log_that_is_not_synced),

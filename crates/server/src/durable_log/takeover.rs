@@ -23,6 +23,7 @@ use super::recover::Reader;
 pub(crate) use error::TakeOverError;
 use halves::halves;
 use moving::Moving;
+pub(crate) use moving::clear;
 use sidle_node::TakingOver;
 use sidle_store::{LogHead, Store, StoreConfig};
 use sidle_types::{ImportId, LogId, PositionRange};

@@ -1,14 +1,17 @@
-//! The thread that takes over what dead nodes had: it reads this node's copies of their logs.
+//! The thread that takes over what dead nodes had: it reads this node's copies of their logs. A copy that it
+//! does not have it fetches from another node, into a folder that goes when the takeover is over.
 
-use super::copies::{BackupsInput, Fenced};
+use super::copies::{BackupsInput, Fenced, FetchError, Fetched, Fetching, KnownOfCopies, remove_folder};
 use super::requests::LogRequests;
-use super::takeover::{TakeOver, TakeOverError, TakenOver, take_over};
+use super::takeover::{TakeOver, TakeOverError, TakenOver, clear, take_over};
+use crate::clock::Clock;
+use crate::door::Door;
 use crate::thread;
 use sidle_cluster::{DeadLog, Takeover};
 use sidle_node::{CopyToRead, NodeParts};
-use sidle_types::PositionRange;
 use sidle_types::words::counted;
-use std::collections::VecDeque;
+use sidle_types::{LogId, NodeId, PositionRange};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +36,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub(crate) struct TakeoversSetup {
     /// Where the copies are.
     pub(crate) path: PathBuf,
+    /// Where copies of others are put.
+    pub(crate) fetched_path: PathBuf,
+    /// How others are reached.
+    pub(crate) door: Door,
+    pub(crate) clock: Clock,
     pub(crate) parts: NodeParts,
     /// How many threads replay.
     pub(crate) threads: usize,
@@ -59,7 +67,8 @@ impl TakeoversThread {
         let stopped = Arc::clone(&stop);
         let thread = thread::start("log-takeover".to_owned(), move || {
             thread::lower_priority();
-            Takeovers { setup, stop: stopped }.run(&queue);
+            let (known, fetched) = (BTreeMap::new(), None);
+            Takeovers { setup, stop: stopped, known, fetched }.run(&queue);
         })?;
         Ok(TakeoversThread { inputs: Some(inputs), stop, thread: Some(thread) })
     }
@@ -95,18 +104,34 @@ enum Failure {
     #[error("the copy of its log here does not end as it was written: its last file is damaged")]
     Damaged,
     #[error(transparent)]
+    Fetching(FetchError),
+    #[error(transparent)]
     Reading(#[from] TakeOverError),
     #[error("the node ends")]
     Stopped,
 }
 
+/// A copy that is ready to be read.
+struct ReadyCopy {
+    path: PathBuf,
+    at: NodeId,
+    /// Until when its writer may answer clients.
+    promised_until: Instant,
+}
+
 struct Takeovers {
     setup: TakeoversSetup,
     stop: Arc<AtomicBool>,
+    /// What is known of the copies of logs that are being taken over.
+    known: BTreeMap<LogId, KnownOfCopies>,
+    /// What lies in the folder of fetched copies.
+    fetched: Option<(DeadLog, Fetched)>,
 }
 
 impl Takeovers {
-    fn run(&self, inputs: &Receiver<CopyToRead>) {
+    fn run(&mut self, inputs: &Receiver<CopyToRead>) {
+        // What an earlier process fetched: it is fetched again.
+        self.remove_fetched();
         let mut tasks: VecDeque<CopyToRead> = VecDeque::new();
         while !self.stop.load(Ordering::Acquire) {
             let wait = if tasks.is_empty() { PATIENCE } else { Duration::ZERO };
@@ -120,7 +145,10 @@ impl Takeovers {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             // All of one log at once: each reading is of the whole copy.
-            let Some(first) = tasks.pop_front() else { continue };
+            let Some(first) = tasks.pop_front() else {
+                self.forget_unneeded();
+                continue;
+            };
             let is_alike = |task: &CopyToRead| {
                 task.takeover.dead == first.takeover.dead
                     && (task.keeps, task.imports()) == (first.keeps, first.imports())
@@ -129,7 +157,13 @@ impl Takeovers {
             of_it.push(first);
             tasks.extend(others);
             match self.carry_out(&of_it) {
-                Ok(()) => of_it.into_iter().for_each(|task| (self.setup.report)(task.takeover, Ok(()))),
+                Ok(()) => {
+                    let log = of_it[0].takeover.dead.log;
+                    if !tasks.iter().any(|task| task.takeover.dead.log == log) {
+                        self.forget(log);
+                    }
+                    of_it.into_iter().for_each(|task| (self.setup.report)(task.takeover, Ok(())));
+                }
                 Err(Failure::Stopped) => return,
                 Err(error) => {
                     let from = of_it[0].takeover.dead.from;
@@ -142,29 +176,98 @@ impl Takeovers {
         }
     }
 
-    /// Takes over what is here of one log.
-    fn carry_out(&self, tasks: &[CopyToRead]) -> Result<(), Failure> {
+    /// Takes over what is due of one log.
+    fn carry_out(&mut self, tasks: &[CopyToRead]) -> Result<(), Failure> {
+        let Some(task) = tasks.first() else { return Ok(()) };
+        let shared = Arc::clone(&self.setup.parts.shared);
+        shared.taking_over.begin();
+        let taken = match self.find_copy(task) {
+            Ok(copy) => self.read(tasks, &copy),
+            Err(Failure::Stopped) => Err(Failure::Stopped),
+            Err(error) => {
+                let store = &self.setup.parts.store;
+                // Another node may do it next, and an earlier process may have begun to.
+                tasks.iter().filter(|task| !task.keeps).for_each(|task| clear(store, &task.ranges));
+                Err(error)
+            }
+        };
+        shared.taking_over.end();
+        taken
+    }
+
+    /// This node's copy, if it had one that counted; or one that is fetched. Where only this node can take
+    /// over, a copy of its own that is damaged is not the end of it.
+    fn find_copy(&mut self, task: &CopyToRead) -> Result<ReadyCopy, Failure> {
+        let dead = &task.takeover.dead;
+        let me = self.setup.parts.published.table().node();
+        let is_there = |others: bool| dead.backups.iter().any(|backup| (backup.node != me) == others);
+        let has_failed = self.known.get(&dead.log).is_some_and(|known| known.damaged.contains(&me));
+        let may_fetch = task.keeps && is_there(true);
+        if !is_there(false) || may_fetch && has_failed {
+            return self.fetch(dead);
+        }
+        match self.own_copy(dead, me) {
+            Err(error @ (Failure::NoCopy | Failure::Damaged)) if may_fetch => {
+                tracing::warn!("{error}: another one is fetched");
+                self.known.entry(dead.log).or_default().damaged.insert(me);
+                self.fetch(dead)
+            }
+            found => found,
+        }
+    }
+
+    /// This node's copy, which is fenced.
+    fn own_copy(&self, dead: &DeadLog, me: NodeId) -> Result<ReadyCopy, Failure> {
+        let (answer, fenced) = oneshot::channel();
+        let fence = BackupsInput::Fence(dead.log, dead.log_epoch, answer);
+        self.setup.backups.send(fence).map_err(|_| Failure::Stopped)?;
+        match fenced.blocking_recv() {
+            Ok(Fenced::Done(promised)) => {
+                let path = self.setup.path.join(dead.log.to_string());
+                Ok(ReadyCopy { path, at: me, promised_until: Instant::now() + promised })
+            }
+            Ok(Fenced::NoCopy) => Err(Failure::NoCopy),
+            Ok(Fenced::Damaged) => Err(Failure::Damaged),
+            Err(_) => Err(Failure::Stopped),
+        }
+    }
+
+    /// A copy of another node, which that has fenced before it gave anything of it.
+    fn fetch(&mut self, dead: &DeadLog) -> Result<ReadyCopy, Failure> {
+        let path = self.setup.fetched_path.join(dead.log.to_string());
+        let fetched = match &self.fetched {
+            Some((of, fetched)) if of == dead => *fetched,
+            _ => {
+                self.remove_fetched();
+                let TakeoversSetup { door, parts, clock, .. } = &self.setup;
+                let fetching = Fetching { path: &path, door, parts, clock: *clock, stop: &self.stop };
+                let fetched = fetching.run(dead, self.known.entry(dead.log).or_default());
+                if fetched.is_err() {
+                    self.remove_fetched();
+                }
+                let fetched = fetched.map_err(|error| match error {
+                    FetchError::Stopped => Failure::Stopped,
+                    error => Failure::Fetching(error),
+                })?;
+                self.fetched = Some((dead.clone(), fetched));
+                fetched
+            }
+        };
+        Ok(ReadyCopy { path, at: fetched.from, promised_until: fetched.promised_until })
+    }
+
+    /// Reads a copy, and puts in what it has.
+    fn read(&mut self, tasks: &[CopyToRead], copy: &ReadyCopy) -> Result<(), Failure> {
         let Some(task @ CopyToRead { takeover, keeps, .. }) = tasks.first() else { return Ok(()) };
-        let &DeadLog { from, log, log_epoch, .. } = &takeover.dead;
+        let &DeadLog { from, log, .. } = &takeover.dead;
         let ranges: Vec<PositionRange> = tasks.iter().flat_map(|task| task.ranges.iter().copied()).collect();
         let shown: Vec<String> = ranges.iter().take(SHOWN).map(ToString::to_string).collect();
         let shown = format!("{}{}", shown.join(", "), if ranges.len() > SHOWN { ", ..." } else { "" });
-        let (answer, fenced) = oneshot::channel();
-        let fence = BackupsInput::Fence(log, log_epoch, answer);
-        self.setup.backups.send(fence).map_err(|_| Failure::Stopped)?;
-        let promised_until = match fenced.blocking_recv() {
-            Ok(Fenced::Done(promised)) => Instant::now() + promised,
-            Ok(Fenced::NoCopy) => return Err(Failure::NoCopy),
-            Ok(Fenced::Damaged) => return Err(Failure::Damaged),
-            Err(_) => return Err(Failure::Stopped),
-        };
         tracing::info!("taking {shown} over from node {from}, from the copy of its log {log}");
         let began = Instant::now();
         let (setup, store) = (&self.setup, &self.setup.parts.store);
-        let progress = &setup.parts.shared.taking_over;
-        progress.begin();
         let taken = take_over(TakeOver {
-            path: &setup.path.join(log.to_string()),
+            path: &copy.path,
             log,
             ranges: &ranges,
             keeps: *keeps,
@@ -174,18 +277,53 @@ impl Takeovers {
             memory_bytes: scratch_bytes(store.memory().limit),
             threads: setup.threads,
             stop: &self.stop,
-            progress,
+            progress: &setup.parts.shared.taking_over,
         });
-        progress.end();
-        let TakenOver { keys, .. } = match taken {
+        let keys = match taken {
+            Ok(TakenOver { keys, .. }) => keys,
             Err(TakeOverError::Stopped) => return Err(Failure::Stopped),
-            taken => taken?,
+            Err(error) => {
+                if error.is_of_the_copy() {
+                    self.known.entry(log).or_default().damaged.insert(copy.at);
+                    self.remove_fetched();
+                }
+                return Err(error.into());
+            }
         };
         self.await_safe()?;
-        self.await_promises(promised_until)?;
+        self.await_promises(copy.promised_until)?;
         let (keys, ms) = (counted(keys as usize, "key"), began.elapsed().as_millis());
         tracing::info!("{shown} of node {from}: {keys} taken over in {ms} ms");
         Ok(())
+    }
+
+    /// Nothing of this log is to be read any more.
+    fn forget(&mut self, log: LogId) {
+        self.known.remove(&log);
+        if self.fetched.as_ref().is_some_and(|(dead, _)| dead.log == log) {
+            self.remove_fetched();
+        }
+    }
+
+    /// The same, where another node does it by now.
+    fn forget_unneeded(&mut self) {
+        let table = self.setup.parts.published.table();
+        let (map, me) = (table.map(), table.node());
+        let is_read = |log: LogId| {
+            let takes = |takeover: &Takeover| takeover.owner == me && takeover.dead.log == log;
+            let rest = |dead: &Option<DeadLog>| dead.as_ref().is_some_and(|dead| dead.log == log);
+            map.takeovers().iter().any(takes)
+                || map.migrations().iter().any(|record| record.target == me && rest(&record.source_log))
+        };
+        let unneeded: Vec<LogId> = self.known.keys().copied().filter(|log| !is_read(*log)).collect();
+        unneeded.into_iter().for_each(|log| self.forget(log));
+    }
+
+    fn remove_fetched(&mut self) {
+        self.fetched = None;
+        if let Err(error) = remove_folder(&self.setup.fetched_path) {
+            tracing::warn!("{} cannot be removed: {error}", self.setup.fetched_path.display());
+        }
     }
 
     /// Waits until the copy's writer, should it live after all, answers no reads any more.

@@ -18,21 +18,35 @@ fn record(number: usize) -> String {
 
 /// Three nodes with copies of each other's logs, of which the second has everything.
 pub(super) fn filled(fsync: &str) -> TestCluster {
-    let options = NodeOptions::default().flag("--durability", "replicated=2").flag("--fsync", fsync);
+    let cluster = with_copies("2", fsync);
+    fill(&cluster, 1);
+    cluster
+}
+
+/// Three nodes with so many copies of each one's log.
+pub(super) fn with_copies(copies: &str, fsync: &str) -> TestCluster {
+    let durability = format!("replicated={copies}");
+    let options = NodeOptions::default().flag("--durability", &durability).flag("--fsync", fsync);
     let cluster = TestCluster::start_with(3, &options);
-    let id = cluster.start_migration("0-16383", 1);
+    for node in 0..3 {
+        eventually("the log has its copies", || {
+            (info(&mut cluster.client(node), "sidle_log_copies") == copies).then_some(())
+        });
+    }
+    cluster
+}
+
+/// Gives this node everything.
+pub(super) fn fill(cluster: &TestCluster, owner: usize) {
+    let id = cluster.start_migration("0-16383", owner);
     assert_eq!(cluster.wait_for_migration(id)["state"], "done");
-    eventually("the log has its copies", || {
-        (info(&mut cluster.client(1), "sidle_log_copies") == "2").then_some(())
-    });
-    let mut client = cluster.client(1);
+    let mut client = cluster.client(owner);
     let value = "v".repeat(RECORD_BYTES);
     let sets = (0..RECORDS).map(|number| vec!["SET".to_owned(), record(number), value.clone()]);
     client.pipeline(&sets.collect::<Vec<_>>());
     let pushes =
         (0..RECORDS).map(|number| vec!["RPUSH".to_owned(), "large".to_owned(), format!("{number} {value}")]);
     client.pipeline(&pushes.collect::<Vec<_>>());
-    cluster
 }
 
 pub(super) fn take_over(cluster: &TestCluster, dead: usize) {
@@ -55,18 +69,23 @@ fn change(client: &mut Client) -> (Vec<usize>, Vec<usize>) {
     (changed, gone)
 }
 
-/// What a migration has changed, and removed, while it runs to the third node.
+/// What a migration has changed, and removed, while it runs.
 pub(super) struct Changed(Vec<usize>, Vec<usize>);
 
 /// Begins a migration to the third node, which is slow, and changes some of what is moving.
 pub(super) fn begin(cluster: &TestCluster, protocol: &str, is_served: bool) -> Changed {
-    let to = cluster.nodes[2].address();
+    begin_to(cluster, 2, protocol, is_served)
+}
+
+/// The same to another node.
+pub(super) fn begin_to(cluster: &TestCluster, target: usize, protocol: &str, is_served: bool) -> Changed {
+    let to = cluster.nodes[target].address();
     let flags = ["--to", &to, "--slots", "0-12287", "--protocol", protocol, "--rate", "0.5", "--detach"];
     let begun = cluster.nodes[0].run(&[&["migrate"], &flags[..]].concat());
     assert!(begun.status.success(), "{begun:?}");
     eventually("it runs", || (cluster.migration(2)?["state"].as_str()? != "preparing").then_some(()));
     std::thread::sleep(Duration::from_millis(300));
-    let mut client = cluster.client(2);
+    let mut client = cluster.client(target);
     let (changed, gone) = if is_served { change(&mut client) } else { Default::default() };
     Changed(changed, gone)
 }

@@ -9,6 +9,7 @@ mod copies;
 mod damage;
 mod dead_sources;
 mod dead_targets;
+mod fetched_copies;
 mod in_the_middle;
 mod kills;
 mod little_memory;

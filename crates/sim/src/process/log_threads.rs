@@ -79,7 +79,8 @@ impl LogThreads {
             Holder::Reclaims(reclaims) => reclaims.thread.streams().collect(),
             Holder::Writer(_) => Vec::new(),
         };
-        copies.chain(backups).chain(reclaims).collect()
+        let takeovers = self.takeovers.iter().flat_map(TakeoversThread::streams);
+        copies.chain(backups).chain(reclaims).chain(takeovers).collect()
     }
 }
 

@@ -5,6 +5,7 @@ mod cleaner;
 mod connection;
 mod control;
 mod copies;
+mod fetching;
 mod forward;
 mod log_threads;
 mod log_writer;
@@ -373,8 +374,10 @@ impl Process {
     }
 
     fn takeovers_turn(&mut self, now: Now, world: &mut World) {
+        let mail = std::mem::take(self.mailbox(Thread::Takeovers));
         let Some(LogThreads { takeovers: Some(takeovers), backups, .. }) = &mut self.log else { return };
-        if let Some(taken) = takeovers.turn(self.host, &self.parts, backups.as_mut(), (now, world)) {
+        let parts = (&self.parts, backups.as_mut());
+        if let Some(taken) = takeovers.turn(self.host, mail, parts, (now, world)) {
             self.control.taken_over.push_back(taken);
             world.wake(self.host, Thread::Control);
         }

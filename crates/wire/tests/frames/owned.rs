@@ -229,6 +229,9 @@ impl Owned {
             Message::ToWriter(ToWriter::Holds { written, synced }) => {
                 Owned::Answer(ToWriter::Holds { written, synced })
             }
+            Message::ToWriter(ToWriter::Fenced { incarnation, first, tail, promised_us }) => {
+                Owned::Answer(ToWriter::Fenced { incarnation, first, tail, promised_us })
+            }
             Message::ToWriter(ToWriter::Deposed(epoch)) => Owned::Answer(ToWriter::Deposed(epoch)),
             Message::ToWriter(ToWriter::Promises(number)) => Owned::Answer(ToWriter::Promises(number)),
             Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
@@ -500,12 +503,12 @@ fn place() -> impl Strategy<Value = Place> {
 }
 
 pub(crate) fn copies() -> impl Strategy<Value = Owned> {
-    let tail = (place(), any::<u32>()).prop_map(|(end, check)| Tail { end, check });
+    let tail = || (place(), any::<u32>()).prop_map(|(end, check)| Tail { end, check });
     prop_oneof![
-        (any::<[u8; 16]>(), any::<u64>(), any::<[u8; 20]>(), any::<u64>(), any::<bool>()).prop_map(
-            |(log, epoch, node, incarnation, syncs)| {
+        (any::<[u8; 16]>(), any::<u64>(), any::<[u8; 20]>(), any::<u64>(), any::<[bool; 2]>()).prop_map(
+            |(log, epoch, node, incarnation, [syncs, reads])| {
                 let (log, node) = (LogId(log), NodeId::from_bytes(node));
-                Owned::CopyHello(CopyHello { log, epoch, node, incarnation, syncs })
+                Owned::CopyHello(CopyHello { log, epoch, node, incarnation, syncs, reads })
             }
         ),
         (place(), prop::collection::vec(any::<u8>(), 1..300))
@@ -514,9 +517,14 @@ pub(crate) fn copies() -> impl Strategy<Value = Owned> {
         (1..3usize, any::<u64>()).prop_map(|(which, file)| Owned::Task(which, Place { file, at: 0 })),
         place().prop_map(|place| Owned::Task(3, place)),
         any::<u64>().prop_map(|number| Owned::Task(4, Place { file: number, at: 0 })),
-        (any::<u64>(), prop::option::of(tail), place()).prop_map(|(incarnation, tail, synced)| {
+        (any::<u64>(), prop::option::of(tail()), place()).prop_map(|(incarnation, tail, synced)| {
             Owned::Answer(ToWriter::Has { incarnation, tail, synced })
         }),
+        (any::<u64>(), any::<u64>(), tail(), 0..1u64 << 40).prop_map(
+            |(incarnation, first, tail, promised_us)| {
+                Owned::Answer(ToWriter::Fenced { incarnation, first, tail, promised_us })
+            }
+        ),
         (place(), place()).prop_map(|(written, synced)| Owned::Answer(ToWriter::Holds { written, synced })),
         any::<u64>().prop_map(|epoch| Owned::Answer(ToWriter::Deposed(epoch))),
         any::<u64>().prop_map(|number| Owned::Answer(ToWriter::Promises(number))),

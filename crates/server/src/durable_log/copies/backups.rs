@@ -130,7 +130,12 @@ impl Keeping {
 
     fn open(&mut self, hello: CopyHello, lane: Lane) {
         let Ok(stream) = TcpStream::from_std(lane.stream) else { return };
-        tracing::debug!("node {} keeps a copy of its log {} here", hello.node, hello.log);
+        match hello.reads {
+            true => {
+                tracing::info!("node {} fetches the copy of log {} to take it over", hello.node, hello.log)
+            }
+            false => tracing::debug!("node {} keeps a copy of its log {} here", hello.node, hello.log),
+        }
         self.backups.set_version(self.parts.published.table().map().version());
         let id = self.connections.adopt(stream, lane.place);
         self.backups.opened(self.clock.mono(), CopyLink(id), hello, lane.reader, &mut self.folders);

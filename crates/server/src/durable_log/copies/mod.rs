@@ -10,6 +10,7 @@
 //! | `backups` | the thread that keeps the copies of other nodes' logs |
 //! | `folders` | their files |
 //! | `copy_syncs` | syncs of these beside their writes |
+//! | `fetching` | a takeover that fetches a copy from another node |
 //! | `reclaiming` | a start that asks the copies for what the own disk lost |
 //!
 //! Ownership: each thread owns all of its state; others hold its queue.
@@ -17,6 +18,7 @@
 mod backups;
 mod connections;
 mod copy_syncs;
+mod fetching;
 mod folders;
 mod own_log;
 mod reclaiming;
@@ -24,6 +26,7 @@ mod running;
 mod sending;
 
 pub(crate) use backups::{BackupsInput, BackupsSetup, BackupsThread, Fenced};
+pub(super) use fetching::{FetchError, Fetched, Fetching, KnownOfCopies, remove_folder};
 pub(super) use reclaiming::{ReclaimError, Reclaiming};
 pub(crate) use sending::{CopiesInput, CopiesReport, CopiesSetup};
 pub(super) use sending::{CopiesThread, Followed};

@@ -66,6 +66,14 @@ pub(crate) enum TakeOverError {
     Stopped,
 }
 
+impl TakeOverError {
+    /// Whether another copy of the same log may do.
+    pub(crate) fn is_of_the_copy(&self) -> bool {
+        use TakeOverError::{Damaged, Refused, Replay};
+        matches!(self, Refused { .. } | Damaged { .. } | Replay { .. })
+    }
+}
+
 impl From<RecoverError> for TakeOverError {
     fn from(error: RecoverError) -> TakeOverError {
         match error {

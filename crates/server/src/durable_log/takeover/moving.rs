@@ -58,12 +58,7 @@ impl<'m> Moving<'m> {
         if self.keeps {
             return;
         }
-        for range in ranges {
-            let mut next = Some(range.first());
-            while let Some(from) = next {
-                next = self.live.discard(from, range.last(), REMOVED_TOGETHER);
-            }
-        }
+        clear(self.live, ranges);
     }
 
     /// An import goes on here as far as it was noted.
@@ -127,6 +122,16 @@ impl<'m> Moving<'m> {
                 return Ok(());
             }
             thread::sleep(REST);
+        }
+    }
+}
+
+/// Removes what a store has in these ranges.
+pub(crate) fn clear(store: &Store, ranges: &[PositionRange]) {
+    for range in ranges {
+        let mut next = Some(range.first());
+        while let Some(from) = next {
+            next = store.discard(from, range.last(), REMOVED_TOGETHER);
         }
     }
 }
