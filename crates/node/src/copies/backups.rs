@@ -3,29 +3,13 @@
 //! One connection at a time writes a copy: the one that was opened last, if it may write at all. Others may
 //! read it, once it is fenced.
 
-use super::readers::Reader;
-use sidle_log_copies::{Answer, Backup, BackupStep, Found, is_end_of};
+use super::files::{CopyFiles, CopyLink, READ_BYTES};
+use super::readers::{Reader, fenced};
+use sidle_log_copies::{Answer, Backup, BackupStep, is_end_of};
 use sidle_types::{LogId, MonotonicUs, NodeId, ProtocolVersion, fault};
 use sidle_wire::{CopyHello, FrameFilter, FrameReader, Message, Place, ToBackup, ToWriter};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-
-/// The most bytes of a copy that are sent at once.
-pub(super) const READ_BYTES: usize = 256 << 10;
-
-/// A connection, by its driver's name for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CopyLink(pub u64);
-
-/// The files of the copies.
-pub trait CopyFiles {
-    /// The newest epoch that the copy of this log has seen, and what is there of it, as a start finds it:
-    /// with no file open. Epoch and record are kept again first: an earlier sync may have failed, and what is
-    /// read then is not on the disk, nor does a later sync write it.
-    fn find(&mut self, log: LogId) -> io::Result<(u64, Option<Found>)>;
-    /// Bytes of a copy from this place on, so many at most, and whether the file ends behind them.
-    fn read(&mut self, log: LogId, from: Place, most: usize) -> io::Result<(Vec<u8>, bool)>;
-}
 
 #[derive(Debug)]
 struct Link {
@@ -38,15 +22,15 @@ struct Link {
 /// The copies of other nodes' logs at this node.
 #[derive(Debug)]
 pub struct Backups {
-    pub(super) incarnation: u64,
+    incarnation: u64,
     /// A copy that does not sync each write is synced so often.
     sync_every_us: u64,
-    pub(super) version: ProtocolVersion,
-    pub(super) copies: BTreeMap<LogId, Backup>,
+    version: ProtocolVersion,
+    copies: BTreeMap<LogId, Backup>,
     links: BTreeMap<CopyLink, Link>,
-    pub(super) readers: BTreeMap<CopyLink, Reader>,
-    pub(super) to_send: VecDeque<(CopyLink, Vec<u8>)>,
-    pub(super) to_close: VecDeque<CopyLink>,
+    readers: BTreeMap<CopyLink, Reader>,
+    to_send: VecDeque<(CopyLink, Vec<u8>)>,
+    to_close: VecDeque<CopyLink>,
 }
 
 impl Backups {
@@ -108,7 +92,7 @@ impl Backups {
     }
 
     /// Whether there is a copy of this log, or can be one.
-    pub(super) fn find(&mut self, now: MonotonicUs, log: LogId, files: &mut impl CopyFiles) -> bool {
+    fn find(&mut self, now: MonotonicUs, log: LogId, files: &mut impl CopyFiles) -> bool {
         if self.copies.contains_key(&log) {
             return true;
         }
@@ -179,7 +163,7 @@ impl Backups {
         self.readers.remove(&link);
     }
 
-    pub(super) fn close(&mut self, link: CopyLink) {
+    fn close(&mut self, link: CopyLink) {
         if self.links.remove(&link).is_some() || self.readers.remove(&link).is_some() {
             self.to_close.push_back(link);
         }
@@ -304,5 +288,67 @@ impl Backups {
             self.to_send.push_back((link, out));
         }
         self.copies.get(&log).is_some_and(|backup| backup.step().is_none())
+    }
+}
+
+/// Those who read them.
+impl Backups {
+    /// A node connects to read the copy of a log.
+    fn reader_opened(
+        &mut self,
+        now: MonotonicUs,
+        link: CopyLink,
+        hello: CopyHello,
+        frames: FrameReader,
+        files: &mut impl CopyFiles,
+    ) {
+        let is_its = |reader: &Reader| reader.is_of(hello.log) && reader.hello.node == hello.node;
+        let its: Vec<CopyLink> =
+            self.readers.iter().filter(|(_, reader)| is_its(reader)).map(|(&link, _)| link).collect();
+        its.into_iter().for_each(|earlier| self.close(earlier));
+        if !fault!(FetchedUnfenced) {
+            self.fence(now, hello.log, hello.epoch, files);
+        }
+        if !self.find(now, hello.log, files) {
+            self.to_close.push_back(link);
+            return;
+        }
+        self.readers.insert(link, Reader::new(hello, frames));
+        self.serve_reader(now, link, files);
+    }
+
+    /// A step of a copy is done: its readers may be answered.
+    fn serve_readers(&mut self, now: MonotonicUs, log: LogId, files: &mut impl CopyFiles) {
+        let of_it = self.readers.iter().filter(|(_, reader)| reader.is_of(log));
+        let of_it: Vec<CopyLink> = of_it.map(|(&link, _)| link).collect();
+        of_it.into_iter().for_each(|link| self.serve_reader(now, link, files));
+    }
+
+    /// Answers what a reader has asked, once its copy is fenced (Y17).
+    fn serve_reader(&mut self, now: MonotonicUs, link: CopyLink, files: &mut impl CopyFiles) {
+        let Some(Reader { hello, is_answered, .. }) = self.readers.get(&link) else { return };
+        let mut out = Vec::new();
+        let mut goes_on = true;
+        if !is_answered {
+            let Some(backup) = self.copies.get(&hello.log) else { return };
+            let until = match fault!(FetchedUnfenced) {
+                true => backup.step().is_none().then_some(now),
+                false => self.is_fenced(hello.log, hello.epoch),
+            };
+            let Some(until) = until else { return };
+            let answer = fenced(backup, self.incarnation, hello.epoch, (now, until));
+            goes_on = matches!(answer, ToWriter::Fenced { .. });
+            answer.write(self.version, &mut out).expect("a small message");
+        }
+        if let Some(reader) = self.readers.get_mut(&link).filter(|_| goes_on) {
+            reader.is_answered = true;
+            goes_on = reader.serve(files, self.version, &mut out);
+        }
+        if !out.is_empty() {
+            self.to_send.push_back((link, out));
+        }
+        if !goes_on {
+            self.close(link);
+        }
     }
 }

@@ -7,19 +7,22 @@
 //! | `record` | which copies count, as the log's folder keeps it |
 //! | `sender` | the copies of this node's log |
 //! | `backups` | the copies of other nodes' logs |
+//! | `files` | where those lie |
 //! | `readers` | nodes that read them to take the logs over |
 //! | `reclaimer` | a start that asks the copies for what the own disk lost |
 //! | `fetcher` | a takeover that fetches a copy |
 
 mod backups;
 mod fetcher;
+mod files;
 mod readers;
 mod reclaimer;
 mod record;
 mod sender;
 
-pub use backups::{Backups, CopyFiles, CopyLink};
+pub use backups::Backups;
 pub use fetcher::{Fetcher, FetcherEvent};
+pub use files::{CopyFiles, CopyLink};
 pub use reclaimer::{Reclaimer, ReclaimerEvent};
 pub use record::CopiesRecord;
 pub use sender::{CopiesEvent, CopySender, ReadLog};

@@ -3,20 +3,26 @@
 //! A copy is fenced before its reader is answered, as one that this node reads itself (Y17). Then it does not
 //! change any more: several may read it at a time, each at its own pace.
 
-use super::backups::{Backups, CopyFiles, CopyLink, READ_BYTES};
-use sidle_types::{LogId, MonotonicUs, ProtocolVersion, fault};
+use super::files::{CopyFiles, READ_BYTES};
+use sidle_log_copies::Backup;
+use sidle_types::{LogId, MonotonicUs, ProtocolVersion};
 use sidle_wire::{CopyHello, FrameFilter, FrameReader, Message, Place, ToBackup, ToWriter};
 
 /// A connection of a reader.
 #[derive(Debug)]
 pub(super) struct Reader {
-    hello: CopyHello,
+    pub(super) hello: CopyHello,
     /// Whether it knows that the copy is fenced.
-    is_answered: bool,
+    pub(super) is_answered: bool,
     frames: FrameReader,
 }
 
 impl Reader {
+    pub(super) fn new(hello: CopyHello, mut frames: FrameReader) -> Reader {
+        frames.set_filter(FrameFilter::FROM_WRITER);
+        Reader { hello, is_answered: false, frames }
+    }
+
     pub(super) fn is_of(&self, log: LogId) -> bool {
         self.hello.log == log
     }
@@ -24,89 +30,41 @@ impl Reader {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.frames.push(bytes);
     }
-}
 
-impl Backups {
-    /// A node connects to read the copy of a log.
-    pub(super) fn reader_opened(
+    /// Answers what it has asked of its copy, which is fenced. Whether it makes sense, and can be read.
+    pub(super) fn serve(
         &mut self,
-        now: MonotonicUs,
-        link: CopyLink,
-        hello: CopyHello,
-        mut frames: FrameReader,
         files: &mut impl CopyFiles,
-    ) {
-        let is_its = |reader: &Reader| reader.is_of(hello.log) && reader.hello.node == hello.node;
-        let its: Vec<CopyLink> =
-            self.readers.iter().filter(|(_, reader)| is_its(reader)).map(|(&link, _)| link).collect();
-        its.into_iter().for_each(|earlier| self.close(earlier));
-        if !fault!(FetchedUnfenced) {
-            self.fence(now, hello.log, hello.epoch, files);
-        }
-        if !self.find(now, hello.log, files) {
-            self.to_close.push_back(link);
-            return;
-        }
-        frames.set_filter(FrameFilter::FROM_WRITER);
-        self.readers.insert(link, Reader { hello, is_answered: false, frames });
-        self.serve_reader(now, link, files);
-    }
-
-    /// A step of a copy is done: its readers may be answered.
-    pub(super) fn serve_readers(&mut self, now: MonotonicUs, log: LogId, files: &mut impl CopyFiles) {
-        let of_it = self.readers.iter().filter(|(_, reader)| reader.is_of(log));
-        let of_it: Vec<CopyLink> = of_it.map(|(&link, _)| link).collect();
-        of_it.into_iter().for_each(|link| self.serve_reader(now, link, files));
-    }
-
-    /// Answers what a reader has asked, once its copy is fenced.
-    pub(super) fn serve_reader(&mut self, now: MonotonicUs, link: CopyLink, files: &mut impl CopyFiles) {
-        let Some(Reader { hello, is_answered, .. }) = self.readers.get(&link) else { return };
-        let (log, mut out) = (hello.log, Vec::new());
-        if !is_answered {
-            let Some(answer) = self.fenced(now, hello) else { return };
-            let goes_on = matches!(answer, ToWriter::Fenced { .. });
-            answer.write(self.version, &mut out).expect("a small message");
-            self.to_send.push_back((link, std::mem::take(&mut out)));
-            if !goes_on {
-                self.close(link);
-                return;
+        version: ProtocolVersion,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        loop {
+            let place = match self.frames.next_frame().map(|frame| frame.map(|frame| frame.message())) {
+                Ok(None) => return true,
+                Ok(Some(Ok(Message::ToBackup(ToBackup::Read(place))))) => place,
+                Ok(Some(_)) | Err(_) => return false,
+            };
+            if !give(files, (self.hello.log, place), version, out) {
+                return false;
             }
         }
-        let mut is_sound = true;
-        while is_sound {
-            let Some(reader) = self.readers.get_mut(&link) else { return };
-            reader.is_answered = true;
-            let place = match reader.frames.next_frame().map(|frame| frame.map(|frame| frame.message())) {
-                Ok(None) => break,
-                Ok(Some(Ok(Message::ToBackup(ToBackup::Read(place))))) => Some(place),
-                Ok(Some(_)) | Err(_) => None,
-            };
-            is_sound = place.is_some_and(|place| give(files, (log, place), self.version, &mut out));
-        }
-        if !out.is_empty() {
-            self.to_send.push_back((link, out));
-        }
-        if !is_sound {
-            self.close(link);
-        }
     }
+}
 
-    /// What a new reader is answered, once the copy takes nothing of an older epoch, also after a restart.
-    fn fenced(&self, now: MonotonicUs, hello: &CopyHello) -> Option<ToWriter<'static>> {
-        let backup = self.copies.get(&hello.log)?;
-        let until = match fault!(FetchedUnfenced) {
-            true => backup.step().is_none().then_some(now),
-            false => self.is_fenced(hello.log, hello.epoch),
-        };
-        let (promised_us, incarnation) = (until?.since(now), self.incarnation);
-        if backup.epoch() > hello.epoch {
-            return Some(ToWriter::Deposed(backup.epoch()));
-        }
-        Some(match backup.first().zip(backup.tail()) {
-            Some((first, tail)) => ToWriter::Fenced { incarnation, first, tail, promised_us },
-            None => ToWriter::Has { incarnation, tail: None, synced: Place::default() },
-        })
+/// What a new reader is answered, once the copy takes nothing of an older epoch, also after a restart. Until
+/// then its writer may answer clients.
+pub(super) fn fenced(
+    backup: &Backup,
+    incarnation: u64,
+    epoch: u64,
+    (now, until): (MonotonicUs, MonotonicUs),
+) -> ToWriter<'static> {
+    if backup.epoch() > epoch {
+        return ToWriter::Deposed(backup.epoch());
+    }
+    match backup.first().zip(backup.tail()) {
+        Some((first, tail)) => ToWriter::Fenced { incarnation, first, tail, promised_us: until.since(now) },
+        None => ToWriter::Has { incarnation, tail: None, synced: Place::default() },
     }
 }
 
