@@ -7,9 +7,22 @@ use super::{info, text};
 
 /// Which node has the copy of this one's log.
 fn copy_of(cluster: &TestCluster, node: usize) -> usize {
-    let at = info(&mut cluster.client(node), "sidle_log_copies_at");
-    let id = |other: usize| text(&cluster.client(other).request(&["CLUSTER", "MYID"])).expect("an id");
-    (0..3).find(|other| id(*other) == at).expect("one of the nodes has it")
+    eventually("one of the nodes has it", || {
+        let at = info(&mut cluster.client(node), "sidle_log_copies_at");
+        let id = |other: usize| text(&cluster.client(other).request(&["CLUSTER", "MYID"])).expect("an id");
+        (0..3).find(|other| id(*other) == at)
+    })
+}
+
+/// Three nodes, each with the copy of another one's log. The first ones to join had theirs where they could,
+/// and these go where they belong.
+fn cluster() -> TestCluster {
+    let cluster = with_copies("1", "everysec");
+    eventually("each has one copy", || {
+        let at: std::collections::BTreeSet<usize> = (0..3).map(|node| copy_of(&cluster, node)).collect();
+        (at.len() == 3).then_some(())
+    });
+    cluster
 }
 
 /// The third one.
@@ -37,7 +50,7 @@ enum Meanwhile {
 }
 
 fn ends_without_its_source(protocol: &str, is_served: bool, meanwhile: Meanwhile) {
-    let mut cluster = with_copies("1", "everysec");
+    let mut cluster = cluster();
     fill(&cluster, 1);
     let copy = copy_of(&cluster, 1);
     let target = other(1, copy);
@@ -96,7 +109,7 @@ fn the_target_that_fetches_may_restart() {
 /// The disk takes nothing: it is tried again until it does.
 #[test]
 fn a_copy_is_fetched_once_the_disk_takes_it() {
-    let mut cluster = with_copies("1", "everysec");
+    let mut cluster = cluster();
     fill(&cluster, 1);
     let target = other(1, copy_of(&cluster, 1));
     let changed = begin_to(&cluster, target, "fulva", true);
@@ -115,7 +128,7 @@ fn a_copy_is_fetched_once_the_disk_takes_it() {
 
 /// Only the source has a copy of its target's log: the third node fetches that, and takes its place.
 fn ends_without_its_target(protocol: &str, is_served: bool) {
-    let mut cluster = with_copies("1", "everysec");
+    let mut cluster = cluster();
     let (source, target) = if copy_of(&cluster, 1) == 2 { (2, 1) } else { (1, 2) };
     assert_eq!(copy_of(&cluster, target), source);
     fill(&cluster, source);

@@ -1,7 +1,7 @@
 //! A node that reads its log answers already, and says so.
 
 use super::durable;
-use super::support::{Client, Node, bulk};
+use super::support::{Client, Node, bulk, eventually};
 use super::{number, text};
 use sidle_resp::Value;
 
@@ -45,7 +45,12 @@ fn a_node_answers_while_it_reads_its_log_and_loses_nothing_when_it_ends_meanwhil
     fill(&mut node.client());
     node.kill();
     let mut client = met_while_it_reads(&mut node);
-    let field = fields(&mut client);
+    // How much there is to read is known a moment after it begins.
+    let field = eventually("it has begun, or is over", || {
+        let field = fields(&mut client);
+        let is_known = field("loading_total_bytes").as_deref() != Some("0");
+        (is_known || field("loading").as_deref() != Some("1")).then_some(field)
+    });
     if field("loading").as_deref() == Some("1") {
         assert!(field("loading_total_bytes").is_some_and(|bytes| bytes.parse::<u64>().unwrap() > 20_000_000));
         for name in
