@@ -27,6 +27,8 @@ const HEAD_BYTES: usize = 9;
 const REPLY_HEAD_BYTES: usize = 13;
 /// How many requests of a client may be open in one slot. Their replies are copied with each new one.
 pub(crate) const OPEN_REQUESTS_MAX: usize = 64;
+/// How many bytes a value may take: its open replies are copied with each new one.
+pub(crate) const VALUE_BYTES_MAX: usize = 4 << 20;
 /// A request that was issued longer ago is refused.
 pub(crate) const MAY_ARRIVE_MS: u64 = 5 * 60 * 1000;
 /// A clock may be so far ahead of a node's.
@@ -143,11 +145,17 @@ impl<'v> Completions<'v> {
         }
     }
 
-    /// The value once this request has run, with this reply: the parts of it.
-    pub(crate) fn with(self, id: RequestId, version: RespVersion, reply: &[u8]) -> Vec<u8> {
+    /// The value once this request has run, with this reply; nothing if it would be too long.
+    pub(crate) fn with(self, id: RequestId, version: RespVersion, reply: &[u8]) -> Option<Vec<u8>> {
         let lowest_open = self.lowest_open.max(id.lowest_open);
         let kept = if fault!(LowestOpenIsForgotten) { 0 } else { lowest_open };
-        let mut value = Vec::with_capacity(HEAD_BYTES + self.replies.len() + REPLY_HEAD_BYTES + reply.len());
+        let open = self.replies().filter(|reply| reply.number >= lowest_open);
+        let before: usize = open.map(|reply| reply.whole.len()).sum();
+        let bytes = HEAD_BYTES + before + REPLY_HEAD_BYTES + reply.len();
+        if bytes > VALUE_BYTES_MAX {
+            return None;
+        }
+        let mut value = Vec::with_capacity(bytes);
         value.push(LAYOUT);
         value.extend_from_slice(&kept.to_le_bytes());
         // N2
@@ -155,9 +163,9 @@ impl<'v> Completions<'v> {
         open.for_each(|reply| value.extend_from_slice(reply.whole));
         value.extend_from_slice(&id.number.to_le_bytes());
         value.push(number_of(version));
-        value.extend_from_slice(&u32::try_from(reply.len()).unwrap_or(u32::MAX).to_le_bytes());
+        value.extend_from_slice(&(reply.len() as u32).to_le_bytes());
         value.extend_from_slice(reply);
-        value
+        Some(value)
     }
 }
 
@@ -181,16 +189,16 @@ mod tests {
     fn a_reply_is_found_until_its_client_needs_it_no_more_and_then_the_request_is_stale() {
         let none = Completions::NONE;
         assert_eq!(none.find(id(1, 1), Resp2), Known::New);
-        let first = none.with(id(1, 1), Resp2, b":1\r\n");
+        let first = none.with(id(1, 1), Resp2, b":1\r\n").unwrap();
         let known = Completions::read(&first).unwrap();
         assert_eq!(known.find(id(1, 1), Resp2), Known::Done(b":1\r\n"));
         assert_eq!(known.find(id(1, 1), Resp3), Known::DoneInOtherVersion);
         assert_eq!(known.find(id(2, 1), Resp2), Known::New);
-        let both = known.with(id(2, 1), Resp3, b"");
+        let both = known.with(id(2, 1), Resp3, b"").unwrap();
         let known = Completions::read(&both).unwrap();
         assert_eq!(known.find(id(1, 1), Resp2), Known::Done(b":1\r\n"));
         assert_eq!(known.find(id(2, 1), Resp3), Known::Done(b""));
-        let third = known.with(id(5, 2), Resp2, b"+OK\r\n");
+        let third = known.with(id(5, 2), Resp2, b"+OK\r\n").unwrap();
         let known = Completions::read(&third).unwrap();
         assert_eq!(known.find(id(1, 1), Resp2), Known::Stale);
         assert_eq!(known.find(id(2, 2), Resp3), Known::Done(b""));
@@ -200,10 +208,10 @@ mod tests {
 
     #[test]
     fn requests_that_stay_open_are_limited() {
-        let mut value = Completions::NONE.with(id(1, 1), Resp2, b"+OK\r\n");
+        let mut value = Completions::NONE.with(id(1, 1), Resp2, b"+OK\r\n").unwrap();
         for number in 2..=OPEN_REQUESTS_MAX as u64 {
             assert_eq!(Completions::read(&value).unwrap().find(id(number, 1), Resp2), Known::New);
-            value = Completions::read(&value).unwrap().with(id(number, 1), Resp2, b"+OK\r\n");
+            value = Completions::read(&value).unwrap().with(id(number, 1), Resp2, b"+OK\r\n").unwrap();
         }
         let known = Completions::read(&value).unwrap();
         let next = OPEN_REQUESTS_MAX as u64 + 1;
@@ -212,11 +220,21 @@ mod tests {
     }
 
     #[test]
+    fn replies_that_stay_open_take_so_many_bytes_and_no_more() {
+        let half = vec![b'x'; VALUE_BYTES_MAX / 2];
+        let first = Completions::NONE.with(id(1, 1), Resp2, &half).unwrap();
+        let known = Completions::read(&first).unwrap();
+        assert_eq!(known.with(id(2, 1), Resp2, &half), None);
+        assert_eq!(Completions::NONE.with(id(1, 1), Resp2, &vec![b'x'; VALUE_BYTES_MAX]), None);
+        assert!(known.with(id(2, 2), Resp2, &half).is_some(), "the first is not needed any more");
+    }
+
+    #[test]
     fn what_is_no_value_is_none_and_what_is_cut_has_the_replies_before() {
         for wrong in [&b""[..], b"1", &[2; 40]] {
             assert_eq!(Completions::read(wrong), None);
         }
-        let value = Completions::NONE.with(id(7, 1), Resp2, b":1\r\n");
+        let value = Completions::NONE.with(id(7, 1), Resp2, b":1\r\n").unwrap();
         for end in HEAD_BYTES..value.len() {
             let known = Completions::read(&value[..end]).unwrap();
             assert_eq!(known.find(id(7, 1), Resp2), Known::New);

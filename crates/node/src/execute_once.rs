@@ -34,6 +34,9 @@ const STALE: ReplyError =
 const OTHER_VERSION: ReplyError = ReplyError::text(
     "ERR the request has run, and its reply is in another version of RESP: ask again with that of the first attempt",
 );
+const TOO_LONG: ReplyError = ReplyError::text(
+    "ERR the replies that this client may still need would take more than 4 MiB in this slot: nothing was done",
+);
 const OLD_NODES: ReplyError =
     ReplyError::text("ERR SIDLE.ONCE needs all nodes to speak a later version: see `sidle upgrade`");
 
@@ -152,7 +155,7 @@ fn run<H: FnOnce(&[HashedKey<'_>]) -> bool>(
         return Ok((Flow::Done, is_cut));
     }
     if !fault!(WritesWithoutCompletion) {
-        let value = known.with(once.id, version, call.reply.behind(start));
+        let value = known.with(once.id, version, call.reply.behind(start)).ok_or(TOO_LONG)?;
         let until = Some(WallMs(scene.now.0.saturating_add(KEPT_MS)));
         overlay.next_command(&own);
         overlay.put(0, ValueKind::Completions, &[&value], until)?;

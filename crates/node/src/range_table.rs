@@ -326,17 +326,18 @@ impl RangeTable {
     }
 
     /// The number of this node's keys by its own count: those of what it owns, missing ones included, and of
-    /// exports those that the new owner does not count yet.
+    /// exports those that the new owner does not count yet. Where a range moves, completions are counted,
+    /// too: nobody knows how many of them are where.
     pub fn key_count(&self, store: &Store) -> u64 {
         let count = |entry: &RangeEntry| match &entry.role {
             Role::Owned => store.shown_in(entry.range),
             Role::Importing(view) => {
                 let is_first = entry.range.contains(view.range().first());
                 let awaited = if is_first { view.missing_keys() } else { 0 };
-                let here = if view.activated() { store.shown_in(entry.range) } else { 0 };
+                let here = if view.activated() { store.len_in(entry.range) } else { 0 };
                 (here + awaited).saturating_sub(if is_first { view.inert_records() } else { 0 })
             }
-            Role::Exporting(view) if !view.is_handed_over() => view.kept_records(store.shown_in(entry.range)),
+            Role::Exporting(view) if !view.is_handed_over() => view.kept_records(store.len_in(entry.range)),
             Role::Exporting(_) | Role::Elsewhere | Role::Lost | Role::TakingOver | Role::Unreadable => 0,
         };
         self.entries.iter().map(count).sum()

@@ -131,6 +131,24 @@ fn what_cannot_run_once_is_refused_with_words() {
     assert!(refuses(&solo.ask(&once(1, 1, "INCR {k}a")), "ERR "));
 }
 
+/// Its reply could not be kept. Without a bound a long one was a value that no record can have.
+#[test]
+fn what_has_too_long_a_reply_is_refused_and_does_nothing() {
+    let mut solo = Solo::new();
+    assert_eq!(solo.ask(&format!("SETRANGE {{k}}a {} x", 5 << 20)), int((5 << 20) + 1));
+    let before = solo.ask("STRLEN {k}a");
+    assert!(refuses(&solo.ask(&once(1, 1, "GETDEL {k}a")), "ERR the replies that this client"));
+    assert_eq!(solo.ask("STRLEN {k}a"), before);
+    assert_eq!(solo.ask(&once(1, 1, "DEL {k}a")), int(1));
+    // Together, until the first is not needed any more.
+    for key in ["a", "b"] {
+        assert_eq!(solo.ask(&format!("SETRANGE {{k}}{key} {} x", 3 << 20)), int((3 << 20) + 1));
+    }
+    assert!(matches!(solo.ask(&once(2, 1, "GETDEL {k}a")), Value::Bulk(_)));
+    assert!(refuses(&solo.ask(&once(3, 2, "GETDEL {k}b")), "ERR the replies that this client"));
+    assert!(matches!(solo.ask(&once(3, 3, "GETDEL {k}b")), Value::Bulk(_)));
+}
+
 #[test]
 fn too_many_open_requests_of_a_client_are_refused_until_it_reports_some() {
     let mut solo = Solo::new();
