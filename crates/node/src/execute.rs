@@ -364,14 +364,16 @@ impl Executor {
                 }
                 (result, is_cut)
             }
-            _ if request.found.spec.keys.command_at != 0 => self.call_once_ever(now, session, request, out),
+            _ if request.found.spec.keys.command_at != 0 => {
+                self.call_exactly_once(now, session, request, out)
+            }
             _ => self.call_own(now, session, request.args, run, None, out),
         }
     }
 
     /// Runs a request that is to run once.
     #[inline(never)]
-    fn call_once_ever(
+    fn call_exactly_once(
         &mut self,
         now: Now,
         session: &Session,

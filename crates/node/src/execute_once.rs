@@ -43,17 +43,15 @@ const OLD_NODES: ReplyError =
 /// What a request asks for.
 struct Once<'r> {
     id: RequestId,
-    completions: HashedKey<'r>,
     run: OverKeys<NodeExecutor>,
+    /// The completion key, and those of the command.
     keys: &'r [HashedKey<'r>],
-    /// With the completion key.
-    all_keys: &'r [HashedKey<'r>],
     args: &'r [&'r [u8]],
 }
 
 impl<'r> Once<'r> {
     fn of(request: Request<'r>, now: WallMs) -> Result<Once<'r>, ReplyError> {
-        let Request { keys: all_keys, args, .. } = request;
+        let Request { keys, args, .. } = request;
         let number = |text: &[u8]| parse_i64(text).and_then(|number| u64::try_from(number).ok());
         let (Some(number), Some(lowest_open), Some(issued)) =
             (number(args[2]), number(args[3]), number(args[4]))
@@ -68,14 +66,14 @@ impl<'r> Once<'r> {
             }
             _ => return Err(NOT_ONCE),
         };
-        let (&completions, keys) = all_keys.split_first().ok_or(NOT_ONCE)?;
-        if keys.is_empty() || spec.is_over_unnamed(args) {
+        let (completions, of_command) = keys.split_first().ok_or(NOT_ONCE)?;
+        if of_command.is_empty() || spec.is_over_unnamed(args) {
             return Err(NOT_ONCE);
         }
-        if keys.iter().any(|key| key.slot() != completions.slot()) {
+        if of_command.iter().any(|key| key.slot() != completions.slot()) {
             return Err(CROSS_SLOT);
         }
-        if keys.iter().any(|key| key.bytes() == completions.bytes()) {
+        if of_command.iter().any(|key| key.bytes() == completions.bytes()) {
             return Err(ReplyError::text("ERR the completion key is one of the command's keys"));
         }
         if lowest_open > number {
@@ -83,7 +81,7 @@ impl<'r> Once<'r> {
         }
         let id = RequestId { number, lowest_open, issued: WallMs(issued) };
         match id.arrival(now) {
-            Arrival::InTime => Ok(Once { id, completions, run, keys, all_keys, args }),
+            Arrival::InTime => Ok(Once { id, run, keys, args }),
             Arrival::TooLate => Err(TOO_LATE),
             Arrival::TooEarly => Err(TOO_EARLY),
         }
@@ -129,20 +127,20 @@ fn run<H: FnOnce(&[HashedKey<'_>]) -> bool>(
     if !scene.ranges.map().version().has_completions() {
         return Err(OLD_NODES);
     }
-    let slots = SlotGuards::lock(store, &[once.completions.slot()]);
+    let slots = SlotGuards::lock(store, &[once.keys[0].slot()]);
     let together = Together { slots, has_all: false, scene };
-    if is_held(once.all_keys) {
+    if is_held(once.keys) {
         return Ok((Flow::Held, false));
     }
     let arena = bumpalo::Bump::new();
-    let own = [once.completions];
-    let mut overlay = Overlay::new(&together, &arena, scene.outlines, &own);
+    let (own, of_command) = once.keys.split_at(1);
+    let mut overlay = Overlay::new(&together, &arena, scene.outlines, own);
     let known = completions(overlay.get(0))?;
     if let Some(reply) = known_reply(known.find(once.id, version))? {
         out.extend_from_slice(reply);
         return Ok((Flow::Done, false));
     }
-    overlay.next_command(once.keys);
+    overlay.next_command(of_command);
     let start = out.len();
     let reply = ReplyWriter::bounded(out, version, most);
     let keyspace = NodeKeyspace::Together(overlay);
@@ -157,7 +155,7 @@ fn run<H: FnOnce(&[HashedKey<'_>]) -> bool>(
     if !fault!(WritesWithoutCompletion) {
         let value = known.with(once.id, version, call.reply.behind(start)).ok_or(TOO_LONG)?;
         let until = Some(WallMs(scene.now.0.saturating_add(KEPT_MS)));
-        overlay.next_command(&own);
+        overlay.next_command(own);
         overlay.put(0, ValueKind::Completions, &[&value], until)?;
     }
     let changes = overlay.into_last_changes();
