@@ -21,7 +21,7 @@ const LAYERS: [&[&str]; 11] = [
         "sidle-heat",
         "sidle-log-files",
     ],
-    &["sidle-migration", "sidle-cluster", "sidle-commands", "sidle-log-copies"],
+    &["sidle-migration", "sidle-cluster", "sidle-commands", "sidle-log-copies", "sidle-txn"],
     &["sidle-testbed"],
     &["sidle-node", "sidle-client-core"],
     &["sidle-meta-file"],

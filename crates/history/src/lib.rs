@@ -10,6 +10,8 @@
 mod check;
 mod explain;
 mod file;
+mod graph;
+pub mod list_append;
 mod model;
 mod online;
 mod operation;

@@ -359,6 +359,33 @@ faults! {
         /// A file goes that was judged while a flush was under way, whose record the log has not (breaks U4).
         FileGoesBeforeFlushIsWhole, "file-goes-before-flush-is-whole", SCRIPTED;
     }
+    // No node uses transactions yet: they show in their own world.
+    "sidle-txn", Cluster: {
+        /// A key is locked for two transactions that write it (breaks X1).
+        LockedTwice, "locked-twice", SCRIPTED;
+        /// Reads go past the locks of a transaction, and show what it has replaced elsewhere (breaks X4;
+        /// RAMCloud's reads).
+        ReadsIgnoreLocks, "reads-ignore-locks", SCRIPTED;
+        /// A key votes for a transaction that it has refused (breaks X3).
+        PreparedAfterRefusal, "prepared-after-refusal", SCRIPTED;
+        /// A key that is asked before its vote does not keep that it refuses (breaks X3).
+        RefusalIsNotKept, "refusal-is-not-kept", SCRIPTED;
+        /// A key forgets a transaction as soon as it is applied there (breaks X12).
+        OutcomeIsNotKept, "outcome-is-not-kept", SCRIPTED;
+        /// The first key forgets a transaction before the others have (breaks X12).
+        FirstKeyForgetsFirst, "first-key-forgets-first", SCRIPTED;
+        /// A node that decides in place of a coordinator does not ask the first key again (breaks X12).
+        FirstKeyIsAskedFirst, "first-key-is-asked-first", SCRIPTED;
+        /// What nodes decided is forgotten while the coordinator may still ask (breaks X13).
+        SettledIsForgotten, "settled-is-forgotten", SCRIPTED;
+        /// A node ends a vote whose coordinator is silent (breaks X2).
+        HelperAbortsUnasked, "helper-aborts-unasked", SCRIPTED;
+        /// A node commits a transaction that a key has refused (breaks X3).
+        HelperCommitsWithoutVote, "helper-commits-without-vote", SCRIPTED;
+        /// A part whose answer was lost is sent again (breaks X11).
+        PartSentTwice, "part-sent-twice", SCRIPTED;
+    }
+
     // Five cannot show in the simulator. Its copies sync each append, so that a forgotten file is not
     // needed; its writers send no gaps, and are never stopped; and nobody deposes them, nor takes a log over.
     // Three take an event within the moments in which a change is undecided, or a copy joins.

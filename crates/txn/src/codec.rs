@@ -1,0 +1,86 @@
+//! The bytes of what transactions have at a key.
+//!
+//! Little-endian: a byte for the layout (1), then for each transaction its id (16 bytes), its state (1), its
+//! time (8), and, each behind its length (4), its first key, the list of its keys, its effect and its reply.
+
+use crate::TransactionId;
+use crate::locks::{Entry, Keys, State};
+use sidle_types::WallMs;
+
+const LAYOUT: u8 = 1;
+
+const fn number(state: State) -> u8 {
+    match state {
+        State::Shared => 0,
+        State::Exclusive => 1,
+        State::Committed => 2,
+        State::Settled => 3,
+        State::Refused => 4,
+    }
+}
+
+const fn numbered(number: u8) -> Option<State> {
+    Some(match number {
+        0 => State::Shared,
+        1 => State::Exclusive,
+        2 => State::Committed,
+        3 => State::Settled,
+        4 => State::Refused,
+        _ => return None,
+    })
+}
+
+/// Appends bytes behind their length.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).expect("a record is shorter");
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Takes bytes behind their length; nothing if they are not all there.
+pub(crate) fn take_bytes<'v>(rest: &mut &'v [u8]) -> Option<&'v [u8]> {
+    let (length, behind) = rest.split_first_chunk()?;
+    let (bytes, behind) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *rest = behind;
+    Some(bytes)
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (bytes, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(*bytes)
+}
+
+pub(crate) fn write(entries: &[Entry<'_>]) -> Vec<u8> {
+    let mut out = vec![LAYOUT];
+    for entry in entries {
+        out.extend_from_slice(&entry.id.0.to_le_bytes());
+        out.push(number(entry.state));
+        out.extend_from_slice(&entry.at.0.to_le_bytes());
+        for bytes in [entry.first, entry.keys.0, entry.effect, entry.reply] {
+            put_bytes(&mut out, bytes);
+        }
+    }
+    out
+}
+
+pub(crate) fn read(value: &[u8]) -> Option<Vec<Entry<'_>>> {
+    let (&layout, mut rest) = value.split_first()?;
+    let mut entries = Vec::new();
+    while !rest.is_empty() {
+        entries.push(take_entry(&mut rest)?);
+    }
+    (layout == LAYOUT).then_some(entries)
+}
+
+fn take_entry<'v>(rest: &mut &'v [u8]) -> Option<Entry<'v>> {
+    let id = TransactionId(u128::from_le_bytes(take(rest)?));
+    let [state] = take(rest)?;
+    let at = WallMs(u64::from_le_bytes(take(rest)?));
+    let first = take_bytes(rest)?;
+    let keys = Keys(take_bytes(rest)?);
+    let effect = take_bytes(rest)?;
+    let reply = take_bytes(rest)?;
+    let state = numbered(state)?;
+    keys.is_whole().then_some(Entry { id, state, at, first, keys, effect, reply })
+}
