@@ -1,11 +1,17 @@
 "use strict";
 // Draws the page of one run from its report.
 (() => {
-  const moved = known(report.migration);
-  const during = moved ? report.latency_us.during : report.latency_us.before;
+  const kill = report.kill;
+  const killed = known(kill);
+  // Both have a before, a middle and an after.
+  const middle = known(report.migration);
+  const moved = middle && !killed;
+  const during = middle ? report.latency_us.during : report.latency_us.before;
 
   function head() {
-    const what = moved
+    const what = killed
+      ? `A ${kill.victim}${kill.victim === "node" ? "" : " of a move"} killed under load, recovered in ${time(kill.recovered_ms * 1e3)}`
+      : moved
       ? `${known(report.records_moved) ? counted(report.records_moved, "record") : "Records"} moved live, by ${report.protocol ? report.protocol[0].toUpperCase() + report.protocol.slice(1) : "an unnamed protocol"}`
       : `${counted(report.records, "record")}, ${report.workload}`;
     byId("title").textContent = what;
@@ -33,7 +39,8 @@
     const errors = Object.values(report.errors).reduce((sum, n) => sum + n, 0);
     const lost = report.lost_writes;
     const absent = report.errors.absent || 0;
-    const fine = report.wrong_values === 0 && errors === 0 && (lost === 0 || !known(lost));
+    // A node that is killed answers nothing more: what it owed is no wrong answer.
+    const fine = report.wrong_values === 0 && (errors === 0 || killed && absent === 0) && (lost === 0 || !known(lost));
     const wrong = report.wrong_values > 0 || (known(lost) && lost > 0);
     const box = byId("verdict");
     if (!fine) box.classList.add("bad");
@@ -60,9 +67,15 @@
     const change = (from, to) => known(from) && known(to) && from > 0
       ? `${to >= from ? "+" : "\u2212"}${digits(Math.abs(to / from - 1) * 100)}\u00a0% against before` : "";
     const through = report.throughput;
+    if (killed) {
+      card("Recovered", bytes(kill.recovered_bytes), `${time(kill.recovered_ms * 1e3)} after the kill, from copies of its log`);
+      card("Taken over", time(kill.taken_over_ms * 1e3), "after the kill: others own what it had");
+    }
     if (moved) {
       card("Moved", bytes(report.bytes_moved), known(report.seconds)
         ? `in ${time(report.seconds * 1e6)}${known(report.mb_per_s) ? `, ${digits(report.mb_per_s)}\u00a0MB/s` : ""}` : "", "bytes_moved");
+    }
+    if (middle) {
       card("Throughput before", rate(through.before), "median window of 100 ms", "throughput.before");
       card("Throughput during", rate(through.during), ["mean", change(through.before, through.during)].filter(Boolean).join(", "), "throughput.during");
       card("Worst window during", rate(through.during_worst_window), change(through.before, through.during_worst_window), "throughput.during_worst_window");
@@ -71,13 +84,15 @@
       card("Throughput", rate(through.before), "median window of 100 ms", "throughput.before");
     }
     const read = during.reads, was = report.latency_us.before.reads;
-    if (read) card(moved ? "Read p99 during" : "Read p99", time(read.p99), moved && was ? `${time(was.p99)} before` : `median ${time(read.p50)}`);
+    if (read) card(middle ? "Read p99 during" : "Read p99", time(read.p99), middle && was ? `${time(was.p99)} before` : `median ${time(read.p50)}`);
     const write = during.writes, wrote = report.latency_us.before.writes;
-    if (write) card(moved ? "Write p99 during" : "Write p99", time(write.p99), moved && wrote ? `${time(wrote.p99)} before` : `median ${time(write.p50)}`);
-    if (moved) {
-      const gap = report.longest_gap_ms, prober = "of a moving key was answered to one prober";
+    if (write) card(middle ? "Write p99 during" : "Write p99", time(write.p99), middle && wrote ? `${time(wrote.p99)} before` : `median ${time(write.p50)}`);
+    if (middle) {
+      const gap = report.longest_gap_ms, prober = `of a key of the ${killed ? "dead node" : "moving range"} was answered to one prober`;
       card("Longest time without a read", millis(gap.reads), `no read ${prober}`, "longest_gap_ms.reads");
       card("Longest time without a write", millis(gap.writes), `no write ${prober}`, "longest_gap_ms.writes");
+    }
+    if (moved) {
       const extra = report.extra_bytes;
       card("Extra bytes", bytes(extra.client_side),
         `at the clients; between nodes: ${bytes(extra.server_side)}`, "extra_bytes.client_side");
@@ -110,8 +125,8 @@
         { label: "p99.9", data: points.map((p) => p.p999), color: "purple", dash: [2, 3] },
         { label: "p99", data: points.map((p) => p.p99), color: "orange", dash: [7, 4] },
         { label: "median", data: points.map((p) => p.p50), color: "blue" }] },
-    { title: "Bytes moved", about: "Bytes of records that have arrived at the target.", from0: true, unit: bytes, skip: !has("moved_bytes"),
-      series: [{ label: "moved so far", data: running("moved_bytes"), color: "teal", fill: true }] },
+    { title: killed ? "Bytes recovered" : "Bytes moved", about: killed ? "Bytes of records that their new owners have put in from copies of the log." : "Bytes of records that have arrived at the target.", from0: true, unit: bytes, skip: !has("moved_bytes"),
+      series: [{ label: killed ? "recovered so far" : "moved so far", data: running("moved_bytes"), color: "teal", fill: true }] },
     { title: "Extra bytes", about: "Bytes per second between clients and nodes beyond one request and reply per operation.", from0: true,
       unit: (x) => known(x) ? bytes(x) + "/s" : missing, skip: !has("extra_bytes"),
       series: [{ label: "extra", data: perSecond("extra_bytes"), color: "orange", fill: true }] },
@@ -119,7 +134,7 @@
 
   // Shades the migration under the lines.
   const shade = { hooks: { drawClear: (u) => {
-    if (!moved) return;
+    if (!middle) return;
     const left = u.valToPos(Math.max(report.migration.from_ms / 1000, u.scales.x.min), "x", true);
     const right = u.valToPos(Math.min(report.migration.to_ms / 1000, u.scales.x.max), "x", true);
     if (right <= left) return;
@@ -161,7 +176,7 @@
     box.replaceChildren();
     for (const chart of charts) {
       const panel = element("div", { class: "chart" }, element("h2", {}, chart.title),
-        element("p", { class: "about" }, chart.about + " ", moved ? element("span", { class: "key" }) : null, moved ? " while records moved" : null));
+        element("p", { class: "about" }, chart.about + " ", middle ? element("span", { class: "key" }) : null, killed ? " from the kill to the end of the recovery" : moved ? " while records moved" : null));
       box.append(panel);
       const axis = { stroke: color("soft"), grid: { stroke: color("grid"), width: 1 }, ticks: { stroke: color("grid"), width: 1 }, font: "12px system-ui, sans-serif" };
       const values = chart.series.flatMap((series) => series.data).filter((x) => known(x) && x > 0);
@@ -201,7 +216,7 @@
           element("tbody", {}, ...rows.map((row) => line(row, "td"))))));
     };
     const rows = [];
-    for (const [part, words] of [["before", moved ? "before" : "whole run"], ["during", "during"], ["after", "after"]]) {
+    for (const [part, words] of [["before", middle ? "before" : "whole run"], ["during", "during"], ["after", "after"]]) {
       for (const kind of ["reads", "writes"]) {
         const p = report.latency_us[part][kind];
         if (p) rows.push([`${kind}, ${words}`, time(p.p50), time(p.p99), time(p.p999), time(p.max)]);
@@ -220,6 +235,16 @@
         ["Priority pulls", count(report.priority_pulls)], ["Sampled pulls", count(report.samp_pulls)],
         ["Tracking look-up", known(report.client.mcr_sph_lookup_ns) ? digits(report.client.mcr_sph_lookup_ns) + "\u00a0ns" : missing],
         ["Tracking memory, largest client", bytes(report.client.sph_bytes_max)],
+      ]);
+    }
+    if (killed) {
+      table("The kill", null, [
+        ["Who", kill.victim === "node" ? "a node with half of the data" : `the ${kill.victim} of a move by ${report.protocol}`],
+        ["When", time(kill.at_ms * 1e3) + " after the start"],
+        ["Taken over", time(kill.taken_over_ms * 1e3) + " after the kill"],
+        ["Recovered", time(kill.recovered_ms * 1e3) + " after the kill"],
+        ["The move's end", known(kill.migration_end) ? kill.migration_end : "there was none"],
+        ["Longest pause of all writes to its keys", millis(report.write_pause_ms)],
       ]);
     }
     const limits = report.machine.cpu_limits;

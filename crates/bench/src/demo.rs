@@ -4,6 +4,7 @@ mod cluster;
 mod course;
 
 pub use cluster::NodePair;
+pub(crate) use cluster::node_arguments;
 
 use crate::control::{Control, PATIENCE_UNDER_LOAD};
 use crate::cpu_lists::CpuLists;
@@ -177,16 +178,20 @@ pub fn loaded_world<'a>(
     terminal: &Terminal,
     stop: &'a AtomicBool,
 ) -> Result<World<'a>, DemoError> {
-    let world = World::new(plan(options, nodes)?, stop, None);
+    let world = World::new(plan_of(options, &[nodes.source.address()])?, stop, None);
     let loaded = load_records(&world, terminal.progress("loading", options.records))?;
     check_loaded(&world, &loaded)?;
     Ok(world)
 }
 
-fn plan(options: &DemoOptions, nodes: &NodePair) -> Result<Plan, DemoError> {
+/// The load on nodes with these addresses.
+pub(crate) fn plan_of(options: &DemoOptions, nodes: &[String]) -> Result<Plan, DemoError> {
     let refused = |error: &dyn std::fmt::Display| DemoError::Options(error.to_string());
     Ok(Plan {
-        seeds: vec![nodes.source.address().parse().map_err(|error| refused(&error))?],
+        seeds: nodes
+            .iter()
+            .map(|node| node.parse().map_err(|error| refused(&error)))
+            .collect::<Result<_, _>>()?,
         password: None,
         client: options.client,
         records: options.records,
@@ -205,7 +210,8 @@ fn plan(options: &DemoOptions, nodes: &NodePair) -> Result<Plan, DemoError> {
     })
 }
 
-fn check_loaded(world: &World<'_>, loaded: &Totals) -> Result<(), DemoError> {
+/// Fails unless every record was written.
+pub(crate) fn check_loaded(world: &World<'_>, loaded: &Totals) -> Result<(), DemoError> {
     if world.is_stopping() {
         return Err(DemoError::Interrupted);
     }

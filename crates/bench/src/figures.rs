@@ -67,6 +67,9 @@ const OF_A_MOVE: [Figure; 27] = [
     ("cpu_seconds.target", "processor time of the target", NOT_TOLD),
 ];
 
+/// What the figures of a move begin with that are a kill's, too.
+const WITH_A_KILL: [&str; 4] = ["throughput", "latency_us", "longest_gap_ms", "write_pause_ms"];
+
 /// A figure in words, with its name in the JSON; the name alone if there are no words for it.
 pub fn in_words(name: &str) -> String {
     let mut known = OF_EVERY_RUN.iter().chain(&OF_A_MOVE);
@@ -79,7 +82,11 @@ pub fn in_words(name: &str) -> String {
 pub fn explain_absent(report: &mut Report) {
     let json = serde_json::to_value(&*report).expect("a report is plain data");
     let of_a_move = report.migration.map(|_| OF_A_MOVE.iter());
-    for (name, _, why) in OF_EVERY_RUN.iter().chain(of_a_move.into_iter().flatten()) {
+    // Beside a kill a migration's own figures say little.
+    let is_told = |name: &str| report.kill.is_none() || WITH_A_KILL.iter().any(|of| name.starts_with(of));
+    let of_a_move: Vec<&Figure> =
+        of_a_move.into_iter().flatten().filter(|(name, ..)| is_told(name)).collect();
+    for (name, _, why) in OF_EVERY_RUN.iter().chain(of_a_move) {
         let is_null =
             json.pointer(&format!("/{}", name.replace('.', "/"))).is_some_and(serde_json::Value::is_null);
         let is_explained = report.unmeasured.keys().any(|known| {
@@ -98,7 +105,8 @@ mod tests {
     use serde_json::Value;
 
     /// Fields that may be `null` and are no figures: they show the request.
-    const NO_FIGURES: [&str; 7] = [
+    const NO_FIGURES: [&str; 8] = [
+        "kill",
         "protocol",
         "policy",
         "modelled",

@@ -2,7 +2,8 @@
 //!
 //! Threads make a load, each driving several clients ([`load`]). Their measurements go into windows
 //! of 100 ms ([`timeline`]), from which a report is made ([`report`]): a JSON file, from which the HTML page
-//! ([`page`]) is drawn. [`demo`] moves half of the data between two nodes under such a load.
+//! ([`page`]) is drawn. [`demo`] moves half of the data between two nodes under such a load,
+//! and [`kill`] kills one of three.
 
 // A program at the edge reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -14,6 +15,7 @@ pub mod failures;
 pub mod figures;
 pub mod gap;
 mod host;
+pub mod kill;
 pub mod latencies;
 pub mod limits;
 pub mod load;

@@ -101,6 +101,12 @@ impl NodeProcess {
         crate::machine::cpu_seconds(self.pid())
     }
 
+    /// Ends it as `kill -9` does: it gets no chance to do anything before.
+    pub fn kill(&mut self) -> std::io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(|_| ())
+    }
+
     /// Whether it still runs.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))

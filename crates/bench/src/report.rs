@@ -48,8 +48,12 @@ pub struct Report {
     pub seconds: Option<f64>,
     /// Bytes moved per second, in millions.
     pub mb_per_s: Option<f64>,
-    /// When in the timeline the move took place.
+    /// When in the timeline the move took place. Where a node was killed, from then until everything that it
+    /// had was recovered.
     pub migration: Option<Interval>,
+    /// The node that was killed under the load; `null` if none was, and in reports from before this field.
+    #[serde(default)]
+    pub kill: Option<KillFigures>,
 
     /// Operations per second.
     pub throughput: Throughput,
@@ -99,6 +103,25 @@ pub struct Report {
     pub unmeasured: BTreeMap<String, String>,
     /// The run in windows of 100 ms.
     pub timeline: Vec<TimelinePoint>,
+}
+
+/// A node that was killed under the load, as `kill -9` does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KillFigures {
+    /// Which one: `node`; `source` or `target` of a running migration.
+    pub victim: String,
+    /// When, in milliseconds from the start of the load.
+    pub at_ms: f64,
+    /// Milliseconds from then until other nodes owned what it had.
+    pub taken_over_ms: f64,
+    /// Milliseconds from then until everything was read from copies of its log, and a migration that it had
+    /// part in was over.
+    pub recovered_ms: f64,
+    /// Bytes of the records that were recovered.
+    pub recovered_bytes: u64,
+    /// How the migration ended that it had part in: `done`, `cancelled`, `failed`; `null` without one.
+    pub migration_end: Option<String>,
 }
 
 /// A run's surroundings.

@@ -36,6 +36,12 @@ impl RunFolder {
         RunFolder::within(&std::env::temp_dir(), prefix)
     }
 
+    /// A folder whose name starts with `prefix`, in `TMPDIR` or where the system keeps such files: on a disk,
+    /// as a rule.
+    pub fn on_disk(prefix: &str) -> io::Result<RunFolder> {
+        RunFolder::within(&std::env::temp_dir(), prefix)
+    }
+
     /// A folder with a name that starts with `prefix`, in `parent`. Those of earlier, killed runs are removed
     /// first.
     pub fn within(parent: &Path, prefix: &str) -> io::Result<RunFolder> {

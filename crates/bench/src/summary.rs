@@ -4,7 +4,7 @@ use crate::cpu_lists::CpuLists;
 use crate::failures;
 use crate::figures;
 use crate::policy::PolicyWord;
-use crate::report::{ByKind, CutFigures, Disturbance, Machine, Report, WINDOW_MS};
+use crate::report::{ByKind, CutFigures, Disturbance, KillFigures, Machine, Report, WINDOW_MS};
 use crate::words::{bytes, count, counted, micros, rate};
 use std::fmt::{Display, Write};
 
@@ -86,9 +86,10 @@ impl Lines {
 pub fn summary(report: &Report) -> String {
     let mut lines = Lines::default();
     how_it_was_made(&mut lines, report);
-    match report.migration {
-        Some(_) => the_move(&mut lines, report),
-        None => {
+    match (&report.kill, report.migration) {
+        (Some(kill), _) => the_kill(&mut lines, report, kill),
+        (None, Some(_)) => the_move(&mut lines, report),
+        (None, None) => {
             lines.line("throughput", figure(report.throughput.before, median_rate));
             lines.line("latency", latency(&report.latency_us.before));
         }
@@ -190,6 +191,25 @@ fn the_move(lines: &mut Lines, report: &Report) {
     );
 }
 
+fn the_kill(lines: &mut Lines, report: &Report, kill: &KillFigures) {
+    let seconds = |ms: f64| format!("{:.2} s", ms / 1000.0);
+    let protocol = report.protocol.as_ref();
+    let of = protocol.map_or_else(String::new, |protocol| format!(" of a move by the protocol {protocol}"));
+    let victim = if kill.victim == "node" { "a node with half of the data" } else { &kill.victim };
+    lines.line("killed", format!("{victim}{of}, {} after the start", seconds(kill.at_ms)));
+    lines.line("taken over", format!("{} after the kill", seconds(kill.taken_over_ms)));
+    let end = kill.migration_end.as_ref().map_or_else(String::new, |end| format!("; the move is {end}"));
+    lines.line(
+        "recovered",
+        format!(
+            "{} after the kill, {} from copies of its log{end}",
+            seconds(kill.recovered_ms),
+            bytes(kill.recovered_bytes as f64)
+        ),
+    );
+    what_clients_felt(lines, report);
+}
+
 /// Before the move, during it and after it.
 fn what_clients_felt(lines: &mut Lines, report: &Report) {
     let through = &report.throughput;
@@ -204,15 +224,16 @@ fn what_clients_felt(lines: &mut Lines, report: &Report) {
     lines.line("        during", latency(&report.latency_us.during));
     lines.line("         after", latency(&report.latency_us.after));
     let millis = |value: Option<f64>| figure(value, |ms| format!("{ms:.2} ms"));
+    let keys = if report.kill.is_some() { "keys of the dead node" } else { "moving keys" };
     lines.line(
         "longest gap",
         format!(
-            "{} without a read, {} without a write (one prober, moving keys)",
+            "{} without a read, {} without a write (one prober, {keys})",
             millis(report.longest_gap_ms.reads),
             millis(report.longest_gap_ms.writes)
         ),
     );
-    lines.line("write pause", format!("{} (whole load, moving keys)", millis(report.write_pause_ms)));
+    lines.line("write pause", format!("{} (whole load, {keys})", millis(report.write_pause_ms)));
 }
 
 fn the_machine(lines: &mut Lines, report: &Report) {
@@ -220,6 +241,7 @@ fn the_machine(lines: &mut Lines, report: &Report) {
     let used = report.cpu_seconds;
     let nodes = report
         .migration
+        .filter(|_| report.kill.is_none())
         .map_or_else(String::new, |_| format!("source {}, target {}, ", cpu(used.source), cpu(used.target)));
     lines.line("processor time", format!("{nodes}clients {}", cpu(used.clients)));
     lines.line("machine", machine(&report.machine));
@@ -279,6 +301,28 @@ mod tests {
         let text = summary(&report);
         for of_a_move in ["source", "target", "move", "pulls", "both nodes"] {
             assert!(!text.contains(of_a_move), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_kill_has_its_own_figures_and_no_others() {
+        let kill = KillFigures {
+            victim: "target".into(),
+            at_ms: 5_000.0,
+            taken_over_ms: 1_100.0,
+            recovered_ms: 1_900.0,
+            recovered_bytes: 1 << 20,
+            migration_end: Some("done".into()),
+        };
+        let (migration, protocol) = (Some(Interval::default()), Some("fulva".into()));
+        let mut report = Report { kill: Some(kill), migration, protocol, ..Report::default() };
+        figures::explain_absent(&mut report);
+        let text = summary(&report);
+        assert!(text.contains("target of a move by the protocol fulva, 5.00 s after the start"), "{text}");
+        assert!(text.contains("recovered          1.90 s after the kill"), "{text}");
+        assert!(text.contains("the move is done") && text.contains("keys of the dead node"), "{text}");
+        for of_a_move in ["moving keys", "pulls", "asked both nodes", "relief", "source "] {
+            assert!(!text.contains(of_a_move), "{of_a_move}: {text}");
         }
     }
 

@@ -9,6 +9,7 @@ use crate::own_program;
 use clap::Args;
 use sidle_bench::cpu_lists::CpuLists;
 use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
+use sidle_bench::kill::{self, Victim};
 use sidle_bench::limits::{LEAST_MOVED, MAX_RECORDS, MAX_SECONDS, MAX_THREADS, memory_budget_bytes};
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::CpuShares;
@@ -37,10 +38,16 @@ Examples:
   sidle demo --cpu-lists source=0,target=1
   # what an unmodified cluster client sees
   sidle demo --client plain
+  # a node dies, and others take over what it had
+  sidle demo --kill node
 
 Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots \
 from one to the other, and afterwards reads every acknowledged write back. Nothing is left behind \
 but the report; what a demonstration that was killed leaves, the next one removes.
+
+With --kill there are three nodes with logs in TMPDIR or /tmp, and copies of these. One is killed under the \
+load, and what it had is recovered from copies: a node with half of the data, or the source or the target of \
+the move.
 
 Exit status: 0 done; 1 a node did not start, or a file could not be written; 2 wrong command line; 3 the \
 move failed; 4 a node was not reached; 5 a wrong value was read, or an acknowledged write was lost or not \
@@ -56,9 +63,13 @@ pub struct DemoArguments {
     /// slo-p99=MICROSECONDS
     #[arg(long, value_name = "WORD", default_value = "adaptive")]
     policy: PolicyWord,
+    /// Kill one of three nodes under the load, which has half of the data, or is an end of the move: node,
+    /// source or target
+    #[arg(long, value_name = "WHO", conflicts_with_all = ["cpus", "cpu_lists"])]
+    pub kill: Option<Victim>,
     #[command(flatten)]
     load: LoadArguments,
-    /// How many records [default: 3000000, or as many as fit into memory]
+    /// How many records [default: 3000000, with --kill 1000000, or as many as fit into memory]
     #[arg(long, value_name = "NUMBER", value_parser = from_to::<u64>(LEAST_MOVED, MAX_RECORDS))]
     records: Option<u64>,
     /// How long the load lasts before the move, and again after it
@@ -104,6 +115,8 @@ pub fn protocol_word(text: &str) -> Result<String, String> {
 
 /// The records unless their number is given, where as many fit.
 const RECORDS: u64 = 3_000_000;
+/// The same where a node is killed: three nodes have them, each with all logs.
+const RECORDS_WITH_KILL: u64 = 1_000_000;
 /// The page's path unless one is given.
 const PAGE: &str = "sidle-demo.html";
 
@@ -120,6 +133,15 @@ impl DemoArguments {
     fn page(&self) -> Option<&Path> {
         let default = (!self.quiet).then(|| Path::new(PAGE));
         self.html.as_deref().or(default)
+    }
+
+    const fn usual_records(&self) -> u64 {
+        if self.kill.is_some() { RECORDS_WITH_KILL } else { RECORDS }
+    }
+
+    /// What two of the nodes may take of the memory.
+    const fn budget_of_two(&self, budget_bytes: u64) -> u64 {
+        if self.kill.is_some() { budget_bytes / 3 * 2 } else { budget_bytes }
     }
 
     /// The options of these arguments, with nodes started from this program. Unless their number is given,
@@ -141,7 +163,7 @@ impl DemoArguments {
             policy: self.policy,
             workload: load.workload(),
             distribution: load.distribution,
-            records: self.records.unwrap_or(RECORDS),
+            records: self.records.unwrap_or(self.usual_records()),
             key_bytes: load.key_bytes,
             value_bytes: load.value_bytes,
             margin: Duration::from_secs(self.seconds),
@@ -159,7 +181,8 @@ impl DemoArguments {
             seed: load.seed,
         };
         if self.records.is_none() {
-            options.records = RECORDS.min(options.size().most_records(budget_bytes)).max(LEAST_MOVED);
+            let fit = options.size().most_records(self.budget_of_two(budget_bytes));
+            options.records = self.usual_records().min(fit).max(LEAST_MOVED);
         }
         Ok(options)
     }
@@ -171,6 +194,7 @@ impl DemoArguments {
 /// What does not fit, and the largest that does.
 pub fn checked(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
     let options = arguments.options(budget_bytes)?;
+    let budget_bytes = arguments.budget_of_two(budget_bytes);
     options.size().check_with_nodes(budget_bytes).map_err(Failure::wrong_line)?;
     Ok(options)
 }
@@ -213,10 +237,14 @@ pub fn stop_flag(arguments: &DemoArguments) -> Result<Arc<AtomicBool>, Failure> 
 fn measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<Report, Failure> {
     let stop = stop_flag(arguments)?;
     let terminal = Terminal::new(arguments.quiet);
-    if arguments.records.is_none() && options.records < RECORDS {
+    if arguments.records.is_none() && options.records < arguments.usual_records() {
         terminal.say(&format!("{}: more do not fit into memory", counted(options.records, "record")));
     }
-    demonstrate(options, &terminal, &stop).map_err(|error| match error {
+    let report = match arguments.kill {
+        Some(victim) => kill::run(options, victim, &terminal, &stop),
+        None => demonstrate(options, &terminal, &stop),
+    };
+    report.map_err(|error| match error {
         DemoError::Interrupted => {
             Failure::new(Status::Detached, "interrupted; the nodes are stopped and their files are gone")
         }

@@ -12,6 +12,8 @@ pub struct TakingOver {
     copy_bytes: AtomicU64,
     put_bytes: AtomicU64,
     found_bytes: AtomicU64,
+    /// What earlier ones have put in.
+    put_before: AtomicU64,
 }
 
 impl TakingOver {
@@ -50,7 +52,13 @@ impl TakingOver {
 
     /// It is over.
     pub fn end(&self) {
+        self.put_before.fetch_add(self.put_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         self.is_on.store(false, Ordering::Relaxed);
+    }
+
+    /// Bytes that have been put in since the node started.
+    pub fn put_in_all(&self) -> u64 {
+        self.put_before.load(Ordering::Relaxed) + self.put_bytes.load(Ordering::Relaxed)
     }
 
     /// How far it is, if anything is taken over.

@@ -68,6 +68,8 @@ const WRONG: &[(&str, &str)] = &[
     ("demo --loop closed --rate 5", "leave out --rate"),
     ("demo --loop open", "--rate"),
     ("demo --cpu-lists source=1023", "processors 1023"),
+    ("demo --kill nobody", "node, source or target"),
+    ("demo --kill node --cpus source=0.4", "cannot be used with"),
     ("demo --json one --html one", "both name one"),
     ("bench --loop closed --rate 5", "leave out --rate"),
     ("bench --json one --html one", "both name one"),
@@ -110,7 +112,7 @@ const WRONG: &[(&str, &str)] = &[
     ("check-history", "<FILE>"),
 ];
 
-const FITTING: &[&str] = &["server", "demo", "bench", "demo --value-bytes 1000000"];
+const FITTING: &[&str] = &["server", "demo", "demo --kill node", "bench", "demo --value-bytes 1000000"];
 
 #[test]
 fn wrong_lines_are_refused_with_what_would_do() {

@@ -78,6 +78,34 @@ fn demo_moves_half_and_loses_nothing() {
 }
 
 #[test]
+fn a_demo_kills_a_node_and_loses_nothing() {
+    for victim in ["node", "target"] {
+        let folder = tempfile::tempdir().unwrap();
+        let records = if victim == "node" { "20000" } else { "100000" };
+        // Slow enough to be killed in the middle.
+        let policy = ["--policy", "rate=4"];
+        let arguments = ["demo", "--kill", victim, "--records", records, "--seconds", "1", "--workload", "a"];
+        let ended = sidle(folder.path(), &[&arguments[..], &policy].concat());
+        assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
+        let report = json(&folder.path().join("sidle-demo.json"));
+        assert_eq!((&report["wrong_values"], &report["lost_writes"]), (&Json::from(0), &Json::from(0)));
+        let kill = &report["kill"];
+        assert_eq!(kill["victim"], victim);
+        let figure = |name: &str| kill[name].as_f64().unwrap_or_else(|| panic!("{name}: {report}"));
+        assert!(
+            figure("taken_over_ms") > 900.0 && figure("recovered_ms") >= figure("taken_over_ms"),
+            "{kill}"
+        );
+        assert!(figure("recovered_bytes") > 0.0, "{kill}");
+        let end = if victim == "node" { Json::Null } else { Json::from("done") };
+        assert_eq!(kill["migration_end"], end, "{kill}");
+        assert!(report["longest_gap_ms"]["reads"].as_f64().unwrap() > 500.0, "nobody answers at first");
+        let page = std::fs::read_to_string(folder.path().join("sidle-demo.html")).unwrap();
+        assert!(page.contains("Bytes recovered"));
+    }
+}
+
+#[test]
 fn a_demo_says_where_its_nodes_ran() {
     let folder = tempfile::tempdir().unwrap();
     let demo = |lists: &str| {

@@ -4,10 +4,29 @@ use crate::control::Control;
 use crate::demo::{DemoError, DemoOptions};
 use crate::node_process::{NodeProcess, free_port};
 use crate::run_folder::RunFolder;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long the second node may take to join.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The flags of every node of a demonstration, with its files in `home`.
+pub(crate) fn node_arguments(
+    home: &Path,
+    port: u16,
+    memory_bytes: u64,
+    workers: u32,
+) -> Result<Vec<String>, DemoError> {
+    let mut arguments = vec!["server".to_owned(), "--stop-with-stdin".to_owned()];
+    let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+    option("--port", port.to_string());
+    option("--bus-port", free_port()?.to_string());
+    option("--dir", home.display().to_string());
+    option("--max-memory", format!("{}mb", memory_bytes.div_ceil(1 << 20)));
+    option("--workers", workers.to_string());
+    option("--log-level", "warn".to_owned());
+    Ok(arguments)
+}
 
 /// A node with all data and an empty one, both in a folder that is removed with them.
 #[derive(Debug)]
@@ -29,23 +48,9 @@ impl NodePair {
             let home = folder.path().join(name);
             std::fs::create_dir(&home)?;
             let port = free_port()?;
-            let mut arguments = vec![
-                "server".to_owned(),
-                "--port".to_owned(),
-                port.to_string(),
-                "--bus-port".to_owned(),
-                free_port()?.to_string(),
-                "--dir".to_owned(),
-                home.display().to_string(),
-                "--max-memory".to_owned(),
-                format!("{}mb", memory_bytes.div_ceil(1 << 20)),
-                "--preallocate".to_owned(),
-                "--stop-with-stdin".to_owned(),
-                "--log-level".to_owned(),
-                "warn".to_owned(),
-            ];
+            let mut arguments = node_arguments(&home, port, memory_bytes, options.workers)?;
+            arguments.push("--preallocate".to_owned());
             let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
-            option("--workers", options.workers.to_string());
             // What is shown is the move, not the disk.
             option("--durability", "none".to_owned());
             if let Some(list) = options.cpu_lists.as_ref().and_then(|lists| lists.0.get(name)) {

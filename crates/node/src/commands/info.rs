@@ -267,6 +267,7 @@ fn persistence(call: &Call<'_>, lines: &mut Channels) {
         let at: Vec<String> = durability.copies_at().iter().map(NodeId::to_string).collect();
         lines.add("sidle_log_copies", at.len());
         lines.add("sidle_log_copies_at", at.join(","));
+        lines.add("sidle_taken_over_bytes", call.shared.taking_over.put_in_all());
     }
 }
 

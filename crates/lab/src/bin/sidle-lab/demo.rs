@@ -44,6 +44,9 @@ pub(crate) struct LabDemoArguments {
 /// What does not fit, and the largest that does.
 pub(crate) fn checked(arguments: &LabDemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
     let is_modelled = arguments.modelled.modelled.is_some();
+    if is_modelled && arguments.demo.kill.is_some() {
+        return Err(Failure::wrong_line("--kill needs processes: modelled machines do not die"));
+    }
     let options = DemoOptions {
         tracking: !arguments.without_tracking,
         offloading: !arguments.without_offloading,

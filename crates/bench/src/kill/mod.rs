@@ -1,0 +1,129 @@
+//! `sidle demo --kill`: three nodes with copies of their logs, a load, and one of them killed under it.
+//!
+//! The node that dies has what the load reads and writes: all of it as a migration's source, half of it
+//! otherwise. The coordinator's node lives, has nothing of its own at first, and keeps copies.
+
+mod course;
+mod trio;
+
+use crate::demo::{DemoError, DemoOptions, check_loaded, plan_of};
+use crate::failures::explained;
+use crate::figures::explain_absent;
+use crate::load::{Measured, ProbeGaps, Totals, World, load_records, read_back, run_workload};
+use crate::outcome::{Setting, add_totals, report};
+use crate::report::{KillFigures, Report};
+use crate::terminal::Terminal;
+use crate::words::{count, counted};
+use course::{Course, Recovered};
+use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+use trio::Trio;
+
+/// Which node dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// One with half of the data, while nothing moves.
+    Node,
+    /// The source of a running migration.
+    Source,
+    /// Its target.
+    Target,
+}
+
+impl Victim {
+    /// The name in options and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Victim::Node => "node",
+            Victim::Source => "source",
+            Victim::Target => "target",
+        }
+    }
+
+    /// Whether something moves when it dies.
+    const fn moves(self) -> bool {
+        matches!(self, Victim::Source | Victim::Target)
+    }
+}
+
+impl FromStr for Victim {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Victim, String> {
+        [Victim::Node, Victim::Source, Victim::Target]
+            .into_iter()
+            .find(|victim| victim.name() == text)
+            .ok_or_else(|| "node, source or target".to_owned())
+    }
+}
+
+/// Runs the demonstration and returns its report.
+///
+/// # Errors
+/// A node did not start, or was not taken over; the load could not be made.
+pub fn run(
+    options: &DemoOptions,
+    victim: Victim,
+    terminal: &Terminal,
+    stop: &AtomicBool,
+) -> Result<Report, DemoError> {
+    let mut nodes = Trio::start(options, victim, terminal)?;
+    let world = World::new(plan_of(options, &nodes.addresses())?, stop, None);
+    let loaded = load_records(&world, terminal.progress("loading", options.records))?;
+    check_loaded(&world, &loaded)?;
+    nodes.wait_for_copies()?;
+
+    let gaps = ProbeGaps::default();
+    let mut course = Course::new(&world, options, victim, &mut nodes, &gaps, terminal)?;
+    let measured = run_workload(&world, Some(&gaps), |tick, timeline| course.tick(tick, timeline))?;
+    let recovered = course.finish()?;
+    if world.is_stopping() {
+        return Err(DemoError::Interrupted);
+    }
+    let back = read_back(&world, terminal.progress("reading back", options.records))?;
+    if world.is_stopping() {
+        return Err(DemoError::Interrupted);
+    }
+    Ok(finished(options, victim, &world, &measured, recovered, &back))
+}
+
+fn finished(
+    options: &DemoOptions,
+    victim: Victim,
+    world: &World<'_>,
+    measured: &Measured,
+    recovered: Recovered,
+    back: &Totals,
+) -> Report {
+    let setting = Setting { migration: Some(recovered.interval), ..Setting::default() };
+    let mut report = report(&world.plan, measured, setting);
+    if victim.moves() {
+        report.protocol = Some(options.protocol.clone());
+        report.policy = Some(options.policy);
+    }
+    let since_kill = |at_ms: f64| at_ms - recovered.interval.from_ms;
+    report.kill = Some(KillFigures {
+        victim: victim.name().to_owned(),
+        at_ms: recovered.interval.from_ms,
+        taken_over_ms: since_kill(recovered.taken_over_ms),
+        recovered_ms: since_kill(recovered.interval.to_ms),
+        recovered_bytes: recovered.bytes,
+        migration_end: recovered.migration_end,
+    });
+    // What was measured of a move is of this one's middle.
+    report.mean_latency_by_node_us = None;
+    report.relief_ms = None;
+    report.longest_gap_ms = recovered.gaps;
+    report.write_pause_ms = recovered.write_pause_ms;
+    report.lost_writes = Some(back.wrong_values());
+    if back.reads < world.plan.records {
+        report.lost_writes = report.lost_writes.filter(|&lost| lost > 0);
+        let (read, records) = (count(back.reads), counted(world.plan.records, "record"));
+        let what = format!("only {read} of {records} could be read back");
+        report.say_unmeasured("lost_writes", &explained(&what, &back.errors, &back.troubles));
+    }
+    add_totals(&mut report, &Totals { wrong: Default::default(), ..back.clone() });
+    report.cpu_seconds.clients = crate::machine::own_cpu_seconds();
+    explain_absent(&mut report);
+    report
+}
