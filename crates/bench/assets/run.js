@@ -10,7 +10,7 @@
 
   function head() {
     const what = killed
-      ? `A ${kill.victim}${kill.victim === "node" ? "" : " of a move"} killed under load, recovered in ${time(kill.recovered_ms * 1e3)}`
+      ? `${kill.victim === "node" ? "A node" : `The ${kill.victim} of a move`} killed under load, recovered in ${time(kill.recovered_ms * 1e3)}`
       : moved
       ? `${known(report.records_moved) ? counted(report.records_moved, "record") : "Records"} moved live, by ${report.protocol ? report.protocol[0].toUpperCase() + report.protocol.slice(1) : "an unnamed protocol"}`
       : `${counted(report.records, "record")}, ${report.workload}`;

@@ -29,8 +29,8 @@ impl Graph {
         self.edges[from].push(to);
     }
 
-    /// A shortest circle of edges, if there is one: its nodes, each with an edge to the next, the last one with
-    /// one to the first. Only nodes below `below` count for its length.
+    /// A shortest circle of edges, if there is one: its nodes, each with an edge to the next, the last one
+    /// with one to the first. Only nodes below `below` count for its length.
     pub(crate) fn circle(&self, below: usize) -> Option<Vec<usize>> {
         let component = self.components().into_iter().find(|component| component.len() > 1)?;
         let mut is_inside = vec![false; self.edges.len()];

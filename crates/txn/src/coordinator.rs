@@ -148,8 +148,8 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Begins a transaction. The parts have all keys in order, each one's first key in front; the first key of
-    /// all has the list.
+    /// Begins a transaction. The parts have all keys in order, each one's first key in front; the first key
+    /// of all has the list.
     ///
     /// # Panics
     /// If the parts do not have each key once.
@@ -288,7 +288,7 @@ impl Coordinator {
             Answer::Status(key, status) => self.take_status(now, key, status),
             Answer::Done(key) => self.take_done(key),
             Answer::Contradicted(key) => {
-                // Whoever helps may meet a key that has applied it, and has refused it since it was forgotten.
+                // Whoever helps may meet a key that applied it, forgot it, and has refused it since.
                 self.is_contradicted |=
                     !(self.is_helper() && self.stage == Stage::Deciding { commits: true });
                 self.take_done(key);

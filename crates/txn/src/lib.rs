@@ -14,7 +14,8 @@
 //! |---|---|
 //! | `id` | the name of a transaction |
 //! | `locks` | what transactions have at a key: votes, outcomes, refusals |
-//! | `codec` | its bytes |
+//! | `entry` | what one of them has |
+//! | `codec`, `bytes` | its bytes |
 //! | `coordinator` | a transaction until it is over everywhere, also one whose client has died |
 //! | `retries` | when to ask again |
 //!
@@ -31,21 +32,22 @@
 //!   that writes it, reads of it wait.
 //! - X7: votes, outcomes and refusals lie at the position of their key, and move with it.
 //! - X9: a transaction whose coordinator is gone is decided by the nodes that have its keys.
-//! - X11: a part is sent to be prepared once: again only where a node has reported that it did not look at it.
-//!   If the answer is lost, its keys are asked.
+//! - X11: a part is sent to be prepared once: again only where a node has reported that it did not look at
+//!   it. If the answer is lost, its keys are asked.
 //! - X12: a key keeps that a transaction was applied until it was applied at all of its keys; the first key
 //!   for longest.
 //! - X13: a refusal outlives the request that it refuses, and an outcome that nodes decided outlives the
 //!   coordinator that may still ask for it.
 
+mod bytes;
 mod codec;
 mod coordinator;
+mod entry;
 mod id;
 mod locks;
 mod retries;
 
 pub use coordinator::{Answer, Coordinator, Lost, Outcome, Part, Request, Vote};
+pub use entry::{Entry, Keys, State, keys_of};
 pub use id::TransactionId;
-pub use locks::{
-    Contradiction, Entry, HELP_AFTER_MS, KEPT_MS, Keys, LIFE_MS, Locks, NotVoted, State, Status, keys_of,
-};
+pub use locks::{Contradiction, HELP_AFTER_MS, KEPT_MS, LIFE_MS, Locks, NotVoted, Status};

@@ -2,8 +2,8 @@
 
 use crate::control::{Control, PATIENCE_UNDER_LOAD, started_migration};
 use crate::demo::{DemoError, DemoOptions};
-use crate::kill::Victim;
 use crate::kill::trio::Trio;
+use crate::kill::victim::Victim;
 use crate::load::{ProbeGaps, Tick, Verdict, World};
 use crate::report::{Gap, Interval};
 use crate::terminal::{Line, Terminal};

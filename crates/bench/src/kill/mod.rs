@@ -5,6 +5,7 @@
 
 mod course;
 mod trio;
+mod victim;
 
 use crate::demo::{DemoError, DemoOptions, check_loaded, plan_of};
 use crate::failures::explained;
@@ -15,47 +16,9 @@ use crate::report::{KillFigures, Report};
 use crate::terminal::Terminal;
 use crate::words::{count, counted};
 use course::{Course, Recovered};
-use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use trio::Trio;
-
-/// Which node dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Victim {
-    /// One with half of the data, while nothing moves.
-    Node,
-    /// The source of a running migration.
-    Source,
-    /// Its target.
-    Target,
-}
-
-impl Victim {
-    /// The name in options and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Victim::Node => "node",
-            Victim::Source => "source",
-            Victim::Target => "target",
-        }
-    }
-
-    /// Whether something moves when it dies.
-    const fn moves(self) -> bool {
-        matches!(self, Victim::Source | Victim::Target)
-    }
-}
-
-impl FromStr for Victim {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Victim, String> {
-        [Victim::Node, Victim::Source, Victim::Target]
-            .into_iter()
-            .find(|victim| victim.name() == text)
-            .ok_or_else(|| "node, source or target".to_owned())
-    }
-}
+pub use victim::Victim;
 
 /// Runs the demonstration and returns its report.
 ///

@@ -2,7 +2,7 @@
 
 use crate::control::{Control, started_migration};
 use crate::demo::{DemoError, DemoOptions, node_arguments};
-use crate::kill::Victim;
+use crate::kill::victim::Victim;
 use crate::node_process::{NodeProcess, free_port};
 use crate::run_folder::RunFolder;
 use crate::terminal::Terminal;
