@@ -15,10 +15,22 @@ pub(crate) struct Cleaning {
     state: State,
     /// How many files there were when none was to be cleaned.
     looked_at: usize,
+    tour: Option<Tour>,
+    /// A tour has not made the log smaller: it rests until the log takes more than this.
+    rests_up_to: u64,
     /// A file that cannot be cleaned: nothing behind it is.
     is_spoilt: bool,
     /// Where files have what the log has elsewhere: that goes with them.
     repeated: BTreeMap<u64, Vec<Range<usize>>>,
+}
+
+/// The log is cleaned once from its oldest end to its newest.
+#[derive(Debug)]
+struct Tour {
+    /// The newest file at its beginning.
+    last: u64,
+    /// What the log took then, and what has been written since beside what is cleaned.
+    bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -48,12 +60,34 @@ impl Cleaning {
         if self.is_spoilt || !matches!(self.state, State::Idle) || self.looked_at == writer.file_count() {
             return None;
         }
-        let file = writer.to_clean(live_bytes());
+        let file = writer.to_clean(live_bytes()).filter(|file| self.goes_on(*file, writer));
         match file {
             Some(file) => self.state = State::Reading(file),
             None => self.looked_at = writer.file_count(),
         }
         file
+    }
+
+    /// Whether this file is to be cleaned, too, where each tour makes the log smaller. One does not where what
+    /// is left fills no block of its own: the next would write it again, and so without end.
+    fn goes_on(&mut self, file: u64, writer: &LogWriter) -> bool {
+        let bytes = writer.staying_bytes();
+        if self.tour.as_ref().is_none_or(|tour| tour.last < file) {
+            let is_vain = self.tour.take().is_some_and(|tour| bytes >= tour.bytes);
+            self.rests_up_to = if is_vain { bytes + bytes / 2 } else { self.rests_up_to };
+            if bytes > self.rests_up_to {
+                self.rests_up_to = 0;
+                self.tour = writer.file().map(|last| Tour { last, bytes });
+            }
+        }
+        self.tour.is_some()
+    }
+
+    /// So many bytes were written that are not of a cleaned file alone.
+    pub(crate) fn note_others(&mut self, bytes: u64) {
+        if let Some(tour) = &mut self.tour {
+            tour.bytes += bytes;
+        }
     }
 
     /// The file was read. The error: it cannot be cleaned, so it stays, and those behind it.

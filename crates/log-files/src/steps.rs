@@ -102,6 +102,8 @@ pub struct CommitSteps {
     taken: Taken,
     /// The bytes of the last commit.
     last_commit: usize,
+    /// Whether it has nothing but what is cleaned.
+    only_cleans: bool,
     /// What is to be done, in this order.
     acts: VecDeque<Act>,
     /// Whether that is all for what a file may have lost.
@@ -132,6 +134,7 @@ impl CommitSteps {
             cleaned: None,
             taken,
             last_commit: 0,
+            only_cleans: false,
             acts: if is_new { begin_file().into() } else { VecDeque::new() },
             is_anew: false,
             fails: false,
@@ -204,7 +207,9 @@ impl CommitSteps {
     pub fn take(&mut self, take: impl FnOnce(&mut Vec<u8>) -> Taken) -> bool {
         self.assert_idle();
         self.start = self.kept.end_of_last();
+        let cleaned = self.kept.bytes();
         self.taken = take(self.kept.records());
+        self.only_cleans = self.kept.bytes() == cleaned;
         self.last_commit = self.kept.bytes() - self.start;
         if self.last_commit == 0 {
             self.note_cleaned();
@@ -307,7 +312,10 @@ impl CommitSteps {
             Act::Head | Act::End => self.frame = None,
             Act::Records => {
                 self.frame = None;
-                self.writer.written();
+                let bytes = self.writer.written();
+                if !self.only_cleans || self.is_anew {
+                    self.cleaning.note_others(bytes);
+                }
                 self.note_cleaned();
             }
             Act::Sync => self.note_synced(self.writer.last_written(), now),

@@ -183,14 +183,15 @@ impl LogWriter {
         Write { file: number, at, head: head.to_vec(), records, padding }
     }
 
-    /// The bytes of the last [`begin`](Self::begin) are in the kernel's hands.
+    /// The bytes of the last [`begin`](Self::begin) are in the kernel's hands. Returns how many these are.
     ///
     /// # Panics
     /// If nothing was begun.
-    pub fn written(&mut self) {
+    pub fn written(&mut self) -> u64 {
         let (commit, end) = self.begun.take().expect("a commit was begun");
         self.written = commit;
-        self.files.back_mut().expect("a file is open").bytes = end;
+        let file = self.files.back_mut().expect("a file is open");
+        end - std::mem::replace(&mut file.bytes, end)
     }
 
     /// The last commit that was written, if its file is to be synced now.
@@ -315,11 +316,20 @@ impl LogWriter {
     /// The file whose live records are to be written again, so that it may go: the oldest, if the log takes
     /// too much beside `live_bytes`. Never the one that is written.
     pub fn to_clean(&self, live_bytes: u64) -> Option<u64> {
-        let going = self.files.iter().take_while(|file| file.goes_after.is_some()).count();
-        let bytes: u64 = self.files.iter().skip(going).map(|file| file.bytes).sum();
         let most = self.settings.least_bytes.max(live_bytes / 100 * self.settings.share_percent);
-        let file = self.files.get(going).filter(|_| bytes > most && going + 1 < self.files.len())?;
+        let mut staying = self.staying();
+        let file = staying.next().filter(|_| self.staying_bytes() > most && staying.next().is_some())?;
         Some(file.number)
+    }
+
+    /// The files that do not go yet.
+    fn staying(&self) -> impl Iterator<Item = &File> {
+        self.files.iter().skip_while(|file| file.goes_after.is_some())
+    }
+
+    /// The bytes of the files that do not go yet.
+    pub(crate) fn staying_bytes(&self) -> u64 {
+        self.staying().map(|file| file.bytes).sum()
     }
 
     /// Everything live of the oldest file, of those that do not go yet, is in this commit, or in earlier

@@ -381,6 +381,48 @@ fn a_file_goes_once_what_is_needed_of_it_is_synced_elsewhere() {
     assert!(!log.disk.files.contains_key(&1));
 }
 
+/// Cleans as long as anything is to be cleaned, while nothing else is written; returns after how many files.
+fn clean_all(log: &mut Log, survives: bool) -> usize {
+    let mut cleaned = 0;
+    while let Some(file) = log.steps.file_to_read(|| 0) {
+        let bytes = log.disk.files[&file].written.clone();
+        log.steps.file_read(Ok(bytes)).expect("it is closed");
+        let judge = |records: &[u8], _: usize, kept: &mut Vec<u8>| {
+            kept.extend_from_slice(if survives { records } else { &[] });
+            records.len()
+        };
+        assert!(log.steps.clean(judge), "all of it at once");
+        log.commit(0, 0, 1);
+        cleaned += 1;
+        assert!(cleaned < 1000, "it is cleaned without end");
+    }
+    cleaned
+}
+
+/// One record fills a file here, since a sync ends each block with its sector.
+#[test]
+fn a_log_that_cleaning_does_not_make_smaller_is_let_be_until_it_has_grown() {
+    let settings = Settings {
+        syncs: Syncs::Always,
+        file_bytes: 1000,
+        least_bytes: 2000,
+        share_percent: 200,
+        judged_bytes: 100_000,
+    };
+    let mut log = Log::with(LogWriter::new(settings, LOG, [], CommitNumber(0), MonotonicUs(0)));
+    (0..20).for_each(|_| log.commit(10, 0, 1));
+    let bytes = log.steps.writer().bytes();
+    assert_eq!(clean_all(&mut log, true), 20, "once, from its oldest end to its newest");
+    assert_eq!(log.steps.writer().bytes(), bytes);
+    for _ in 0..10 {
+        log.commit(10, 0, 1);
+        assert_eq!(clean_all(&mut log, true), 0);
+    }
+    log.commit(10, 0, 1);
+    assert!(clean_all(&mut log, false) >= 30, "it has grown by more than half");
+    assert_eq!(log.steps.writer().file_count(), 1);
+}
+
 #[test]
 fn a_file_that_cannot_be_read_is_kept_and_those_behind_it() {
     let mut log = Log::new(Syncs::Always);

@@ -70,8 +70,11 @@ impl DurableJudge {
     /// What is older than everything that a death may leave is not needed any more.
     fn forget(&mut self) {
         let kept = self.synced.min(self.safe);
-        let last = self.contents.range(..=kept).next_back().map(|(commit, _)| *commit);
-        self.contents.retain(|commit, _| Some(*commit) >= last);
+        while let Some(second) = self.contents.keys().nth(1)
+            && *second <= kept
+        {
+            self.contents.pop_first();
+        }
     }
 
     /// Replies may show everything up to this commit.
