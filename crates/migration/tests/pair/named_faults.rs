@@ -254,12 +254,15 @@ fn stories_see_their_faults_and_end_well_without() {
 
 #[test]
 fn random_runs_see_the_faults_and_nothing_else() {
-    let is_seen_by =
-        |protocol| (0..SEEDS).any(|seed| is_seen(|| random::run(seed, Tuning::default(), protocol)));
-    let is_seen_by_cuts = || is_seen_by(in_small_steps()) || is_seen_by(with_few_out_of_turn(2));
     let hot_first = ProtocolChoices { hot_first: true, ..FULVA };
-    let is_seen_at_random =
-        || is_seen_by(FULVA) || is_seen_by(SOURCE_DRIVEN) || is_seen_by_cuts() || is_seen_by(hot_first);
+    let protocols = [FULVA, SOURCE_DRIVEN, in_small_steps(), with_few_out_of_turn(2), hot_first];
+    // Most faults show in a few seeds of one protocol, and never in any other.
+    let is_seen_at_random = || {
+        (0..SEEDS).any(|seed| {
+            let is_seen_by = |protocol| is_seen(|| random::run(seed, Tuning::default(), protocol));
+            protocols.into_iter().any(is_seen_by)
+        })
+    };
     assert!(!is_seen_at_random());
     for &(fault, _) in STORIES.iter().filter(|(fault, _)| !NOT_MET_AT_RANDOM.contains(fault)) {
         let _in_effect = fault.put_back();
