@@ -68,8 +68,8 @@ impl Cleaning {
         file
     }
 
-    /// Whether this file is to be cleaned, too, where each tour makes the log smaller. One does not where what
-    /// is left fills no block of its own: the next would write it again, and so without end.
+    /// Whether this file is to be cleaned now. A tour does not make the log smaller where what is left fills
+    /// no block of its own: the next one would write it again, and so without end.
     fn goes_on(&mut self, file: u64, writer: &LogWriter) -> bool {
         let bytes = writer.staying_bytes();
         if self.tour.as_ref().is_none_or(|tour| tour.last < file) {

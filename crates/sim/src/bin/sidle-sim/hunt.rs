@@ -7,8 +7,8 @@ use std::ops::{ControlFlow, RangeInclusive};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Where faults were found lately that take many seeds: these are tried first. If the stories have changed and
-/// one does not show its fault any more, all seeds are tried in their order. That only takes longer.
+/// Where faults were found lately that take many seeds: these are tried first. If the stories have changed
+/// and one does not show its fault any more, all seeds are tried in their order. That only takes longer.
 const LATELY: &[(Fault, u64)] = &[
     (Fault::NoTombstones, 15),
     (Fault::AbsentAnswerOverwrites, 17),
@@ -30,6 +30,20 @@ const LATELY: &[(Fault, u64)] = &[
     (Fault::ExpiryLeavesNoTombstone, 164),
     (Fault::ForwardedWithoutOwnershipCheck, 45),
     (Fault::HalfMsetVisible, 62),
+    (Fault::WatchOutlivesHandOver, 244),
+    (Fault::WatchOutlivesTheEnd, 10),
+    (Fault::WaitsWithoutLook, 22),
+    (Fault::PlaceOutlivesItsCommand, 17),
+    (Fault::GivenKeyKeepsItsWaiters, 25),
+    (Fault::ActBeforeCommit, 146),
+    (Fault::GivenBackThoughSent, 137),
+    (Fault::SilenceCountsAsDeath, 110),
+    (Fault::RequestExecutedTwice, 33),
+    (Fault::OlderMapAdopted, 11),
+    (Fault::RaisedBeforeAllSpeak, 61),
+    (Fault::RestartedTargetServesAtOnce, 31),
+    (Fault::LostWriteSentAgain, 24),
+    (Fault::FileGoesBeforeSurvivorsSynced, 51),
 ];
 
 /// A fault that was seen, and how long that took.
