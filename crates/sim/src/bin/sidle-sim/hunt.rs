@@ -44,6 +44,7 @@ const LATELY: &[(Fault, u64)] = &[
     (Fault::RestartedTargetServesAtOnce, 31),
     (Fault::LostWriteSentAgain, 24),
     (Fault::FileGoesBeforeSurvivorsSynced, 51),
+    (Fault::FailedSyncIsRepeated, 258),
 ];
 
 /// A fault that was seen, and how long that took.
