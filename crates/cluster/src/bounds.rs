@@ -495,7 +495,6 @@ impl Bounded for Refusal {
             | Refusal::StillUp { node }
             | Refusal::OwnsTablets { node, .. }
             | Refusal::OwnsNothing { node }
-            | Refusal::NoCopies { node }
             | Refusal::BeingTakenOver { node, .. }
             | Refusal::Coordinates { node } => text("node", node, MAX_TEXT_BYTES),
             Refusal::SeveralParts { parts, .. }
@@ -515,9 +514,14 @@ impl Bounded for Refusal {
             }
             Refusal::Protocol { why } | Refusal::Malformed { why } => text("why", why, MAX_TEXT_BYTES),
             Refusal::NotCommitted { error } => text("error", error, MAX_TEXT_BYTES),
-            Refusal::TakesPart { node, migration } => {
+            Refusal::TakesPart { node, migration, why } => {
                 migration.check_bounds()?;
-                text("node", node, MAX_TEXT_BYTES)
+                text("node", node, MAX_TEXT_BYTES)?;
+                text("why", why, MAX_TEXT_BYTES)
+            }
+            Refusal::NoCopies { node, why } => {
+                text("node", node, MAX_TEXT_BYTES)?;
+                text("why", why, MAX_TEXT_BYTES)
             }
             Refusal::UnknownMigration { migration, continues } => {
                 migration.check_bounds()?;

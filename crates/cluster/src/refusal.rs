@@ -113,17 +113,15 @@ pub enum Refusal {
         tablets: usize,
     },
     /// The node to be forgotten, or taken over, takes part in a migration.
-    #[error(
-        "node {node} takes part in migration {migration}. If that does not run yet, `sidle migrate --cancel \
-         {migration}` ends it; if it runs, wait for its end. If it stalls, start node {node} again, with its data \
-         directory: nobody else can go on with it. That takes a copy of the node's durable log that counts, at a node \
-         that is up. In a target's place it takes a node with a durable log besides, that is not the source"
-    )]
+    #[error("node {node} takes part in migration {migration}. {}", going_on(*.migration, .why))]
     TakesPart {
         /// The node.
         node: String,
         /// The migration.
         migration: MigrationId,
+        /// Why nobody else can go on with it, and what helps; empty if that is not what was asked for.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        why: String,
     },
     /// The node to be forgotten, or taken over, runs the coordinator.
     #[error(
@@ -142,15 +140,13 @@ pub enum Refusal {
         node: String,
     },
     /// Nobody has what a node had that is down.
-    #[error(
-        "nobody can take it over: no node has a copy of the durable log of {node} that counts (they are kept with \
-         --durability replicated=R), or none with a copy is up, or all have restarted since, and so may lack the end. \
-         Start the dead node again, with its data directory; or, if that is gone for good and some copies' nodes have \
-         restarted, have those read all the same: `sidle takeover --accept-loss`"
-    )]
+    #[error("nobody can take over what {node} had: {why}")]
     NoCopies {
         /// The node.
         node: String,
+        /// Why, and what helps.
+        #[serde(default)]
+        why: String,
     },
     /// The node's ranges are too many.
     #[error(
@@ -317,6 +313,16 @@ fn unknown(migration: MigrationId, continues: Option<MigrationId>) -> String {
     }
 }
 
+fn going_on(migration: MigrationId, why: &str) -> String {
+    match why {
+        "" => format!(
+            "If that does not run yet, `sidle migrate --cancel {migration}` ends it; if it runs, wait for its end. If it \
+             stalls, start the node again, with its data directory, or have it taken over: `sidle takeover`"
+        ),
+        why => format!("Nobody else can go on with that: {why}"),
+    }
+}
+
 fn because(why: Option<GaveAll>) -> String {
     why.map_or_else(String::new, |why| format!(" at once ({why})"))
 }
@@ -361,9 +367,12 @@ mod tests {
     #[test]
     fn what_keeps_a_node_from_being_taken_over_comes_with_what_helps() {
         let node = || "n".to_owned();
+        let takes_part =
+            |why: &str| Refusal::TakesPart { node: node(), migration: MigrationId(3), why: why.to_owned() };
         for (refusal, helps) in [
-            (Refusal::NoCopies { node: node() }, "Start the dead node again"),
-            (Refusal::TakesPart { node: node(), migration: MigrationId(3) }, "start node n again"),
+            (Refusal::NoCopies { node: node(), why: "start it".to_owned() }, "had: start it"),
+            (takes_part(""), "start the node again"),
+            (takes_part("start it"), "Nobody else can go on with that: start it"),
             (Refusal::StillUp { node: node() }, "stop it first"),
             (Refusal::Coordinates { node: node() }, "start it again"),
             (Refusal::OwnsNothing { node: node() }, "`sidle forget` removes it"),

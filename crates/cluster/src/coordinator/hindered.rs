@@ -13,10 +13,10 @@ pub(super) struct Hindered(BTreeMap<NodeId, String>);
 impl Hindered {
     /// Notes why a node is not taken over, if that is worth a word: not that it has nothing, or that it was
     /// heard of a moment ago.
-    pub(super) fn note(&mut self, judge: &Judge<'_>, node: NodeId, refusal: &Refusal) {
+    pub(super) fn note(&mut self, node: NodeId, refusal: &Refusal) {
         let why = match refusal {
             Refusal::OwnsNothing { .. } | Refusal::StillUp { .. } | Refusal::Coordinates { .. } => return,
-            Refusal::NoCopies { node: of } if *of == shown(judge.data, node) => no_copies(judge, node),
+            Refusal::NoCopies { why, .. } => why.clone(),
             other => other.to_string(),
         };
         self.0.insert(node, why);
@@ -35,10 +35,9 @@ impl Hindered {
     }
 }
 
-/// What is the matter with the copies of a node's log, and what helps.
-fn no_copies(judge: &Judge<'_>, node: NodeId) -> String {
+/// What is the matter with the copies of a log that nobody can read, and what helps. `log`: the log, in words.
+pub(super) fn unread(judge: &Judge<'_>, log: &str, backups: &[LogBackup]) -> String {
     let name = |backup: &LogBackup| shown(judge.data, backup.node);
-    let backups = judge.data.copies_of(node).map(|copies| copies.backups.as_slice()).unwrap_or_default();
     let (has_restarted, is_down): (Vec<&LogBackup>, Vec<&LogBackup>) =
         backups.iter().partition(|backup| judge.members.state_of(judge.now, backup.node) == NodeState::Up);
     let has_restarted = has_restarted
@@ -48,7 +47,7 @@ fn no_copies(judge: &Judge<'_>, node: NodeId) -> String {
     let is_down: Vec<String> = is_down.into_iter().map(name).collect();
     let mut whys = Vec::new();
     if !is_down.is_empty() {
-        whys.push(format!("down, with a copy of its log: {}", is_down.join(", ")));
+        whys.push(format!("down, with a copy of it: {}", is_down.join(", ")));
     }
     if !has_restarted.is_empty() {
         whys.push(format!(
@@ -58,13 +57,15 @@ fn no_copies(judge: &Judge<'_>, node: NodeId) -> String {
     }
     let helps = match (is_down.is_empty(), has_restarted.is_empty()) {
         (true, true) => {
-            return "no other node has a copy of its log that counts; start it again, with its data directory"
-                .to_owned();
+            return format!(
+                "no other node has a copy of {log} that counts (they are kept with --durability replicated=R); start \
+                 the node itself, with its data directory"
+            );
         }
         (false, _) => "start one of these, or the node itself",
         (true, false) => {
             "start the node itself; if it is gone for good, `sidle takeover --accept-loss` has these read all the same"
         }
     };
-    format!("nobody can read its log ({}); {helps}", whys.join("; "))
+    format!("nobody can read {log} ({}); {helps}", whys.join("; "))
 }

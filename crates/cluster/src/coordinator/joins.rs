@@ -296,7 +296,8 @@ impl Judge<'_> {
     fn why_needed(&self, id: NodeId) -> Option<Refusal> {
         let takes_part = || {
             let record = self.data.unfinished().find(|record| record.involves(id))?;
-            Some(Refusal::TakesPart { node: shown(self.data, id), migration: record.id })
+            let (node, why) = (shown(self.data, id), String::new());
+            Some(Refusal::TakesPart { node, migration: record.id, why })
         };
         self.why_alive(id).or_else(takes_part)
     }

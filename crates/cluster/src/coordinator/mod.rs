@@ -609,15 +609,22 @@ impl<M: MetaStore> Coordinator<M> {
                 |record: &&MigrationRecord| record.source_log.as_ref().is_some_and(|dead| dead.from == node);
             let under_way = under_way.count() + self.data.map.migrations().iter().filter(reads).count();
             let has_ended = self.data.taken_over(node) == Some(incarnation_of(&self.data, node));
-            if under_way > 0 || has_ended {
-                // A repeated request. What the node itself was to read of others is part of it.
-                let of_others =
-                    |takeover: &&Takeover| takeover.dead.from != node && takeover.is_of_node(node);
-                return Ok(under_way + self.data.map.takeovers().iter().filter(of_others).count());
+            // What the node itself was to read of others is part of it.
+            let of_others = |takeover: &&Takeover| takeover.dead.from != node && takeover.is_of_node(node);
+            let all = under_way + self.data.map.takeovers().iter().filter(of_others).count();
+            if has_ended {
+                // A repeated request.
+                return Ok(all);
             }
-            let legacy = self.judge(now).legacy_of(node, accepts_loss)?;
-            let begun = self.take_over_legacy(now, &legacy);
-            begun.map_err(|error| Refusal::not_committed(&error))
+            match self.judge(now).legacy_of(node, accepts_loss) {
+                // The same, of a node that is back, and has nothing again.
+                Err(Refusal::OwnsNothing { .. } | Refusal::StillUp { .. }) if under_way > 0 => Ok(all),
+                Err(refusal) => Err(refusal),
+                Ok(legacy) => {
+                    let begun = self.take_over_legacy(now, &legacy);
+                    begun.map_err(|error| Refusal::not_committed(&error))
+                }
+            }
         });
         begun.map_or_else(Reply::Refused, |ranges| Reply::TakesOver { ranges })
     }
@@ -630,7 +637,7 @@ impl<M: MetaStore> Coordinator<M> {
             match self.judge(now).legacy_of(node, false) {
                 Ok(legacy) if self.take_over_legacy(now, &legacy).is_err() => return,
                 Ok(_) => {}
-                Err(refusal) => hindered.note(&self.judge(now), node, &refusal),
+                Err(refusal) => hindered.note(node, &refusal),
             }
         }
         for (node, why) in self.hindered.replace(hindered) {

@@ -13,6 +13,7 @@
 //! takes over only what nobody can who has a copy: where a migration's target, or a node in its place, has
 //! none, and where those with copies have failed.
 
+use super::hindered;
 use super::joins::Judge;
 use super::members::{incarnation_of, shown};
 use super::rebinding::may_go_on;
@@ -49,7 +50,7 @@ impl Judge<'_> {
             tablet.owner == id && map.takeover_at(first).is_none() && map.migration_at(first).is_none()
         };
         let tablets: Vec<Tablet> = map.tablets().iter().filter(is_lost).copied().collect();
-        let mut takeovers = self.takeovers_of_unread(id)?;
+        let takeovers = self.takeovers_of_unread(id, accepts_loss)?;
         let is_part = |record: &&MigrationRecord| {
             record.target == id || record.source == id && record.source_log.is_none()
         };
@@ -57,37 +58,27 @@ impl Judge<'_> {
         if tablets.is_empty() && takeovers.is_empty() && parts.is_empty() {
             return Err(Refusal::OwnsNothing { node });
         }
-        let copies = self.data.copies_of(id).ok_or(Refusal::NoCopies { node: node.clone() })?;
-        let present = |backup: &LogBackup| {
-            let incarnation = incarnation_of(self.data, backup.node);
-            // One that has restarted may lack the end of its copy (Y7), and is as one without.
-            (accepts_loss || incarnation == backup.incarnation)
-                .then_some(LogBackup { incarnation, ..*backup })
-        };
+        let unread = |backups: &[LogBackup]| hindered::unread(self, "its log", backups);
+        let no_copies =
+            |backups: &[LogBackup]| Refusal::NoCopies { node: node.clone(), why: unread(backups) };
+        let copies = self.data.copies_of(id).ok_or_else(|| no_copies(&[]))?;
+        // One that has restarted may lack the end of its copy (Y7), and is as one without.
+        let counts =
+            |backup: &LogBackup| accepts_loss || incarnation_of(self.data, backup.node) == backup.incarnation;
         let dead = DeadLog {
             from: id,
             log: copies.log,
             // No writer has it, nor that of the record.
             log_epoch: copies.epoch + 2,
-            backups: copies.backups.iter().filter_map(present).collect(),
+            backups: self.at_present(copies.backups.iter().filter(|backup| counts(backup))),
         };
         let holders = self.holders(&dead);
         if holders.is_empty() && !tablets.is_empty() {
-            return Err(Refusal::NoCopies { node });
+            return Err(no_copies(&copies.backups));
         }
-        let (mut exports, mut in_vain) = (Vec::new(), Vec::new());
-        for record in parts {
-            let is_running = record.state == MigrationState::Running;
-            if !is_running {
-                in_vain.push(record.id);
-            } else if record.source == id && self.can_read(&dead, record.target) {
-                exports.push(record.id);
-            } else if record.target == id && map.takeover_at(record.range.first()).is_none() {
-                takeovers.push(self.succeeded(record, &dead)?);
-            } else if record.source == id {
-                return Err(Refusal::TakesPart { node, migration: record.id });
-            }
-        }
+        let mut legacy = Legacy { dead, takeovers, exports: Vec::new(), in_vain: Vec::new() };
+        parts.into_iter().try_for_each(|record| self.add_part(&mut legacy, record, &copies.backups))?;
+        let Legacy { dead, takeovers, .. } = &mut legacy;
         let begin = |(range, owner, epoch): (_, _, TabletEpoch)| Takeover {
             range,
             owner,
@@ -103,28 +94,75 @@ impl Judge<'_> {
         }
         match map.tablets().len() + count > MAX_TABLETS {
             true => Err(Refusal::TooManyTablets { limit: MAX_TABLETS }),
-            false => Ok(Legacy { dead, takeovers, exports, in_vain }),
+            false => Ok(legacy),
         }
+    }
+
+    /// What becomes of a migration that the dead node takes part in. `copies`: all that counted of its log.
+    fn add_part(
+        &self,
+        legacy: &mut Legacy,
+        record: &MigrationRecord,
+        copies: &[LogBackup],
+    ) -> Result<(), Refusal> {
+        let Legacy { dead, takeovers, exports, in_vain } = legacy;
+        if record.state != MigrationState::Running {
+            in_vain.push(record.id);
+        } else if record.source == dead.from && self.can_read(dead, record.target) {
+            exports.push(record.id);
+        } else if record.source == dead.from {
+            let target = || shown(self.data, record.target);
+            let why = match self.members.state_of(self.now, record.target) {
+                NodeState::Up => hindered::unread(self, "its log", copies),
+                _ => format!("its target {} is down, too; start one of them", target()),
+            };
+            return Err(Refusal::TakesPart { node: shown(self.data, dead.from), migration: record.id, why });
+        } else if self.data.map.takeover_at(record.range.first()).is_none() {
+            takeovers.push(self.succeeded(record, dead, copies)?);
+        }
+        Ok(())
+    }
+
+    /// These copies, as their nodes are now.
+    fn at_present<'b>(&self, backups: impl IntoIterator<Item = &'b LogBackup>) -> Vec<LogBackup> {
+        let present = |&LogBackup { node, .. }: &LogBackup| LogBackup {
+            node,
+            incarnation: incarnation_of(self.data, node),
+        };
+        backups.into_iter().map(present).collect()
     }
 
     /// Who takes over what this node, which is down, was to take over itself and had not read yet: another
     /// one, best one with a copy of the same log. What the node has put into its own does not count.
-    fn takeovers_of_unread(&self, id: NodeId) -> Result<Vec<Takeover>, Refusal> {
+    fn takeovers_of_unread(&self, id: NodeId, accepts_loss: bool) -> Result<Vec<Takeover>, Refusal> {
         let unread = self.data.map.takeovers().iter().filter(|takeover| takeover.owner == id);
         let begin = |(index, unread): (usize, &Takeover)| {
-            let readers = self.best_readers(unread);
-            let from = || shown(self.data, unread.dead.from);
-            let owner = *readers
-                .get(index % readers.len().max(1))
-                .ok_or_else(|| Refusal::NoCopies { node: from() })?;
-            let takeover = Takeover { owner, epoch: TabletEpoch(unread.epoch.0 + 1), ..unread.clone() };
+            let mut unread = unread.clone();
+            let mut readers = self.best_readers(&unread);
+            if readers.is_empty() && accepts_loss {
+                unread.dead.backups = self.at_present(&unread.dead.backups);
+                readers = self.best_readers(&unread);
+            }
+            let owner = *readers.get(index % readers.len().max(1)).ok_or_else(|| Refusal::NoCopies {
+                node: shown(self.data, id),
+                why: {
+                    let log = format!("the log of {}", shown(self.data, unread.dead.from));
+                    self.why_nobody(&unread, &log, &unread.dead.backups)
+                },
+            })?;
+            let takeover = Takeover { owner, epoch: TabletEpoch(unread.epoch.0 + 1), ..unread };
             Ok(takeover.unread_by(id))
         };
         unread.enumerate().map(begin).collect()
     }
 
     /// Who takes the place of a running migration's target, whose log this is.
-    fn succeeded(&self, record: &MigrationRecord, dead: &DeadLog) -> Result<Takeover, Refusal> {
+    fn succeeded(
+        &self,
+        record: &MigrationRecord,
+        dead: &DeadLog,
+        copies: &[LogBackup],
+    ) -> Result<Takeover, Refusal> {
         let takeover = Takeover {
             range: record.range,
             owner: record.target,
@@ -133,11 +171,34 @@ impl Judge<'_> {
             import: Some(record.import()),
             unread_by: Vec::new(),
         };
-        let takes_part =
-            || Refusal::TakesPart { node: shown(self.data, record.target), migration: record.id };
+        let takes_part = || Refusal::TakesPart {
+            node: shown(self.data, record.target),
+            migration: record.id,
+            why: match may_go_on(record) {
+                true => self.why_nobody(&takeover, "its log", copies),
+                false => "an earlier version of the coordinator began it; start the node again".to_owned(),
+            },
+        };
         let readers = self.readers(&takeover);
         let owner = *readers.first().filter(|_| may_go_on(record)).ok_or_else(takes_part)?;
         Ok(Takeover { owner, ..takeover })
+    }
+
+    /// Why nobody who is up can do that, and what helps. `log`: the log, in words; `copies`: all that counted.
+    fn why_nobody(&self, takeover: &Takeover, log: &str, copies: &[LogBackup]) -> String {
+        let can_be_read = |dead: &DeadLog| dead.backups.iter().any(|backup| self.holds(backup));
+        let moved = self.data.map.migration_at(takeover.range.first());
+        let source_log = moved.and_then(|record| record.source_log.as_ref());
+        match source_log {
+            _ if !can_be_read(&takeover.dead) => hindered::unread(self, log, copies),
+            Some(source_log) if !can_be_read(source_log) => {
+                let log = format!("the log of its source {}", shown(self.data, source_log.from));
+                hindered::unread(self, &log, &source_log.backups)
+            }
+            _ => "in its place it takes a node with a durable log of its own, which is not the source, and none is \
+                  up. Start the node again; or have one more join, which fetches what it lacks: `sidle takeover` then"
+                .to_owned(),
+        }
     }
 
     /// Who may take over, the best first: a node with a copy, or else one that fetches it. In the place of a
@@ -211,11 +272,24 @@ impl Judge<'_> {
     }
 
     /// Whether the node is up, has no copy of the log, and can fetch one. Who had one that counted reads
-    /// that, though it has restarted since.
+    /// that, though it has restarted since. Who wrote the log fetches it as anybody else does, once it has
+    /// come back with another one.
     fn can_fetch(&self, dead: &DeadLog, node: NodeId) -> bool {
         let has_one = dead.backups.iter().any(|backup| backup.node == node);
         let is_up = self.members.state_of(self.now, node) == NodeState::Up;
-        is_up && !has_one && node != dead.from && dead.backups.iter().any(|backup| self.holds(backup))
+        let is_its_own = node == dead.from && !self.has_begun_anew(dead);
+        is_up && !has_one && !is_its_own && dead.backups.iter().any(|backup| self.holds(backup))
+    }
+
+    /// Whether the node that wrote this log has another one by now, or none.
+    fn has_begun_anew(&self, dead: &DeadLog) -> bool {
+        let is_of_it = self.data.copies_of(dead.from).is_some_and(|copies| copies.log == dead.log);
+        let present = incarnation_of(self.data, dead.from);
+        let since = self.data.known_start(dead.from, present).map(|known| known.log_since.unwrap_or(present));
+        // No copies of another log have been recorded yet.
+        let is_later =
+            || self.data.taken_over(dead.from).zip(since).is_some_and(|(last, since)| since > last);
+        !is_of_it || is_later()
     }
 
     /// Whether that node is up, and has not restarted.

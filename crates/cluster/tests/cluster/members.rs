@@ -212,7 +212,7 @@ fn a_node_that_owns_nothing_and_is_down_is_forgotten() {
     world.run_for(3_000_000);
     let tablets = Refusal::OwnsTablets { node: shown(2), tablets: 1 };
     assert_eq!(forget(&mut world, 2), Reply::Refused(tablets));
-    let takes_part = Refusal::TakesPart { node: shown(3), migration: MigrationId(2) };
+    let takes_part = Refusal::TakesPart { node: shown(3), migration: MigrationId(2), why: String::new() };
     assert_eq!(forget(&mut world, 3), Reply::Refused(takes_part));
     assert_eq!(forget(&mut world, 4), Reply::Forgotten { node: node_id(4) });
     assert_eq!(state(&mut world, 4), None);

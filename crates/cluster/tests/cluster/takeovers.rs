@@ -30,6 +30,10 @@ fn take_over(world: &mut World, node: u8) -> Reply {
     world.ask(1, Request::TakeOver { node: NodeName::Id(node_id(node)), accepts_loss: false })
 }
 
+fn accept_loss_of(world: &mut World, node: u8) -> Reply {
+    world.ask(1, Request::TakeOver { node: NodeName::Id(node_id(node)), accepts_loss: true })
+}
+
 fn die(world: &mut World, node: u8) {
     world.kill_node(node);
     world.run_for(2_500_000);
@@ -128,7 +132,10 @@ fn why_a_silent_node_is_not_taken_over_by_itself_is_told() {
     world.run_for(10_000_000);
     let is_down = why(&mut world).expect("it is shown");
     let copy = world.shown(3);
-    assert!(is_down.contains(&format!("down, with a copy of its log: {copy}")), "{is_down}");
+    assert!(
+        is_down.contains(&format!("nobody can read its log (down, with a copy of it: {copy})")),
+        "{is_down}"
+    );
     assert_eq!(world.not_taken_over, [(node_id(2), is_down)], "once");
     world.start_node(3);
     world.run_for(5_000_000);
@@ -196,12 +203,73 @@ fn a_new_owner_that_dies_is_not_taken_over_where_nobody_has_what_it_had_not_read
     assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 1 });
     world.kill_node(3);
     world.run_for(2_500_000);
-    let none = Refusal::NoCopies { node: world.shown(2) };
-    assert_eq!(take_over(&mut world, 3), Reply::Refused(none));
+    // Node 2 is not what to start: it has nothing any more.
+    let (node, from) = (world.shown(3), world.shown(2));
+    let why = format!(
+        "nobody can read the log of {from} (down, with a copy of it: {node}); start one of these, or the node itself"
+    );
+    assert_eq!(take_over(&mut world, 3), Reply::Refused(Refusal::NoCopies { node, why }));
     // It goes on when it is back.
     world.node(3).deaf = false;
     world.start_node(3);
     assert!(world.run_until(10_000_000, is_over));
+}
+
+/// A new owner died, and the other copies of what it was to read are at nodes that have restarted.
+#[test]
+fn what_a_new_owner_had_not_read_is_read_from_copies_that_may_lack_their_end_if_that_is_accepted() {
+    let mut world = world(9, 5, &[3, 5]);
+    keep_copies(&mut world, 3, 9, &[4]);
+    die(&mut world, 2);
+    world.node(3).deaf = true;
+    world.node(5).deaf = true;
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+    world.node(5).deaf = false;
+    assert!(world.run_until(1_000_000, |world| world.map().takeovers().len() == 1));
+    world.kill_node(5);
+    world.run_for(100_000);
+    world.start_node(5);
+    die(&mut world, 3);
+    let Reply::Refused(Refusal::NoCopies { why, .. }) = take_over(&mut world, 3) else { panic!("refused") };
+    let (is_down, has_restarted) = (world.shown(3), world.shown(5));
+    assert!(why.contains(&format!("with a copy of it: {is_down}; restarted since")), "{why}");
+    assert!(why.contains(&format!("may be missing: {has_restarted})")), "{why}");
+    assert_eq!(accept_loss_of(&mut world, 3), Reply::TakesOver { ranges: 1 });
+    assert!(world.run_until(5_000_000, is_over));
+    assert_eq!([8, 15].map(|chunk| world.owner_of(chunk)), [5, 5].map(node_id));
+}
+
+/// A node that was taken over and is back has another log: it may fetch its former one, where nobody else can
+/// read that. Were it taken over again, that is another death.
+#[test]
+fn a_node_that_is_back_takes_over_what_it_had_before_where_nobody_else_can() {
+    for (dies_again, has_copies) in [(false, false), (true, false), (true, true)] {
+        let mut world = world(15, 4, &[3]);
+        for node in [1, 3, 4] {
+            world.node(node).cannot_take_over = true;
+        }
+        die(&mut world, 2);
+        assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 1 });
+        world.node(2).set_aside(LogId([7; 16]));
+        world.node(2).cannot_take_over = dies_again;
+        world.start_node(2);
+        world.run_for(2_000_000);
+        if has_copies {
+            keep_copies(&mut world, 2, 8, &[4]);
+        }
+        if dies_again {
+            assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 1 }, "a repeated request");
+            let is_its = |world: &World| world.map().takeovers()[0].owner == node_id(2);
+            assert!(world.run_until(40_000_000, is_its), "it tries, too");
+            die(&mut world, 2);
+            assert_eq!(world.owner_of(8), node_id(2));
+            assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 1 }, "what it had not read");
+            assert_eq!(world.owner_of(8), node_id(3));
+            world.node(3).cannot_take_over = false;
+        }
+        assert!(world.run_until(60_000_000, is_over));
+        assert_eq!(world.owner_of(8), node_id(if dies_again { 3 } else { 2 }));
+    }
 }
 
 /// A copy that is damaged, or a node without room: another one does it, unless all have failed.
@@ -306,16 +374,16 @@ fn a_node_that_lives_after_all_is_no_member_before_it_starts_again() {
 fn what_cannot_be_taken_over_is_refused_with_the_reason() {
     let mut world = world(4, 4, &[3]);
     let node = world.shown(2);
-    assert_eq!(take_over(&mut world, 2), Reply::Refused(Refusal::StillUp { node: node.clone() }));
+    assert_eq!(take_over(&mut world, 2), Reply::Refused(Refusal::StillUp { node }));
     assert!(matches!(take_over(&mut world, 1), Reply::Refused(Refusal::Coordinates { .. })));
     // Its copy may lack the end since it restarted (Y7).
     die(&mut world, 3);
     world.start_node(3);
     world.run_for(3_000_000);
     die(&mut world, 2);
-    assert_eq!(take_over(&mut world, 2), Reply::Refused(Refusal::NoCopies { node: node.clone() }));
-    let accepts_loss = Request::TakeOver { node: NodeName::Id(node_id(2)), accepts_loss: true };
-    assert_eq!(world.ask(1, accepts_loss), Reply::TakesOver { ranges: 1 });
+    let Reply::Refused(Refusal::NoCopies { why, .. }) = take_over(&mut world, 2) else { panic!("refused") };
+    assert!(why.contains("restarted since") && why.contains("--accept-loss"), "{why}");
+    assert_eq!(accept_loss_of(&mut world, 2), Reply::TakesOver { ranges: 1 });
     assert!(world.run_until(1_000_000, is_over));
     assert_eq!(take_over(&mut world, 3), Reply::Refused(Refusal::StillUp { node: world.shown(3) }));
 }
@@ -441,11 +509,36 @@ fn a_source_does_not_take_its_targets_place() {
     world.run_for(2_000_000);
     keep_copies(&mut world, 3, 8, &[2]);
     die(&mut world, 3);
-    let reply = take_over(&mut world, 3);
-    assert!(matches!(&reply, Reply::Refused(Refusal::TakesPart { migration, .. }) if migration.0 == 2));
+    let Reply::Refused(refusal @ Refusal::TakesPart { .. }) = take_over(&mut world, 3) else {
+        panic!("refused")
+    };
+    let why = refusal.to_string();
+    assert!(why.contains("migration 2") && why.contains("have one more join"), "{why}");
     world.node(3).stalled = false;
     world.start_node(3);
     assert!(world.run_until(5_000_000, |world| !world.runs(2)));
+}
+
+/// As the refusal says: one more node with a log fetches what it lacks.
+#[test]
+fn a_node_that_joins_takes_a_targets_place_where_only_the_source_was_left() {
+    let mut world = moving(12, 3, &[]);
+    world.kill_node(1);
+    world.node(1).keeps_log = false;
+    world.start_node(1);
+    world.run_for(2_000_000);
+    keep_copies(&mut world, 3, 8, &[2]);
+    die(&mut world, 3);
+    assert!(matches!(take_over(&mut world, 3), Reply::Refused(Refusal::TakesPart { .. })));
+    world.kill_node(1);
+    world.node(1).keeps_log = true;
+    world.node(1).log_since = 3;
+    world.start_node(1);
+    world.run_for(2_000_000);
+    assert_eq!(take_over(&mut world, 3), Reply::TakesOver { ranges: 1 });
+    assert!(world.run_until(5_000_000, |world| !world.runs(2) && is_over(world)));
+    assert_eq!(state_of(&mut world, 2), "done");
+    assert_eq!(world.owner_of(8), node_id(1));
 }
 
 /// Only the source has a copy of its target's log: another node fetches that, one with a copy of the source's

@@ -8,7 +8,7 @@ use sidle_cluster::{
     TargetStage, ToCoordinator, ToNode,
 };
 use sidle_testbed::TimeQueue;
-use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange, Speaks};
+use sidle_types::{LogId, MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange, Speaks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -94,6 +94,8 @@ pub(crate) struct SimNode {
     pub(crate) announcements: u64,
     /// What it learnt of the copies of its log that count.
     pub(crate) copies: Vec<Option<LogCopies>>,
+    /// A log that it has set aside, and what that had.
+    former: Option<(LogId, BTreeMap<u64, u64>)>,
     /// Values that were lost with an incarnation of the node.
     pub(crate) lost: BTreeSet<(u64, u64)>,
 }
@@ -120,8 +122,21 @@ impl SimNode {
             refused: None,
             announcements: 0,
             copies: Vec::new(),
+            former: None,
             lost: BTreeSet::new(),
         }
+    }
+
+    /// The next start has another log than this one, which was taken over.
+    pub(crate) fn set_aside(&mut self, log: LogId) {
+        self.former = Some((log, std::mem::take(&mut self.driver.data)));
+        self.log_since = self.incarnation + 1;
+    }
+
+    /// What a log of this node has.
+    fn data_of(&self, log: LogId) -> &BTreeMap<u64, u64> {
+        let former = self.former.as_ref().filter(|(former, _)| *former == log);
+        former.map_or(&self.driver.data, |(_, data)| data)
     }
 
     pub(crate) fn start(&mut self, now: MonotonicUs) {
@@ -271,10 +286,10 @@ impl SimNode {
             }
             Pending::TakeOver(takeover) => {
                 let dead = others.iter().find(|other| other.info.id == takeover.dead.from);
-                let Driver { data, .. } = &dead.expect("a member's log").driver;
+                let data = dead.unwrap_or(self).data_of(takeover.dead.log);
                 let is_its = |chunk: &u64| takeover.range.contains(super::chunks(*chunk, *chunk).first());
-                let taken =
-                    data.iter().filter(|(chunk, _)| is_its(chunk)).map(|(&chunk, &value)| (chunk, value));
+                let taken = data.iter().filter(|(chunk, _)| is_its(chunk));
+                let taken: Vec<(u64, u64)> = taken.map(|(&chunk, &value)| (chunk, value)).collect();
                 self.driver.data.extend(taken);
                 self.input(now, AgentInput::TookOver(takeover.range, takeover.epoch));
             }
