@@ -25,10 +25,12 @@ pub(super) fn filled(fsync: &str) -> TestCluster {
 
 /// Three nodes with so many copies of each one's log.
 pub(super) fn with_copies(copies: &str, fsync: &str) -> TestCluster {
-    let durability = format!("replicated={copies}");
-    let options = NodeOptions::default().flag("--durability", &durability).flag("--fsync", fsync);
-    let cluster = TestCluster::start_with(3, &options);
-    for node in 0..3 {
+    nodes_with_copies(3, copies, fsync)
+}
+
+pub(super) fn nodes_with_copies(nodes: usize, copies: &str, fsync: &str) -> TestCluster {
+    let cluster = TestCluster::start_with(nodes, &copying(copies, fsync));
+    for node in 0..nodes {
         eventually("the log has its copies", || {
             (info(&mut cluster.client(node), "sidle_log_copies") == copies).then_some(())
         });
@@ -36,10 +38,20 @@ pub(super) fn with_copies(copies: &str, fsync: &str) -> TestCluster {
     cluster
 }
 
+/// How such nodes are started.
+pub(super) fn copying(copies: &str, fsync: &str) -> NodeOptions {
+    NodeOptions::default().flag("--durability", &format!("replicated={copies}")).flag("--fsync", fsync)
+}
+
 /// Gives this node everything.
 pub(super) fn fill(cluster: &TestCluster, owner: usize) {
     let id = cluster.start_migration("0-16383", owner);
     assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+    write(cluster, owner);
+}
+
+/// Writes what [`check`] looks for, where this node has everything.
+pub(super) fn write(cluster: &TestCluster, owner: usize) {
     let mut client = cluster.client(owner);
     let value = "v".repeat(RECORD_BYTES);
     let sets = (0..RECORDS).map(|number| vec!["SET".to_owned(), record(number), value.clone()]);
@@ -79,11 +91,22 @@ pub(super) fn begin(cluster: &TestCluster, protocol: &str, is_served: bool) -> C
 
 /// The same to another node.
 pub(super) fn begin_to(cluster: &TestCluster, target: usize, protocol: &str, is_served: bool) -> Changed {
+    begin_as(cluster, 2, target, protocol, is_served)
+}
+
+/// The same, which gets this number.
+pub(super) fn begin_as(
+    cluster: &TestCluster,
+    migration: u64,
+    target: usize,
+    protocol: &str,
+    is_served: bool,
+) -> Changed {
     let to = cluster.nodes[target].address();
     let flags = ["--to", &to, "--slots", "0-12287", "--protocol", protocol, "--rate", "0.5", "--detach"];
     let begun = cluster.nodes[0].run(&[&["migrate"], &flags[..]].concat());
     assert!(begun.status.success(), "{begun:?}");
-    eventually("it runs", || (cluster.migration(2)?["state"].as_str()? != "preparing").then_some(()));
+    eventually("it runs", || (cluster.migration(migration)?["state"].as_str()? != "preparing").then_some(()));
     std::thread::sleep(Duration::from_millis(300));
     let mut client = cluster.client(target);
     let (changed, gone) = if is_served { change(&mut client) } else { Default::default() };

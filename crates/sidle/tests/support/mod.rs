@@ -78,10 +78,15 @@ impl TestCluster {
 
     /// Adds a node and waits until every node knows it.
     pub fn join(&mut self, options: &NodeOptions) {
+        self.join_some(options);
+        self.wait_until_known(self.nodes.len());
+    }
+
+    /// The same where not all nodes are up.
+    pub fn join_some(&mut self, options: &NodeOptions) {
         let first = self.nodes[0].address();
         let options = options.clone().flag("--join", &first);
         self.nodes.push(Node::start(&options));
-        self.wait_until_known(self.nodes.len());
     }
 
     /// Waits until every node answers that the cluster has this many members, all of them up.
