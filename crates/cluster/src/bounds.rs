@@ -560,6 +560,7 @@ impl Bounded for NodeStatus {
         self.incarnation.check_bounds()?;
         entries("log_copies", &self.log_copies, MAX_NODES)?;
         text("not_taken_over", self.not_taken_over.as_deref().unwrap_or_default(), MAX_TEXT_BYTES)?;
+        text("takeover_refused", self.takeover_refused.as_deref().unwrap_or_default(), MAX_TEXT_BYTES)?;
         text("trouble", self.trouble.as_deref().unwrap_or_default(), MAX_REASON_BYTES)
     }
 }

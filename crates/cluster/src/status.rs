@@ -115,6 +115,10 @@ pub struct NodeStatus {
     /// if nothing is in the way.
     #[serde(default)]
     pub not_taken_over: Option<String>,
+    /// Of one that is down: why nobody would take over what it has, were that asked for now; `null` if they
+    /// would, or it has nothing.
+    #[serde(default)]
+    pub takeover_refused: Option<String>,
 }
 
 /// What `SIDLE.UPGRADE` answers.

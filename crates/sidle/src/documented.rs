@@ -35,7 +35,7 @@ fn report() -> StatusReport {
             "speaks": { "lowest": 3, "highest": 4 }, "silent_us": 0, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0, "memory_limit_bytes": 0, "slots": 1,
             "log_copies": [b],
             "taking_over": { "fetched_bytes": 1, "read_bytes": 1, "copy_bytes": 1, "put_bytes": 1, "found_bytes": 1 },
-            "not_taken_over": null
+            "not_taken_over": null, "takeover_refused": null
         }],
         "tablets": [{ "range": range, "owner": a, "epoch": 1 }],
         "takeovers": [{ "range": range, "owner": a, "epoch": 1, "from": b, "log": "7".repeat(32), "log_epoch": 2,

@@ -115,17 +115,25 @@ fn reported(node: &NodeStatus, figure: String) -> String {
     if has_reported { figure } else { "-".to_owned() }
 }
 
+/// How many tablets a node owns of which to say what can be done, since it is down.
+fn lost_tablets(report: &StatusReport, node: &NodeStatus) -> usize {
+    let is_new_owner = report.takeovers.iter().any(|takeover| takeover.of.owner == node.id);
+    match node.state {
+        NodeState::Failed if !is_new_owner => {
+            report.tablets.iter().filter(|tablet| tablet.owner == node.id).count()
+        }
+        _ => 0,
+    }
+}
+
 /// What to do about nodes that are down and own something.
 fn lost(report: &StatusReport, via: &Via) -> String {
     let one = |node: &NodeStatus| {
-        let tablets = report.tablets.iter().filter(|tablet| tablet.owner == node.id).count();
-        let is_new_owner = report.takeovers.iter().any(|takeover| takeover.of.owner == node.id);
-        if node.state != NodeState::Failed || tablets == 0 || is_new_owner {
-            return None;
-        }
-        let otherwise = match node.log_copies.is_empty() {
-            true => "; no other node has a copy of its log".to_owned(),
-            false => format!(
+        let tablets = Some(lost_tablets(report, node)).filter(|&tablets| tablets > 0)?;
+        let otherwise = match &node.takeover_refused {
+            _ if node.log_copies.is_empty() => "; no other node has a copy of its log".to_owned(),
+            Some(why) => format!(". Nobody can take over what it had: {why}"),
+            None => format!(
                 ", or have those with copies of its log take over what it had: `sidle takeover {}`",
                 argument(report, node.id)
             ),
@@ -142,7 +150,8 @@ fn lost(report: &StatusReport, via: &Via) -> String {
 /// Why nodes are not taken over by themselves that should be.
 fn not_taken_over(report: &StatusReport, via: &Via) -> String {
     let one = |node: &NodeStatus| {
-        let why = node.not_taken_over.as_ref()?;
+        let is_told = lost_tablets(report, node) > 0 && node.not_taken_over == node.takeover_refused;
+        let why = node.not_taken_over.as_ref().filter(|_| !is_told)?;
         let line = format!("{} cannot be taken over by itself yet: {why}", name(report, node.id));
         Some(hints::reaching(&line, via) + "\n")
     };
@@ -424,6 +433,37 @@ mod tests {
                 .contains("\nh:2 cannot be taken over by itself yet: nobody can read its log\n")
         );
         assert!(!shown(None).contains("taken over"));
+    }
+
+    /// Node `b` owns something and is down; whether that can be taken over is said once, and what does not
+    /// help not at all.
+    #[test]
+    fn what_to_do_about_a_dead_node_does_not_contradict_itself() {
+        let why = "node h:2 takes part in migration 2. Nobody else can go on with that: have one more join";
+        let shown = |refused: Option<&str>, not_by_itself: Option<&str>| {
+            let node = json!({
+                "id": "b".repeat(40), "incarnation": 1, "client_addr": "h:2", "bus_addr": "h:9", "state": "fail",
+                "silent_us": 9_000_000, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0,
+                "memory_limit_bytes": 0, "slots": 0, "log_copies": ["a".repeat(40)],
+                "not_taken_over": not_by_itself, "takeover_refused": refused
+            });
+            let tablet = json!({
+                "range": ["0x0000000000000000", "0x0003ffffffffffff"], "owner": "b".repeat(40), "epoch": 1
+            });
+            let report = json!({
+                "cluster": "7".repeat(32), "coordinator": "a".repeat(40), "map_epoch": 1, "nodes": [node],
+                "tablets": [tablet], "migrations": []
+            });
+            render(&serde_json::from_value(report).expect("a report"), 0, &via())
+        };
+        for not_by_itself in [None, Some(why)] {
+            let shown = shown(Some(why), not_by_itself);
+            let told =
+                format!("start it again with its data directory. Nobody can take over what it had: {why}\n");
+            assert!(shown.contains(&told), "{shown}");
+            assert!(!shown.contains("sidle takeover") && shown.matches(why).count() == 1, "{shown}");
+        }
+        assert!(shown(None, None).contains("`sidle takeover h:2`"));
     }
 
     #[test]

@@ -14,12 +14,9 @@ impl Hindered {
     /// Notes why a node is not taken over, if that is worth a word: not that it has nothing, or that it was
     /// heard of a moment ago.
     pub(super) fn note(&mut self, node: NodeId, refusal: &Refusal) {
-        let why = match refusal {
-            Refusal::OwnsNothing { .. } | Refusal::StillUp { .. } | Refusal::Coordinates { .. } => return,
-            Refusal::NoCopies { why, .. } => why.clone(),
-            other => other.to_string(),
-        };
-        self.0.insert(node, why);
+        if let Some(why) = worth_a_word(refusal) {
+            self.0.insert(node, why);
+        }
     }
 
     /// Takes the place of an earlier look; returns what is new.
@@ -32,6 +29,15 @@ impl Hindered {
     /// Why this node is not taken over.
     pub(super) fn why(&self, node: NodeId) -> Option<&str> {
         self.0.get(&node).map(String::as_str)
+    }
+}
+
+/// Why a node is not taken over, but for what everybody sees.
+pub(super) fn worth_a_word(refusal: &Refusal) -> Option<String> {
+    match refusal {
+        Refusal::OwnsNothing { .. } | Refusal::StillUp { .. } | Refusal::Coordinates { .. } => None,
+        Refusal::NoCopies { why, .. } => Some(why.clone()),
+        other => Some(other.to_string()),
     }
 }
 

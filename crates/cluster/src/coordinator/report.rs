@@ -1,7 +1,8 @@
 //! The status report.
 
 use super::attempt::{Attempt, Attempts};
-use super::hindered::Hindered;
+use super::hindered::{Hindered, worth_a_word};
+use super::joins::Judge;
 use super::members::{Members, shown};
 use super::rebinding::Rebinding;
 use super::record::Record;
@@ -72,7 +73,14 @@ impl Reporter<'_> {
             log_copies: copies.iter().map(|backup| backup.node).collect(),
             taking_over: load.taking_over,
             not_taken_over: self.hindered.why(id).map(str::to_owned),
+            takeover_refused: self.takeover_refused(now, id).filter(|_| state == NodeState::Failed),
         }
+    }
+
+    /// Why nobody would take over what the node has, were that asked for now.
+    fn takeover_refused(&self, now: MonotonicUs, id: NodeId) -> Option<String> {
+        let judge = Judge { now, data: self.data, members: self.members };
+        judge.legacy_of(id, false).err().as_ref().and_then(worth_a_word)
     }
 
     /// Whether what a silent node reported last may still be there: what it had may be others' by now.

@@ -514,6 +514,8 @@ fn a_source_does_not_take_its_targets_place() {
     };
     let why = refusal.to_string();
     assert!(why.contains("migration 2") && why.contains("have one more join"), "{why}");
+    let refused = |world: &mut World| world.status().nodes.into_iter().map(|node| node.takeover_refused);
+    assert_eq!(refused(&mut world).collect::<Vec<_>>(), [None, None, Some(why)], "the status shows it");
     world.node(3).stalled = false;
     world.start_node(3);
     assert!(world.run_until(5_000_000, |world| !world.runs(2)));

@@ -64,6 +64,10 @@ fn ends_with_a_node_that_joins(protocol: &str) {
         said.contains("have one more join").then_some(said)
     });
     assert!(said.contains("takes part in migration 1"), "{said}");
+    let status = cluster.nodes[0].run(&["status"]);
+    let status = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.contains("have one more join"), "{status}");
+    assert!(!status.contains("or have those with copies of its log take over"), "{status}");
     cluster.join_some(&copying("1", "everysec"));
     take_over(&cluster, 1);
     assert_eq!(cluster.wait_for_migration(1)["state"], "done", "{protocol}");
