@@ -235,6 +235,7 @@ impl Bounded for Heartbeat {
         if let Some(progress) = &self.load.taking_over {
             numbers(&[
                 ("fetched_bytes", progress.fetched_bytes),
+                ("fetch_bytes", progress.fetch_bytes),
                 ("read_bytes", progress.read_bytes),
                 ("copy_bytes", progress.copy_bytes),
                 ("put_bytes", progress.put_bytes),

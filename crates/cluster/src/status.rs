@@ -4,7 +4,7 @@ use crate::bounds;
 use crate::{ClusterId, HostPort, Incarnation, LargeCollections, Tablet, Takeover, TakeoverProgress};
 use serde::{Deserialize, Serialize};
 use sidle_types::{
-    GaveAll, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion,
+    GaveAll, LogId, MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion,
     Speaks, TabletEpoch,
 };
 
@@ -182,6 +182,9 @@ pub struct MigrationStatus {
     pub changes_left: u64,
     /// Why nothing moves at present, or why that is unknown: the figures are then from before.
     pub stalled: Option<String>,
+    /// The name of its source's durable log, if that died: the target reads the rest from a copy.
+    #[serde(default)]
+    pub source_log: Option<LogId>,
     /// Of a range that is given bit by bit: why all that was left was given at once, if so.
     #[serde(default)]
     pub gave_all: Option<GaveAll>,

@@ -52,9 +52,18 @@ impl Takeover {
 /// How far a node has read a copy of a dead node's log, and put what it found into its own store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeoverProgress {
-    /// Bytes of the copy that have been fetched from the node that has it; 0 where this node has it itself.
+    /// The log; not known of a node with an earlier program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogId>,
+    /// The node that is asked for its copy, or sends it; none where this node has it itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetched_from: Option<NodeId>,
+    /// Bytes of the copy that have been fetched.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub fetched_bytes: u64,
+    /// Bytes that are to be fetched in all; 0 until the node that has the copy has told.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fetch_bytes: u64,
     /// Bytes of the copy that have been read.
     pub read_bytes: u64,
     /// Bytes that are to be read: those of the copy, as often as it has to be read.
@@ -63,6 +72,9 @@ pub struct TakeoverProgress {
     pub put_bytes: u64,
     /// Bytes of what was found; 0 until all is read.
     pub found_bytes: u64,
+    /// Whether an earlier attempt failed, and this one has come further.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_past_failure: bool,
 }
 
 fn is_zero(bytes: &u64) -> bool {

@@ -105,6 +105,11 @@ impl Fetch {
         self.outcome
     }
 
+    /// Whose copy is asked for, or read.
+    pub fn at(&self) -> Option<NodeId> {
+        self.asks.or_else(|| self.reading.as_ref().map(|reading| reading.copy.backup.node))
+    }
+
     /// How copies end that have everything safe, as far as that is known. It is the same for ever, since they
     /// are fenced.
     pub fn known(&self) -> &BTreeMap<NodeId, Tail> {

@@ -97,5 +97,5 @@ pub use session::{Replies, Session};
 pub use shared::{Gauges, MigrationTotals, NodeParts, NodeShared, ProcessFacts, REDIS_VERSION};
 pub use stats::{Counter, WorkerStats};
 pub use table::CommandSpec;
-pub use taking_over::TakingOver;
+pub use taking_over::{HowFar, TakingOver};
 pub use worker::Worker;

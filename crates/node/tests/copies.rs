@@ -63,6 +63,10 @@ impl CopyFiles for Copy {
         Ok((self.epoch, found))
     }
 
+    fn size(&mut self, _: LogId) -> io::Result<u64> {
+        Ok(self.files.0.values().map(|file| file.len() as u64).sum())
+    }
+
     fn read(&mut self, _: LogId, from: Place, most: usize) -> io::Result<(Vec<u8>, bool)> {
         let rest = &self.files.0[&from.file][from.at as usize..];
         let ends = rest.len() <= most && self.files.0.contains_key(&(from.file + 1));

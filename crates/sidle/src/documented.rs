@@ -34,7 +34,10 @@ fn report() -> StatusReport {
             "id": a, "incarnation": 1, "client_addr": "127.0.0.1:1", "bus_addr": "127.0.0.1:9", "state": "up",
             "speaks": { "lowest": 3, "highest": 4 }, "silent_us": 0, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0, "memory_limit_bytes": 0, "slots": 1,
             "log_copies": [b],
-            "taking_over": { "fetched_bytes": 1, "read_bytes": 1, "copy_bytes": 1, "put_bytes": 1, "found_bytes": 1 },
+            "taking_over": {
+                "log": "7".repeat(32), "fetched_from": b, "fetched_bytes": 1, "fetch_bytes": 1, "read_bytes": 1,
+                "copy_bytes": 1, "put_bytes": 1, "found_bytes": 1, "is_past_failure": true
+            },
             "not_taken_over": null, "takeover_refused": null
         }],
         "tablets": [{ "range": range, "owner": a, "epoch": 1 }],
@@ -47,7 +50,7 @@ fn report() -> StatusReport {
             "fraction": 0.5, "records": 1, "bytes": 1, "records_moved": 1, "bytes_moved": 1, "elapsed_us": 1,
             "collections": { "arrived": 1, "ahead": 1, "patch_bytes": 1 },
             "bytes_per_second": 0, "remaining_us": null, "changes_left": 0, "stalled": null,
-            "gave_all": "load", "turn": null,
+            "source_log": "7".repeat(32), "gave_all": "load", "turn": null,
             "partitions": [{ "range": range, "next": null }]
         }]
     }))

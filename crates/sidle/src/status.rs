@@ -12,7 +12,7 @@ use sidle_cluster::{
     LargeCollections, MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet, Takeover,
     TakeoverProgress, TakeoverStatus,
 };
-use sidle_types::{MigrationPolicy, NodeId, Speaks};
+use sidle_types::{LogId, MigrationPolicy, NodeId, Speaks};
 
 /// How many ended migrations are shown by default: the last ones.
 const ENDED_SHOWN: usize = 5;
@@ -192,15 +192,24 @@ fn tablets(report: &StatusReport) -> String {
 
 /// How far that is.
 fn how_far(progress: TakeoverProgress) -> String {
-    let TakeoverProgress { fetched_bytes, read_bytes, copy_bytes, put_bytes, found_bytes } = progress;
+    let TakeoverProgress {
+        fetched_bytes, fetch_bytes, read_bytes, copy_bytes, put_bytes, found_bytes, ..
+    } = progress;
     let of = |done: u64, all: u64| format!("{} of {}", bytes(done.min(all) as f64), bytes(all as f64));
     match found_bytes {
-        0 if copy_bytes == 0 && fetched_bytes > 0 => {
-            format!("; {} of the copy are fetched", bytes(fetched_bytes as f64))
-        }
+        0 if copy_bytes == 0 && progress.fetched_from.is_some() => match fetch_bytes {
+            0 => "; that node has yet to answer".to_owned(),
+            _ => format!("; {} of the copy are fetched", of(fetched_bytes, fetch_bytes)),
+        },
         0 => format!("; {} of the copy are read", of(read_bytes, copy_bytes)),
         _ => format!("; {} of what it found are put in", of(put_bytes, found_bytes)),
     }
+}
+
+/// How far this node has read a copy of that log, if it is at that.
+fn progress_of(report: &StatusReport, node: NodeId, log: LogId) -> Option<TakeoverProgress> {
+    let progress = report.nodes.iter().find(|shown| shown.id == node)?.taking_over?;
+    (progress.log == Some(log)).then_some(progress)
 }
 
 /// What is being read of dead nodes, or is to be.
@@ -208,20 +217,33 @@ fn takeovers(report: &StatusReport, via: &Via) -> String {
     let line = |TakeoverStatus { of, trouble }: &TakeoverStatus| {
         let Takeover { range, owner, dead, .. } = of;
         let (new, from) = (name(report, *owner), name(report, dead.from));
-        if report.nodes.iter().any(|node| node.id == *owner && node.state == NodeState::Up) {
-            let progress =
-                report.nodes.iter().find_map(|node| node.taking_over.filter(|_| node.id == *owner));
+        let node = report.nodes.iter().find(|node| node.id == *owner);
+        let is_up = node.is_some_and(|node| node.state == NodeState::Up);
+        let progress = progress_of(report, *owner, dead.log).filter(|_| is_up);
+        let has_copy = dead.backups.iter().any(|backup| backup.node == *owner);
+        let copy = match progress.map(|progress| progress.fetched_from) {
+            Some(Some(at)) => {
+                format!("from a copy of the log of {from}, which it fetches from {}", name(report, at))
+            }
+            _ if has_copy => format!("from its copy of the log of {from}"),
+            _ => format!("from a copy of the log of {from}, which it fetches"),
+        };
+        if is_up {
             let how = match trouble {
-                None => "requests wait".to_owned() + &progress.map_or_else(String::new, how_far),
                 Some(why) => format!("requests get CLUSTERDOWN, and it tries again, since {why}"),
+                None if progress.is_some_and(|progress| progress.is_past_failure) => {
+                    "requests get CLUSTERDOWN until it has it".to_owned()
+                }
+                None => "requests wait".to_owned(),
             };
-            return format!("{new} is taking {range} over, from its copy of the log of {from}: {how}\n");
+            let how = how + &progress.map_or_else(String::new, how_far);
+            return format!("{new} is taking {range} over, {copy}: {how}\n");
         }
-        let line = format!(
-            "{new} is to take {range} over, from its copy of the log of {from}, and is down: start it, or \
-             `sidle takeover {}`",
-            argument(report, *owner)
-        );
+        let helps = match node.and_then(|node| node.takeover_refused.as_ref()) {
+            Some(why) => format!("start it. Nobody else can do that: {why}"),
+            None => format!("start it, or `sidle takeover {}`", argument(report, *owner)),
+        };
+        let line = format!("{new} is to take {range} over, {copy}, and is down: {helps}");
         hints::reaching(&line, via) + "\n"
     };
     report.takeovers.iter().map(line).collect()
@@ -265,7 +287,9 @@ fn migrations(report: &StatusReport, ended_shown: usize) -> String {
     }
     for migration in &shown {
         if let Some(why) = &migration.stalled {
-            text += &format!("Migration {} is stalled: {why}\n", migration.id);
+            let progress = migration.source_log.and_then(|log| progress_of(report, migration.target, log));
+            let how = progress.map_or_else(String::new, how_far);
+            text += &format!("Migration {} is stalled: {why}{how}\n", migration.id);
         }
         if let Some(why) = &migration.gave_all {
             text += &format!("Migration {} gave all that was left at once: {why}\n", migration.id);
@@ -466,6 +490,80 @@ mod tests {
         assert!(shown(None, None).contains("`sidle takeover h:2`"));
     }
 
+    /// What node `b` takes over of node `c`, which has its copy at these nodes.
+    fn takes_over(copy_at: &str, progress: serde_json::Value, trouble: Option<&str>) -> String {
+        let node = |digit: &str, port: u16, progress: serde_json::Value| {
+            json!({
+                "id": digit.repeat(40), "incarnation": 1, "client_addr": format!("h:{port}"), "bus_addr": "h:9",
+                "state": "up", "silent_us": 0, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0,
+                "memory_limit_bytes": 1 << 20, "slots": 0, "taking_over": progress
+            })
+        };
+        let takeover = json!({
+            "range": ["0x0000000000000000", "0x0003ffffffffffff"], "owner": "b".repeat(40), "epoch": 1,
+            "from": "c".repeat(40), "log": "7".repeat(32), "log_epoch": 2,
+            "backups": [{ "node": copy_at.repeat(40), "incarnation": 1 }], "trouble": trouble
+        });
+        let report = json!({
+            "cluster": "7".repeat(32), "coordinator": "a".repeat(40), "map_epoch": 1, "tablets": [],
+            "nodes": [node("a", 1, json!(null)), node("b", 2, progress)], "migrations": [],
+            "takeovers": [takeover]
+        });
+        let shown = render(&serde_json::from_value(report).expect("a report"), 0, &via());
+        shown.lines().find(|line| line.contains("is taking")).expect("it is shown").to_owned()
+    }
+
+    #[test]
+    fn what_is_fetched_is_shown_with_how_much_of_how_much_and_from_whom() {
+        let at = |log: &str, fetched: u64, all: u64, read: u64, is_past: bool| {
+            json!({
+                "log": log.repeat(32), "fetched_from": "a".repeat(40), "fetched_bytes": fetched,
+                "fetch_bytes": all, "read_bytes": read, "copy_bytes": 2 * read, "put_bytes": 0, "found_bytes": 0,
+                "is_past_failure": is_past
+            })
+        };
+        let is_taking = "h:2 is taking slot 0 over, from";
+        for (copy_at, progress, trouble, told) in [
+            ("b", json!(null), None, "its copy of the log of cccccccc: requests wait"),
+            ("a", json!(null), None, "a copy of the log of cccccccc, which it fetches: requests wait"),
+            (
+                "a",
+                at("8", 1, 2, 0, false),
+                None,
+                "a copy of the log of cccccccc, which it fetches: requests wait",
+            ),
+            (
+                "a",
+                at("7", 0, 0, 0, false),
+                None,
+                "a copy of the log of cccccccc, which it fetches from h:1: requests wait; that node has yet to answer",
+            ),
+            (
+                "a",
+                at("7", 1_000_000, 4_000_000, 0, false),
+                Some("there is no room"),
+                "a copy of the log of cccccccc, which it fetches from h:1: requests get CLUSTERDOWN, and it tries \
+                 again, since there is no room; 1.00 MB of 4.00 MB of the copy are fetched",
+            ),
+            (
+                "a",
+                at("7", 2_000_000, 4_000_000, 0, true),
+                None,
+                "a copy of the log of cccccccc, which it fetches from h:1: requests get CLUSTERDOWN until it has it; \
+                 2.00 MB of 4.00 MB of the copy are fetched",
+            ),
+            (
+                "a",
+                at("7", 4_000_000, 4_000_000, 1_000_000, false),
+                None,
+                "a copy of the log of cccccccc, which it fetches from h:1: requests wait; 1.00 MB of 2.00 MB of the copy \
+                 are read",
+            ),
+        ] {
+            assert_eq!(takes_over(copy_at, progress, trouble), format!("{is_taking} {told}"));
+        }
+    }
+
     #[test]
     fn what_a_dead_node_owns_comes_with_what_to_do() {
         let told = "h:2 is down and owns 1 tablet: start it again with its data directory, or have those with copies of \
@@ -479,9 +577,14 @@ mod tests {
     #[test]
     fn a_new_owner_that_is_down_takes_nothing_over() {
         let shown = with_node("up", 1 << 20, true, true);
-        assert!(shown.contains("h:2 is taking slot 0 over, from its copy of the log of cccccccc: requests"));
+        assert!(shown.contains(
+            "h:2 is taking slot 0 over, from a copy of the log of cccccccc, which it fetches: requests"
+        ));
         let shown = with_node("fail", 1 << 20, true, true);
-        assert!(shown.contains("cccccccc, and is down: start it, or `sidle takeover h:2`\n"), "{shown}");
+        assert!(
+            shown.contains("cccccccc, which it fetches, and is down: start it, or `sidle takeover h:2`\n"),
+            "{shown}"
+        );
         assert_eq!(shown.matches("is down").count(), 1, "{shown}");
     }
 

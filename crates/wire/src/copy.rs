@@ -103,6 +103,8 @@ pub enum ToWriter<'b> {
         /// For so long its writer may still answer clients, in microseconds.
         promised_us: u64,
     },
+    /// Comes before [`ToWriter::Fenced`]: how many bytes the copy's files have.
+    Size(u64),
     /// Answers `Read`.
     Bytes {
         /// The bytes.
@@ -125,6 +127,7 @@ pub(crate) const HOLDS: u8 = 2;
 pub(crate) const DEPOSED: u8 = 3;
 pub(crate) const PROMISES: u8 = 4;
 pub(crate) const FENCED: u8 = 5;
+pub(crate) const SIZE: u8 = 6;
 
 impl CopyHello {
     /// Appends the message as a frame, in a version that its receiver speaks.
@@ -199,6 +202,10 @@ impl ToWriter<'_> {
             ToWriter::Promises(number) => {
                 fixed.what = PROMISES;
                 fixed.number = number.into();
+            }
+            ToWriter::Size(bytes) => {
+                fixed.what = SIZE;
+                fixed.number = bytes.into();
             }
         }
         let start = begin_frame(out, version, Kind::CopyAnswer);

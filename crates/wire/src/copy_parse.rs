@@ -3,7 +3,7 @@
 use crate::WireError;
 use crate::copy::{
     APPEND, BEAT, CopyHello, DEPOSED, EPOCH, FENCED, FORGET, HAS, HAS_NOTHING, HOLDS, PROMISES, Place, READ,
-    RESTART, Tail, ToBackup, ToWriter,
+    RESTART, SIZE, Tail, ToBackup, ToWriter,
 };
 use crate::layout::{CopyAnswerLayout, CopyBytesLayout, CopyHelloLayout, CopyTaskLayout};
 use crate::message::Body;
@@ -54,6 +54,7 @@ impl<'b> Body<'b> {
             DEPOSED => Ok(ToWriter::Deposed(fixed.number.get())),
             PROMISES => Ok(ToWriter::Promises(fixed.number.get())),
             FENCED => Ok(ToWriter::Fenced { incarnation, first: synced.file, tail, promised_us: synced.at }),
+            SIZE => Ok(ToWriter::Size(fixed.number.get())),
             _ => Err(self.malformed("an unknown answer")),
         }
     }

@@ -41,7 +41,7 @@ pub(super) fn worth_a_word(refusal: &Refusal) -> Option<String> {
     }
 }
 
-/// What is the matter with the copies of a log that nobody can read, and what helps. `log`: the log, in words.
+/// What is the matter with the copies of a log that nobody can read, and what helps. `log`: in words.
 pub(super) fn unread(judge: &Judge<'_>, log: &str, backups: &[LogBackup]) -> String {
     let name = |backup: &LogBackup| shown(judge.data, backup.node);
     let (has_restarted, is_down): (Vec<&LogBackup>, Vec<&LogBackup>) =

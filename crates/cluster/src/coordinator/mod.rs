@@ -590,11 +590,13 @@ impl<M: MetaStore> Coordinator<M> {
     /// Announces a committed change: the event, the answer to the requester, and the end to both sides.
     fn after_change(&mut self, id: MigrationId) {
         let Some(record) = self.data.migration(id) else { return };
-        let (source, target, state) = (record.source, record.target, record.state.clone());
+        let (source, target, range) = (record.source, record.target, record.range);
+        let state = record.state.clone();
         let is_over = state.is_over();
         self.out.event(CoordinatorEvent::Migration { migration: id, state });
         self.answer_start(id);
         if is_over {
+            self.failed_takeovers.forget(range);
             self.attempts.remove(&id);
             self.send_over(source, id);
             self.send_over(target, id);
@@ -695,7 +697,9 @@ impl<M: MetaStore> Coordinator<M> {
         (range, epoch): (PositionRange, TabletEpoch),
         why: String,
     ) {
-        let Some(takeover) = self.takeover_by(node, range, epoch) else { return };
+        let Some(takeover) = self.takeover_by(node, range, epoch) else {
+            return self.cannot_read_source_log(now, node, (range, epoch), why);
+        };
         let is_new = self.failed_takeovers.add(now, range, node, &why);
         let instead = self.judge(now).instead_of(&takeover, &self.failed_takeovers);
         if let Some(takeover) = &instead {
@@ -709,6 +713,24 @@ impl<M: MetaStore> Coordinator<M> {
         let instead = instead.map(|takeover| takeover.owner);
         if is_new || instead.is_some() {
             self.out.event(CoordinatorEvent::CannotTakeOver { node, range, why, instead });
+        }
+    }
+
+    /// The target of a migration cannot read its dead source's log, for now. Nobody does it instead.
+    fn cannot_read_source_log(
+        &mut self,
+        now: MonotonicUs,
+        node: NodeId,
+        (range, epoch): (PositionRange, TabletEpoch),
+        why: String,
+    ) {
+        let is_it = |record: &&MigrationRecord| {
+            let is_read = record.target == node && record.source_log.is_some();
+            is_read && (record.range, record.epoch) == (range, epoch)
+        };
+        let is_read = self.data.map.migrations().iter().any(|record| is_it(&record));
+        if is_read && self.failed_takeovers.add(now, range, node, &why) {
+            self.out.event(CoordinatorEvent::CannotTakeOver { node, range, why, instead: None });
         }
     }
 

@@ -7,11 +7,13 @@ use super::members::{Members, shown};
 use super::rebinding::Rebinding;
 use super::record::Record;
 use super::takeovers::FailedTakeovers;
+use crate::bounds::clipped;
+use crate::limits::MAX_REASON_BYTES;
 use crate::{
-    Metadata, MigrationCounters, MigrationRecord, MigrationState, MigrationStatus, NodeState, NodeStatus,
-    StatusReport, Takeover, TakeoverStatus,
+    DeadLog, Metadata, MigrationCounters, MigrationRecord, MigrationState, MigrationStatus, NodeState,
+    NodeStatus, StatusReport, Takeover, TakeoverProgress, TakeoverStatus,
 };
-use sidle_types::{GaveAll, MapEpoch, MonotonicUs, NodeId, TabletEpoch};
+use sidle_types::{GaveAll, MapEpoch, MonotonicUs, NodeId, PositionRange, TabletEpoch};
 
 /// The sources of a report.
 pub(super) struct Reporter<'a> {
@@ -45,8 +47,37 @@ impl Reporter<'_> {
     }
 
     fn takeover_status(&self, takeover: &Takeover) -> TakeoverStatus {
-        let trouble = self.failed_takeovers.why(takeover).map(str::to_owned);
+        let trouble = self.trouble_of(takeover.range, takeover.owner, &takeover.dead).map(str::to_owned);
         TakeoverStatus { of: takeover.clone(), trouble }
+    }
+
+    /// How far this node has read a copy of that log, if it is at that.
+    fn progress_of(&self, node: NodeId, log: &DeadLog) -> Option<TakeoverProgress> {
+        let progress = self.members.get(node)?.load.taking_over?;
+        (progress.log == Some(log.log)).then_some(progress)
+    }
+
+    /// Why a node could not read a range when it tried last, unless it has come further since.
+    fn trouble_of(&self, range: PositionRange, node: NodeId, log: &DeadLog) -> Option<&str> {
+        let is_past = self.progress_of(node, log).is_some_and(|progress| progress.is_past_failure);
+        self.failed_takeovers.why(range, node).filter(|_| !is_past)
+    }
+
+    /// From where the target of a migration reads what its dead source had not sent.
+    fn reads_of_source(&self, record: &MigrationRecord, log: &DeadLog) -> String {
+        let has_copy = log.backups.iter().any(|backup| backup.node == record.target);
+        let from = self.progress_of(record.target, log).map(|progress| progress.fetched_from);
+        let reads = match from {
+            Some(Some(from)) => format!(
+                "the target fetches a copy of that node's log from {}, and reads the rest there",
+                shown(self.data, from)
+            ),
+            _ if has_copy => "the target reads the rest from its copy of that node's log".to_owned(),
+            _ => "the target fetches a copy of that node's log, and reads the rest there".to_owned(),
+        };
+        let trouble = self.trouble_of(record.range, record.target, log);
+        let again = trouble.map_or_else(String::new, |why| format!("; it tries again, since {why}"));
+        clipped(format!("its source died: {reads}{again}"), MAX_REASON_BYTES)
     }
 
     fn node_status(&self, now: MonotonicUs, id: NodeId) -> NodeStatus {
@@ -129,6 +160,7 @@ impl Reporter<'_> {
             remaining_us: moving.and_then(|attempt| attempt.remaining_us(record)),
             changes_left: running.map_or(0, |attempt| attempt.progress.changes_left),
             stalled,
+            source_log: record.source_log.as_ref().map(|dead| dead.log),
             gave_all: counters.gave_all,
             turn: turn_of(record, counters.gave_all),
             partitions,
@@ -143,10 +175,8 @@ impl Reporter<'_> {
             return None;
         } else if is_silent(record.target) {
             ("target", record.target, "what has arrived since is not known")
-        } else if record.source_log.is_some() {
-            return Some(
-                "its source died: the target reads the rest from its copy of that node's log".to_owned(),
-            );
+        } else if let Some(log) = &record.source_log {
+            return Some(self.reads_of_source(record, log));
         } else if is_silent(record.source) {
             ("source", record.source, "what it still holds cannot arrive, and when it can is not known")
         } else {

@@ -184,7 +184,7 @@ impl Judge<'_> {
         Ok(Takeover { owner, ..takeover })
     }
 
-    /// Why nobody who is up can do that, and what helps. `log`: the log, in words; `copies`: all that counted.
+    /// Why nobody who is up can do that, and what helps. `log`: the log, in words; `copies`: what counted.
     fn why_nobody(&self, takeover: &Takeover, log: &str, copies: &[LogBackup]) -> String {
         let can_be_read = |dead: &DeadLog| dead.backups.iter().any(|backup| self.holds(backup));
         let moved = self.data.map.migration_at(takeover.range.first());
@@ -192,8 +192,13 @@ impl Judge<'_> {
         match source_log {
             _ if !can_be_read(&takeover.dead) => hindered::unread(self, log, copies),
             Some(source_log) if !can_be_read(source_log) => {
-                let log = format!("the log of its source {}", shown(self.data, source_log.from));
-                hindered::unread(self, &log, &source_log.backups)
+                let source = shown(self.data, source_log.from);
+                let at = source_log.backups.iter().map(|backup| shown(self.data, backup.node));
+                let at = at.collect::<Vec<_>>().join(", ");
+                format!(
+                    "its source {source} died as well, and nobody can read the log of that (copies of it that counted: \
+                     {at}). Start the node again"
+                )
             }
             _ => "in its place it takes a node with a durable log of its own, which is not the source, and none is \
                   up. Start the node again; or have one more join, which fetches what it lacks: `sidle takeover` then"
@@ -346,9 +351,8 @@ impl FailedTakeovers {
         self.0.iter().any(|failed| is_it(failed) && now.since(failed.at) < FAILED_FOR_US)
     }
 
-    /// Why the range's owner could not read it, when it tried last.
-    pub(super) fn why(&self, takeover: &Takeover) -> Option<&str> {
-        let (range, node) = (takeover.range, takeover.owner);
+    /// Why this node could not read the range, when it tried last.
+    pub(super) fn why(&self, range: PositionRange, node: NodeId) -> Option<&str> {
         let failed = self.0.iter().find(|failed| (failed.range, failed.node) == (range, node));
         failed.map(|failed| failed.why.as_str())
     }

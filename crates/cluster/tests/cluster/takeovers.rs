@@ -3,7 +3,7 @@
 use crate::world::{BAD, World, chunks, node_id};
 use sidle_cluster::{
     CoordinatorInput, CoordinatorSays, Incarnation, LogBackup, LogCopies, NodeName, NodeSays, NodeState,
-    Refusal, Reply, Request, ToCoordinator,
+    Refusal, Reply, Request, TakeoverProgress, ToCoordinator,
 };
 use sidle_types::{LogId, MigrationId};
 
@@ -733,4 +733,67 @@ fn a_node_that_comes_back_learns_that_its_log_was_taken_over() {
     world.run_for(3_000_000);
     keep_copies(&mut world, 2, 8, &[3]);
     assert!(!asks(&mut world, 2, 8), "its next log is its own");
+}
+
+/// From whom, and why it did not get on when it tried last, until it has come further.
+#[test]
+fn what_a_migrations_target_fetches_of_its_dead_source_is_shown() {
+    let mut world = moving(10, 4, &[4]);
+    die(&mut world, 2);
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+    let shown = |world: &mut World| {
+        world.run_for(600_000);
+        let status = world.status();
+        let shown = status.migrations.into_iter().find(|shown| shown.id.0 == 2).expect("it runs");
+        assert_eq!(shown.source_log, Some(LogId([7; 16])));
+        shown.stalled.expect("nothing comes from the source")
+    };
+    let told = shown(&mut world);
+    assert!(told.contains("the target fetches a copy of that node's log, and"), "{told}");
+    let fetching = TakeoverProgress {
+        log: Some(LogId([7; 16])),
+        fetched_from: Some(node_id(4)),
+        fetched_bytes: 1,
+        ..TakeoverProgress::default()
+    };
+    world.node(3).taking_over = Some(fetching);
+    let from = world.shown(4);
+    let told = shown(&mut world);
+    assert!(told.contains(&format!("fetches a copy of that node's log from {from}, and")), "{told}");
+    let record = world.map().migration(MigrationId(2)).map(|record| (record.range, record.epoch));
+    let now = world.now;
+    world.node(3).cannot_read(now, record.expect("it runs"), "there is no room");
+    let told = shown(&mut world);
+    assert!(told.ends_with("it tries again, since there is no room"), "{told}");
+    world.node(3).taking_over = Some(TakeoverProgress { is_past_failure: true, ..fetching });
+    let told = shown(&mut world);
+    assert!(!told.contains("no room"), "{told}");
+    world.node(3).taking_over = None;
+    world.node(3).cannot_read(now, record.expect("it runs"), &"very long ".repeat(1_000));
+    assert!(shown(&mut world).len() <= 1_024, "who asks takes no longer one");
+    world.node(3).stalled = false;
+    assert!(world.run_until(5_000_000, |world| !world.runs(2)));
+}
+
+/// The same of a range that is taken over.
+#[test]
+fn why_a_new_owner_could_not_read_is_shown_until_it_has_come_further() {
+    let mut world = world(11, 4, &[3]);
+    for node in [1, 3, 4] {
+        world.node(node).cannot_take_over = true;
+    }
+    die(&mut world, 2);
+    take_over(&mut world, 2);
+    world.run_for(12_000_000);
+    let shown = |world: &mut World| world.status().takeovers[0].clone();
+    let owner = shown(&mut world).of.owner;
+    assert_eq!(shown(&mut world).trouble.as_deref(), Some("it was told so"));
+    let owner = (1..=4).find(|&node| node_id(node) == owner).expect("a node");
+    let log = Some(LogId([7; 16]));
+    for (log, trouble) in [(Some(LogId([8; 16])), Some("it was told so")), (log, None)] {
+        let progress = TakeoverProgress { log, is_past_failure: true, ..TakeoverProgress::default() };
+        world.node(owner).taking_over = Some(progress);
+        world.run_for(600_000);
+        assert_eq!(shown(&mut world).trouble.as_deref(), trouble);
+    }
 }

@@ -338,6 +338,10 @@ impl Backups {
             let Some(until) = until else { return };
             let answer = fenced(backup, self.incarnation, hello.epoch, (now, until));
             goes_on = matches!(answer, ToWriter::Fenced { .. });
+            // It only tells how far the reader is.
+            if let Some(bytes) = files.size(hello.log).ok().filter(|_| goes_on) {
+                ToWriter::Size(bytes).write(self.version, &mut out).expect("a small message");
+            }
             answer.write(self.version, &mut out).expect("a small message");
         }
         if let Some(reader) = self.readers.get_mut(&link).filter(|_| goes_on) {

@@ -31,6 +31,8 @@ pub struct Fetcher {
     readers: BTreeMap<NodeId, FrameReader>,
     /// Until when the writers of the copies that were fenced may answer clients.
     promised_until: BTreeMap<NodeId, MonotonicUs>,
+    /// How many bytes copies have, as their nodes have said.
+    sizes: BTreeMap<NodeId, u64>,
     failures: BTreeMap<NodeId, &'static str>,
     to_send: VecDeque<(NodeId, Vec<u8>)>,
     events: VecDeque<FetcherEvent>,
@@ -54,6 +56,7 @@ impl Fetcher {
             fetch: Fetch::new(backups, known),
             readers: BTreeMap::new(),
             promised_until: BTreeMap::new(),
+            sizes: BTreeMap::new(),
             failures: BTreeMap::new(),
             to_send: VecDeque::new(),
             events: VecDeque::new(),
@@ -73,6 +76,11 @@ impl Fetcher {
     /// How copies end that have everything safe, as far as that is known.
     pub fn known(&self) -> &BTreeMap<NodeId, Tail> {
         self.fetch.known()
+    }
+
+    /// Whose copy is asked for, or fetched, and how many bytes that has: 0 until the node has said so.
+    pub fn at(&self) -> Option<(NodeId, u64)> {
+        self.fetch.at().map(|node| (node, self.sizes.get(&node).copied().unwrap_or(0)))
     }
 
     /// Why copies could not be fetched whose nodes have answered.
@@ -135,6 +143,10 @@ impl Fetcher {
                 self.promised_until.insert(node, now.plus_us(promised_us));
                 let backup = BackupId { node, incarnation };
                 self.fetch.has(node, Some(FoundCopy { backup, first, tail }));
+                Ok(())
+            }
+            ToWriter::Size(bytes) => {
+                self.sizes.insert(node, bytes);
                 Ok(())
             }
             ToWriter::Has { tail: None, .. } => {

@@ -18,6 +18,8 @@ pub trait CopyFiles {
     /// with no file open. Epoch and record are kept again first: an earlier sync may have failed, and what is
     /// read then is not on the disk, nor does a later sync write it.
     fn find(&mut self, log: LogId) -> io::Result<(u64, Option<Found>)>;
+    /// How many bytes the files of a copy have.
+    fn size(&mut self, log: LogId) -> io::Result<u64>;
     /// Bytes of a copy from this place on, so many at most, and whether the file ends behind them.
     fn read(&mut self, log: LogId, from: Place, most: usize) -> io::Result<(Vec<u8>, bool)>;
 }

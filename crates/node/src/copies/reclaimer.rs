@@ -140,7 +140,7 @@ impl Reclaimer {
             ToWriter::Has { incarnation, tail, .. } => self.reclaim.has(BackupId { node, incarnation }, tail),
             ToWriter::Holds { .. } | ToWriter::Promises(_) => {}
             // Nobody asked for it.
-            ToWriter::Fenced { .. } => return false,
+            ToWriter::Fenced { .. } | ToWriter::Size(_) => return false,
             ToWriter::Deposed(epoch) => {
                 self.is_deposed |= epoch > self.epoch;
                 return false;

@@ -34,6 +34,10 @@ impl CopyFiles for Copy {
         Ok((self.epoch, found))
     }
 
+    fn size(&mut self, _: LogId) -> io::Result<u64> {
+        Ok(self.files.values().map(|file| file.len() as u64).sum())
+    }
+
     fn read(&mut self, _: LogId, from: Place, most: usize) -> io::Result<(Vec<u8>, bool)> {
         let rest = &self.files[&from.file][from.at as usize..];
         let ends = rest.len() <= most && self.files.contains_key(&(from.file + 1));
@@ -216,6 +220,25 @@ fn files(last: &[u8]) -> Vec<(u64, &[u8])> {
     // Longer than what is sent at once.
     const LONG: &[u8] = &[5; 600_000];
     vec![(4, LONG), (5, b"a short one"), (6, last)]
+}
+
+/// Who fetches knows from whom, and how much there is, before it has any of it.
+#[test]
+fn how_much_there_is_to_fetch_is_known_from_the_beginning() {
+    let mut nodes = [Node::filled(2, &files(b"the end")), Node::filled(3, &files(b"the end"))];
+    let named = [nodes[0].named(), nodes[1].named()];
+    let mut fetching = Fetching::new(&named, BTreeMap::new());
+    assert_eq!(fetching.fetcher.at(), Some((node_id(2), 0)), "it is asked");
+    nodes[0].is_up = false;
+    while fetching.begun == 0 {
+        fetching.send(&mut nodes);
+        fetching.answer(&mut nodes);
+        fetching.follow(&mut nodes);
+    }
+    let bytes = nodes[1].copy.files.values().map(|file| file.len() as u64).sum();
+    assert_eq!((fetching.fetcher.at(), fetching.files.len()), (Some((node_id(3), bytes)), 0));
+    fetching.run(&mut nodes).expect("it is there");
+    assert_eq!(fetching.files.values().map(|file| file.len() as u64).sum::<u64>(), bytes);
 }
 
 #[test]

@@ -89,6 +89,10 @@ impl CopyFiles for Whole {
         Ok((2, Some(Found { files, last: (64, 0) })))
     }
 
+    fn size(&mut self, _: LogId) -> io::Result<u64> {
+        Ok(64)
+    }
+
     fn read(&mut self, _: LogId, _: Place, _: usize) -> io::Result<(Vec<u8>, bool)> {
         Err(io::ErrorKind::Unsupported.into())
     }

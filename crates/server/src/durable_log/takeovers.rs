@@ -180,7 +180,8 @@ impl Takeovers {
     fn carry_out(&mut self, tasks: &[CopyToRead]) -> Result<(), Failure> {
         let Some(task) = tasks.first() else { return Ok(()) };
         let shared = Arc::clone(&self.setup.parts.shared);
-        shared.taking_over.begin();
+        let log = task.takeover.dead.log;
+        shared.taking_over.begin(log, self.known.get(&log).and_then(|known| known.failed_at));
         let taken = match self.find_copy(task) {
             Ok(copy) => self.read(tasks, &copy),
             Err(Failure::Stopped) => Err(Failure::Stopped),
@@ -191,7 +192,10 @@ impl Takeovers {
                 Err(error)
             }
         };
-        shared.taking_over.end();
+        let how_far = shared.taking_over.end();
+        if taken.is_err() {
+            self.known.entry(log).or_default().failed_at = Some(how_far);
+        }
         taken
     }
 

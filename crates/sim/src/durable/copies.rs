@@ -141,6 +141,11 @@ impl CopyFiles for CopyFolders {
         Ok((epoch, found))
     }
 
+    fn size(&mut self, log: LogId) -> io::Result<u64> {
+        let folder = self.folder(log);
+        folder.numbers()?.into_iter().map(|number| Ok(folder.read(number)?.len() as u64)).sum()
+    }
+
     fn read(&mut self, log: LogId, from: Place, most: usize) -> io::Result<(Vec<u8>, bool)> {
         let folder = self.folder(log);
         let bytes = folder.read(from.file)?;

@@ -234,6 +234,7 @@ impl Owned {
             }
             Message::ToWriter(ToWriter::Deposed(epoch)) => Owned::Answer(ToWriter::Deposed(epoch)),
             Message::ToWriter(ToWriter::Promises(number)) => Owned::Answer(ToWriter::Promises(number)),
+            Message::ToWriter(ToWriter::Size(bytes)) => Owned::Answer(ToWriter::Size(bytes)),
             Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
             Message::Activate(activate) => Owned::Activate(
                 activate.highest_version.0,
@@ -528,6 +529,7 @@ pub(crate) fn copies() -> impl Strategy<Value = Owned> {
         (place(), place()).prop_map(|(written, synced)| Owned::Answer(ToWriter::Holds { written, synced })),
         any::<u64>().prop_map(|epoch| Owned::Answer(ToWriter::Deposed(epoch))),
         any::<u64>().prop_map(|number| Owned::Answer(ToWriter::Promises(number))),
+        any::<u64>().prop_map(|bytes| Owned::Answer(ToWriter::Size(bytes))),
         (bytes(300), any::<bool>()).prop_map(|(bytes, ends_file)| Owned::CopyBytes(bytes, ends_file)),
     ]
 }

@@ -4,11 +4,13 @@ use super::role::{Role, roles_of};
 use super::{AHEAD, CHUNKS, chunk_of, info, start_of};
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, End, Incarnation, LogCopies, MigrationRecord, NodeAgent, NodeInfo,
-    NodeLoad, PrepareRefusal, Progress, Reply, Request, StartNumber, Survey, TabletMap, Takeover, Target,
-    TargetStage, ToCoordinator, ToNode,
+    NodeLoad, PrepareRefusal, Progress, Reply, Request, StartNumber, Survey, TabletMap, Takeover,
+    TakeoverProgress, Target, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_testbed::TimeQueue;
-use sidle_types::{LogId, MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange, Speaks};
+use sidle_types::{
+    LogId, MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange, Speaks, TabletEpoch,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -94,6 +96,8 @@ pub(crate) struct SimNode {
     pub(crate) announcements: u64,
     /// What it learnt of the copies of its log that count.
     pub(crate) copies: Vec<Option<LogCopies>>,
+    /// How far it says that it has read what it takes over.
+    pub(crate) taking_over: Option<TakeoverProgress>,
     /// A log that it has set aside, and what that had.
     former: Option<(LogId, BTreeMap<u64, u64>)>,
     /// Values that were lost with an incarnation of the node.
@@ -122,6 +126,7 @@ impl SimNode {
             refused: None,
             announcements: 0,
             copies: Vec::new(),
+            taking_over: None,
             former: None,
             lost: BTreeSet::new(),
         }
@@ -219,6 +224,16 @@ impl SimNode {
         self.input(now, AgentInput::Copies(copies));
     }
 
+    /// It could not read what it takes over.
+    pub(crate) fn cannot_read(
+        &mut self,
+        now: MonotonicUs,
+        (range, epoch): (PositionRange, TabletEpoch),
+        why: &str,
+    ) {
+        self.input(now, AgentInput::CannotTakeOver(range, epoch, why.to_owned()));
+    }
+
     pub(crate) fn message(&mut self, now: MonotonicUs, message: ToNode) {
         self.input(now, AgentInput::Message(message));
     }
@@ -259,7 +274,8 @@ impl SimNode {
     pub(crate) fn step(&mut self, now: MonotonicUs, random: u64, others: &[SimNode]) {
         let Some(pending) = self.driver.pending.pop_due(now.0) else {
             let keys = self.driver.data.len() as u64;
-            self.input(now, AgentInput::Load(NodeLoad { keys, ..NodeLoad::default() }));
+            let load = NodeLoad { keys, taking_over: self.taking_over, ..NodeLoad::default() };
+            self.input(now, AgentInput::Load(load));
             return self.input(now, AgentInput::Timer);
         };
         match pending {

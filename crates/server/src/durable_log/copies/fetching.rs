@@ -7,7 +7,7 @@ use crate::durable_log::folder::Folder;
 use sidle_cluster::{DeadLog, HostPort, LogBackup};
 use sidle_log_copies::{BackupId, FetchedCopy};
 use sidle_log_files::FileSet;
-use sidle_node::{Fetcher, FetcherEvent, NodeParts};
+use sidle_node::{Fetcher, FetcherEvent, HowFar, NodeParts};
 use sidle_types::{MonotonicUs, NodeId};
 use sidle_wire::Tail;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +45,8 @@ pub(in crate::durable_log) struct KnownOfCopies {
     ends: BTreeMap<NodeId, Tail>,
     /// Those that could not be read. They are tried last.
     pub(in crate::durable_log) damaged: BTreeSet<NodeId>,
+    /// How far the last attempt to take over came, which failed.
+    pub(in crate::durable_log) failed_at: Option<HowFar>,
 }
 
 /// A copy that was fetched whole.
@@ -225,6 +227,9 @@ impl Round<'_> {
                 }
             }
             self.of.parts.shared.taking_over.note_fetched(self.bytes);
+        }
+        if let Some((node, bytes)) = self.fetcher.at() {
+            self.of.parts.shared.taking_over.note_source(node, bytes);
         }
         while let Some((node, bytes)) = self.fetcher.poll_transmit() {
             if let Some(&id) = self.links.get(&node) {

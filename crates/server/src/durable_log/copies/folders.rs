@@ -123,6 +123,11 @@ impl CopyFiles for CopyFolders {
         found
     }
 
+    fn size(&mut self, log: LogId) -> io::Result<u64> {
+        let folder = self.folder(log)?;
+        folder.numbers()?.into_iter().map(|number| folder.bytes_of(number)).sum()
+    }
+
     fn read(&mut self, log: LogId, from: Place, most: usize) -> io::Result<(Vec<u8>, bool)> {
         let folder = self.folder(log)?;
         let file = File::open(folder.path_of(from.file))?;

@@ -152,7 +152,7 @@ struct Taking<'t> {
 impl<'t> Taking<'t> {
     fn new(dead: &Node, live: &'t Store, memory_bytes: u64) -> Taking<'t> {
         let (stop, progress) = (AtomicBool::new(false), TakingOver::default());
-        progress.begin();
+        progress.begin(dead.log, None);
         Taking { path: dead.path(), log: dead.log, live, memory_bytes, stop, progress }
     }
 
