@@ -172,11 +172,11 @@ impl Core {
     ) -> bool {
         let mut meaning = ErrorMeaning::of(text);
         let operation = &mut self.operations[place];
-        operation.was_lost |= matches!(operation.class, Class::Once { .. }) && ErrorMeaning::is_unknown(text);
-        if operation.was_lost
-            && meaning == ErrorMeaning::Final
-            && (ErrorMeaning::is_refusal(text) || ErrorMeaning::is_unknown(text))
-        {
+        if meaning == ErrorMeaning::Unknown && matches!(operation.class, Class::Once { .. }) {
+            operation.was_lost = true;
+            meaning = ErrorMeaning::NotNow;
+        }
+        if operation.was_lost && meaning == ErrorMeaning::Final && ErrorMeaning::is_refusal(text) {
             // An earlier attempt may have run, and this node has not looked.
             meaning = ErrorMeaning::NotNow;
         }
@@ -217,7 +217,10 @@ impl Core {
                 self.rest(now.plus_us(u64::from(after_us)), place);
                 false
             }
-            ErrorMeaning::SidleDone | ErrorMeaning::SidleNotFrozen | ErrorMeaning::Final => {
+            ErrorMeaning::SidleDone
+            | ErrorMeaning::SidleNotFrozen
+            | ErrorMeaning::Unknown
+            | ErrorMeaning::Final => {
                 self.complete(place, from, Reply::Error(text), done);
                 true
             }

@@ -22,7 +22,10 @@ pub(crate) enum ErrorMeaning {
     SidleDone,
     /// The source of a double read: not frozen for that migration.
     SidleNotFrozen,
-    /// The answer to the request.
+    /// The node does not know whether the request has run. If it is to run once, it is sent again.
+    Unknown,
+    /// The answer to the request. Also that nobody knows any more whether it has run: sent again, it would be
+    /// refused again.
     Final,
 }
 
@@ -54,6 +57,7 @@ impl ErrorMeaning {
             },
             Some(b"SIDLEDONE") => ErrorMeaning::SidleDone,
             Some(b"SIDLENOTFROZEN") => ErrorMeaning::SidleNotFrozen,
+            Some(b"SIDLEUNKNOWN") => ErrorMeaning::Unknown,
             _ => ErrorMeaning::Final,
         }
     }
@@ -63,11 +67,6 @@ impl ErrorMeaning {
     /// Whether the node has refused a write before it looked whether the request had run.
     pub(crate) fn is_refusal(text: &[u8]) -> bool {
         matches!(code(text), b"MISCONF" | b"NOREPLICAS" | b"NOAUTH" | b"NOPERM" | b"READONLY")
-    }
-
-    /// Whether the node does not know if the request has run.
-    pub(crate) fn is_unknown(text: &[u8]) -> bool {
-        code(text) == b"SIDLEUNKNOWN"
     }
 }
 
@@ -115,6 +114,8 @@ mod tests {
             ("SIDLEGIVEN", ErrorMeaning::NotNow),
             ("SIDLEDONE migration 7 is over, ask the owner", ErrorMeaning::SidleDone),
             ("SIDLENOTFROZEN migration 7", ErrorMeaning::SidleNotFrozen),
+            ("SIDLEUNKNOWN whether the command was carried out is unknown", ErrorMeaning::Unknown),
+            ("SIDLELATE the request was issued long ago", ErrorMeaning::Final),
             ("WRONGTYPE Operation against a key", ErrorMeaning::Final),
             ("", ErrorMeaning::Final),
         ] {

@@ -41,8 +41,8 @@ pub enum Error {
     },
 }
 
-/// The code of a node that does not know whether a command has run.
-const UNKNOWN: &str = "SIDLEUNKNOWN ";
+/// The codes of a node that does not know whether a command has run: not now, or never again.
+const UNKNOWN: [&str; 2] = ["SIDLEUNKNOWN ", "SIDLELATE "];
 
 impl Error {
     /// The error of a command that was sent several times.
@@ -62,7 +62,7 @@ impl Error {
     pub fn effect(&self) -> Effect {
         match self {
             Error::NoAnswer(failure) => failure.effect,
-            Error::Server(text) if text.starts_with(UNKNOWN) => Effect::Unknown,
+            Error::Server(text) if UNKNOWN.iter().any(|code| text.starts_with(code)) => Effect::Unknown,
             Error::Closed => Effect::Unknown,
             Error::UnexpectedReply { .. } => Effect::Done,
             Error::Server(_)

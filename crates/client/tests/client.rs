@@ -8,7 +8,7 @@ mod support;
 use sidle_client::{
     Call, Client, Condition, Config, Effect, Error, Expiry, Reason, SetOptions, SetOutcome, Value,
 };
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Do, Server, Store, moving, publish, shared_out};
@@ -197,9 +197,25 @@ async fn a_command_that_runs_once_is_given_up_with_its_effect() {
     let patience = Duration::from_millis(300);
     let error = client.exec_once_within(patience, &[b"INCR", b"k"]).await.unwrap_err();
     assert_eq!(error.effect(), Effect::Unknown);
-    let server = Server::start(|_| answer("-SIDLEUNKNOWN issued long ago\r\n")).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let server = Server::start(move |args| {
+        count.fetch_add(usize::from(args[0] == b"SIDLE.ONCE"), Ordering::Relaxed);
+        answer("-SIDLELATE issued long ago\r\n")
+    })
+    .await;
     let error = impatient(&server).await.exec_once_within(patience, &[b"INCR", b"k"]).await.unwrap_err();
-    assert_eq!(error.effect(), Effect::Unknown);
+    assert_eq!(
+        (&error, error.effect()),
+        (&Error::Server("SIDLELATE issued long ago".into()), Effect::Unknown)
+    );
+    assert_eq!(asked.load(Ordering::Relaxed), 1, "it would be refused for ever");
+    let server = Server::start(|_| answer("-SIDLEUNKNOWN it did not answer\r\n")).await;
+    let error = impatient(&server).await.exec_once_within(patience, &[b"INCR", b"k"]).await.unwrap_err();
+    assert!(
+        matches!(error, Error::NoAnswer(_)) && error.effect() == Effect::Unknown,
+        "it was sent again: {error:?}"
+    );
     let error = impatient(&server).await.incr("k").await.unwrap_err();
     assert_eq!(error.effect(), Effect::Unknown);
     let server = Server::start(|_| answer("-WRONGTYPE no number\r\n")).await;

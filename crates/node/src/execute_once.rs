@@ -24,7 +24,7 @@ const NOT_ONCE: ReplyError = ReplyError::text(
 );
 const NOT_OPEN: ReplyError = ReplyError::text("ERR the lowest open request is above this one");
 const TOO_LATE: ReplyError = ReplyError::text(
-    "SIDLEUNKNOWN the request was issued more than 5 minutes ago: whether it has run is not known any more",
+    "SIDLELATE the request was issued more than 5 minutes ago: whether it has run is not known any more",
 );
 const TOO_EARLY: ReplyError = ReplyError::text(
     "ERR the request was issued more than a minute in the future: the clock of the client or of the node is wrong",
@@ -67,7 +67,7 @@ impl<'r> Once<'r> {
             _ => return Err(NOT_ONCE),
         };
         let (completions, of_command) = keys.split_first().ok_or(NOT_ONCE)?;
-        if of_command.is_empty() || spec.is_over_unnamed(args) {
+        if spec.is_over_unnamed(args) {
             return Err(NOT_ONCE);
         }
         if of_command.iter().any(|key| key.slot() != completions.slot()) {
@@ -147,6 +147,10 @@ fn run<H: FnOnce(&[HashedKey<'_>]) -> bool>(
     let (args, blocking) = (once.args, Blocking::No);
     let mut call = sidle_commands::Call { args, keyspace, now: scene.now, reply, blocking, progress: None };
     (once.run)(&mut call)?;
+    if of_command.is_empty() {
+        // Where arguments say which keys there are, it has told what is wrong with them.
+        return Err(NOT_ONCE);
+    }
     let is_cut = call.reply.is_cut();
     let NodeKeyspace::Together(mut overlay) = call.keyspace else { unreachable!("it was lent an overlay") };
     if is_cut || overlay.change_count() == 0 {

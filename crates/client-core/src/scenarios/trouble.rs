@@ -130,6 +130,10 @@ fn what_runs_once_is_sent_again_and_may_have_run_until_a_node_has_looked() {
     assert_eq!(script.asked(1), ["SIDLE.ONCE k"]);
     script.answer(1, ":5\r\n");
     assert_eq!(script.ended(), ended(5, "Integer(5)"));
+    // Nobody knows it any more: to send it again would not help.
+    submit_once(&mut script, 6, true);
+    script.answer(1, "-SIDLELATE issued long ago\r\n");
+    assert_eq!(script.ended(), ended(6, "-SIDLELATE issued long ago"));
     // Lost, and then nobody answers in time, or only refuses.
     for (token, may_have_run) in [(3, false), (4, true)] {
         submit_once(&mut script, token, may_have_run);

@@ -59,7 +59,7 @@ pub(crate) fn request_that_was_issued_long_ago() {
     let mut solo = Solo::new();
     let (old, ahead) = (NOW_MS - 300_001, NOW_MS + 60_001);
     let late = solo.ask(&format!("SIDLE.ONCE {{k}}done 1 1 {old} INCR {{k}}a"));
-    assert!(refuses(&late, "SIDLEUNKNOWN "), "N3: {late:?}");
+    assert!(refuses(&late, "SIDLELATE "), "N3: {late:?}");
     assert!(refuses(&solo.ask(&format!("SIDLE.ONCE {{k}}done 1 1 {ahead} INCR {{k}}a")), "ERR "));
     assert_eq!(solo.ask("EXISTS {k}a {k}done"), int(0));
 }
@@ -114,6 +114,17 @@ fn what_cannot_run_once_is_refused_with_words() {
         (once(1, 1, &once(1, 1, "INCR {k}a")), "ERR SIDLE.ONCE takes"),
         (once(1, 1, "SORT {k}a BY weight_* STORE {k}b"), "ERR SIDLE.ONCE takes"),
         (once(1, 1, "NONSENSE {k}a"), "ERR unknown command"),
+        (once(1, 1, "LMPOP 1 {k}a LEFT COUNT -1"), "ERR count should be greater than 0"),
+        (once(1, 1, "LMPOP 0 {k}a LEFT"), "ERR numkeys should be greater than 0"),
+        (once(1, 1, "LMPOP -1 {k}a LEFT"), "ERR numkeys should be greater than 0"),
+        (once(1, 1, "LMPOP 3 {k}a LEFT"), "ERR syntax error"),
+        (once(1, 1, "ZMPOP many {k}a MIN"), "ERR numkeys should be greater than 0"),
+        (
+            once(1, 1, "ZUNIONSTORE {k}a 0 {k}b"),
+            "ERR at least 1 input key is needed for 'zunionstore' command",
+        ),
+        (once(1, 1, "ZUNIONSTORE {k}a 5 {k}b"), "ERR syntax error"),
+        (once(1, 1, "SORT {k}a LIMIT 1 STORE"), "ERR "),
         (once(1, 1, "INCR"), "ERR wrong number of arguments for 'incr' command"),
         (once(1, 1, "INCR elsewhere"), "CROSSSLOT "),
         (once(1, 1, "INCR {k}done:client"), "ERR the completion key"),
