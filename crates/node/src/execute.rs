@@ -87,6 +87,11 @@ fn executes_no_write(session: &Session, found: Found) -> bool {
         && session.transaction.as_deref().is_some_and(|transaction| !writes(transaction))
 }
 
+/// Whether it is a request that is to run once.
+fn runs_once(request: Request<'_>) -> bool {
+    request.found.spec.keys.command_at != 0
+}
+
 impl Executor {
     /// The executor of a worker.
     pub(crate) fn new(parts: &NodeParts, index: WorkerIndex, seed: u64) -> Executor {
@@ -198,6 +203,9 @@ impl Executor {
                     return (result, is_cut);
                 }
             }
+        }
+        if runs_once(request) {
+            return self.call_exactly_once(now, session, request, true, out);
         }
         (Err(ReplyError::OutOfMemory), false)
     }
@@ -364,20 +372,19 @@ impl Executor {
                 }
                 (result, is_cut)
             }
-            _ if request.found.spec.keys.command_at != 0 => {
-                self.call_exactly_once(now, session, request, out)
-            }
+            _ if runs_once(request) => self.call_exactly_once(now, session, request, false, out),
             _ => self.call_own(now, session, request.args, run, None, out),
         }
     }
 
-    /// Runs a request that is to run once.
+    /// Runs a request that is to run once. `is_short`: no memory was found.
     #[inline(never)]
     fn call_exactly_once(
         &mut self,
         now: Now,
         session: &Session,
         request: Request<'_>,
+        is_short: bool,
         out: &mut Vec<u8>,
     ) -> (CommandResult, bool) {
         let outlines = Arena::with_capacity(0);
@@ -392,7 +399,7 @@ impl Executor {
         let (holds, has_hold, index) = (&self.holds, self.has_hold, self.index);
         let is_held = |keys: &[HashedKey<'_>]| holds.is_any() && !has_hold && holds.forbid(keys, true, index);
         let (store, head, most) = (&*self.store, &mut self.head, self.reply_bytes);
-        run_once(Means { store, head, scene, is_held, most }, request, session.version, out)
+        run_once(Means { store, head, scene, is_held, most, is_short }, request, session.version, out)
     }
 
     /// Runs a command about the node. `room`: of a command in a transaction, what it may write.

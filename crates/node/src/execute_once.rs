@@ -44,6 +44,8 @@ const OLD_NODES: ReplyError =
 struct Once<'r> {
     id: RequestId,
     run: OverKeys<NodeExecutor>,
+    /// Whether the command may run where there is no memory.
+    frees: bool,
     /// The completion key, and those of the command.
     keys: &'r [HashedKey<'r>],
     args: &'r [&'r [u8]],
@@ -81,7 +83,10 @@ impl<'r> Once<'r> {
         }
         let id = RequestId { number, lowest_open, issued: WallMs(issued) };
         match id.arrival(now) {
-            Arrival::InTime => Ok(Once { id, run, keys, args }),
+            Arrival::InTime => {
+                let frees = !spec.flags.contains(CommandFlags::DENYOOM);
+                Ok(Once { id, run, frees, keys, args })
+            }
             Arrival::TooLate => Err(TOO_LATE),
             Arrival::TooEarly => Err(TOO_EARLY),
         }
@@ -97,6 +102,8 @@ pub(crate) struct Means<'e, H> {
     pub(crate) is_held: H,
     /// The longest reply.
     pub(crate) most: usize,
+    /// No memory was found: what frees some may take of the cleaner's reserve.
+    pub(crate) is_short: bool,
 }
 
 /// Runs such a request; its result, and whether its reply is too long. Then nothing was written.
@@ -123,7 +130,7 @@ fn run<H: FnOnce(&[HashedKey<'_>]) -> bool>(
     version: RespVersion,
     out: &mut Vec<u8>,
 ) -> Result<(Flow, bool), ReplyError> {
-    let Means { store, head, scene, is_held, most } = means;
+    let Means { store, head, scene, is_held, most, is_short } = means;
     if !scene.ranges.map().version().has_completions() {
         return Err(OLD_NODES);
     }
@@ -164,7 +171,10 @@ fn run<H: FnOnce(&[HashedKey<'_>]) -> bool>(
     }
     let changes = overlay.into_last_changes();
     let changes = changes.iter().map(|&change| stored(scene.ranges, change));
-    let published = together.slots.publish(head, scene.now, changes);
+    let published = match is_short && once.frees {
+        true => together.slots.publish_freeing(head, scene.now, changes),
+        false => together.slots.publish(head, scene.now, changes),
+    };
     let expired = published.map_err(|_| ReplyError::OutOfMemory)?;
     scene.stats.expired.add(expired as u64);
     Ok((Flow::Done, false))

@@ -652,12 +652,13 @@ impl LogHead {
     /// `beside`: how many more bytes must be left. Takes nothing if there are too few.
     pub(crate) fn prepare(
         &mut self,
+        purpose: Purpose,
         sizes: impl Iterator<Item = usize> + Clone,
         beside: u64,
     ) -> Result<(), OutOfMemory> {
         assert!(self.prepared.is_empty(), "earlier prepared pieces were used");
-        let taken = self.take_all(sizes.clone().map(|bytes| bytes as u64));
-        if taken.is_err() || self.log.segments.available(Purpose::Value) < beside {
+        let taken = self.take_all(purpose, sizes.clone().map(|bytes| bytes as u64));
+        if taken.is_err() || self.log.segments.available(purpose) < beside {
             self.prepared.drain(..).for_each(|piece| self.log.segments.give_back(piece));
             self.note_refused(sizes.sum());
             return Err(OutOfMemory);
@@ -712,15 +713,15 @@ impl LogHead {
     }
 
     /// Takes segments for records of these sizes, as many as there are.
-    fn take_all(&mut self, sizes: impl Iterator<Item = u64>) -> Result<(), OutOfMemory> {
+    fn take_all(&mut self, purpose: Purpose, sizes: impl Iterator<Item = u64>) -> Result<(), OutOfMemory> {
         let mut room = self.end - self.offset;
         for bytes in sizes {
             if bytes > self.log.segments.largest_ordinary() {
-                self.prepared.push(self.log.allocate_run(bytes, bytes, Purpose::Value)?);
+                self.prepared.push(self.log.allocate_run(bytes, bytes, purpose)?);
             } else if bytes <= room {
                 room -= bytes;
             } else {
-                self.prepared.push(self.log.allocate(Purpose::Value)?);
+                self.prepared.push(self.log.allocate(purpose)?);
                 room = self.log.segments.segment_bytes() - SEGMENT_START - bytes;
             }
         }

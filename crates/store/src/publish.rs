@@ -21,6 +21,9 @@ use std::collections::BTreeSet;
 /// grows.
 const INDEX_BYTES_PER_KEY: u64 = 128;
 
+/// The most bytes of records that a change which frees memory may take of the cleaner's reserve.
+const FREEING_BYTES_MAX: usize = 4 << 10;
+
 /// One key's change among several.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'p> {
@@ -83,12 +86,37 @@ impl<'s> SlotGuards<'s> {
         self.publish_over(&[], head, now, changes)
     }
 
+    /// The same of a change that frees memory, or replaces what is there, and that found none: its records
+    /// may take some of the cleaner's reserve, so that one piece of that stays. They are 4 KiB at most.
+    ///
+    /// # Panics
+    /// When a key's slot is not locked here.
+    pub fn publish_freeing<'p>(
+        &self,
+        head: &mut LogHead,
+        now: WallMs,
+        changes: impl Iterator<Item = (HashedKey<'p>, Change<'p>)>,
+    ) -> Result<usize, OutOfMemory> {
+        self.publish_for(Purpose::Freeing, &[], head, now, changes)
+    }
+
     /// The same, after everything in these ranges was removed, in the same step; readers wait for that too.
     ///
     /// # Panics
     /// When a slot of the ranges is not locked here, and has entries; or when a key's is not.
     pub fn publish_over<'p>(
         &self,
+        cleared: &[PositionRange],
+        head: &mut LogHead,
+        now: WallMs,
+        changes: impl Iterator<Item = (HashedKey<'p>, Change<'p>)>,
+    ) -> Result<usize, OutOfMemory> {
+        self.publish_for(Purpose::Value, cleared, head, now, changes)
+    }
+
+    fn publish_for<'p>(
+        &self,
+        purpose: Purpose,
         cleared: &[PositionRange],
         head: &mut LogHead,
         now: WallMs,
@@ -104,7 +132,10 @@ impl<'s> SlotGuards<'s> {
             steps.push(step);
         }
         leave_out_repeated_removals(&mut steps, cleared);
-        prepare(&steps, head)?;
+        match purpose {
+            Purpose::Freeing => prepare_freeing(&steps, head)?,
+            _ => prepare(&steps, head)?,
+        }
         head.hold_back();
         for (guard, range) in
             self.guards.iter().flat_map(|guard| cleared.iter().map(move |range| (guard, range)))
@@ -177,7 +208,20 @@ fn prepare(steps: &[Step<'_, '_>], head: &mut LogHead) -> Result<(), OutOfMemory
         few if few < data.log.segments.segment_bytes() => 0,
         _ => index_bytes(with_record().filter(|step| !has_entry(step)).count()) + outlines,
     };
-    head.prepare(with_record().flat_map(Step::sizes).copied(), beside)
+    head.prepare(Purpose::Value, with_record().flat_map(Step::sizes).copied(), beside)
+}
+
+/// The same, if need be from the cleaner's reserve: for few bytes. What new keys need of the index comes from
+/// there as well.
+fn prepare_freeing(steps: &[Step<'_, '_>], head: &mut LogHead) -> Result<(), OutOfMemory> {
+    steps.iter().for_each(|step| step.slot.check(head, step.key));
+    let sizes = || steps.iter().flat_map(Step::sizes).copied();
+    if steps.iter().any(|step| step.large.is_some()) || sizes().sum::<usize>() > FREEING_BYTES_MAX {
+        return Err(OutOfMemory);
+    }
+    let is_new = |step: &&Step<'_, '_>| !step.sizes().is_empty() && step.slot.find(step.key).is_none();
+    let new_keys = steps.iter().filter(is_new).count() as u64;
+    head.prepare(Purpose::Freeing, sizes(), new_keys * INDEX_BYTES_PER_KEY)
 }
 
 /// One key's part of a change.

@@ -34,6 +34,8 @@ pub(crate) enum Purpose {
     Value,
     /// A record that the store had before it was started again. The index may be larger than it was.
     Recovered,
+    /// A small record of a change that frees memory.
+    Freeing,
     /// A record that the cleaner moves.
     Survivor,
 }
@@ -330,7 +332,7 @@ impl Segments {
         let reserve = match purpose {
             Purpose::Value => self.reserve,
             // The cleaner can go on.
-            Purpose::Recovered => self.segment_bytes,
+            Purpose::Recovered | Purpose::Freeing => self.segment_bytes,
             Purpose::Survivor => 0,
         };
         self.limit.saturating_sub(self.taken_bytes() + self.index_bytes() + reserve)

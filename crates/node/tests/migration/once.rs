@@ -142,6 +142,45 @@ fn what_cannot_run_once_is_refused_with_words() {
     assert!(refuses(&solo.ask(&once(1, 1, "INCR {k}a")), "ERR "));
 }
 
+/// Its completion needs some memory. That comes from the cleaner's reserve, so that there is an end to it.
+#[test]
+fn what_frees_memory_runs_once_where_there_is_none() {
+    let node = SoloNode::with_memory(32 << 20);
+    let client = node.connect();
+    let mut solo = Solo { node, client };
+    let once = |key: usize, command: &str| format!("SIDLE.ONCE {{k{key}}}done 1 1 {NOW_MS} {command}");
+    assert_eq!(solo.ask("RPUSH {l}ist a b"), int(2));
+    let mut keys = 0;
+    for bytes in [100_000, 1_000, 100, 10, 1] {
+        let value = "v".repeat(bytes);
+        while solo.ask(&format!("SET {{k{keys}}} {value}")) == ok() {
+            keys += 1;
+        }
+    }
+    let mut refused = solo.ask(&once(keys, &format!("SET {{k{keys}}} x")));
+    assert!(refuses(&refused, "OOM "), "{refused:?}");
+    // The smallest ones first: each frees less than its completion takes.
+    for key in (keys - 100..keys).rev() {
+        for _ in 0..2 {
+            assert_eq!(solo.ask(&once(key, &format!("DEL {{k{key}}}"))), int(1), "{key} of {keys}");
+        }
+    }
+    assert_eq!(solo.ask(&format!("SIDLE.ONCE {{l}}done 1 1 {NOW_MS} LPOP {{l}}ist")), bulk("a"));
+    refused = solo.ask(&once(keys, &format!("SET {{k{keys}}} x")));
+    assert!(refuses(&refused, "OOM "), "what takes memory does not get any: {refused:?}");
+    // Its reply is longer than what it may take.
+    let long =
+        (0..keys).find(|key| solo.ask(&format!("STRLEN {{k{key}}}")) == int(100_000)).expect("a long one");
+    let refused = solo.ask(&once(long, &format!("GETDEL {{k{long}}}")));
+    assert!(refuses(&refused, "OOM "), "{refused:?}");
+    assert_eq!(solo.ask(&format!("STRLEN {{k{long}}}")), int(100_000), "and has done nothing");
+    // All of them can go.
+    for key in (0..keys - 100).rev() {
+        assert_eq!(solo.ask(&once(key, &format!("DEL {{k{key}}}"))), int(1), "{key} of {keys}");
+    }
+    assert_eq!(solo.ask(&once(keys, &format!("SET {{k{keys}}} x"))), ok());
+}
+
 /// Its reply could not be kept. Without a bound a long one was a value that no record can have.
 #[test]
 fn what_has_too_long_a_reply_is_refused_and_does_nothing() {

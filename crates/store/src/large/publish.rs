@@ -183,7 +183,7 @@ impl<'p> LargePut<'p> {
         let growth = self.growth(&data.collections);
         admit_growth(data, growth)?;
         let beside = if growth < data.log.segments.segment_bytes() { 0 } else { growth };
-        head.prepare(self.sizes().iter().copied(), beside)?;
+        head.prepare(Purpose::Value, self.sizes().iter().copied(), beside)?;
         head.hold_back();
         self.append(slot, head);
         head.log_whole_change(std::iter::once(slot.slot()));
