@@ -11,7 +11,8 @@
 //! Requests are sent by the caller, those to one node in one message. It reports what becomes of each.
 
 use crate::TransactionId;
-use crate::locks::{Keys, LIFE_MS, Status};
+use crate::entry::Keys;
+use crate::locks::{LIFE_MS, Status};
 use crate::retries::Retries;
 use sidle_types::{MonotonicUs, fault};
 use std::collections::VecDeque;
