@@ -1,11 +1,11 @@
 //! The bytes of what transactions have at a key.
 //!
 //! Little-endian: a byte for the layout (1), then for each transaction its id (16 bytes), its state (1), its
-//! time (8), and, each behind its length (4), its first key, the list of its keys, its effect and its reply.
+//! age and its time (8 each), and, each behind its length (4), its first key, the list of its keys, its effect and its reply.
 
 use crate::TransactionId;
 use crate::bytes::{put_bytes, take, take_bytes};
-use crate::entry::{Entry, Keys, State};
+use crate::entry::{Age, Entry, Keys, State};
 use sidle_types::WallMs;
 
 const LAYOUT: u8 = 1;
@@ -36,6 +36,7 @@ pub(crate) fn write(entries: &[Entry<'_>]) -> Vec<u8> {
     for entry in entries {
         out.extend_from_slice(&entry.id.0.to_le_bytes());
         out.push(number(entry.state));
+        out.extend_from_slice(&entry.age.0.0.to_le_bytes());
         out.extend_from_slice(&entry.at.0.to_le_bytes());
         for bytes in [entry.first, entry.keys.0, entry.effect, entry.reply] {
             put_bytes(&mut out, bytes);
@@ -56,11 +57,12 @@ pub(crate) fn read(value: &[u8]) -> Option<Vec<Entry<'_>>> {
 fn take_entry<'v>(rest: &mut &'v [u8]) -> Option<Entry<'v>> {
     let id = TransactionId(u128::from_le_bytes(take(rest)?));
     let [state] = take(rest)?;
+    let age = Age(WallMs(u64::from_le_bytes(take(rest)?)));
     let at = WallMs(u64::from_le_bytes(take(rest)?));
     let first = take_bytes(rest)?;
     let keys = Keys(take_bytes(rest)?);
     let effect = take_bytes(rest)?;
     let reply = take_bytes(rest)?;
     let state = numbered(state)?;
-    keys.is_whole().then_some(Entry { id, state, at, first, keys, effect, reply })
+    keys.is_whole().then_some(Entry { id, state, age, at, first, keys, effect, reply })
 }

@@ -52,6 +52,11 @@ pub fn keys_of<'k>(keys: impl IntoIterator<Item = &'k [u8]>) -> Vec<u8> {
     list
 }
 
+/// How old a transaction is: when its first attempt began, by its client's clock. One that is tried again
+/// keeps it, so that it is the oldest in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Age(pub WallMs);
+
 /// What one transaction has at a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'v> {
@@ -59,6 +64,8 @@ pub struct Entry<'v> {
     pub id: TransactionId,
     /// What it has.
     pub state: State,
+    /// Its age, for which it waits or does not.
+    pub age: Age,
     /// By the node's clock: since when; of what is settled or refused, until when it is kept.
     pub at: WallMs,
     /// Its first key, which has the list of all.

@@ -36,6 +36,8 @@
 //!   it. If the answer is lost, its keys are asked.
 //! - X12: a key keeps that a transaction was applied until it was applied at all of its keys; the first key
 //!   for longest.
+//! - X14: a transaction waits only for younger ones. Otherwise it gives way, and is tried again at its age. So
+//!   no circle of them waits, and each is the oldest in the end.
 //! - X13: a refusal outlives the request that it refuses, and an outcome that nodes decided outlives the
 //!   coordinator that may still ask for it.
 
@@ -48,6 +50,6 @@ mod locks;
 mod retries;
 
 pub use coordinator::{Answer, Coordinator, Lost, Outcome, Part, Request, Vote};
-pub use entry::{Entry, Keys, State, keys_of};
+pub use entry::{Age, Entry, Keys, State, keys_of};
 pub use id::TransactionId;
 pub use locks::{Contradiction, HELP_AFTER_MS, KEPT_MS, LIFE_MS, Locks, NotVoted, Status};

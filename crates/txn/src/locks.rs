@@ -2,7 +2,7 @@
 
 use crate::TransactionId;
 use crate::codec;
-use crate::entry::{Entry, Keys, State};
+use crate::entry::{Age, Entry, Keys, State};
 use sidle_types::{WallMs, fault};
 
 /// So long a transaction's coordinator asks for its outcome. Then it reports that it does not know it.
@@ -16,8 +16,11 @@ pub const HELP_AFTER_MS: u64 = 1_000;
 /// Why a key does not vote for a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotVoted {
-    /// Another one has locked it.
+    /// Another one has locked it, and this one is younger: it gives way, so that nobody waits in a circle
+    /// (wait-die; Rosenkrantz, Stearns and Lewis, "System level concurrency control").
     Locked(TransactionId),
+    /// Another one has locked it, which is younger: this one may wait for its end.
+    Waits(TransactionId),
     /// It has refused this one before.
     Refused,
     /// It has voted for it before: a request that came twice.
@@ -75,30 +78,38 @@ impl<'v> Locks<'v> {
         if !writes && fault!(ReadsIgnoreLocks) {
             return None;
         }
-        self.holder(writes)
+        self.holders(writes).next().map(|entry| entry.id)
     }
 
-    fn holder(&self, of_readers: bool) -> Option<TransactionId> {
-        let hinders = |entry: &&Entry<'_>| {
-            entry.state == State::Exclusive || of_readers && entry.state == State::Shared
-        };
-        self.entries.iter().find(hinders).map(|entry| entry.id)
+    /// Those that have locked the key, and hinder who reads it, or writes it.
+    fn holders(&self, writes: bool) -> impl Iterator<Item = Entry<'v>> + Clone {
+        self.entries
+            .iter()
+            .copied()
+            .filter(move |entry| entry.state == State::Exclusive || writes && entry.state == State::Shared)
     }
 
     fn place(&self, id: TransactionId) -> Option<usize> {
         self.entries.iter().position(|entry| entry.id == id)
     }
 
-    /// Whether the key may vote for a transaction that reads or writes it.
-    pub fn may_vote(&self, id: TransactionId, writes: bool) -> Result<(), NotVoted> {
+    /// Whether the key may vote for a transaction of this age that reads or writes it.
+    pub fn may_vote(&self, id: TransactionId, age: Age, writes: bool) -> Result<(), NotVoted> {
         match self.place(id).map(|place| self.entries[place].state) {
             Some(State::Refused) if !fault!(PreparedAfterRefusal) => return Err(NotVoted::Refused),
             None | Some(State::Refused) => {}
             Some(_) => return Err(NotVoted::Twice),
         }
-        match self.holder(writes) {
-            Some(other) if !fault!(LockedTwice) => Err(NotVoted::Locked(other)),
-            _ => Ok(()),
+        if fault!(LockedTwice) {
+            return Ok(());
+        }
+        // X14: of the same age, the lower id counts as older.
+        let is_older = |other: &Entry<'_>| (other.age, other.id) < (age, id);
+        let mut holders = self.holders(writes);
+        match (holders.clone().find(is_older), holders.next()) {
+            (Some(older), _) => Err(NotVoted::Locked(older.id)),
+            (None, Some(younger)) => Err(NotVoted::Waits(younger.id)),
+            (None, None) => Ok(()),
         }
     }
 
@@ -107,7 +118,7 @@ impl<'v> Locks<'v> {
     /// # Panics
     /// If it may not.
     pub fn vote(&mut self, entry: Entry<'v>) {
-        let may = self.may_vote(entry.id, entry.state == State::Exclusive);
+        let may = self.may_vote(entry.id, entry.age, entry.state == State::Exclusive);
         assert_eq!(may, Ok(()), "a vote for {} that may not be", entry.id);
         assert!(
             entry.state.is_prepared() || entry.state == State::Committed,
@@ -177,7 +188,9 @@ impl<'v> Locks<'v> {
             Status::None => {
                 let at = WallMs(now.0.saturating_add(KEPT_MS));
                 let (first, keys) = (&[][..], Keys::default());
-                let refused = Entry { id, state: State::Refused, at, first, keys, effect: &[], reply: &[] };
+                let age = Age::default();
+                let refused =
+                    Entry { id, state: State::Refused, age, at, first, keys, effect: &[], reply: &[] };
                 if !fault!(RefusalIsNotKept) {
                     self.entries.push(refused);
                 }

@@ -5,7 +5,7 @@ use crate::node::{Commands, name};
 use crate::world::KEYS;
 use sidle_history::list_append::{Fate, Step, Transaction};
 use sidle_testbed::Random;
-use sidle_txn::{Coordinator, Part, TransactionId};
+use sidle_txn::{Age, Coordinator, Part, TransactionId};
 use sidle_types::{MonotonicUs, WallMs};
 
 /// A transaction in the making.
@@ -48,6 +48,7 @@ impl Draft {
         mut self,
         now: MonotonicUs,
         issued: WallMs,
+        age: Age,
         id: TransactionId,
         owner: impl Fn(u64) -> usize,
     ) -> (Coordinator, Vec<Commands>) {
@@ -70,6 +71,7 @@ impl Draft {
         let commands = commands.into_iter().map(|(begin, steps)| Commands {
             id,
             issued,
+            age,
             is_alone,
             first,
             list: if begin == 0 { list.clone() } else { Vec::new() },

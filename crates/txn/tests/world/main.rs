@@ -25,8 +25,11 @@ fn transactions_are_strictly_serializable() {
     println!("{met:?}");
     // Otherwise the seeds show less than this test claims.
     assert!(met.committed > 20_000 && met.committed_over_parts > 10_000, "{met:?}");
-    assert!(met.locked > 2_000 && met.changed > 1_000 && met.refused > 1_000, "{met:?}");
-    assert!(met.unknown > 5 && met.died > 500 && met.late > 2_000, "{met:?}");
+    assert!(
+        met.locked > 2_000 && met.waited > 10_000 && met.changed > 1_000 && met.refused > 1_000,
+        "{met:?}"
+    );
+    assert!(met.unknown > 2 && met.died > 500 && met.late > 2_000, "{met:?}");
     assert!(met.helped > 500 && met.helped_commits > 300, "{met:?}");
     assert!(met.moved_while_locked > 300 && met.replies_found > 500, "{met:?}");
 }

@@ -3,7 +3,7 @@
 use crate::world::KEYS;
 use sidle_testbed::Random;
 use sidle_txn::{
-    Entry, KEPT_MS, LIFE_MS, Locks, Lost, NotVoted, State, Status, TransactionId, Vote, keys_of,
+    Age, Entry, KEPT_MS, LIFE_MS, Locks, Lost, NotVoted, State, Status, TransactionId, Vote, keys_of,
 };
 use sidle_types::WallMs;
 use std::collections::BTreeMap;
@@ -21,12 +21,23 @@ pub(crate) struct Commands {
     pub(crate) id: TransactionId,
     /// By the client's clock.
     pub(crate) issued: WallMs,
+    pub(crate) age: Age,
     pub(crate) is_alone: bool,
     /// The first key of all, and the list where a key of this part is that.
     pub(crate) first: u64,
     pub(crate) list: Vec<u64>,
     /// Of each key, what was read there, and the token that is to be appended.
     pub(crate) steps: Vec<(u64, Vec<u64>, Option<u64>)>,
+}
+
+/// What becomes of a part.
+#[derive(Debug)]
+pub(crate) enum Prepared {
+    Voted(Vote),
+    /// It waits for younger transactions.
+    Waits,
+    /// A key is another node's.
+    NotRun,
 }
 
 /// What is kept of a key's answer.
@@ -94,27 +105,30 @@ impl Node {
         awaited.is_none().then(|| self.keys[&key].tokens.clone())
     }
 
-    /// Prepares a part, all of it or nothing; nothing is answered where a key is another node's.
-    pub(crate) fn prepare(&mut self, part: &Commands, now: WallMs) -> Option<Vote> {
+    /// Prepares a part, all of it or nothing.
+    pub(crate) fn prepare(&mut self, part: &Commands, now: WallMs, may_wait: bool) -> Prepared {
         if part.steps.iter().any(|(key, ..)| !self.keys.contains_key(key)) {
-            return None;
+            return Prepared::NotRun;
         }
         // X13: its refusal may be gone.
         if part.issued.0 + 2 * LIFE_MS < now.0 {
-            return Some(Vote::No(Lost::Late));
+            return Prepared::Voted(Vote::No(Lost::Late));
         }
         for &(key, ref read, token) in &part.steps {
-            match self.with_locks(key, now, |locks| locks.may_vote(part.id, token.is_some())) {
+            match self.with_locks(key, now, |locks| locks.may_vote(part.id, part.age, token.is_some())) {
                 Ok(()) => {}
-                Err(NotVoted::Locked(other)) => return Some(Vote::No(Lost::Locked(other))),
-                Err(NotVoted::Refused | NotVoted::Twice) => return Some(Vote::No(Lost::Refused)),
+                Err(NotVoted::Waits(_)) if may_wait => return Prepared::Waits,
+                Err(NotVoted::Locked(other) | NotVoted::Waits(other)) => {
+                    return Prepared::Voted(Vote::No(Lost::Locked(other)));
+                }
+                Err(NotVoted::Refused | NotVoted::Twice) => return Prepared::Voted(Vote::No(Lost::Refused)),
             }
             if self.keys[&key].tokens != *read {
-                return Some(Vote::No(Lost::Changed));
+                return Prepared::Voted(Vote::No(Lost::Changed));
             }
         }
         self.keep(part, now);
-        Some(Vote::Yes(reply_to(part)))
+        Prepared::Voted(Vote::Yes(reply_to(part)))
     }
 
     fn keep(&mut self, part: &Commands, now: WallMs) {
@@ -131,7 +145,8 @@ impl Node {
             };
             let keys = if key == part.first { sidle_txn::Keys(&list) } else { sidle_txn::Keys::default() };
             let reply = if place == 0 { &reply[..] } else { &[] };
-            let entry = Entry { id: part.id, state, at: now, first: &first, keys, effect, reply };
+            let (id, age) = (part.id, part.age);
+            let entry = Entry { id, state, age, at: now, first: &first, keys, effect, reply };
             if part.is_alone {
                 self.apply(key, effect);
             }

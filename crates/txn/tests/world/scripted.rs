@@ -1,8 +1,8 @@
 //! What a coordinator sends, one request at a time.
 
 use sidle_txn::{
-    Answer, Coordinator, Entry, Keys, LIFE_MS, Locks, Lost, Outcome, Part, Request, State, TransactionId,
-    Vote, keys_of,
+    Age, Answer, Coordinator, Entry, Keys, LIFE_MS, Locks, Lost, NotVoted, Outcome, Part, Request, State,
+    TransactionId, Vote, keys_of,
 };
 use sidle_types::{MonotonicUs, WallMs};
 use std::collections::BTreeMap;
@@ -25,10 +25,11 @@ impl Store {
         let list = keys_of([FIRST, OTHER]);
         let keys = if key == FIRST { Keys(&list) } else { Keys::default() };
         let state = State::Exclusive;
-        let entry = Entry { id: ID, state, at: NOW, first: FIRST, keys, effect: b"new", reply: b"ok" };
+        let age = Age(NOW);
+        let entry = Entry { id: ID, state, age, at: NOW, first: FIRST, keys, effect: b"new", reply: b"ok" };
         let value = self.values.remove(key).unwrap_or_default();
         let mut locks = Locks::read(&value).unwrap_or_default();
-        if locks.may_vote(ID, true).is_err() {
+        if locks.may_vote(ID, Age(NOW), true).is_err() {
             self.values.insert(key.to_vec(), value);
             return Vote::No(Lost::Refused);
         }
@@ -243,6 +244,29 @@ fn one_part_is_committed_at_once() {
 
 pub(crate) fn a_forgotten_key_is_asked() {
     a_node_asks_the_first_key_again();
+}
+
+/// X14, with readers: one that writes waits only if all of them are younger.
+#[test]
+fn older_ones_wait_and_younger_ones_give_way() {
+    let age = |ms| Age(WallMs(ms));
+    let entry = |id, ms, state| {
+        let (first, keys) = (FIRST, Keys::default());
+        Entry { id: TransactionId(id), state, age: age(ms), at: NOW, first, keys, effect: b"", reply: b"" }
+    };
+    let mut locks = Locks::default();
+    locks.vote(entry(1, 20, State::Shared));
+    locks.vote(entry(2, 30, State::Shared));
+    let of = |ms, writes| locks.may_vote(TransactionId(9), age(ms), writes);
+    assert_eq!(of(10, true), Err(NotVoted::Waits(TransactionId(1))));
+    assert_eq!(of(25, true), Err(NotVoted::Locked(TransactionId(1))), "one of them is older");
+    assert_eq!(of(40, false), Ok(()), "readers do not hinder each other");
+    let mut locks = Locks::default();
+    locks.vote(entry(5, 20, State::Exclusive));
+    let of = |id, ms| locks.may_vote(TransactionId(id), age(ms), false);
+    assert_eq!(of(9, 10), Err(NotVoted::Waits(TransactionId(5))));
+    assert_eq!(of(9, 20), Err(NotVoted::Locked(TransactionId(5))), "of one age, by the lower id");
+    assert_eq!(of(4, 20), Err(NotVoted::Waits(TransactionId(5))));
 }
 
 /// Damaged values are no locks.

@@ -1,10 +1,12 @@
 //! The world: virtual time, a network, moves, deaths, and the judge.
 
 use crate::client::{Draft, called};
-use crate::node::{Commands, Node, Value, key_named};
+use crate::node::{Commands, Node, Prepared, Value, key_named};
 use sidle_history::list_append::{Fate, Step, Transaction, check};
 use sidle_testbed::{Random, TimeQueue};
-use sidle_txn::{Answer, Coordinator, Locks, Lost, Outcome, Request, State, Status, TransactionId, Vote};
+use sidle_txn::{
+    Age, Answer, Coordinator, Locks, Lost, Outcome, Request, State, Status, TransactionId, Vote,
+};
 use sidle_types::{MonotonicUs, WallMs};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +20,8 @@ const CLIENTS: u64 = 4;
 const ENDS_US: u64 = 6_000_000;
 /// When everything must be over: what is kept for minutes included.
 const OVER_US: u64 = ENDS_US + 1_200_000_000;
+/// A part waits so long at most.
+const WAITS_US: u64 = 2_000_000;
 /// How often a node looks for transactions whose coordinator is gone.
 const LOOK_US: u64 = 300_000;
 
@@ -27,6 +31,7 @@ pub(crate) struct Met {
     pub(crate) committed: u64,
     pub(crate) committed_over_parts: u64,
     pub(crate) locked: u64,
+    pub(crate) waited: u64,
     pub(crate) changed: u64,
     pub(crate) refused: u64,
     pub(crate) unknown: u64,
@@ -43,6 +48,7 @@ impl Met {
         self.committed += more.committed;
         self.committed_over_parts += more.committed_over_parts;
         self.locked += more.locked;
+        self.waited += more.waited;
         self.changed += more.changed;
         self.refused += more.refused;
         self.unknown += more.unknown;
@@ -58,9 +64,9 @@ impl Met {
 /// A coordinator, a client's or a node's, and what it has sent.
 struct Actor {
     coordinator: Coordinator,
-    /// Of a client's: its commands, and where it stands in the history.
+    /// Of a client's: its commands, whose it is, and where it stands in the history.
     commands: Vec<Commands>,
-    number: Option<usize>,
+    number: Option<(u64, usize)>,
     /// Of a node's: which node.
     at: Option<usize>,
     /// Requests without an answer, by the number of the message.
@@ -119,6 +125,8 @@ struct Message {
     id: TransactionId,
     key: u64,
     commands: Option<Commands>,
+    /// How long it may wait for others at its node.
+    waits_until: u64,
 }
 
 enum Reply {
@@ -141,6 +149,8 @@ pub(crate) struct World {
     trouble: u64,
     /// Whether what clients send takes long, so that nodes help while they go on.
     slow_clients: bool,
+    /// Of clients whose last transaction gave way: its age.
+    ages: BTreeMap<u64, Age>,
     /// Transactions that nodes help, so that one node does not begin twice.
     helped: BTreeSet<(usize, TransactionId)>,
     met: Met,
@@ -175,6 +185,7 @@ impl World {
             last_token: 0,
             trouble,
             slow_clients,
+            ages: BTreeMap::new(),
             helped: BTreeSet::new(),
             met: Met::default(),
         }
@@ -245,26 +256,29 @@ impl World {
             let pause = self.random.magnitude(50, 2_000);
             return self.queue.push(at + pause, Event::Read { client });
         }
-        self.commit(draft);
+        self.commit(client, draft);
         let pause = self.random.magnitude(500, 500_000);
         self.queue.push(at + pause, Event::Begin { client });
     }
 
-    fn commit(&mut self, draft: Draft) {
+    fn commit(&mut self, client: u64, draft: Draft) {
         let (number, at) = (draft.number, self.queue.now());
         self.history[number].steps = draft.steps();
         let id = TransactionId(u128::from(self.random.draw()));
         let issued = WallMs(1_000_000_000 + at / 1_000);
+        // One that gave way comes back at its age.
+        let age = self.ages.remove(&client).unwrap_or(Age(issued));
         let owners = self.owners.clone();
-        let (coordinator, commands) = draft.commit(MonotonicUs(at), issued, id, |key| owners[key as usize]);
-        self.add(coordinator, commands, Some(number), None);
+        let (coordinator, commands) =
+            draft.commit(MonotonicUs(at), issued, age, id, |key| owners[key as usize]);
+        self.add(coordinator, commands, Some((client, number)), None);
     }
 
     fn add(
         &mut self,
         coordinator: Coordinator,
         commands: Vec<Commands>,
-        number: Option<usize>,
+        number: Option<(u64, usize)>,
         at: Option<usize>,
     ) {
         self.last_actor += 1;
@@ -339,7 +353,8 @@ impl World {
         }
         if !self.happens(10) {
             let id = actor.coordinator.id();
-            let message = Message { actor: number, number: message, request, id, key, commands };
+            let waits_until = now + delay + WAITS_US;
+            let message = Message { actor: number, number: message, request, id, key, commands, waits_until };
             self.queue.push(now + delay, Event::Arrives { message, node });
         }
         let patience = self.random.between(10 * slowest, 20 * slowest);
@@ -348,7 +363,8 @@ impl World {
 
     /// A node carries a request out, or, where the key is not its own, answers nothing of use.
     fn arrive(&mut self, message: Message, at: usize) {
-        let Message { actor, number, request, id, key, commands } = message;
+        let Message { actor, number, request, id, key, ref commands, waits_until } = message;
+        let may_wait = self.queue.now() < waits_until;
         let node = &mut self.nodes[at];
         let now = node.now(self.queue.now());
         if !node.is_up {
@@ -357,8 +373,16 @@ impl World {
         let is_own = node.keys.contains_key(&key);
         let answer = match request {
             Request::Prepare(part) => {
-                let commands = commands.expect("a part has commands");
-                Reply::Vote(part, node.prepare(&commands, now))
+                let commands = commands.as_ref().expect("a part has commands");
+                match node.prepare(commands, now, may_wait) {
+                    Prepared::Voted(vote) => Reply::Vote(part, Some(vote)),
+                    Prepared::NotRun => Reply::Vote(part, None),
+                    Prepared::Waits => {
+                        self.met.waited += 1;
+                        let again = self.queue.now() + 1_000;
+                        return self.queue.push(again, Event::Arrives { message, node: at });
+                    }
+                }
             }
             _ if !is_own => return,
             Request::Resolve(place) => Reply::Status(place, node.resolve(key, id, now).value),
@@ -442,7 +466,7 @@ impl World {
     }
 
     fn note(&mut self, actor: &Actor, outcome: Outcome) {
-        let Some(number) = actor.number else {
+        let Some((client, number)) = actor.number else {
             self.met.helped += 1;
             self.met.helped_commits += u64::from(matches!(outcome, Outcome::Committed(_)));
             return;
@@ -459,7 +483,10 @@ impl World {
             }
             Outcome::Aborted(why) => {
                 match why {
-                    Lost::Locked(_) => self.met.locked += 1,
+                    Lost::Locked(_) => {
+                        self.ages.insert(client, actor.commands[0].age);
+                        self.met.locked += 1;
+                    }
                     Lost::Changed => self.met.changed += 1,
                     Lost::Refused => self.met.refused += 1,
                     Lost::Failed(_) | Lost::Late => {}
