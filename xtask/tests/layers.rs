@@ -17,6 +17,7 @@ const LAYERS: [&[&str]; 11] = [
         "sidle-collections",
         "sidle-history",
         "sidle-workload",
+        "sidle-tpcc",
         "sidle-pacing",
         "sidle-heat",
         "sidle-log-files",
