@@ -36,10 +36,10 @@
 //!   it. If the answer is lost, its keys are asked.
 //! - X12: a key keeps that a transaction was applied until it was applied at all of its keys; the first key
 //!   for longest.
-//! - X14: a transaction waits only for younger ones. Otherwise it gives way, and is tried again at its age. So
-//!   no circle of them waits, and each is the oldest in the end.
 //! - X13: a refusal outlives the request that it refuses, and an outcome that nodes decided outlives the
 //!   coordinator that may still ask for it.
+//! - X14: a transaction waits only for younger ones. Otherwise it gives way, and is tried again at its age.
+//!   So no circle of them waits, and each is the oldest in the end.
 
 mod bytes;
 mod codec;
