@@ -1,8 +1,8 @@
 //! The bytes of what transactions have at a key.
 //!
 //! Little-endian: a byte for the layout (1), then for each transaction its id (16 bytes), its state (1), its
-//! age and its time (8 each), and, each behind its length (4), its first key, the list of its keys, its effect
-//! and its reply.
+//! age and its time (8 each), and, each behind its length (4), its first key, the list of its keys, its
+//! effect and its reply.
 
 use crate::TransactionId;
 use crate::bytes::{put_bytes, take, take_bytes};
