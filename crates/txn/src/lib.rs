@@ -16,6 +16,7 @@
 //! | `locks` | what transactions have at a key: votes, outcomes, refusals |
 //! | `entry` | what one of them has |
 //! | `codec`, `bytes` | its bytes |
+//! | `effect` | what it is to write |
 //! | `coordinator` | a transaction until it is over everywhere, also one whose client has died |
 //! | `retries` | when to ask again |
 //!
@@ -44,12 +45,14 @@
 mod bytes;
 mod codec;
 mod coordinator;
+mod effect;
 mod entry;
 mod id;
 mod locks;
 mod retries;
 
 pub use coordinator::{Answer, Coordinator, Lost, Outcome, Part, Request, Vote};
+pub use effect::Effect;
 pub use entry::{Age, Entry, Keys, State, keys_of};
 pub use id::TransactionId;
 pub use locks::{Contradiction, HELP_AFTER_MS, KEPT_MS, LIFE_MS, Locks, NotVoted, Status};
