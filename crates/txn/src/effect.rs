@@ -1,8 +1,8 @@
 //! What a transaction is to do to a key when it commits.
 //!
 //! A byte: 0 nothing (it only reads), 1 to remove, otherwise the kind of the value that is to be put (2
-//! string, 3 hash, 4 list, 5 set, 6 sorted set); then, of a value, its deadline in milliseconds since the Unix
-//! epoch (8 bytes, lowest first; all ones: none), and its bytes as one record has them.
+//! string, 3 hash, 4 list, 5 set, 6 sorted set). Then, of a value, its deadline in milliseconds since the
+//! Unix epoch (8 bytes, lowest first; all ones: none), and its bytes as one record has them.
 
 use sidle_types::{ValueKind, WallMs};
 
