@@ -207,6 +207,10 @@ fn the_kill(lines: &mut Lines, report: &Report, kill: &KillFigures) {
             bytes(kill.recovered_bytes as f64)
         ),
     );
+    if report.load.rate.is_none() {
+        let note = "of a closed loop all soon wait for the dead node: with --rate the others' keys go on";
+        lines.line("clients", note);
+    }
     what_clients_felt(lines, report);
 }
 

@@ -77,6 +77,7 @@ pub const SHARED_NO_NUMBERS: &[&str] = &[
     "html",
     "join",
     "json",
+    "kill",
     "log-level",
     "loop",
     "metadata",

@@ -164,7 +164,8 @@ impl NodeConnection {
                 let runs = if *has_successors { "ran" } else { "runs" };
                 let who = format!(
                     "no answer in {patience} from the coordinator, which {runs} on the node at {address}: \
-                     {remedy}(the nodes serve their clients meanwhile)"
+                     {remedy}(meanwhile the nodes serve their clients; but where that node had a copy of \
+                     their log, writes wait for it)"
                 );
                 (who, if self.hint == LOOKED { ASK_AGAIN } else { CHECK_THEN })
             }

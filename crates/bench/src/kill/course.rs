@@ -155,7 +155,7 @@ impl<'a> Course<'a> {
         self.line.show("moving", migration.fraction, &tick.to_string());
         if is_over(migration) {
             let what = format!("the move was {} before a node could be killed in it", migration.state);
-            return Err(DemoError::Options(format!("{what}: more --records take longer")));
+            return Err(DemoError::Options(format!("{what}: --policy rate=2 makes it slow enough")));
         }
         if migration.fraction >= DIES_AT {
             self.stage = self.kill(tick, Some(id))?;

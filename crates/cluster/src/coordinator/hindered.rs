@@ -70,7 +70,7 @@ pub(super) fn unread(judge: &Judge<'_>, log: &str, backups: &[LogBackup]) -> Str
         }
         (false, _) => "start one of these, or the node itself",
         (true, false) => {
-            "start the node itself; if it is gone for good, `sidle takeover --accept-loss` has these read all the same"
+            "start the node itself; if it is gone for good, `sidle takeover NODE --accept-loss` has these read all the same"
         }
     };
     format!("nobody can read {log} ({}); {helps}", whys.join("; "))

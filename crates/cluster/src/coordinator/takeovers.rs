@@ -201,7 +201,7 @@ impl Judge<'_> {
                 )
             }
             _ => "in its place it takes a node with a durable log of its own, which is not the source, and none is \
-                  up. Start the node again; or have one more join, which fetches what it lacks: `sidle takeover` then"
+                  up. Start the node again; or have one more join, which fetches what it lacks: `sidle takeover NODE` then"
                 .to_owned(),
         }
     }

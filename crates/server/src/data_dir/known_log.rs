@@ -43,6 +43,12 @@ impl Identity {
         !goes_on
     }
 
+    /// The log that the start before went on with, if it is not this one.
+    pub(crate) fn other_log(&self, log: LogId) -> Option<&str> {
+        let id = log.to_string();
+        self.log.as_ref().map(|known| known.id.as_str()).filter(|known| *known != id)
+    }
+
     /// Copies of the log may count from now on, or none does. Whether that is new.
     pub(crate) fn note_copies(&mut self, has_copies: bool) -> bool {
         let known = self.log.as_mut().filter(|known| known.has_copies != has_copies);
@@ -95,11 +101,16 @@ mod tests {
         assert_eq!(start(path, resumes), Some(2));
         assert_eq!(start(path, |_| ()), Some(2), "a start that was refused");
         assert_eq!(start(path, resumes), Some(2));
+        start(path, |identity| {
+            resumes(identity);
+            assert_eq!(identity.other_log(LOG), None);
+            assert_eq!(identity.other_log(LogId([8; 16])), Some(LOG.to_string().as_str()));
+        });
         let another = |is_salvaged: bool| {
             move |identity: &mut Identity| assert!(identity.resume_log(LogId([8; 16]), is_salvaged))
         };
-        assert_eq!(start(path, another(false)), Some(5));
-        assert_eq!(start(path, another(true)), Some(6));
+        assert_eq!(start(path, another(false)), Some(6));
+        assert_eq!(start(path, another(true)), Some(7));
     }
 
     #[test]
