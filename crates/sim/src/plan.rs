@@ -195,8 +195,10 @@ impl Plan {
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
         small_parts(seed, &mut hosts, &mut workload);
-        run_once(seed, kind != Kind::LogAlone && replacements.is_empty(), &others, &mut sessions);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
+        // A death without a log takes what has run with it.
+        let keeps = kind == Kind::LogsInCluster || kind == Kind::Cluster && nemesis.deaths == 0;
+        run_once(seed, keeps && replacements.is_empty(), &others, &mut sessions);
         Plan {
             hosts,
             pace,
@@ -432,17 +434,12 @@ fn later_others(
 }
 
 /// In one seed of three of a cluster some clients have their writes run once. Not beside flushes, which
-/// forget what has run, nor where nodes speak an older version.
-fn run_once(
-    seed: u64,
-    is_cluster_of_one_version: bool,
-    others: &[OtherSetup],
-    sessions: &mut [SessionSetup],
-) {
+/// forget what has run, nor where nodes die without a log, or speak an older version.
+fn run_once(seed: u64, is_kept_in_one_version: bool, others: &[OtherSetup], sessions: &mut [SessionSetup]) {
     let mut random = Random::new(seed ^ 0x0ce_5ead_0000_0000);
     let flushes =
         |other: &OtherSetup| matches!(other, OtherSetup::Surveyor(setup) if setup.flushes_permille > 0);
-    if random.one_in(3) && is_cluster_of_one_version && !others.iter().any(flushes) {
+    if random.one_in(3) && is_kept_in_one_version && !others.iter().any(flushes) {
         sessions.iter_mut().for_each(|session| session.runs_once = !random.one_in(3));
     }
 }
