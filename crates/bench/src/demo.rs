@@ -8,19 +8,18 @@ pub(crate) use cluster::node_arguments;
 
 use crate::control::{Control, PATIENCE_UNDER_LOAD};
 use crate::cpu_lists::CpuLists;
-use crate::failures::explained;
 use crate::figures::explain_absent;
 use crate::limits::LoadSize;
 use crate::load::{
     ClientKind, Measured, Pacing, Plan, ProbeGaps, Totals, World, load_records, read_back, run_workload,
 };
-use crate::outcome::{Setting, add_totals, report};
+use crate::outcome::{Setting, note_read_back, report};
 use crate::policy::PolicyWord;
 use crate::quota::{CpuShares, Quotas};
 use crate::report::{CpuSeconds, Report};
 use crate::steady::not_loaded;
 use crate::terminal::Terminal;
-use crate::words::{count, counted};
+pub(crate) use course::request_move;
 pub use course::{Course, Moved, NodeCounters};
 use sidle_types::{PositionRange, Slot};
 use sidle_workload::{Distribution, KeyFormat, ValueFormat, Workload};
@@ -241,15 +240,7 @@ fn finished(
     report.mb_per_s = Some(moved.bytes as f64 / 1e6 / moved.seconds);
     report.longest_gap_ms = moved.gaps;
     report.write_pause_ms = moved.write_pause_ms;
-    // Records whose last acknowledged write is missing, with anything in its place.
-    report.lost_writes = Some(back.wrong_values());
-    if back.reads < world.plan.records {
-        report.lost_writes = report.lost_writes.filter(|&lost| lost > 0);
-        let (read, records) = (count(back.reads), counted(world.plan.records, "record"));
-        let what = format!("only {read} of {records} could be read back");
-        report.say_unmeasured("lost_writes", &explained(&what, &back.errors, &back.troubles));
-    }
-    add_totals(&mut report, &Totals { wrong: Default::default(), ..back.clone() });
+    note_read_back(&mut report, back);
     report.cpu_seconds =
         CpuSeconds { source: moved.cpu.source, target: moved.cpu.target, clients: moved.cpu.clients };
     report.priority_pulls = moved.counters.priority_pulls;

@@ -1,7 +1,9 @@
 //! From a load's measurements to a report.
 
+use crate::failures::explained;
 use crate::load::{Measured, Pacing, Plan, Totals};
 use crate::report::{Disturbance, Interval, Load, Machine, Report};
+use crate::words::{count, counted};
 use std::collections::BTreeMap;
 
 /// A report's parts from outside the load.
@@ -77,6 +79,19 @@ fn believed(mut seen: Disturbance, cpu_limits: Option<&BTreeMap<String, f64>>) -
         (seen.longest_still_ms, seen.still_ms) = (None, None);
     }
     seen
+}
+
+/// Takes in what reading every record back has shown: records whose last acknowledged write is missing, with
+/// anything in its place.
+pub fn note_read_back(report: &mut Report, back: &Totals) {
+    report.lost_writes = Some(back.wrong_values());
+    if back.reads < report.records {
+        report.lost_writes = report.lost_writes.filter(|&lost| lost > 0);
+        let (read, records) = (count(back.reads), counted(report.records, "record"));
+        let what = format!("only {read} of {records} could be read back");
+        report.say_unmeasured("lost_writes", &explained(&what, &back.errors, &back.troubles));
+    }
+    add_totals(report, &Totals { wrong: Default::default(), ..back.clone() });
 }
 
 /// Adds a phase's errors and wrong values.

@@ -648,8 +648,7 @@ impl LogHead {
         }
     }
 
-    /// Takes all segments for records of these sizes, appended in this order, so that none fails half-way.
-    /// `beside`: how many more bytes must be left. Takes nothing if there are too few.
+    /// Takes the segments for records of these sizes: all, or none if fewer than `beside` bytes were left.
     pub(crate) fn prepare(
         &mut self,
         purpose: Purpose,

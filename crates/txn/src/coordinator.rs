@@ -233,16 +233,6 @@ impl Coordinator {
         &self.keys[place]
     }
 
-    /// The keys of a part.
-    pub fn keys_of(&self, part: usize) -> impl Iterator<Item = &[u8]> {
-        self.keys[self.parts[part].keys.clone()].iter().map(|key| &**key)
-    }
-
-    /// All keys, the first one first.
-    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.keys.iter().map(|key| &**key)
-    }
-
     /// Whether its only part is to be committed at once.
     pub fn is_alone(&self) -> bool {
         self.parts.len() == 1

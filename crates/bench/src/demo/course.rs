@@ -165,16 +165,8 @@ impl<'a> Course<'a> {
     fn start(&mut self, tick: Tick) -> Result<(MigrationId, u64), DemoError> {
         self.gaps.watch();
         self.world.moving_writes.watch();
-        let target = self.nodes.target.address();
-        let protocol = &self.options.protocol;
-        let policy = self.options.policy.0.words();
-        let mut words =
-            vec!["SIDLE.MIGRATE", "START", "SLOTS", "0-8191", "TO", &target, "PROTOCOL", protocol];
-        words.extend(policy.iter().map(String::as_str));
         let since_ns = self.world.enter(Part::During) - tick.started_ns;
-        let reply = self.control.call(&words)?;
-        let id = started_migration(&reply)
-            .ok_or_else(|| DemoError::Migration(format!("SIDLE.MIGRATE START answered {reply:?}")))?;
+        let id = request_move(&mut self.control, self.options, &self.nodes.target.address())?;
         self.stage = Stage::Moving { id, since_ns };
         Ok((id, since_ns))
     }
@@ -234,6 +226,21 @@ impl<'a> Course<'a> {
         ));
         self.stage = Stage::After { since_ns: elapsed_ns };
     }
+}
+
+/// Requests that half of the positions move to this node.
+pub(crate) fn request_move(
+    control: &mut Control,
+    options: &DemoOptions,
+    target: &str,
+) -> Result<MigrationId, DemoError> {
+    let policy = options.policy.0.words();
+    let protocol = &options.protocol;
+    let mut words = vec!["SIDLE.MIGRATE", "START", "SLOTS", "0-8191", "TO", target, "PROTOCOL", protocol];
+    words.extend(policy.iter().map(String::as_str));
+    let reply = control.call(&words)?;
+    started_migration(&reply)
+        .ok_or_else(|| DemoError::Migration(format!("SIDLE.MIGRATE START answered {reply:?}")))
 }
 
 fn cpu(nodes: &NodePair) -> CpuSeconds {

@@ -1,10 +1,11 @@
 //! The course of the load: before, the move if there is one, the kill, the recovery, after.
 
-use crate::control::{Control, PATIENCE_UNDER_LOAD, started_migration};
-use crate::demo::{DemoError, DemoOptions};
+use crate::control::{Control, PATIENCE_UNDER_LOAD};
+use crate::demo::{DemoError, DemoOptions, request_move};
 use crate::kill::trio::Trio;
 use crate::kill::victim::Victim;
 use crate::load::{ProbeGaps, Tick, Verdict, World};
+use crate::machine::own_cpu_seconds;
 use crate::report::{Gap, Interval};
 use crate::terminal::{Line, Terminal};
 use crate::timeline::{Part, Timeline, WINDOW_NS};
@@ -36,6 +37,8 @@ pub(crate) struct Recovered {
     pub(crate) gaps: Gap,
     /// The longest time without an acknowledged write.
     pub(crate) write_pause_ms: Option<f64>,
+    /// The processor time of the load while it lasted.
+    pub(crate) clients_cpu_seconds: Option<f64>,
 }
 
 enum Stage {
@@ -58,6 +61,7 @@ pub(crate) struct Course<'a> {
     terminal: &'a Terminal,
     stage: Stage,
     recovered: Recovered,
+    cpu_before: Option<f64>,
     /// Those who are asked how far they are.
     living: Vec<Control>,
 }
@@ -87,13 +91,16 @@ impl<'a> Course<'a> {
             terminal,
             stage: Stage::Before,
             recovered: Recovered::default(),
+            cpu_before: own_cpu_seconds(),
             living,
         })
     }
 
     /// What became of the data, or why nothing did.
-    pub(crate) fn finish(self) -> Result<Recovered, DemoError> {
+    pub(crate) fn finish(mut self) -> Result<Recovered, DemoError> {
         drop(self.line);
+        let used = own_cpu_seconds().zip(self.cpu_before).map(|(now, before)| now - before);
+        self.recovered.clients_cpu_seconds = used;
         match self.stage {
             Stage::Failed(error) => Err(error),
             _ => Ok(self.recovered),
@@ -116,7 +123,8 @@ impl<'a> Course<'a> {
                 self.line.show("before", part(0), &tick.to_string());
                 if tick.elapsed_ns >= margin_ns {
                     self.stage = if self.victim.moves() {
-                        Stage::Moving(self.start_move()?)
+                        let target = self.nodes.target.address();
+                        Stage::Moving(request_move(&mut self.control, self.options, &target)?)
                     } else {
                         self.kill(tick, None)?
                     };
@@ -135,18 +143,6 @@ impl<'a> Course<'a> {
             Stage::Failed(_) => return Ok(ControlFlow::Break(())),
         }
         Ok(ControlFlow::Continue(()))
-    }
-
-    fn start_move(&mut self) -> Result<MigrationId, DemoError> {
-        let target = self.nodes.target.address();
-        let policy = self.options.policy.0.words();
-        let protocol = &self.options.protocol;
-        let mut words =
-            vec!["SIDLE.MIGRATE", "START", "SLOTS", "0-8191", "TO", &target, "PROTOCOL", protocol];
-        words.extend(policy.iter().map(String::as_str));
-        let reply = self.control.call(&words)?;
-        started_migration(&reply)
-            .ok_or_else(|| DemoError::Migration(format!("SIDLE.MIGRATE START answered {reply:?}")))
     }
 
     fn follow_move(&mut self, tick: Tick, id: MigrationId) -> Result<(), DemoError> {

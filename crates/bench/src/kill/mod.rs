@@ -8,13 +8,11 @@ mod trio;
 mod victim;
 
 use crate::demo::{DemoError, DemoOptions, check_loaded, plan_of};
-use crate::failures::explained;
 use crate::figures::explain_absent;
 use crate::load::{Measured, ProbeGaps, Totals, World, load_records, read_back, run_workload};
-use crate::outcome::{Setting, add_totals, report};
+use crate::outcome::{Setting, note_read_back, report};
 use crate::report::{KillFigures, Report};
 use crate::terminal::Terminal;
-use crate::words::{count, counted};
 use course::{Course, Recovered};
 use std::sync::atomic::AtomicBool;
 use trio::Trio;
@@ -78,15 +76,8 @@ fn finished(
     report.relief_ms = None;
     report.longest_gap_ms = recovered.gaps;
     report.write_pause_ms = recovered.write_pause_ms;
-    report.lost_writes = Some(back.wrong_values());
-    if back.reads < world.plan.records {
-        report.lost_writes = report.lost_writes.filter(|&lost| lost > 0);
-        let (read, records) = (count(back.reads), counted(world.plan.records, "record"));
-        let what = format!("only {read} of {records} could be read back");
-        report.say_unmeasured("lost_writes", &explained(&what, &back.errors, &back.troubles));
-    }
-    add_totals(&mut report, &Totals { wrong: Default::default(), ..back.clone() });
-    report.cpu_seconds.clients = crate::machine::own_cpu_seconds();
+    note_read_back(&mut report, back);
+    report.cpu_seconds.clients = recovered.clients_cpu_seconds;
     explain_absent(&mut report);
     report
 }

@@ -499,9 +499,8 @@ fn a_new_target_that_has_not_read_yet_may_lose_its_log_and_is_waited_for() {
     }
 }
 
-/// Only the source is left with a copy: it cannot give a range to itself, and nobody else can keep it.
-#[test]
-fn a_source_does_not_take_its_targets_place() {
+/// The target of a migration is dead, and its source has the only copy of its log, and the only other log.
+fn only_a_source_is_left() -> World {
     let mut world = moving(12, 3, &[]);
     world.kill_node(1);
     world.node(1).keeps_log = false;
@@ -509,6 +508,13 @@ fn a_source_does_not_take_its_targets_place() {
     world.run_for(2_000_000);
     keep_copies(&mut world, 3, 8, &[2]);
     die(&mut world, 3);
+    world
+}
+
+/// Only the source is left with a copy: it cannot give a range to itself, and nobody else can keep it.
+#[test]
+fn a_source_does_not_take_its_targets_place() {
+    let mut world = only_a_source_is_left();
     let Reply::Refused(refusal @ Refusal::TakesPart { .. }) = take_over(&mut world, 3) else {
         panic!("refused")
     };
@@ -524,13 +530,7 @@ fn a_source_does_not_take_its_targets_place() {
 /// As the refusal says: one more node with a log fetches what it lacks.
 #[test]
 fn a_node_that_joins_takes_a_targets_place_where_only_the_source_was_left() {
-    let mut world = moving(12, 3, &[]);
-    world.kill_node(1);
-    world.node(1).keeps_log = false;
-    world.start_node(1);
-    world.run_for(2_000_000);
-    keep_copies(&mut world, 3, 8, &[2]);
-    die(&mut world, 3);
+    let mut world = only_a_source_is_left();
     assert!(matches!(take_over(&mut world, 3), Reply::Refused(Refusal::TakesPart { .. })));
     world.kill_node(1);
     world.node(1).keeps_log = true;
