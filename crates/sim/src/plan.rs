@@ -196,9 +196,7 @@ impl Plan {
         }
         small_parts(seed, &mut hosts, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
-        // A death without a log takes what has run with it.
-        let keeps = kind == Kind::LogsInCluster || kind == Kind::Cluster && nemesis.deaths == 0;
-        run_once(seed, keeps && replacements.is_empty(), &others, &mut sessions);
+        run_once(seed, kind.keeps_what_ran(&nemesis) && replacements.is_empty(), &others, &mut sessions);
         Plan {
             hosts,
             pace,
@@ -227,6 +225,17 @@ enum Kind {
     LogsInCluster,
     /// Three nodes without, and sources that are cut off.
     LonelySources,
+}
+
+impl Kind {
+    /// Whether clusters know for good what has run. A death without a log takes that with it.
+    fn keeps_what_ran(self, nemesis: &NemesisSetup) -> bool {
+        match self {
+            Kind::LogsInCluster => true,
+            Kind::Cluster => nemesis.deaths == 0,
+            Kind::LogAlone | Kind::LonelySources => false,
+        }
+    }
 }
 
 /// How large pieces are where they are small: less than many records, more than all but the largest.
