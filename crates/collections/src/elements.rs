@@ -35,7 +35,7 @@ pub fn encoding(bytes: &[u8]) -> Encoding {
 /// How many elements of a collection of this type a chunk has; none if these bytes are no chunk's.
 pub fn count_in_chunk(kind: ValueKind, bytes: &[u8]) -> Option<u32> {
     let strings_each = match kind {
-        ValueKind::String | ValueKind::Completions => return None,
+        ValueKind::String | ValueKind::Completions | ValueKind::Locks => return None,
         ValueKind::List | ValueKind::Set => 1,
         ValueKind::Hash | ValueKind::SortedSet => 2,
     };

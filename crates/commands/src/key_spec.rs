@@ -20,8 +20,19 @@ pub struct KeySpec {
     pub count_at: u8,
     /// Finds one more key, which an option names.
     pub optional: Option<OptionalKey>,
-    /// The index of a whole command whose keys are this one's, too; 0: there is none.
-    pub command_at: u8,
+    /// Where whole commands are whose keys are this one's, too.
+    pub within: Within,
+}
+
+/// Where commands are in a request, by the index where they begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Within {
+    /// There are none.
+    Nothing,
+    /// One, up to the end.
+    Command(u8),
+    /// Several, up to the end. Each follows a check, and how many words it has.
+    Checked(u8),
 }
 
 /// Returns the index of a key that is there only in some requests.
@@ -32,7 +43,8 @@ impl KeySpec {
     pub const NONE: KeySpec = KeySpec::new(0, 0, 0, &[]);
 
     const fn new(first: u8, last: i8, step: u8, access: &'static [&'static str]) -> KeySpec {
-        KeySpec { first, last, step, access, last_access: None, count_at: 0, optional: None, command_at: 0 }
+        let within = Within::Nothing;
+        KeySpec { first, last, step, access, last_access: None, count_at: 0, optional: None, within }
     }
 
     /// One key, the first argument.
@@ -85,7 +97,12 @@ impl KeySpec {
 
     /// One key, the first argument, and those of the command that begins at an index.
     pub const fn one_and_of_command(access: &'static [&'static str], command_at: u8) -> KeySpec {
-        KeySpec { command_at, ..KeySpec::one(access) }
+        KeySpec { within: Within::Command(command_at), ..KeySpec::one(access) }
+    }
+
+    /// Those of the commands that begin at an index, each behind its check and its number of words.
+    pub const fn of_checked(access: &'static [&'static str], commands_at: u8) -> KeySpec {
+        KeySpec { within: Within::Checked(commands_at), ..KeySpec::new(0, 0, 1, access) }
     }
 
     /// Every argument is a key.

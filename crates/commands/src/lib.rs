@@ -41,7 +41,7 @@ mod table;
 pub use blocking::Blocking;
 pub use call::{Call, Executor, OverKeys, Own, Progress, Run};
 pub use families::{encoding_of, families, memory_usage, with_dumped};
-pub use key_spec::{KeySpec, OptionalKey};
+pub use key_spec::{KeySpec, OptionalKey, Within};
 pub use keyspace::{Content, Keyspace, OutOfMemory, Value, Values};
 pub use number::{Decimal, parse_i32, parse_i64};
 pub use overlay::{Change, Overlay, Underlay};

@@ -75,6 +75,9 @@ impl CommandFlags {
     /// Its keys are found by a number among its arguments.
     pub const MOVABLE_KEYS: CommandFlags = CommandFlags(1 << 21);
 
+    /// Reads or changes what transactions have at its key.
+    pub const LOCKS: CommandFlags = CommandFlags(1 << 27);
+
     const NAMES: [(CommandFlags, &'static str); 15] = [
         (CommandFlags::WRITE, "write"),
         (CommandFlags::READONLY, "readonly"),

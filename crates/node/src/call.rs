@@ -2,6 +2,7 @@
 //!
 //! Commands over keys get [fewer](sidle_commands::Call), and end more simply.
 
+use crate::locks::awaits_transaction;
 use crate::outcome::ControlRequest;
 use crate::queue::WorkerIndex;
 use crate::range_table::RangeTable;
@@ -10,7 +11,7 @@ use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
 use sidle_resp::ReplyWriter;
 use sidle_store::Store;
-use sidle_types::{MigrationId, MonotonicUs, PositionRange, WallMs};
+use sidle_types::{HashedKey, MigrationId, MonotonicUs, PositionRange, WallMs};
 use std::sync::Arc;
 
 pub use sidle_commands::ReplyError;
@@ -121,6 +122,11 @@ impl Call<'_> {
                 Flow::Await(Awaited { migration, range, patience_us: WHOLE_PATIENCE_US })
             })),
         }
+    }
+
+    /// Whether a transaction that is to write a key has locked it.
+    pub(crate) fn is_locked(&self, key: HashedKey<'_>) -> bool {
+        awaits_transaction(self.store, (&self.shared.holds, self.worker), &[key], false)
     }
 
     /// The number of keys of this node ([`RangeTable::key_count`]), expired ones not yet removed included.

@@ -27,7 +27,7 @@ impl ContentDigest {
                     digest.add(&[member, &score.to_be_bytes()]);
                 }
             }
-            ValueKind::String | ValueKind::Completions => digest.follow(value.bytes()),
+            ValueKind::String | ValueKind::Completions | ValueKind::Locks => digest.follow(value.bytes()),
         }
         let mut whole = ContentDigest::default();
         whole.add(&[value.kind.name().as_bytes(), &digest.0.to_be_bytes()]);

@@ -21,8 +21,8 @@ use crate::parking::ParkingLot;
 use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
 use crate::refusals::{
-    CROSS_PROTOCOL, NOT_SERVED, TOO_LONG, aborted, cannot_wait, is_paused, refusal, restriction,
-    several_owners,
+    CROSS_PROTOCOL, KEY_OF_SIDLE, NOT_SERVED, TOO_LONG, aborted, cannot_wait, is_paused, refusal,
+    restriction, several_owners,
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
@@ -138,6 +138,10 @@ impl Dispatcher {
         let before = Before { start: out.len(), replies: session.replies };
         session.begin_command();
         let request = Request { found, keys, args };
+        if keys.iter().any(|key| key.is_beside()) {
+            session.spoil_transaction();
+            return self.refuse(session, found, KEY_OF_SIDLE, before.start, out);
+        }
         // Of MONITOR, and of all else that is seldom there, this one load is what a command costs.
         if session.is_restricted() || self.executor.detours.is_any() {
             return self.run_on_detour(now, session, request, before, out);
@@ -493,7 +497,7 @@ impl Dispatcher {
         let (keys, is_write) = (request.keys, request.found.spec.access.is_write());
         let place = session.route.place.take();
         let has_way = match &place {
-            Some(place) => self.executor.grant(place, keys),
+            Some(place) => self.executor.grant(place, keys, is_write),
             None => !self.executor.is_held(keys, is_write),
         };
         if !has_way {

@@ -9,6 +9,7 @@ use crate::execute_once::{Means, run_once};
 use crate::forward::{Hold, Holds};
 use crate::goes_on::GoesOn;
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes, stored};
+use crate::locks::awaits_transaction;
 use crate::monitors::Shown;
 use crate::now::Now;
 use crate::observe::{SlowEntry, event_of, shown_arguments};
@@ -24,7 +25,7 @@ use crate::stats::WorkerStats;
 use crate::table::{CommandSpec, Found, NodeExecutor};
 use crate::transaction::Transaction;
 use sidle_commands::{
-    Access, Blocking, CommandFlags, OverKeys, Overlay, Own, Progress, ReplyError, Run, StepSizes,
+    Access, Blocking, CommandFlags, OverKeys, Overlay, Own, Progress, ReplyError, Run, StepSizes, Within,
 };
 use sidle_resp::ReplyWriter;
 use sidle_store::{Commits, LogHead, SlotGuards, Store};
@@ -89,7 +90,12 @@ fn executes_no_write(session: &Session, found: Found) -> bool {
 
 /// Whether it is a request that is to run once.
 fn runs_once(request: Request<'_>) -> bool {
-    request.found.spec.keys.command_at != 0
+    matches!(request.found.spec.keys.within, Within::Command(_))
+}
+
+/// Whether it is about what transactions have at keys.
+fn is_of_transactions(request: Request<'_>) -> bool {
+    request.found.spec.flags.contains(CommandFlags::LOCKS)
 }
 
 impl Executor {
@@ -207,6 +213,9 @@ impl Executor {
         if runs_once(request) {
             return self.call_exactly_once(now, session, request, true, out);
         }
+        if is_of_transactions(request) {
+            return self.call_for_transactions(now, session, request, true, out);
+        }
         (Err(ReplyError::OutOfMemory), false)
     }
 
@@ -244,7 +253,7 @@ impl Executor {
         let keyspace = match keys {
             [key] if found.spec.access.is_write() => {
                 slot = self.store.lock_slot(key.slot());
-                if self.is_held(keys, true) {
+                if self.must_wait(keys, true) {
                     return (Ok(Flow::Held), false);
                 }
                 blocking = self.blocking(session, request);
@@ -253,6 +262,10 @@ impl Executor {
                 NodeKeyspace::Writes(Writes { key: *key, slot: &slot, head: &mut self.head, aside, scene })
             }
             _ => {
+                // X4, before it looks (H2).
+                if self.is_locked(keys, false) {
+                    return (Ok(Flow::Held), false);
+                }
                 guard = self.store.pin();
                 NodeKeyspace::Reads(Reads { keys, guard: &guard, scene })
             }
@@ -276,7 +289,7 @@ impl Executor {
         let start = out.len();
         loop {
             let granted = self.holds.granted();
-            if self.is_held(keys, false) {
+            if self.must_wait(keys, false) {
                 return (Ok(Flow::Held), false);
             }
             let guard = self.store.pin();
@@ -330,7 +343,7 @@ impl Executor {
         let has_all = found.spec.is_over_unnamed(args) && self.ranges.is_sole_owner();
         let slots = if has_all { Slot::all().collect() } else { slots_of(keys) };
         let together = Together { slots: SlotGuards::lock(&self.store, &slots), has_all, scene };
-        if self.is_held(keys, true) {
+        if self.must_wait(keys, true) {
             return (Ok(Flow::Held), false);
         }
         let arena = bumpalo::Bump::new();
@@ -373,6 +386,7 @@ impl Executor {
                 (result, is_cut)
             }
             _ if runs_once(request) => self.call_exactly_once(now, session, request, false, out),
+            _ if is_of_transactions(request) => self.call_for_transactions(now, session, request, false, out),
             _ => self.call_own(now, session, request.args, run, None, out),
         }
     }
@@ -397,9 +411,33 @@ impl Executor {
             outlines: &outlines,
         };
         let (holds, has_hold, index) = (&self.holds, self.has_hold, self.index);
-        let is_held = |keys: &[HashedKey<'_>]| holds.is_any() && !has_hold && holds.forbid(keys, true, index);
         let (store, head, most) = (&*self.store, &mut self.head, self.reply_bytes);
-        run_once(Means { store, head, scene, is_held, most, is_short }, request, session.version, out)
+        let must_wait = |keys: &[HashedKey<'_>]| {
+            holds.is_any() && !has_hold && holds.forbid(keys, true, index)
+                || awaits_transaction(store, (holds, index), keys, true)
+        };
+        run_once(Means { store, head, scene, must_wait, most, is_short }, request, session.version, out)
+    }
+
+    /// Tells or asks a key something of a transaction, or prepares a part of one.
+    #[inline(never)]
+    fn call_for_transactions(
+        &mut self,
+        now: Now,
+        session: &Session,
+        request: Request<'_>,
+        is_short: bool,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let start = out.len();
+        let result = match request.found.spec.keys.within {
+            Within::Checked(_) => self.call_prepare(now, session, request, out),
+            _ => self.call_on_locks(now, session, request, is_short, out),
+        };
+        if !matches!(result, Ok(Flow::Done)) {
+            out.truncate(start);
+        }
+        (result, false)
     }
 
     /// Runs a command about the node. `room`: of a command in a transaction, what it may write.
@@ -492,10 +530,16 @@ impl Executor {
         self.holds.is_any() && !self.has_hold && self.holds.forbid(keys, is_write, self.index)
     }
 
-    /// Grants a hold of these keys, unless an earlier one conflicts (H2).
-    pub(crate) fn grant(&self, hold: &Hold, keys: &[HashedKey<'_>]) -> bool {
+    /// Whether a command waits for another one that holds one of these keys, or for a transaction.
+    #[inline]
+    pub(crate) fn must_wait(&self, keys: &[HashedKey<'_>], writes: bool) -> bool {
+        self.is_held(keys, writes) || self.is_locked(keys, writes)
+    }
+
+    /// Grants a hold of these keys, unless an earlier one conflicts (H2), or a transaction has locked one.
+    pub(crate) fn grant(&self, hold: &Hold, keys: &[HashedKey<'_>], writes: bool) -> bool {
         let _slots = SlotGuards::lock(&self.store, &slots_of(keys));
-        hold.grant(self.index)
+        !self.is_locked(keys, writes) && hold.grant(self.index)
     }
 
     /// A sampled command has run on a key at this position: where the range is given bit by bit, what is hot

@@ -84,7 +84,7 @@ impl Executor {
         };
         let has_all = is_over_all && self.ranges.is_sole_owner();
         let together = Together { slots: SlotGuards::lock(&self.store, &slots), has_all, scene };
-        if self.is_held(keys, true) {
+        if self.must_wait(keys, true) {
             return (Ok(Flow::Held), false);
         }
         let is_dirty = session.client.is_touched()

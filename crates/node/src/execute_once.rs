@@ -98,8 +98,9 @@ pub(crate) struct Means<'e, H> {
     pub(crate) store: &'e Store,
     pub(crate) head: &'e mut LogHead,
     pub(crate) scene: Scene<'e>,
-    /// Whether another command holds one of these keys, under whose locks it is called (F8).
-    pub(crate) is_held: H,
+    /// Whether another command holds one of these keys, under whose locks it is called (F8), or a transaction
+    /// has locked one (X4).
+    pub(crate) must_wait: H,
     /// The longest reply.
     pub(crate) most: usize,
     /// No memory was found: what frees some may take of the cleaner's reserve.
@@ -130,13 +131,13 @@ fn run<H: FnOnce(&[HashedKey<'_>]) -> bool>(
     version: RespVersion,
     out: &mut Vec<u8>,
 ) -> Result<(Flow, bool), ReplyError> {
-    let Means { store, head, scene, is_held, most, is_short } = means;
+    let Means { store, head, scene, must_wait, most, is_short } = means;
     if !scene.ranges.map().version().has_completions() {
         return Err(OLD_NODES);
     }
     let slots = SlotGuards::lock(store, &[once.keys[0].slot()]);
     let together = Together { slots, has_all: false, scene };
-    if is_held(once.keys) {
+    if must_wait(once.keys) {
         return Ok((Flow::Held, false));
     }
     let arena = bumpalo::Bump::new();

@@ -32,6 +32,7 @@ mod held_up;
 mod keyspace;
 mod lease;
 mod loading;
+mod locks;
 mod monitors;
 mod mover;
 mod now;

@@ -112,6 +112,10 @@ pub(crate) const TOO_LONG: ReplyError = ReplyError::text(
     "ERR the commands of this transaction are longer than client-query-buffer-limit: queue less at once",
 );
 
+/// A key that begins as those do that are beside others.
+pub(crate) const KEY_OF_SIDLE: ReplyError =
+    ReplyError::text("ERR keys that begin with a zero byte and 'sidle-locks' are Sidle's own");
+
 pub(crate) const NOT_SERVED: ReplyError = ReplyError::text("CLUSTERDOWN Hash slot not served");
 pub(crate) const CROSSSLOT: ReplyError =
     ReplyError::text("CROSSSLOT Keys in request don't hash to the same slot");

@@ -2,6 +2,7 @@
 
 use crate::routing::{INLINE_KEYS, Missing};
 use crate::table::{Found, commands};
+use sidle_commands::{Within, parse_i64};
 use sidle_types::{HashedKey, MigrationId, Position};
 use smallvec::SmallVec;
 
@@ -71,22 +72,50 @@ pub(crate) fn add_keys<'k>(found: Found, args: &[&'k [u8]], keys: &mut Keys<'k>)
     for index in found.spec.keys.indices(args) {
         keys.push(HashedKey::new(args[index]));
     }
-    if found.spec.keys.command_at != 0 {
-        add_keys_of_command(found, args, keys);
+    if found.spec.keys.within != Within::Nothing {
+        add_keys_within(found, args, keys);
     }
 }
 
-/// Adds the keys of the command in a request.
+/// Adds the keys of the commands in a request.
 #[cold]
-fn add_keys_of_command<'k>(found: Found, args: &[&'k [u8]], keys: &mut Keys<'k>) {
-    if let Some((within, args)) = command_within(found, args) {
-        within.spec.keys.indices(args).for_each(|index| keys.push(HashedKey::new(args[index])));
+fn add_keys_within<'k>(found: Found, args: &[&'k [u8]], keys: &mut Keys<'k>) {
+    for Inner { found, words, .. } in commands_within(found, args) {
+        found.spec.keys.indices(words).for_each(|index| keys.push(HashedKey::new(words[index])));
     }
 }
 
-/// The command in a request, if it has one, and its arguments.
-pub(crate) fn command_within<'a, 'k>(found: Found, args: &'a [&'k [u8]]) -> Option<(Found, &'a [&'k [u8]])> {
-    let at = usize::from(found.spec.keys.command_at);
-    let within = args.get(at..).filter(|_| at != 0)?;
-    Some((commands().resolve(within).ok()?, within))
+/// A command in a request.
+pub(crate) struct Inner<'a, 'k> {
+    pub(crate) found: Found,
+    /// Where its words begin among the request's.
+    pub(crate) at: usize,
+    pub(crate) words: &'a [&'k [u8]],
+    /// What its reply is to be; empty where it is not checked.
+    pub(crate) check: &'k [u8],
+}
+
+/// The commands in a request, as far as they are commands.
+pub(crate) fn commands_within<'a, 'k>(
+    found: Found,
+    args: &'a [&'k [u8]],
+) -> impl Iterator<Item = Inner<'a, 'k>> {
+    let mut next = match found.spec.keys.within {
+        Within::Nothing => args.len(),
+        Within::Command(at) | Within::Checked(at) => usize::from(at),
+    };
+    let are_checked = matches!(found.spec.keys.within, Within::Checked(_));
+    std::iter::from_fn(move || {
+        let (check, at, end) = match are_checked {
+            false => (&[][..], next, args.len()),
+            true => {
+                let count = parse_i64(args.get(next + 1)?).and_then(|count| usize::try_from(count).ok())?;
+                (args[next], next + 2, (next + 2).checked_add(count)?)
+            }
+        };
+        let words = args.get(at..end).filter(|words| !words.is_empty())?;
+        next = end;
+        let found = commands().resolve(words).ok()?;
+        Some(Inner { found, at, words, check })
+    })
 }

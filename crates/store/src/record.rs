@@ -740,7 +740,7 @@ mod tests {
     fn check_refuses_kinds_and_marks_of_later_versions() {
         let plain = encoded(b"key", b"value", None);
         let heads_and_chunks = [0x12, 0x15, 0x22, 0x25, 0x10, 0x20];
-        for kind in (7..=15).chain([0x11, 0x21, 0x80]).chain(heads_and_chunks) {
+        for kind in (8..=15).chain([0x11, 0x21, 0x80]).chain(heads_and_chunks) {
             let mut later = plain.clone();
             later[KIND_AT] = kind;
             let crc = crc32c::crc32c(&later[4..28]);

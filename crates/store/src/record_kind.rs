@@ -50,6 +50,7 @@ impl RecordKind {
             RecordKind::Value(ValueKind::Set) => 4,
             RecordKind::Value(ValueKind::SortedSet) => 5,
             RecordKind::Value(ValueKind::Completions) => 6,
+            RecordKind::Value(ValueKind::Locks) => 7,
             RecordKind::Head(kind) => HEAD | RecordKind::Value(kind).number(),
             RecordKind::Chunk(kind) => CHUNK | RecordKind::Value(kind).number(),
             RecordKind::NoChunk => CHUNK | TOMBSTONE,
@@ -70,6 +71,7 @@ impl RecordKind {
             4 => RecordKind::Value(ValueKind::Set),
             5 => RecordKind::Value(ValueKind::SortedSet),
             6 => RecordKind::Value(ValueKind::Completions),
+            7 => RecordKind::Value(ValueKind::Locks),
             _ => return None,
         })
     }

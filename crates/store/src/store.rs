@@ -91,6 +91,12 @@ impl Store {
         self.data.index.occupied_tables().map(|slot| slot.hidden()).sum()
     }
 
+    /// Whether a slot has values that users do not see.
+    #[inline]
+    pub fn has_hidden(&self, slot: Slot) -> bool {
+        self.data.index.slot(slot).hidden() != 0
+    }
+
     /// Whether there is no value.
     pub fn is_empty(&self) -> bool {
         self.data.index.occupied_tables().all(|slot| slot.live() == 0)

@@ -14,7 +14,7 @@ use crate::{
 use collection::Collection;
 use durable_log::DurableLog;
 use sidle_outline::Outline;
-use sidle_types::{HashedKey, Position, PositionRange, ValueKind, Version, WallMs};
+use sidle_types::{HashedKey, Position, PositionRange, ValueKind, Version, WallMs, locks_key};
 use std::collections::BTreeMap;
 
 /// Memory of each store: small, so that sequences fill it and the cleaner has to work.
@@ -89,9 +89,10 @@ impl crate::Expiring for Removed {
     }
 }
 
-/// The key with this number: some share one slot, most do not.
+/// The key with this number: some share one slot, most do not, and some stand beside another one.
 fn key_of(number: u16) -> Vec<u8> {
     match number % 4 {
+        _ if number % 8 == 7 => locks_key(&key_of(number - 7)),
         0 => format!("{{tag}}{number}").into_bytes(),
         1 => format!("{{tag}}a considerably longer key, so that lengths differ:{number}").into_bytes(),
         _ => format!("{number}").into_bytes(),
@@ -100,7 +101,11 @@ fn key_of(number: u16) -> Vec<u8> {
 
 /// What it has, where it is no collection: a few have what no walk over keys shows.
 fn kind_of(number: u16) -> ValueKind {
-    if number % 8 == 5 { ValueKind::Completions } else { ValueKind::String }
+    match number % 8 {
+        5 => ValueKind::Completions,
+        7 => ValueKind::Locks,
+        _ => ValueKind::String,
+    }
 }
 
 fn value_of(seed: u16, bytes: usize) -> Vec<u8> {
@@ -526,7 +531,10 @@ impl Side {
         while let Some(at) = from {
             let before = batch.len();
             let end = self.store.scan(at, range.last(), max_bytes, &mut batch);
-            assert!(batch.len() - before <= max_bytes || end.records == 1, "positions are distinct here");
+            let added = RecordBatch::parse(&batch[before..]).expect("a batch just packed");
+            let first = added.iter().next().map(|record| record.position());
+            let is_one_position = || added.iter().all(|record| Some(record.position()) == first);
+            assert!(batch.len() - before <= max_bytes || is_one_position(), "a position travels as one");
             assert!(end.next.is_none_or(|next| next > at && range.contains(next)), "a scan makes progress");
             from = end.next;
         }
@@ -539,7 +547,10 @@ impl Side {
             });
         }
         assert!(records.iter().map(|record| packed(&self.store, record)).eq(visited));
-        let mut records = records.iter();
+        // Those at one position are in any order.
+        let mut records: Vec<_> = records.iter().collect();
+        records.sort_by_key(|record| (record.position(), record.key()));
+        let mut records = records.into_iter();
         for ((position, key), entry) in self.values_in(range) {
             let record = records.next().expect("as many records as the model");
             assert_eq!((record.position(), record.key()), (*position, key.as_slice()));

@@ -34,7 +34,7 @@ const fn number(kind: ValueKind) -> Option<u8> {
         ValueKind::List => Some(4),
         ValueKind::Set => Some(5),
         ValueKind::SortedSet => Some(6),
-        ValueKind::Completions => None,
+        ValueKind::Completions | ValueKind::Locks => None,
     }
 }
 

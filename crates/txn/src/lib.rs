@@ -17,6 +17,7 @@
 //! | `entry` | what one of them has |
 //! | `codec`, `bytes` | its bytes |
 //! | `effect` | what it is to write |
+//! | `check` | what it has read, and is to hold still |
 //! | `coordinator` | a transaction until it is over everywhere, also one whose client has died |
 //! | `retries` | when to ask again |
 //!
@@ -43,6 +44,7 @@
 //!   So no circle of them waits, and each is the oldest in the end.
 
 mod bytes;
+mod check;
 mod codec;
 mod coordinator;
 mod effect;
@@ -51,6 +53,7 @@ mod id;
 mod locks;
 mod retries;
 
+pub use check::Check;
 pub use coordinator::{Answer, Coordinator, Lost, Outcome, Part, Request, Vote};
 pub use effect::Effect;
 pub use entry::{Age, Entry, Keys, State, keys_of};

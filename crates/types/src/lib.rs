@@ -5,6 +5,7 @@
 //! upper 14 bits, the upper 50 bits of the key's XXH3-64 hash below. So a slot is one interval, and so is any
 //! finer part of it, down to a single hot key.
 
+mod beside;
 mod fault;
 mod fill;
 mod gave_all;
@@ -22,6 +23,7 @@ mod time;
 mod value_kind;
 pub mod words;
 
+pub use beside::{beside_what, locks_key};
 #[cfg(feature = "faults")]
 pub use fault::PutBack;
 pub use fault::{About, Fault, World};

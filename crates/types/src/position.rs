@@ -1,10 +1,11 @@
 //! Positions, the one total order of the data, and closed ranges of them.
 
 use crate::Slot;
+use crate::beside::placed_by;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// XXH3-64 of the whole key.
+/// XXH3-64 of the whole key; of one beside another, of that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub u64);
 
@@ -12,7 +13,7 @@ impl KeyHash {
     /// The hash of a key.
     #[inline]
     pub fn of_key(key: &[u8]) -> KeyHash {
-        KeyHash(xxh3_64(key))
+        KeyHash(xxh3_64(placed_by(key)))
     }
 }
 

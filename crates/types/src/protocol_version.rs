@@ -45,6 +45,11 @@ impl ProtocolVersion {
         self.0 >= 4
     }
 
+    /// Whether keys may have what transactions have at them.
+    pub const fn has_transactions(self) -> bool {
+        self.0 >= 4
+    }
+
     /// Whether hot positions may be copied before the freeze, and an activation says which copies hold.
     pub const fn has_hot_copies(self) -> bool {
         self.0 >= 4

@@ -1,6 +1,7 @@
 //! Redis hash slots: CRC16 (XMODEM) of the key's hash tag, modulo 16384 (Redis Cluster specification, "Key
 //! distribution model").
 
+use crate::beside::placed_by;
 use serde::{Deserialize, Serialize};
 
 /// The number of hash slots; a power of two.
@@ -24,7 +25,7 @@ impl Slot {
     /// A key's slot.
     #[inline]
     pub fn of_key(key: &[u8]) -> Slot {
-        Slot(crc16(hash_tag(key)) & (SLOT_COUNT - 1))
+        Slot(crc16(hash_tag(placed_by(key))) & (SLOT_COUNT - 1))
     }
 
     /// The slot's number, 0..=16383.

@@ -17,6 +17,9 @@ pub enum ValueKind {
     /// What a client's requests have done that are to run once: the replies to those that it may repeat. No
     /// walk over keys shows it, and no count of them has it.
     Completions,
+    /// What transactions have at the key that this one is beside: votes, outcomes and refusals. It is hidden
+    /// as completions are.
+    Locks,
 }
 
 impl ValueKind {
@@ -33,17 +36,18 @@ impl ValueKind {
             ValueKind::Set => "set",
             ValueKind::SortedSet => "zset",
             ValueKind::Completions => "completions",
+            ValueKind::Locks => "locks",
         }
     }
 
     /// Whether it is of elements, and not a string.
     pub const fn is_collection(self) -> bool {
-        !matches!(self, ValueKind::String | ValueKind::Completions)
+        !matches!(self, ValueKind::String | ValueKind::Completions | ValueKind::Locks)
     }
 
     /// Whether users see it when they walk over keys.
     #[inline]
     pub const fn is_shown(self) -> bool {
-        !matches!(self, ValueKind::Completions)
+        !matches!(self, ValueKind::Completions | ValueKind::Locks)
     }
 }

@@ -147,7 +147,7 @@ pub fn with_dumped<T>(value: Value<'_>, f: impl FnOnce(Dumped<'_>) -> T) -> T {
             scored = set.members().collect();
             Dumped::SortedSet { members: &scored, is_small: set.encoding().is_small() }
         }
-        ValueKind::Completions => unreachable!("no file has it"),
+        ValueKind::Completions | ValueKind::Locks => unreachable!("no file has it"),
     })
 }
 

@@ -77,7 +77,7 @@ pub fn encoding_of(value: Value<'_>) -> &'static str {
     match value.kind {
         ValueKind::String if parse_i64(value.bytes()).is_some() => "int",
         ValueKind::String if value.bytes().len() <= EMBEDDED_BYTES => "embstr",
-        ValueKind::String | ValueKind::Completions => "raw",
+        ValueKind::String | ValueKind::Completions | ValueKind::Locks => "raw",
         _ => value.encoding().name(),
     }
 }

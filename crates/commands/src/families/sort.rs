@@ -204,7 +204,9 @@ fn elements_of(value: Value<'_>) -> Result<Vec<&[u8]>, ReplyError> {
         ValueKind::SortedSet => {
             Ok(value.into_collection::<SortedSets>().members().map(|(member, _)| member).collect())
         }
-        ValueKind::String | ValueKind::Hash | ValueKind::Completions => Err(ReplyError::WrongType),
+        ValueKind::String | ValueKind::Hash | ValueKind::Completions | ValueKind::Locks => {
+            Err(ReplyError::WrongType)
+        }
     }
 }
 

@@ -479,7 +479,7 @@ pub fn elements_of(value: Value<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
         };
     }
     let mut elements: Vec<(Vec<u8>, Vec<u8>)> = match value.kind {
-        ValueKind::Completions => unreachable!("no command here makes it"),
+        ValueKind::Completions | ValueKind::Locks => unreachable!("no command here makes it"),
         ValueKind::String => vec![(value.bytes().to_vec(), Vec::new())],
         ValueKind::Hash => {
             collection!(Hash).pairs().map(|(field, value)| (field.to_vec(), value.to_vec())).collect()

@@ -2,7 +2,7 @@
 
 use super::arguments::{describe_arguments, has_arguments};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::request::command_within;
+use crate::request::commands_within;
 use crate::table::{CommandFlags, CommandSpec};
 use crate::table::{Found, commands};
 use sidle_commands::glob;
@@ -263,9 +263,8 @@ fn keys_of(request: &[&[u8]]) -> Result<(Found, Vec<usize>), ReplyError> {
         Err(_) => return Err(ReplyError::text("ERR Invalid command specified")),
     };
     let mut indices: Vec<usize> = found.spec.keys.indices(request).collect();
-    if let Some((within, args)) = command_within(found, request) {
-        let before = request.len() - args.len();
-        indices.extend(within.spec.keys.indices(args).map(|index| before + index));
+    for within in commands_within(found, request) {
+        indices.extend(within.found.spec.keys.indices(within.words).map(|index| within.at + index));
     }
     if indices.is_empty() {
         return Err(NO_KEYS);

@@ -25,6 +25,7 @@ mod server;
 mod sidle;
 mod slot_stats;
 mod transaction;
+mod transactions;
 mod walk;
 
 /// Every family's commands.
@@ -46,6 +47,7 @@ const GROUPS: &[&[CommandSpec]] = &[
     heat::COMMANDS,
     cluster::COMMANDS,
     sidle::COMMANDS,
+    transactions::COMMANDS,
 ];
 
 /// The table of all commands, those over keys and the node's own; built on first use.

@@ -183,6 +183,10 @@ fn frozen(call: &mut Call<'_>) -> CommandResult {
     if view.phase() < ExportPhase::Frozen {
         return Err(not_frozen(migration));
     }
+    // X4: where it is locked, the transaction may have been committed elsewhere.
+    if key.is_beside() || call.is_locked(key) {
+        return Err(ReplyError::text("ERR a transaction has locked this key at the source, ask the owner"));
+    }
     let guard = call.store.pin();
     let entry = guard.get(key);
     if view.phase() != ExportPhase::Frozen {

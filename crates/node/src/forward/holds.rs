@@ -107,6 +107,28 @@ impl Holds {
         forbids
     }
 
+    /// The worker has found a transaction in its way, and is woken when one has ended (H3).
+    pub(crate) fn note_waiting(&self, worker: WorkerIndex) {
+        self.list().waiting.insert(worker);
+    }
+
+    /// A transaction has locked keys, under whose locks this is called (H2).
+    pub(crate) fn note_granted(&self) {
+        self.granted.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A transaction has ended at a key.
+    pub(crate) fn note_end(&self) {
+        self.end_one(&mut self.list());
+    }
+
+    fn end_one(&self, list: &mut List) {
+        self.ended.fetch_add(1, Ordering::AcqRel);
+        let waiting = std::mem::take(&mut list.waiting);
+        list.to_wake.extend(waiting);
+        self.wakes.store(!list.to_wake.is_empty(), Ordering::Release);
+    }
+
     /// Requests a hold of these keys; `None` if there are too many, and the worker is woken when one has
     /// ended.
     pub(crate) fn request(
@@ -178,10 +200,7 @@ impl Drop for Hold {
         let mut list = self.holds.list();
         list.entries.retain(|entry| entry.id != self.id);
         self.holds.set_filter(&list);
-        self.holds.ended.fetch_add(1, Ordering::AcqRel);
-        let waiting = std::mem::take(&mut list.waiting);
-        list.to_wake.extend(waiting);
-        self.holds.wakes.store(!list.to_wake.is_empty(), Ordering::Release);
+        self.holds.end_one(&mut list);
     }
 }
 

@@ -163,7 +163,7 @@ impl<'g> State<'g> {
     fn begun(&self) -> Begun {
         let count = self.outline.as_ref().map_or(self.record.value().len() as u64, Outline::len);
         match self.record.kind() {
-            ValueKind::String | ValueKind::Completions => Begun::String(count),
+            ValueKind::String | ValueKind::Completions | ValueKind::Locks => Begun::String(count),
             ValueKind::Hash => Begun::Hash(count),
             ValueKind::Set => Begun::Set(count),
             ValueKind::List => Begun::List(count),

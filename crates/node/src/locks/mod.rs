@@ -1,0 +1,21 @@
+//! What transactions have at this node's keys: `SIDLE.TX`, and who waits for it.
+//!
+//! Each is a value beside its key ([`sidle_txn::Locks`]), changed under the lock of its slot and published
+//! in one step with what else changes. So nobody sees a transaction applied that still has locked its keys.
+//!
+//! | file | what |
+//! |---|---|
+//! | `beside` | the value beside a key: read, and to be published |
+//! | `waits` | whether a command is to wait for a transaction |
+//! | `request` | a part that is to be prepared, as a request has it |
+//! | `prepare` | a part is prepared, or committed at once |
+//! | `decide` | what a key is told of a transaction, or asked |
+
+mod beside;
+mod decide;
+mod prepare;
+mod request;
+mod waits;
+
+pub(crate) use request::COMMANDS_AT;
+pub(crate) use waits::awaits_transaction;
