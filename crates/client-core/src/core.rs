@@ -401,6 +401,11 @@ impl Core {
         self.map.as_ref()
     }
 
+    /// The number of the node that owns a position, as far as the present map shows.
+    pub fn owner_at(&self, position: Position) -> Option<usize> {
+        self.routes.at(position).map(|route| usize::from(route.node))
+    }
+
     /// The bytes of the SPH tables; at most 4 MB.
     pub fn sph_bytes(&self) -> usize {
         self.trackings.sph_bytes()

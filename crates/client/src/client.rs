@@ -8,7 +8,7 @@ use crate::waiting::Waiting;
 use sidle_client_core::{Busy, Class, Config, Core, Counters, Destination};
 use sidle_cluster::HostPort;
 use sidle_resp::Value;
-use sidle_types::{HashedKey, MapEpoch};
+use sidle_types::{HashedKey, MapEpoch, MonotonicUs};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -142,6 +142,17 @@ impl Client {
     /// Starts a command of this class there.
     pub(crate) fn start_as(&self, class: Class, to: Destination<'_>, args: &[&[u8]]) -> Call {
         self.submit(|core, now, token| core.submit(now, token, class, to, args))
+    }
+
+    /// The client's clock.
+    pub(crate) fn now(&self) -> MonotonicUs {
+        self.shared.lock().driver.now()
+    }
+
+    /// Looks at the core.
+    pub(crate) fn with_core<T>(&self, look: impl FnOnce(&Core, MonotonicUs) -> T) -> T {
+        let state = self.shared.lock();
+        look(state.driver.core(), state.driver.now())
     }
 
     /// The numbers of its commands that run once.

@@ -94,6 +94,47 @@ pub(crate) fn kind_of<'a>(args: &[&'a [u8]]) -> Result<Kind<'a>, Error> {
     }
 }
 
+/// Commands whose keys are all arguments from their second word on: every one, or every other one.
+const MANY_KEYS: &[(&str, usize)] = &[
+    ("DEL", 1),
+    ("EXISTS", 1),
+    ("MGET", 1),
+    ("MSET", 2),
+    ("MSETNX", 2),
+    ("PFCOUNT", 1),
+    ("PFMERGE", 1),
+    ("SDIFF", 1),
+    ("SDIFFSTORE", 1),
+    ("SINTER", 1),
+    ("SINTERSTORE", 1),
+    ("SUNION", 1),
+    ("SUNIONSTORE", 1),
+    ("TOUCH", 1),
+    ("UNLINK", 1),
+];
+
+/// Commands with two keys, their first arguments.
+const TWO_KEYS: &[&str] =
+    &["COPY", "LCS", "LMOVE", "RENAME", "RENAMENX", "RPOPLPUSH", "SMOVE", "ZRANGESTORE"];
+
+/// Which words of a command are its keys; at least one. Where that is not known, it is taken to have one: its
+/// node refuses it in a transaction if it has others.
+pub(crate) fn keys_of(args: &[&[u8]]) -> Result<Vec<usize>, Error> {
+    let Some(&name) = args.first() else { return Err(Error::IncompleteCommand("a name")) };
+    let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+    let keys: Vec<usize> = if let Some((_, step)) = MANY_KEYS.iter().find(|(known, _)| is(known)) {
+        (1..args.len()).step_by(*step).collect()
+    } else if TWO_KEYS.iter().any(|known| is(known)) && args.len() > 2 {
+        vec![1, 2]
+    } else if KEYLESS.iter().any(|(known, _)| is(known)) {
+        Vec::new()
+    } else {
+        let place = KEY_PLACES.iter().find(|(known, _)| is(known)).map_or(1, |&(_, place)| place);
+        if place < args.len() { vec![place] } else { Vec::new() }
+    };
+    if keys.is_empty() { Err(Error::IncompleteCommand("a key")) } else { Ok(keys) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +161,21 @@ mod tests {
         assert_eq!(kind(""), Err(Error::IncompleteCommand("a name")));
         assert_eq!(kind("SET"), Err(Error::IncompleteCommand("a key")));
         assert_eq!(kind("OBJECT HELP"), Err(Error::IncompleteCommand("a key")));
+    }
+
+    #[test]
+    fn the_keys_of_commands_are_known() {
+        let keys = |line: &'static str| {
+            let args: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+            keys_of(&args)
+        };
+        assert_eq!(keys("get k"), Ok(vec![1]));
+        assert_eq!(keys("MSET a 1 b 2"), Ok(vec![1, 3]));
+        assert_eq!(keys("DEL a b c"), Ok(vec![1, 2, 3]));
+        assert_eq!(keys("rename a b"), Ok(vec![1, 2]));
+        assert_eq!(keys("OBJECT ENCODING k"), Ok(vec![2]));
+        for none in ["PING", "SET", "DBSIZE"] {
+            assert_eq!(keys(none), Err(Error::IncompleteCommand("a key")), "{none}");
+        }
     }
 }

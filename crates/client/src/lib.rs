@@ -38,6 +38,9 @@
 //! [`Client::exec_once`] runs a command exactly once, however often it has to be sent: over lost connections,
 //! deaths of nodes, and moves of its keys.
 //!
+//! [`Client::transact`] runs a closure as a transaction over any keys, on any nodes: what it reads has not
+//! changed when its writes are made, all of them or none. It is tried again where another one was in its way.
+//!
 //! **Ownership.** A task that [`Client::connect`] spawns on the current runtime owns the sockets and ends
 //! with the last handle. A mutex guards the shared state; it is held for the start of one operation or one
 //! batch of replies.
@@ -46,6 +49,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod client;
+mod clock;
 mod command;
 mod driver;
 mod error;
@@ -53,6 +57,9 @@ mod link;
 mod numbers;
 mod once;
 mod operations;
+mod transact;
+mod transaction;
+mod transaction_error;
 mod waiting;
 
 pub use client::{Call, Client};
@@ -60,3 +67,6 @@ pub use error::Error;
 pub use operations::{Condition, Expiry, SetOptions, SetOutcome};
 pub use sidle_client_core::{Awareness, Config, Counters, Effect, Failure, Reason};
 pub use sidle_resp::Value;
+pub use transact::TransactPolicy;
+pub use transaction::{Committed, Transaction};
+pub use transaction_error::{Conflict, TransactionError};

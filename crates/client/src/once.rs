@@ -1,13 +1,14 @@
 //! Commands that run once, also where their answers are lost.
 
 use crate::client::Client;
+use crate::clock::wall_now;
 use crate::command::{Kind, kind_of};
 use crate::error::Error;
 use crate::numbers::Open;
 use sidle_client_core::{Class, Destination, Effect};
 use sidle_resp::Value;
-use sidle_types::{HashedKey, WallMs};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use sidle_types::HashedKey;
+use std::time::{Duration, Instant};
 
 /// A command is sent again for so long, if its settings say nothing else.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,8 +38,7 @@ impl Client {
     pub async fn exec_once_within(&self, patience: Duration, args: &[&[u8]]) -> Result<Value, Error> {
         let Kind::Key(_, key) = kind_of(args)? else { return Err(Error::IncompleteCommand("a key")) };
         let key = HashedKey::new(key);
-        let issued = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let issued = WallMs(u64::try_from(issued.as_millis()).unwrap_or(u64::MAX));
+        let issued = wall_now();
         let (_open, words) = Open::begin(self.once(), key.slot(), issued, args);
         let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
         let began = Instant::now();

@@ -23,6 +23,16 @@ fn refuses(reply: &Value, begin: &str) -> bool {
 /// A command of a part, with the reply that it is to have still.
 type Command<'c> = (Option<&'c str>, &'c str);
 
+/// Its keys: most have one.
+fn keys_of_command<'c>((_, command): &Command<'c>) -> Vec<&'c str> {
+    let words: Vec<&str> = command.split(' ').collect();
+    if words[0] == "MSET" {
+        words[1..].iter().copied().step_by(2).collect()
+    } else {
+        words[1..].iter().copied().take(1).collect()
+    }
+}
+
 /// A part of a transaction.
 struct Part<'c> {
     id: u128,
@@ -48,7 +58,8 @@ impl Part<'_> {
         let numbers = [self.age, self.issued, u64::from(self.marks)].map(|number| number.to_string());
         let mut words: Vec<Vec<u8>> = vec![b"SIDLE.TX".to_vec(), b"PREPARE".to_vec(), id.into_bytes()];
         words.extend(numbers.map(String::into_bytes));
-        words.extend([self.first.as_bytes().to_vec(), list]);
+        let keys: std::collections::BTreeSet<&str> = self.commands.iter().flat_map(keys_of_command).collect();
+        words.extend([self.first.as_bytes().to_vec(), list, keys.len().to_string().into_bytes()]);
         for (reply, command) in self.commands {
             words.push(reply.map_or(Vec::new(), |reply| Check::of(reply.as_bytes()).bytes().to_vec()));
             words.push(command.split(' ').count().to_string().into_bytes());
@@ -268,10 +279,15 @@ fn what_is_no_part_is_refused_with_words() {
         assert!(refuses(&reply, begin), "{begin}: {reply:?}");
     }
     let mut words = bad(good).words();
-    words[8 + 1] = b"9".to_vec();
+    words[9 + 1] = b"9".to_vec();
     scene.client.send(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
     while scene.client.serve(&mut scene.node.worker, scene.node.now) {}
     assert!(refuses(&scene.client.receive().unwrap(), "ERR a part has commands"));
+    let mut words = bad(good).words();
+    words[8] = b"2".to_vec();
+    scene.client.send(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    while scene.client.serve(&mut scene.node.worker, scene.node.now) {}
+    assert!(refuses(&scene.client.receive().unwrap(), "ERR the part's commands have 1 keys"));
     for (request, begin) in [
         ("SIDLE.TX DECIDE a x COMMIT", "ERR a transaction's id is 32 hex digits"),
         ("SIDLE.TX DECIDE a 00000000000000000000000000000001 MAYBE", "ERR a decision is COMMIT or ABORT"),

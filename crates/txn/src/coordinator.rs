@@ -67,6 +67,8 @@ pub enum Lost {
     Refused,
     /// A part could not be prepared in time.
     Late,
+    /// The keys of a part are several nodes' by now.
+    Parted,
 }
 
 /// What became of a request.

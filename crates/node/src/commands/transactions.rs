@@ -18,7 +18,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::container("sidle.tx",
 )];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("sidle.tx|prepare", -11, PREPARE, not_alone)
+    CommandSpec::new("sidle.tx|prepare", -12, PREPARE, not_alone)
         .keys(KeySpec::of_checked(RW, COMMANDS_AT), Access::ReadWrite)
         .docs(
             "sidle",
@@ -57,7 +57,7 @@ fn help(call: &mut Call<'_>) -> CommandResult {
         &mut call.reply,
         "SIDLE.TX",
         &[
-            "PREPARE <id> <age> <issued> <marks> <first> <list> <check> <words> <command> ...",
+            "PREPARE <id> <age> <issued> <marks> <first> <list> <keys> <check> <words> <command> ...",
             "    Vote for a transaction with these commands, or commit it at once (marks: 1 alone, 2 errors).",
             "DECIDE <key> <id> COMMIT|ABORT",
             "    Carry out a decision at a key.",

@@ -7,7 +7,7 @@ use sidle_txn::{Age, Check, TransactionId};
 use sidle_types::{HashedKey, WallMs};
 
 /// Where the commands begin.
-pub(crate) const COMMANDS_AT: u8 = 8;
+pub(crate) const COMMANDS_AT: u8 = 9;
 /// The mark of a part that is the whole transaction: it is committed at once.
 const ALONE: i64 = 1;
 /// The mark of one in which an error of a command is its reply, as in EXEC.
@@ -64,7 +64,7 @@ impl<'r> Part<'r> {
         let Request { found, args, keys } = request;
         let (id, age, issued) = (id_of(args[2])?, Age(time_of(args[3])?), time_of(args[4])?);
         let marks = parse_i64(args[5]).filter(|marks| (0..=3).contains(marks)).ok_or(NO_MARKS)?;
-        let (first, list) = (args[6], args[7]);
+        let (first, list, known) = (args[6], args[7], parse_i64(args[8]));
         let (mut steps, mut end) = (Vec::new(), usize::from(COMMANDS_AT));
         for inner in commands_within(found, args) {
             end = inner.at + inner.words.len();
@@ -76,6 +76,9 @@ impl<'r> Part<'r> {
         let mut keys = keys.to_vec();
         keys.sort_unstable_by_key(|key| (key.position(), key.bytes()));
         keys.dedup_by(|a, b| a.bytes() == b.bytes());
+        if known != i64::try_from(keys.len()).ok() {
+            return Err(other_keys(keys.len()));
+        }
         let has_first = keys.iter().any(|key| key.bytes() == first);
         let all = sidle_txn::Keys(list);
         if has_first == list.is_empty() || !all.is_whole() || has_first && all.iter().next() != Some(first) {
@@ -101,6 +104,12 @@ impl<'r> Step<'r> {
         };
         Ok(Step { name: spec.name, run, words, keys, check })
     }
+}
+
+/// Keys that the coordinator does not know would stay locked.
+#[cold]
+fn other_keys(count: usize) -> ReplyError {
+    ReplyError::owned(format!("ERR the part's commands have {count} keys, and its coordinator knows others"))
 }
 
 #[cold]

@@ -1,0 +1,62 @@
+//! A closure as a transaction, tried again where others are in its way.
+
+use crate::client::Client;
+use crate::clock::wall_now;
+use crate::transaction::{Committed, Transaction};
+use crate::transaction_error::TransactionError;
+use sidle_txn::Age;
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+/// How often a transaction is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactPolicy {
+    /// It is not tried again after so long.
+    pub patience: Duration,
+    /// The rest before the second attempt; at random between half of it and all of it.
+    pub first_rest: Duration,
+    /// Each rest is twice the one before, up to this.
+    pub longest_rest: Duration,
+}
+
+impl Default for TransactPolicy {
+    fn default() -> TransactPolicy {
+        TransactPolicy {
+            patience: Duration::from_secs(10),
+            first_rest: Duration::from_millis(1),
+            longest_rest: Duration::from_millis(50),
+        }
+    }
+}
+
+impl Client {
+    /// Runs a closure as a transaction. It reads, and says what is to be written; then it is committed. Where
+    /// another transaction was in its way, the closure runs again, from its start and with new reads. It
+    /// keeps its age, so that it is the oldest in the end, and others give way to it.
+    ///
+    /// Returns what the closure returned in the attempt that was committed, with the replies to its commands.
+    ///
+    /// # Errors
+    /// [`TransactionError`]. Only with [`TransactionError::Unknown`] it may have its effect, all of it.
+    pub async fn transact<T>(
+        &self,
+        policy: TransactPolicy,
+        mut closure: impl AsyncFnMut(&mut Transaction) -> Result<T, TransactionError>,
+    ) -> Result<(T, Committed), TransactionError> {
+        let (age, began) = (Age(wall_now()), Instant::now());
+        let (random, mut rest) = (RandomState::new(), policy.first_rest);
+        for attempt in 0u32.. {
+            let mut transaction = self.transaction_of_age(age);
+            let value = closure(&mut transaction).await?;
+            match transaction.commit().await {
+                Ok(committed) => return Ok((value, committed)),
+                Err(TransactionError::Conflict(_)) if began.elapsed() < policy.patience => {}
+                Err(error) => return Err(error),
+            }
+            let part = 0.5 + 0.5 * (random.hash_one(attempt) % 1024) as f64 / 1024.0;
+            tokio::time::sleep(rest.mul_f64(part)).await;
+            rest = (rest * 2).min(policy.longest_rest);
+        }
+        unreachable!("it is tried until it ends")
+    }
+}

@@ -1,0 +1,253 @@
+//! Transactions over any keys, on any nodes.
+
+use crate::client::{Call, Client};
+use crate::clock::wall_now;
+use crate::command::keys_of;
+use crate::error::Error;
+use crate::transaction_error::TransactionError;
+use sidle_client_core::{
+    Attempt, CommitRequest, Committing, Destination, Effect, Failure, Reason, TransactionCommand, check_of,
+};
+use sidle_resp::Value;
+use sidle_txn::{Age, Outcome, TransactionId};
+use sidle_types::{HashedKey, MonotonicUs};
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::hash::{BuildHasher, RandomState};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+/// A transaction in the making: it reads at once, and collects what it is to write.
+#[derive(Debug)]
+pub struct Transaction {
+    client: Client,
+    age: Age,
+    reads: Vec<TransactionCommand>,
+    writes: Vec<TransactionCommand>,
+    written: BTreeSet<Vec<u8>>,
+}
+
+/// A transaction that was committed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Committed {
+    /// The replies to the commands that it was given to write, in their order.
+    pub replies: Vec<Value>,
+}
+
+impl Client {
+    /// Begins a transaction. Nothing is locked before [`Transaction::commit`], and nothing of it is seen.
+    pub fn transaction(&self) -> Transaction {
+        self.transaction_of_age(Age(wall_now()))
+    }
+
+    pub(crate) fn transaction_of_age(&self, age: Age) -> Transaction {
+        let (reads, writes) = (Vec::new(), Vec::new());
+        Transaction { client: self.clone(), age, reads, writes, written: BTreeSet::new() }
+    }
+}
+
+impl Transaction {
+    /// The value of a key, or none.
+    ///
+    /// # Errors
+    /// [`TransactionError`]; nothing has an effect.
+    pub async fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, TransactionError> {
+        Ok(self.get_all(&[key]).await?.pop().flatten())
+    }
+
+    /// The values of keys, in their order; they are asked for together.
+    ///
+    /// # Errors
+    /// [`TransactionError`]; nothing has an effect.
+    pub async fn get_all(
+        &mut self,
+        keys: &[impl AsRef<[u8]>],
+    ) -> Result<Vec<Option<Vec<u8>>>, TransactionError> {
+        let commands: Vec<[&[u8]; 2]> = keys.iter().map(|key| [&b"GET"[..], key.as_ref()]).collect();
+        let commands: Vec<&[&[u8]]> = commands.iter().map(|command| &command[..]).collect();
+        let replies = self.read_all(&commands).await?;
+        Ok(replies.into_iter().map(|reply| reply.as_bytes().map(<[u8]>::to_vec)).collect())
+    }
+
+    /// The reply to a command that only reads.
+    ///
+    /// # Errors
+    /// [`TransactionError`]; nothing has an effect.
+    pub async fn read(&mut self, args: &[&[u8]]) -> Result<Value, TransactionError> {
+        Ok(self.read_all(&[args]).await?.pop().unwrap_or(Value::Null))
+    }
+
+    /// The replies to commands that only read, in their order; they are sent together. When the transaction
+    /// commits, each would have this reply still.
+    ///
+    /// # Errors
+    /// [`TransactionError`]; nothing has an effect.
+    pub async fn read_all(&mut self, commands: &[&[&[u8]]]) -> Result<Vec<Value>, TransactionError> {
+        let mut sent = Vec::with_capacity(commands.len());
+        for args in commands {
+            let keys = keys_of(args)?;
+            if keys.iter().any(|&key| self.written.contains(args[key])) {
+                return Err(TransactionError::Misused("it reads a key that it is to write: read it before"));
+            }
+            sent.push((keys, self.client.start(args)));
+        }
+        let mut replies = Vec::with_capacity(commands.len());
+        for ((keys, call), args) in sent.into_iter().zip(commands) {
+            let reply = call.await?;
+            let words = args.iter().map(|word| word.to_vec()).collect();
+            self.reads.push(TransactionCommand { words, keys, check: Some(check_of(&reply)) });
+            replies.push(reply);
+        }
+        Ok(replies)
+    }
+
+    /// Has the transaction set a value.
+    pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        let words = vec![b"SET".to_vec(), key.as_ref().to_vec(), value.as_ref().to_vec()];
+        self.add(TransactionCommand { words, keys: vec![1], check: None });
+    }
+
+    /// Has the transaction remove a key.
+    pub fn del(&mut self, key: impl AsRef<[u8]>) {
+        let words = vec![b"DEL".to_vec(), key.as_ref().to_vec()];
+        self.add(TransactionCommand { words, keys: vec![1], check: None });
+    }
+
+    /// Has the transaction run a command, its name as the first argument. It runs when the transaction
+    /// commits, and its reply is among [`Committed::replies`]. Its keys must have one owner.
+    ///
+    /// # Errors
+    /// [`TransactionError::Failed`] for a command without a key.
+    pub fn queue(&mut self, args: &[&[u8]]) -> Result<(), TransactionError> {
+        let keys = keys_of(args)?;
+        self.add(TransactionCommand {
+            words: args.iter().map(|word| word.to_vec()).collect(),
+            keys,
+            check: None,
+        });
+        Ok(())
+    }
+
+    fn add(&mut self, command: TransactionCommand) {
+        self.written.extend(command.keys.iter().map(|&key| command.words[key].clone()));
+        self.writes.push(command);
+    }
+
+    /// Commits: all that was read is still so, and all that is to be written is written, as if in one moment.
+    /// When this returns, every reader sees it.
+    ///
+    /// # Errors
+    /// [`TransactionError`]; only with [`TransactionError::Unknown`] it may have its effect.
+    pub async fn commit(self) -> Result<Committed, TransactionError> {
+        let Transaction { client, age, reads, writes, .. } = self;
+        if reads.is_empty() && writes.is_empty() {
+            return Ok(Committed { replies: Vec::new() });
+        }
+        let attempt = Attempt { id: new_id(), age, issued: wall_now(), keeps_errors: false };
+        let commands = reads.into_iter().chain(writes).collect();
+        let committing = client.begin_to_commit(attempt, commands)?;
+        let mut course = Course { client, committing, calls: Vec::new() };
+        let outcome = course.outcome().await;
+        let result = match outcome {
+            Outcome::Committed(parts) => match course.committing.replies(&parts) {
+                Some(replies) => Ok(Committed { replies }),
+                None => {
+                    let (command, reply) = ("SIDLE.TX PREPARE", Value::Null);
+                    Err(TransactionError::Failed(Error::UnexpectedReply { command, reply }))
+                }
+            },
+            Outcome::Aborted(why) => Err(TransactionError::of(why)),
+            Outcome::Unknown => Err(TransactionError::Unknown),
+        };
+        if !course.committing.is_over() {
+            // The keys are freed, or forget it, while the program goes on.
+            tokio::spawn(async move { course.end().await });
+        }
+        result
+    }
+}
+
+/// A name that no other transaction has.
+fn new_id() -> TransactionId {
+    let random = RandomState::new();
+    TransactionId(u128::from(random.hash_one(1)) << 64 | u128::from(random.hash_one(2)))
+}
+
+/// A transaction that is being committed, with its requests under way.
+struct Course {
+    client: Client,
+    committing: Committing,
+    calls: Vec<(u64, Call)>,
+}
+
+impl Course {
+    async fn outcome(&mut self) -> Outcome {
+        loop {
+            if let Some(outcome) = self.committing.poll_outcome() {
+                return outcome;
+            }
+            self.step().await;
+        }
+    }
+
+    async fn end(&mut self) {
+        while !self.committing.is_over() {
+            self.step().await;
+        }
+    }
+
+    /// Sends what is to be sent, and waits for a reply, or for time to pass.
+    async fn step(&mut self) {
+        while let Some(CommitRequest { number, class, key, words }) = self.committing.poll_request() {
+            let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
+            let call = self.client.start_as(class, Destination::Key(HashedKey::new(&key)), &words);
+            self.calls.push((number, call));
+        }
+        let now = self.client.now();
+        let rest = self.committing.poll_timeout().map(|at| at.0.saturating_sub(now.0));
+        let mut sleep = rest.map(|rest| Box::pin(tokio::time::sleep(Duration::from_micros(rest))));
+        let calls = &mut self.calls;
+        let ended = poll_fn(|cx| {
+            for place in 0..calls.len() {
+                if let Poll::Ready(result) = pin!(&mut calls[place].1).poll(cx) {
+                    let (number, _) = calls.swap_remove(place);
+                    return Poll::Ready(Some((number, result)));
+                }
+            }
+            let is_over = sleep.as_mut().is_some_and(|sleep| Pin::new(sleep).poll(cx).is_ready());
+            if is_over { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await;
+        let now = self.client.now();
+        if let Some((number, result)) = ended {
+            self.committing.handle(now, number, replied(result));
+        }
+        self.committing.handle_time(now);
+    }
+}
+
+/// What became of a request.
+fn replied(result: Result<Value, Error>) -> Result<Value, Failure> {
+    let lost = |effect| Failure { reason: Reason::TimedOut, effect };
+    match result {
+        Ok(reply) => Ok(reply),
+        Err(Error::Server(text)) => Ok(Value::Error(text)),
+        Err(Error::NoAnswer(failure)) => Err(failure),
+        Err(Error::Busy) => Err(lost(Effect::None)),
+        Err(_) => Err(lost(Effect::Unknown)),
+    }
+}
+
+impl Client {
+    fn begin_to_commit(
+        &self,
+        attempt: Attempt,
+        commands: Vec<TransactionCommand>,
+    ) -> Result<Committing, TransactionError> {
+        self.with_core(|core, now: MonotonicUs| {
+            Committing::begin(now, attempt, commands, |position| core.owner_at(position))
+                .map_err(|error| TransactionError::SeveralOwners(error.command))
+        })
+    }
+}
