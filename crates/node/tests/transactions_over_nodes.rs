@@ -1,8 +1,8 @@
 //! `SIDLE.TX`: what the keys of one node do for transactions over several.
 
-use sidle_node::testing::{SoloNode, TestClient, Waits};
+use sidle_node::testing::{Command, Part, SoloNode, TestClient, Waits};
 use sidle_resp::Value;
-use sidle_txn::{Check, Locks, Status, TransactionId, keys_of};
+use sidle_txn::{Locks, Status, TransactionId};
 
 /// The clock of a node on its own.
 const NOW_MS: u64 = 1_700_000_000_000;
@@ -18,55 +18,6 @@ fn ok() -> Value {
 
 fn refuses(reply: &Value, begin: &str) -> bool {
     matches!(reply, Value::Error(text) if text.starts_with(begin))
-}
-
-/// A command of a part, with the reply that it is to have still.
-type Command<'c> = (Option<&'c str>, &'c str);
-
-/// Its keys: most have one.
-fn keys_of_command<'c>((_, command): &Command<'c>) -> Vec<&'c str> {
-    let words: Vec<&str> = command.split(' ').collect();
-    if words[0] == "MSET" {
-        words[1..].iter().copied().step_by(2).collect()
-    } else {
-        words[1..].iter().copied().take(1).collect()
-    }
-}
-
-/// A part of a transaction.
-struct Part<'c> {
-    id: u128,
-    age: u64,
-    issued: u64,
-    marks: u8,
-    first: &'c str,
-    /// All keys, if the first one is among the part's.
-    list: &'c [&'c str],
-    commands: &'c [Command<'c>],
-}
-
-impl Default for Part<'_> {
-    fn default() -> Self {
-        Part { id: 1, age: 1, issued: NOW_MS, marks: 0, first: "a", list: &["a", "b"], commands: &[] }
-    }
-}
-
-impl Part<'_> {
-    fn words(&self) -> Vec<Vec<u8>> {
-        let list = keys_of(self.list.iter().map(|key| key.as_bytes()));
-        let id = TransactionId(self.id).to_string();
-        let numbers = [self.age, self.issued, u64::from(self.marks)].map(|number| number.to_string());
-        let mut words: Vec<Vec<u8>> = vec![b"SIDLE.TX".to_vec(), b"PREPARE".to_vec(), id.into_bytes()];
-        words.extend(numbers.map(String::into_bytes));
-        let keys: std::collections::BTreeSet<&str> = self.commands.iter().flat_map(keys_of_command).collect();
-        words.extend([self.first.as_bytes().to_vec(), list, keys.len().to_string().into_bytes()]);
-        for (reply, command) in self.commands {
-            words.push(reply.map_or(Vec::new(), |reply| Check::of(reply.as_bytes()).bytes().to_vec()));
-            words.push(command.split(' ').count().to_string().into_bytes());
-            words.extend(command.split(' ').map(|word| word.as_bytes().to_vec()));
-        }
-        words
-    }
 }
 
 struct Scene {

@@ -13,7 +13,7 @@ use crate::large::registry::Published;
 use crate::record::Record;
 use crate::segment::State;
 use sidle_outline::{Chunk, Order, Outline};
-use sidle_types::{Position, PositionRange, Slot};
+use sidle_types::{Position, PositionRange, Slot, ValueKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The sums of one slot, or of all of them.
@@ -41,7 +41,7 @@ pub(crate) fn each_entry(data: &Data, range: PositionRange, f: &mut dyn FnMut(Re
 /// See [`Store::check_accounting`](crate::Store::check_accounting).
 pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
     let mut in_log = InLog::default();
-    let mut large = 0;
+    let (mut large, mut locks) = (0, 0);
     let segment_bytes = data.log.segments.segment_bytes();
     for slot in Slot::all() {
         let table = data.index.slot(slot);
@@ -59,6 +59,7 @@ pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
         let mut heads = Vec::new();
         each_word(data, whole, &mut |word, record| {
             found.values += u64::from(!word.kind().is_tombstone);
+            locks += u64::from(!word.kind().is_tombstone && record.kind() == ValueKind::Locks);
             found.hidden += u64::from(!word.kind().is_tombstone && !record.kind().is_shown());
             found.tombstones += u64::from(word.kind().is_tombstone);
             found.expiring += u64::from(word.kind().has_deadline);
@@ -94,6 +95,12 @@ pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
         if is_earlier {
             return Err(format!("slot {} has a deadline before the earliest that it knows", slot.number()));
         }
+    }
+    if locks != data.beside.len() {
+        return Err(format!(
+            "{locks} keys have something beside them, but {} are counted",
+            data.beside.len()
+        ));
     }
     in_log.add_without_key(data, large)?;
     check_segments(data, &in_log.segments)?;
@@ -341,7 +348,7 @@ mod tests {
         assert!(wrong.starts_with("segment"), "{wrong}");
         let word = crate::slot_table::Counted {
             kind: crate::bucket::EntryKind { is_tombstone: true, has_deadline: false },
-            is_hidden: false,
+            hidden: crate::hidden::Hidden::No,
             bytes: 0,
         };
         store.data.index.slot(Slot::of_key(b"key 1")).count(None, Some(word));

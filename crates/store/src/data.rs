@@ -2,6 +2,7 @@
 //! pin.
 
 use crate::address::Address;
+use crate::beside::Beside;
 use crate::bucket::Word;
 use crate::epoch::{Participant, Pinned};
 use crate::imports::Imports;
@@ -23,6 +24,7 @@ pub(crate) struct Data {
     pub(crate) interest: Interest,
     pub(crate) collections: Arc<Collections>,
     pub(crate) imports: Imports,
+    pub(crate) beside: Beside,
 }
 
 /// A key's entry.

@@ -15,6 +15,7 @@
 
 use crate::bucket::{EntryKind, Word};
 use crate::config::OutOfMemory;
+use crate::hidden::Hidden;
 use crate::interest::Touch;
 use crate::large::publish::{self, LargePut};
 use crate::log::LogHead;
@@ -153,9 +154,10 @@ impl SlotGuard<'_> {
         if let Some(deadline) = draft.expires_at {
             self.table().note_deadline(deadline);
         }
-        let now = Counted { kind, is_hidden: false, bytes: draft.shape().total_bytes() + draft.value_bytes };
+        let now =
+            Counted { kind, hidden: Hidden::No, bytes: draft.shape().total_bytes() + draft.value_bytes };
         place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
-        self.table().count(Some(counted(word, old)), Some(now));
+        self.count(key.hash(), Some(counted(word, old)), Some(now));
         if old.run() == Some(draft.run) {
             self.data().log.bury_in_log(word, old)
         } else {

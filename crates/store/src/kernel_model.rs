@@ -10,6 +10,7 @@ use crate::address::Address;
 use crate::array::ArrayWord;
 use crate::bucket::{EntryKind, Word};
 use crate::epoch::{Epochs, Limbo, Participant, Pinned};
+use crate::hidden::Hidden;
 use crate::slot_lock::read_undisturbed;
 use crate::slot_table::{Arrays, Counted, SlotTable};
 use loom::cell::UnsafeCell;
@@ -101,7 +102,7 @@ impl Kernel {
     fn grow_by_one(&self, hash: u64, cell: usize) {
         self.table.lock.acquire();
         self.insert(hash, cell, 1);
-        self.table.count(None, Some(Counted { kind: KIND, is_hidden: false, bytes: 8 }));
+        self.table.count(None, Some(Counted { kind: KIND, hidden: Hidden::No, bytes: 8 }));
         self.table.lock.release();
     }
 

@@ -62,6 +62,7 @@ mod assembly;
 #[cfg(feature = "testing")]
 mod audit;
 mod batch;
+mod beside;
 mod bucket;
 mod cleaner;
 mod commit;
@@ -74,6 +75,7 @@ mod documented;
 mod epoch;
 mod expiry;
 mod extend;
+mod hidden;
 mod imports;
 mod index;
 mod interest;

@@ -13,9 +13,9 @@
 //! | 20.. | the words, 8 bytes each: a value's deadline in milliseconds since the Unix epoch, if any |
 //! | .. | key, value, zeros up to a multiple of 8 |
 //!
-//! Kinds: 0 string, 1 tombstone, 2 hash, 3 list, 4 set, 5 sorted set, 6 completions. The layout has room for
-//! more: further kinds, with their own words before the deadline, and marks. This version refuses them by
-//! number.
+//! Kinds: 0 string, 1 tombstone, 2 hash, 3 list, 4 set, 5 sorted set, 6 completions, 7 locks. The layout has
+//! room for more: further kinds, with their own words before the deadline, and marks. This version refuses
+//! them by number.
 //!
 //! Two marks exist in memory only, and are refused from other nodes: 1 a head, the record of a key with a
 //! large collection; 2 a chunk, some elements of one (`large`). A string has neither. A head's value is the
@@ -31,6 +31,7 @@
 
 use crate::address::ALIGNMENT;
 use crate::config::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use crate::hidden::Hidden;
 pub(crate) use crate::record_kind::RecordKind;
 use crate::record_kind::{CHUNK, HEAD, KIND_MASK, TOMBSTONE};
 use sidle_outline::CollectionId;
@@ -237,10 +238,13 @@ impl<'a> Draft<'a> {
         self.kind == RecordKind::Tombstone
     }
 
-    /// Whether it is a value that users do not see.
+    /// Whether users see it.
     #[inline]
-    pub(crate) fn is_hidden(&self) -> bool {
-        matches!(self.kind, RecordKind::Value(kind) if !kind.is_shown())
+    pub(crate) fn hidden(&self) -> Hidden {
+        match self.kind {
+            RecordKind::Value(kind) => Hidden::of(kind),
+            _ => Hidden::No,
+        }
     }
 
     /// The new record's shape.

@@ -21,6 +21,7 @@
 use crate::array::{ArrayWord, Chain, bucket_number};
 use crate::bucket::{Bucket, ENTRIES, EntryKind, Word};
 use crate::epoch::Pinned;
+use crate::hidden::Hidden;
 use crate::record::NEVER;
 use crate::slot_lock::SlotLock;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -218,7 +219,7 @@ impl SlotTable {
 pub(crate) struct Counted {
     pub(crate) kind: EntryKind,
     /// A value that users do not see.
-    pub(crate) is_hidden: bool,
+    pub(crate) hidden: Hidden,
     /// Bytes of its record.
     pub(crate) bytes: usize,
 }
@@ -242,7 +243,7 @@ impl SlotTable {
             }
         };
         add(&self.bytes, change(|counted| counted.bytes as i64));
-        add_u32(&self.hidden, change(|counted| i64::from(counted.is_hidden)));
+        add_u32(&self.hidden, change(|counted| i64::from(counted.hidden != Hidden::No)));
         add_u32(&self.live, change(|counted| i64::from(!counted.kind.is_tombstone)));
         add_u32(&self.tombstones, change(|counted| i64::from(counted.kind.is_tombstone)));
         add_u32(&self.expiring, change(|counted| i64::from(counted.kind.has_deadline)));

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "testing")]
 use crate::audit;
+use crate::beside::Beside;
 use crate::cleaner::{Cleaner, Cleaning};
 use crate::commit::Commits;
 use crate::config::{StoreConfig, StoreError};
@@ -20,7 +21,7 @@ use crate::record::Record;
 use crate::scan::{self, Image, Packed, ScanEnd};
 use crate::writer::SlotGuard;
 use crate::{current, partition, rebuild, together};
-use sidle_types::{HashedKey, ImportId, Position, PositionRange, Slot, Version, WallMs};
+use sidle_types::{HashedKey, ImportId, Position, PositionRange, Slot, ValueKind, Version, WallMs};
 use std::sync::{Arc, Mutex};
 
 /// Log-structured memory with a hash index per slot; shared by all threads.
@@ -60,6 +61,7 @@ impl Store {
             interest: Interest::default(),
             collections: Arc::default(),
             imports: Imports::default(),
+            beside: Beside::default(),
         };
         Ok(Store { data, cleaning: Mutex::default() })
     }
@@ -95,6 +97,32 @@ impl Store {
     #[inline]
     pub fn has_hidden(&self, slot: Slot) -> bool {
         self.data.index.slot(slot).hidden() != 0
+    }
+
+    /// Where in this range something is beside keys that transactions have there.
+    pub fn positions_with_locks(&self, range: PositionRange) -> Vec<Position> {
+        self.data.beside.positions_in(range)
+    }
+
+    /// How many keys have something beside them that transactions have there.
+    pub fn locks_len(&self) -> u64 {
+        self.data.beside.len()
+    }
+
+    /// Appends what transactions have at keys in this range as a batch; the keys' own values are not in it.
+    pub fn pack_locks(&self, range: PositionRange, batch: &mut Vec<u8>) {
+        for position in self.positions_with_locks(range) {
+            let mut keys: Vec<Vec<u8>> = Vec::new();
+            let rest = self.visit(position, position, usize::MAX, &mut |record| {
+                if record.kind() == ValueKind::Locks {
+                    keys.push(record.key().to_vec());
+                }
+            });
+            assert_eq!(rest, None, "without a budget everything is visited");
+            keys.iter().for_each(|key| {
+                self.pack(HashedKey::new(key), batch);
+            });
+        }
     }
 
     /// Whether there is no value.

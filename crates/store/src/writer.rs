@@ -5,6 +5,7 @@ use crate::bucket::{EntryKind, Word};
 use crate::config::OutOfMemory;
 use crate::data::{Data, Entry, Guard};
 use crate::epoch::Pinned;
+use crate::hidden::Hidden;
 use crate::interest::Touch;
 use crate::log::LogHead;
 use crate::pending_tombstones::Large;
@@ -12,7 +13,7 @@ use crate::record::{Draft, Record};
 use crate::segment::Purpose;
 use crate::slot_table::{Counted, Place, SlotTable};
 use sidle_outline::Chunks;
-use sidle_types::{HashedKey, KeyHash, Slot, ValueKind, Version, WallMs, fault};
+use sidle_types::{HashedKey, KeyHash, Position, Slot, ValueKind, Version, WallMs, fault};
 use std::cell::Cell;
 
 /// What a removal leaves behind.
@@ -254,15 +255,15 @@ impl<'s> SlotGuard<'s> {
         if let Some(deadline) = record.expires_at() {
             self.table().note_deadline(deadline);
         }
-        let is_hidden = !record.kind().is_shown();
-        self.insert(hash.0, address, Counted { kind, is_hidden, bytes: record.in_log().len() });
+        let hidden = Hidden::of(record.kind());
+        self.insert(hash.0, address, Counted { kind, hidden, bytes: record.in_log().len() });
     }
 
     /// Makes a record that was just appended the key's entry; whether it is new.
     #[inline(always)]
     pub(crate) fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) -> bool {
         let kind = EntryKind { is_tombstone: draft.is_tombstone(), has_deadline: draft.expires_at.is_some() };
-        let added = Counted { kind, is_hidden: draft.is_hidden(), bytes: draft.shape().total_bytes() };
+        let added = Counted { kind, hidden: draft.hidden(), bytes: draft.shape().total_bytes() };
         self.table().raise_version(draft.version.0);
         if let Some(deadline) = draft.expires_at {
             self.table().note_deadline(deadline);
@@ -284,7 +285,7 @@ impl<'s> SlotGuard<'s> {
                     self.replaced_deadline.set(record.expires_at());
                 }
                 place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
-                self.table().count(Some(removed), Some(added));
+                self.count(key.hash(), Some(removed), Some(added));
                 self.doom(old, record);
                 self.guard.data.log.bury(old, record);
                 false
@@ -314,7 +315,18 @@ impl<'s> SlotGuard<'s> {
             &data.index_memory(),
             |word| data.hash_of(word, pin),
         );
-        self.table().count(None, Some(added));
+        self.count(KeyHash(hash), None, Some(added));
+    }
+
+    /// Counts an entry removed, added or replaced.
+    #[inline]
+    pub(crate) fn count(&self, hash: KeyHash, removed: Option<Counted>, added: Option<Counted>) {
+        self.table().count(removed, added);
+        let has_locks =
+            |counted: Option<Counted>| counted.is_some_and(|counted| counted.hidden == Hidden::Locks);
+        if has_locks(removed) != has_locks(added) {
+            self.guard.data.beside.count(Position::new(self.slot, hash), has_locks(added));
+        }
     }
 
     #[inline]
@@ -329,7 +341,7 @@ impl<'s> SlotGuard<'s> {
             self.touch(|| record.position(), Touch::Removed);
         }
         place.bucket.clear(place.index);
-        self.table().count(Some(counted(word, record)), None);
+        self.count(record.hashed_key().hash(), Some(counted(word, record)), None);
         if self.table().entries() == 0 {
             self.guard.data.index.occupancy.empty(self.slot);
         }
@@ -355,7 +367,7 @@ impl<'s> SlotGuard<'s> {
         self.touch(|| record.position(), Touch::Removed);
         data.log.note_spare(word.address(), record);
         place.bucket.store(place.index, struck_out);
-        self.table().count(Some(counted(word, record)), Some(counted(struck_out, record)));
+        self.count(hash, Some(counted(word, record)), Some(counted(struck_out, record)));
         self.doom(word, record);
         if data.log.is_large(word.address()) || record.run().is_some() {
             data.pending_tombstones.add(Large { slot: self.slot(), hash, address: word.address() });
@@ -396,8 +408,8 @@ impl<'s> SlotGuard<'s> {
 /// An entry's share of its slot's counters.
 pub(crate) fn counted(word: Word<'_>, record: Record<'_>) -> Counted {
     let kind = word.kind();
-    let is_hidden = !kind.is_tombstone && !record.kind().is_shown();
-    Counted { kind, is_hidden, bytes: record.live_bytes() }
+    let hidden = if kind.is_tombstone { Hidden::No } else { Hidden::of(record.kind()) };
+    Counted { kind, hidden, bytes: record.live_bytes() }
 }
 
 impl Chunks for SlotGuard<'_> {

@@ -293,6 +293,8 @@ faults! {
         /// A request runs however long ago it was issued (breaks N3): the reply of an earlier attempt may be
         /// gone.
         OldRequestRuns, "old-request-runs", SCRIPTED;
+        /// What transactions have at keys is not sent before the target serves these (breaks M37).
+        LocksLeftBehind, "locks-left-behind", SCRIPTED;
     }
     "sidle-cluster", Cluster: {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).

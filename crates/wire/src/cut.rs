@@ -125,6 +125,8 @@ pub struct CutReply<'b> {
     pub counts: CutCounts,
     /// Whether the next cut is to give everything: the source falls behind.
     pub asks: bool,
+    /// Whether what transactions have at owed keys is in this reply, or in those left (M37).
+    pub has_locks: bool,
     /// The ranges.
     pub ranges: ChangedRanges<'b>,
     /// Which piece it is, if the records at a position are larger than a reply: it is the only range.
@@ -215,6 +217,8 @@ pub struct CutState {
     pub counts: CutCounts,
     /// As [`CutReply::asks`].
     pub asks: bool,
+    /// As [`CutReply::has_locks`].
+    pub has_locks: bool,
 }
 
 /// How many records are where a cut gives.
@@ -250,7 +254,8 @@ impl CutReply<'_> {
             records: state.counts.records.into(),
             owed: state.counts.owed.into(),
             asks: state.asks.into(),
-            zero: [0; 7],
+            has_locks: state.has_locks.into(),
+            zero: [0; 6],
         };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(Piece::layout(piece, scope.version).as_slice().as_bytes());

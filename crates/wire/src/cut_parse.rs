@@ -55,11 +55,12 @@ impl<'b> Body<'b> {
         if piece.is_some_and(|piece| !ranges.iter().eq([PositionRange::only(piece.position)])) {
             return Err(self.malformed("a piece of another position"));
         }
-        let asks = match fixed.asks {
-            0 => false,
-            1 => true,
-            _ => return Err(self.malformed("neither asks nor not")),
+        let flag = |byte: u8| match byte {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.malformed("neither so nor not")),
         };
+        let (asks, has_locks) = (flag(fixed.asks)?, flag(fixed.has_locks)?);
         let counts = CutCounts { records: fixed.records.get(), owed: fixed.owed.get() };
         if counts.owed > counts.records {
             return Err(self.malformed("more is owed than given"));
@@ -72,6 +73,7 @@ impl<'b> Body<'b> {
             remaining: fixed.remaining.get(),
             counts,
             asks,
+            has_locks,
             ranges,
             piece,
             batch,

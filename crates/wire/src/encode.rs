@@ -63,16 +63,21 @@ impl Forward {
 }
 
 impl Activate<'_> {
-    /// Appends the message as a frame; see the fields. `unchanged`: at most [`HOT_HINTS_MAX`], and none in a
-    /// version without copies of hot positions.
+    /// Appends the message as a frame; see the fields. `unchanged`: at most [`HOT_HINTS_MAX`]. In a version
+    /// without copies of hot positions there are none, nor locks in one without transactions.
+    ///
+    /// # Errors
+    /// The locks do not fit into a frame.
     pub fn write(
         scope: Scope,
         highest_version: Version,
         records: u64,
         unchanged: &[Position],
+        locks: &[u8],
         out: &mut Vec<u8>,
-    ) {
+    ) -> Result<(), WireError> {
         assert!(unchanged.is_empty() || scope.version.has_hot_copies(), "nothing was copied ahead");
+        assert!(locks.is_empty() || scope.version.has_transactions(), "there are no transactions");
         assert!(unchanged.len() <= HOT_HINTS_MAX, "{} unchanged positions", unchanged.len());
         let start = begin_frame(out, scope.version, Kind::Activate);
         let fixed = ActivateLayout {
@@ -81,8 +86,12 @@ impl Activate<'_> {
             records: records.into(),
         };
         out.extend_from_slice(fixed.as_bytes());
+        if scope.version.has_hot_copies() {
+            out.extend_from_slice(&(unchanged.len() as u64).to_le_bytes());
+        }
         Positions::write(unchanged, out);
-        end_frame(out, start).expect("a bounded number of positions is far below the limit");
+        out.extend_from_slice(locks);
+        end_frame(out, start)
     }
 }
 

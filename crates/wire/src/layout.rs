@@ -20,7 +20,8 @@ layouts! {
     HelloLayout { scope: ScopeLayout, node: [u8; 20], lane: u8, zero: [u8; 3] }
     /// Followed by the text.
     RefuseLayout { scope: ScopeLayout, code: U16, zero: [u8; 6] }
-    /// Followed by the positions that have not changed since they were copied, if its version copies any.
+    /// Followed, from version 4 on, by a number of positions (U64), so many positions that have not changed
+    /// since they were copied, and records.
     ActivateLayout { scope: ScopeLayout, highest_version: U64, records: U64 }
     /// After the fixed part of a pull or a reply to one, if the version has pieces. All zero: none.
     PieceLayout {
@@ -53,10 +54,10 @@ layouts! {
         scope: ScopeLayout, sequence: U64, complete: U64, cut: U32, max_bytes: U32,
         took_us: U32, partitions: u8, gives: u8, room: U16,
     }
-    /// Followed by the ranges, each a `ChangedRangeLayout`, and the records. `asks`: 0 or 1.
+    /// Followed by the ranges, each a `ChangedRangeLayout`, and the records. `asks`, `has_locks`: 0 or 1.
     CutReplyLayout {
         scope: ScopeLayout, sequence: U64, highest_version: U64, remaining: U64, records: U64, owed: U64,
-        cut: U32, count: U32, asks: u8, zero: [u8; 7],
+        cut: U32, count: U32, asks: u8, has_locks: u8, zero: [u8; 6],
     }
     /// Followed by the positions: those of hot keys, and behind them those of large collections.
     HotHintsLayout { scope: ScopeLayout, hot: U32, zero: [u8; 4] }

@@ -106,6 +106,9 @@ pub struct Activate<'b> {
     pub records: u64,
     /// The positions that have not changed since they were copied ahead: other copies are outdated (M30).
     pub unchanged: Positions<'b>,
+    /// What transactions have at the range's keys, as a batch of records, if the target serves before all
+    /// has arrived (M37).
+    pub locks: &'b [u8],
 }
 
 /// Target to source: send a partition's records from a position on.
@@ -436,15 +439,25 @@ impl<'b> Body<'b> {
     }
 
     fn activate(&self) -> Result<Activate<'b>, WireError> {
-        let (fixed, rest) = self.split::<ActivateLayout>()?;
-        if !self.0.version.has_hot_copies() {
+        let (fixed, mut rest) = self.split::<ActivateLayout>()?;
+        let mut count = 0;
+        if self.0.version.has_hot_copies() {
+            let split = rest.split_at_checked(size_of::<u64>());
+            let (number, after) = split.ok_or_else(|| self.malformed("shorter than its fixed part"))?;
+            count = u64::from_le_bytes(number.try_into().expect("eight bytes"));
+            rest = after;
+        } else {
             self.end(rest)?;
         }
+        let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<u64>()));
+        let split = bytes.and_then(|bytes| rest.split_at_checked(bytes));
+        let (unchanged, locks) = split.ok_or_else(|| self.malformed("a position is cut short"))?;
         Ok(Activate {
             scope: self.scope(fixed.scope),
             highest_version: self.version(fixed.highest_version.get())?,
             records: fixed.records.get(),
-            unchanged: Positions::parse_few(self.0.kind.name(), rest, HOT_HINTS_MAX)?,
+            unchanged: Positions::parse_few(self.0.kind.name(), unchanged, HOT_HINTS_MAX)?,
+            locks,
         })
     }
 

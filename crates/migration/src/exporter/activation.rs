@@ -10,10 +10,11 @@
 use super::parts::SourceParts;
 use crate::resend::Resend;
 use crate::tuning::PRIORITY_RESEND_US;
-use crate::{BarrierPassed, SourceEvent};
+use crate::{BarrierPassed, Serves, SourceEvent};
 use sidle_store::Store;
 use sidle_types::{MonotonicUs, Position, PositionRange, Version, fault};
-use sidle_wire::Activate;
+use sidle_wire::{Activate, Lane};
+use std::sync::Arc;
 
 /// The activation's state.
 #[derive(Debug)]
@@ -21,9 +22,9 @@ pub(super) enum Activation {
     /// Workers may still serve the range.
     NotFrozen,
     /// `Activate` is to be sent, or was and is not confirmed. `unchanged`: what was copied ahead and holds.
-    Announcing { frozen: Frozen, unchanged: Box<[Position]>, resend: Resend },
+    Announcing { frozen: Frozen, unchanged: Box<[Position]>, locks: Arc<[u8]>, resend: Resend },
     /// The target serves.
-    Confirmed { frozen: Frozen },
+    Confirmed { frozen: Frozen, locks: Arc<[u8]> },
 }
 
 /// The state at the freeze.
@@ -47,9 +48,10 @@ impl Activation {
         match self {
             Activation::Announcing { resend, .. } => resend.reset(),
             // What was copied ahead holds where it was taken over, if at all.
-            Activation::Confirmed { frozen } if !fault!(ActivateSentOnce) => {
+            Activation::Confirmed { frozen, locks } if !fault!(ActivateSentOnce) => {
                 let (frozen, resend) = (*frozen, Resend::new(PRIORITY_RESEND_US));
-                *self = Activation::Announcing { frozen, unchanged: Box::default(), resend };
+                let (unchanged, locks) = (Box::default(), Arc::clone(locks));
+                *self = Activation::Announcing { frozen, unchanged, locks, resend };
             }
             Activation::NotFrozen | Activation::Confirmed { .. } => {}
         }
@@ -65,7 +67,7 @@ impl Activation {
     pub(super) fn frozen(&self) -> Option<Frozen> {
         match self {
             Activation::NotFrozen => None,
-            Activation::Announcing { frozen, .. } | Activation::Confirmed { frozen } => Some(*frozen),
+            Activation::Announcing { frozen, .. } | Activation::Confirmed { frozen, .. } => Some(*frozen),
         }
     }
 
@@ -100,7 +102,15 @@ impl Activation {
         if parts.spec.copies_ahead() {
             parts.governor.hurry();
         }
-        *self = Activation::Announcing { frozen, unchanged, resend: Resend::new(PRIORITY_RESEND_US) };
+        let mut locks = Vec::new();
+        if parts.spec.protocol.serves != Serves::WhenAllIsHere && parts.spec.version.has_transactions() {
+            store.pack_locks(parts.spec.range, &mut locks);
+        }
+        if fault!(LocksLeftBehind) {
+            locks.clear();
+        }
+        let (locks, resend) = (locks.into(), Resend::new(PRIORITY_RESEND_US));
+        *self = Activation::Announcing { frozen, unchanged, locks, resend };
     }
 
     /// Everything was given, cut by cut: the target serves it all, and pulls what is owed.
@@ -109,28 +119,33 @@ impl Activation {
         let highest_version = store.highest_version(parts.spec.range);
         let records = store.len_in(parts.spec.range);
         parts.writer.freeze();
-        *self = Activation::Confirmed { frozen: Frozen { publication, highest_version, records } };
+        // M37: the last cut had them.
+        let locks = Arc::default();
+        *self = Activation::Confirmed { frozen: Frozen { publication, highest_version, records }, locks };
     }
 
-    pub(super) fn transmit(&mut self, parts: &SourceParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
-        let Activation::Announcing { frozen, unchanged, resend } = self else { return false };
+    pub(super) fn transmit(&mut self, parts: &mut SourceParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
+        let Activation::Announcing { frozen, unchanged, locks, resend } = self else { return false };
         if !resend.is_due() {
             return false;
         }
         resend.sent(now);
         let frozen = *frozen;
         let Frozen { highest_version, records, .. } = frozen;
-        Activate::write(parts.scope, highest_version, records, unchanged, out);
+        let written = Activate::write(parts.scope, highest_version, records, unchanged, locks, out);
+        if let Err(error) = written {
+            return parts.unsendable(Lane::Priority, parts.spec.range.first(), error, out);
+        }
         if fault!(ActivateSentOnce) {
-            *self = Activation::Confirmed { frozen };
+            *self = Activation::Confirmed { frozen, locks: Arc::clone(locks) };
         }
         true
     }
 
     /// The target confirmed, or pulls, which it does only then.
     pub(super) fn target_activated(&mut self, parts: &mut SourceParts) {
-        if let Activation::Announcing { frozen, .. } = *self {
-            *self = Activation::Confirmed { frozen };
+        if let Activation::Announcing { frozen, locks, .. } = self {
+            *self = Activation::Confirmed { frozen: *frozen, locks: Arc::clone(locks) };
             parts.writer.hand_over();
             parts.events.push_back(SourceEvent::Activated);
         }

@@ -79,6 +79,8 @@ pub(super) struct Cuts {
     asked: Option<Asked>,
     highest_version: Version,
     counts: CutCounts,
+    /// Where the last cut brings what transactions have at keys that it owes.
+    locked: BTreeSet<Position>,
     /// If the source gives all once it falls behind: whether it has.
     by_load: Option<ByLoad>,
 }
@@ -98,6 +100,7 @@ impl Cuts {
             asked: None,
             highest_version: Version(0),
             counts: CutCounts::default(),
+            locked: BTreeSet::new(),
             by_load: (choices.uncovered == Uncovered::ByLoad).then(ByLoad::default),
             windows,
         }
@@ -268,6 +271,12 @@ impl Cuts {
         if fault!(CutIgnoresMarks) || step.gives == Gives::All && fault!(GiveAllWithoutMarks) {
             queue.clear();
         }
+        if step.gives == Gives::All && !fault!(LocksLeftBehind) {
+            // M37: what is owed has none of its records here, but these.
+            let owed = newly_given(&parts.spec.partitions, &step.copied, &step.given);
+            self.locked = owed.flat_map(|range| store.positions_with_locks(range)).collect();
+            queue.extend(&self.locked);
+        }
         queue.extend(step.taken);
         if step.gives == Gives::AllDiscarded {
             queue.clear();
@@ -353,6 +362,7 @@ impl Cuts {
             highest_version: self.highest_version,
             remaining: self.queue.len() as u64 + u64::from(is_part),
             counts: self.counts,
+            has_locks: self.sent.iter().chain(&self.queue).any(|range| self.locked.contains(&range.first())),
             asks: self.by_load.as_ref().is_some_and(ByLoad::has_fallen_behind),
         };
         match CutReply::write(parts.scope, state, &self.sent, piece, &batch, out) {

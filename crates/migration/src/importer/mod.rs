@@ -272,7 +272,7 @@ impl Importer {
         match message {
             Message::HelloAck(_) => self.greeted(lane),
             Message::Refuse(refusal) => self.refused(now, lane, refusal),
-            Message::Activate(activate) => self.activate(store, &activate),
+            Message::Activate(activate) => self.activate(store, &activate)?,
             Message::PullReply(reply) => return self.pulls.pulled(parts, now, store, lane, &reply),
             Message::ChangedPullReply(reply) => {
                 if let Some(ahead) = &mut self.ahead {

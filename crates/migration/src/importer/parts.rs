@@ -11,8 +11,8 @@ use crate::cuts::Ahead;
 use crate::outbox::Outbox;
 use crate::{Breach, ImportPhase, ImportWriter, MigrationSpec, TargetEvent, Waiter};
 use sidle_pacing::Governor;
-use sidle_store::{ImportNote, ImportStage, LogHead, Replayed, Store};
-use sidle_types::{MonotonicUs, Position, PositionRange, fault};
+use sidle_store::{ImportNote, ImportStage, LogHead, RecordBatch, Replayed, Store};
+use sidle_types::{MonotonicUs, Position, PositionRange, ValueKind, fault};
 use sidle_wire::{Lane, Scope};
 use std::collections::VecDeque;
 
@@ -163,6 +163,17 @@ impl TargetParts {
         let replayed = records.put_in(store, (&mut self.head, &mut self.held), within, self.writer.view())?;
         self.counters.collections += collections;
         Ok(replayed)
+    }
+
+    /// M37: what transactions have at the range's keys is here before anybody is answered.
+    pub(super) fn take_locks(&mut self, store: &Store, locks: &[u8]) -> Result<(), Untaken> {
+        let batch = RecordBatch::parse(locks).map_err(|error| Untaken::Corrupt(error.to_string()))?;
+        if batch.iter().any(|record| record.kind() != ValueKind::Locks) {
+            return Err(Untaken::Corrupt("an activation has records that are no locks".to_owned()));
+        }
+        let replayed = store.replay(&mut self.head, &batch, self.spec.range)?;
+        self.writer.met(u64::from(replayed.inserted));
+        Ok(())
     }
 
     /// There was memory for the arrived records.

@@ -14,6 +14,7 @@
 use super::Importer;
 use super::cuts::{Cuts, Given};
 use super::joining::serve_outdated;
+use super::records::Untaken;
 use super::turn::{Cleared, Then};
 use crate::cuts::Ahead;
 use crate::{ImportPhase, Serves, TargetEvent, Waiter};
@@ -22,10 +23,10 @@ use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::Activate;
 
 impl Importer {
-    pub(super) fn activate(&mut self, store: &Store, activate: &Activate<'_>) {
-        self.owes_activated = true;
+    pub(super) fn activate(&mut self, store: &Store, activate: &Activate<'_>) -> Result<(), Untaken> {
         if self.parts.writer.view().source_is_frozen() {
-            return;
+            self.owes_activated = true;
+            return Ok(());
         }
         self.parts.writer.expect(activate.records);
         store.raise_version_floor(self.parts.spec.range, activate.highest_version);
@@ -40,13 +41,15 @@ impl Importer {
             self.samples.stop();
             self.samples.offer_hot(outdated);
         }
+        self.parts.take_locks(store, activate.locks)?;
+        self.owes_activated = true;
         match self.parts.spec.protocol.serves {
             Serves::AtActivation => {
                 self.parts.activate(store);
                 self.pull_patches(store);
                 self.parts.events.push_back(TargetEvent::Activated);
             }
-            Serves::WhatItWasGiven => return,
+            Serves::WhatItWasGiven => return Ok(()),
             // The activation is announced when the last record has arrived.
             Serves::WhenAllIsHere => self.parts.writer.fill(),
         }
@@ -62,6 +65,7 @@ impl Importer {
         if self.parts.phase().takes_records() {
             self.finish_if_all_here(store);
         }
+        Ok(())
     }
 
     /// What changed in the collections that were copied ahead is pulled at once.

@@ -256,7 +256,7 @@ fn an_activation_names_what_holds() {
         let highest = pair.source.store.highest_version(pair.spec.range);
         for (unchanged, kept) in [(vec![pair.hot[5], Position(9)], 1), (pair.hot.clone(), 1)] {
             let mut out = Vec::new();
-            Activate::write(pair.spec.scope(), highest, RECORDS, &unchanged, &mut out);
+            Activate::write(pair.spec.scope(), highest, RECORDS, &unchanged, &[], &mut out).unwrap();
             pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), out));
             assert_eq!(pair.target.store.len(), kept, "the first one counts");
         }

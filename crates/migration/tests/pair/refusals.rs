@@ -95,7 +95,7 @@ fn a_stale_activate_does_not_activate() {
         pair.prepare();
         pair.run_us(5_000);
         let mut out = Vec::new();
-        Activate::write(stale(pair.spec.scope()), Version(1), 1, &[], &mut out);
+        Activate::write(stale(pair.spec.scope()), Version(1), 1, &[], &[], &mut out).unwrap();
         pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), out));
         assert!(!pair.import.as_ref().unwrap().source_is_frozen());
     });

@@ -356,7 +356,12 @@ impl TestCluster {
     /// Sends a request, words separated by blanks, without waiting for the reply.
     pub fn send(&mut self, key: ClientKey, request: &str) {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
-        self.client(key).send(&args);
+        self.send_words(key, &args);
+    }
+
+    /// The same with words of any bytes.
+    pub fn send_words(&mut self, key: ClientKey, words: &[&[u8]]) {
+        self.client(key).send(words);
     }
 
     /// The reply to the oldest open request, if it arrives without time passing.

@@ -6,6 +6,7 @@ mod hooks;
 mod log;
 mod network;
 mod node;
+mod part;
 mod solo;
 
 pub use client::{FORWARDED_BYTES, TestClient, Waits};
@@ -14,4 +15,5 @@ pub use hooks::Hooks;
 pub use log::TestLog;
 pub use network::{LATENCY_US, Network};
 pub use node::TestNode;
+pub use part::{Command, Part};
 pub use solo::{SoloNode, migration_spec, node_info, parts};

@@ -21,6 +21,7 @@ mod histories;
 mod hot;
 mod late;
 mod left_to_source;
+mod locks;
 mod many;
 mod missing;
 mod named_faults;

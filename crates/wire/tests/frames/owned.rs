@@ -22,7 +22,7 @@ pub(crate) enum Owned {
     Hello([u8; 20], Lane),
     HelloAck,
     Refuse(RefusalCode, String),
-    Activate(u64, u64, Vec<u64>),
+    Activate(u64, u64, Vec<u64>, Vec<u8>),
     Activated,
     Pull {
         partition: u8,
@@ -105,9 +105,9 @@ impl Owned {
             }
             Owned::HelloAck => scope.write_hello_ack(out),
             Owned::Refuse(code, text) => Refusal::write(scope, *code, text, out),
-            Owned::Activate(version, records, unchanged) => {
+            Owned::Activate(version, records, unchanged, locks) => {
                 let unchanged: Vec<_> = unchanged.iter().map(|&position| Position(position)).collect();
-                Activate::write(scope, Version(*version), *records, &unchanged, out);
+                Activate::write(scope, Version(*version), *records, &unchanged, locks, out).unwrap();
             }
             Owned::Activated => scope.write_activated(out),
             Owned::Pull { partition, sequence, range, max_bytes, piece } => {
@@ -163,7 +163,9 @@ impl Owned {
             Owned::CutReply { cut, highest_version, remaining, counts, asks, ranges, piece, batch } => {
                 let highest_version = Version(*highest_version);
                 let (cut, remaining, counts, asks) = (*cut, *remaining, *counts, *asks);
-                let state = CutState { sequence: 1, cut, highest_version, remaining, counts, asks };
+                let has_locks = !asks;
+                let state =
+                    CutState { sequence: 1, cut, highest_version, remaining, counts, asks, has_locks };
                 CutReply::write(scope, state, ranges, *piece, batch, out).unwrap();
             }
             Owned::HotHints(positions, collections) => {
@@ -202,7 +204,7 @@ impl Owned {
             | Owned::CutPull { piece, .. }
             | Owned::CutReply { piece, .. }
             | Owned::ChangedPullReply { piece, .. } => *piece = None,
-            Owned::Activate(_, _, unchanged) => unchanged.clear(),
+            Owned::Activate(_, _, unchanged, locks) => (unchanged.clear(), locks.clear()).0,
             _ => {}
         }
         self
@@ -240,6 +242,7 @@ impl Owned {
                 activate.highest_version.0,
                 activate.records,
                 activate.unchanged.iter().map(|position| position.0).collect(),
+                activate.locks.to_vec(),
             ),
             Message::Activated(_) => Owned::Activated,
             Message::Pull(Pull { partition, sequence, range, max_bytes, piece, .. }) => {
@@ -542,8 +545,15 @@ pub(crate) fn message() -> impl Strategy<Value = Owned> {
         (any::<[u8; 20]>(), lane()).prop_map(|(node, lane)| Owned::Hello(node, lane)),
         Just(Owned::HelloAck),
         (code(), "\\PC{0,40}").prop_map(|(code, text)| Owned::Refuse(code, text)),
-        (0..=Version::FROM_PEER_MAX.0, any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50))
-            .prop_map(|(version, records, unchanged)| Owned::Activate(version, records, unchanged)),
+        (
+            0..=Version::FROM_PEER_MAX.0,
+            any::<u64>(),
+            prop::collection::vec(any::<u64>(), 0..=50),
+            prop::collection::vec(any::<u8>(), 0..=50)
+        )
+            .prop_map(|(version, records, unchanged, locks)| {
+                Owned::Activate(version, records, unchanged, locks)
+            }),
         Just(Owned::Activated),
         pull(),
         pull_reply(),

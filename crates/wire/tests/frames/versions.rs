@@ -73,11 +73,11 @@ fn a_pull_of_version_3_with_a_piece_is_malformed() {
 
 #[test]
 fn an_activation_of_version_3_with_copies_that_hold_is_malformed() {
-    for (unchanged, is_read) in [(vec![], true), (vec![5], false)] {
-        let body = written(&Owned::Activate(1, 2, unchanged)).split_off(HEADER_BYTES);
+    for (unchanged, locks) in [(vec![], vec![]), (vec![5], vec![]), (vec![], vec![5])] {
+        let body = written(&Owned::Activate(1, 2, unchanged, locks)).split_off(HEADER_BYTES);
         let read = |version| Frame { version, kind: Kind::Activate, body: &body }.message();
         assert!(read(VERSION).is_ok());
-        assert_eq!(read(ProtocolVersion(3)).is_ok(), is_read);
+        assert!(read(ProtocolVersion(3)).is_err());
     }
 }
 
@@ -112,7 +112,7 @@ fn control_frames_are_read_by_every_program() {
 
 #[test]
 fn a_version_that_leaves_no_room_for_others_is_refused() {
-    let read = |version: u64| read_in_pieces(&written(&Owned::Activate(version, 1, vec![])), &[64]).1;
+    let read = |version: u64| read_in_pieces(&written(&Owned::Activate(version, 1, vec![], vec![])), &[64]).1;
     assert_eq!(read(Version::FROM_PEER_MAX.0), None);
     for version in [Version::FROM_PEER_MAX.0 + 1, u64::MAX] {
         assert!(matches!(read(version), Some(WireError::Malformed { .. })));

@@ -454,7 +454,7 @@ impl Cuts {
                 let is_last = is_whole && reply.remaining == 0;
                 Ok(is_last.then(|| self.own(parts, now, store, reply)).flatten())
             }
-            Err(Untaken::OutOfMemory) if self.gives_all_now() => {
+            Err(Untaken::OutOfMemory) if self.gives_all_now() && !reply.has_locks => {
                 let cursors = parts.writer.view().progress().collect();
                 Ok(self.own_up_to(parts, now, store, reply, (cursors, reply.counts.records)))
             }
@@ -580,9 +580,9 @@ impl Cuts {
     /// There is no memory for the cut in flight. Nobody serves what it gives, so the copies that it does not
     /// give make room for it. They are pulled again once it is owned.
     pub(super) fn make_room(&mut self, parts: &mut TargetParts, store: &Store, pulls: &mut Pulls) {
-        let Some(Requested { cursors, taken, .. }) = &self.requested else { return };
+        let Some(Requested { cursors, taken, brought, .. }) = &self.requested else { return };
         let cursors = cursors.clone();
-        for position in self.copies_behind(parts, store, &cursors) {
+        for position in self.copies_behind(parts, store, &cursors, |at| brought.contains(&at)) {
             // What the cut has brought out of turn stays.
             if taken.binary_search(&position).is_err() {
                 let rest = store.discard(position, position, usize::MAX);

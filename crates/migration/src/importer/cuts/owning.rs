@@ -6,6 +6,7 @@ use crate::importer::parts::TargetParts;
 use sidle_store::{ImportStage, Store};
 use sidle_types::{GaveAll, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::CutReply;
+use std::collections::BTreeSet;
 
 impl Cuts {
     /// All of the cut is readable: what it gives is this node's (M23).
@@ -31,6 +32,7 @@ impl Cuts {
         (mut cursors, owed): (Ahead, u64),
     ) -> Option<Given> {
         let Requested { taken, brought, hinted, gives, at, mut records, .. } = self.requested.take()?;
+        let is_brought = |position: Position| brought.contains(&position);
         // M34
         let is_given = |position: &Position| brought.contains(position) || fault!(KeptCountsAsGiven);
         let (taken, mut kept): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_given);
@@ -50,9 +52,9 @@ impl Cuts {
         }
         let owes = is_all && cursors.iter().any(Option::is_some);
         if owes && !fault!(OwedKeepsInertCopy) {
-            self.discard_owed(parts, store, &cursors);
+            self.discard_owed(parts, store, &cursors, is_brought);
         }
-        let is_clean = |cuts: &Cuts| cuts.copies_behind(parts, store, &cursors).is_empty();
+        let is_clean = |cuts: &Cuts| cuts.copies_behind(parts, store, &cursors, is_brought).is_empty();
         debug_assert!(!owes || is_clean(self), "M30: an inert copy of what is owed stays");
         let before: Ahead = parts.writer.view().progress().collect();
         parts.note_given(store, &cursors, &taken);
@@ -61,6 +63,7 @@ impl Cuts {
         if owes {
             parts.note(store, ImportStage::Serving);
             parts.writer.owe(owed);
+            parts.writer.met(Cuts::records_of_owed(parts, store, &cursors, &brought));
         }
         self.news.given(parts, now);
         let took_us = now.since(at);
@@ -80,6 +83,25 @@ impl Cuts {
         Some(Given { before, taken, kept, is_all, gave_all, owed_behind: owes.then_some(cursors) })
     }
 
+    /// How many records this cut brought of what it owes (M37).
+    fn records_of_owed(
+        parts: &TargetParts,
+        store: &Store,
+        cursors: &Ahead,
+        brought: &BTreeSet<Position>,
+    ) -> u64 {
+        let view = parts.writer.view();
+        let mut records = 0;
+        for (bounds, cursor) in parts.spec.partitions.iter().zip(cursors) {
+            let owed = cursor.and_then(|from| PositionRange::new(from, bounds.last()));
+            let Some(owed) = owed else { continue };
+            let brought = brought.range(owed.first()..=owed.last()).copied();
+            let of_owed = brought.filter(|&position| !view.owns_beyond_progress(position));
+            records += of_owed.map(|position| store.len_in(PositionRange::only(position))).sum::<u64>();
+        }
+        records
+    }
+
     /// Copies before these cursors are inert no more, nor are so many records that changed since.
     fn forget_given(&mut self, parts: &mut TargetParts, cursors: &Ahead, records: u64) {
         if parts.writer.view().gave_all() {
@@ -96,17 +118,30 @@ impl Cuts {
         self.set_inert(parts, left);
     }
 
-    /// M30: what is owed is empty here, but for what this node owns there already.
-    fn discard_owed(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) {
-        for position in self.copies_behind(parts, store, cursors) {
+    /// M30: what is owed is empty here, but for what this node owns there already, and what this cut brought
+    /// of it (M37).
+    fn discard_owed(
+        &self,
+        parts: &TargetParts,
+        store: &Store,
+        cursors: &Ahead,
+        is_brought: impl Fn(Position) -> bool,
+    ) {
+        for position in self.copies_behind(parts, store, cursors, is_brought) {
             let rest = store.discard(position, position, usize::MAX);
             assert_eq!(rest, None, "without a budget everything is discarded");
         }
     }
 
     /// Where inert copies are behind these cursors.
-    pub(super) fn copies_behind(&self, parts: &TargetParts, store: &Store, cursors: &Ahead) -> Vec<Position> {
-        let own = |at| parts.writer.view().owns_beyond_progress(at);
+    pub(super) fn copies_behind(
+        &self,
+        parts: &TargetParts,
+        store: &Store,
+        cursors: &Ahead,
+        is_brought: impl Fn(Position) -> bool,
+    ) -> Vec<Position> {
+        let own = |at| parts.writer.view().owns_beyond_progress(at) || is_brought(at);
         let mut inert = Vec::new();
         for (partition, cursor) in self.partitions.iter().zip(cursors) {
             let Some(copies) =

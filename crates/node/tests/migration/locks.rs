@@ -1,0 +1,125 @@
+//! Transactions over several nodes, prepared before their keys move and decided behind that.
+
+use crate::common::*;
+use sidle_node::testing::{ClientKey, LATENCY_US, Part};
+use sidle_resp::Value;
+use sidle_txn::TransactionId;
+
+const EVERYTHING: &str = "SLOTS 0-16383";
+/// As in [`Part`].
+const LIST: &[&str] = &["a", "b"];
+
+fn decide(key: &str, decision: &str) -> String {
+    format!("SIDLE.TX DECIDE {key} {} {decision}", TransactionId(1))
+}
+
+impl Scene {
+    fn prepare(&mut self, node: usize, part: &Part<'_>) -> Value {
+        let words = part.words();
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        self.cluster.send_words(self.to[node], &words);
+        self.cluster.reply(self.to[node])
+    }
+
+    /// Another connection's request, which is not answered for now.
+    fn waits(&mut self, node: usize, request: &str) -> ClientKey {
+        let client = self.cluster.connect(node, 0);
+        self.cluster.send(client, request);
+        self.cluster.run_for(20 * LATENCY_US);
+        assert_eq!(self.cluster.reply_now(client), None, "{request} waits");
+        client
+    }
+}
+
+/// Votes given at the source hold at the target, for reads and for writes without a look.
+pub(crate) fn votes_move_with_their_keys() {
+    for_every_protocol(|mut scene| {
+        scene.fill(["a", "b", "c"].map(str::to_owned));
+        let commands = [(Some("$5\r\nold-b\r\n"), "GET b"), (None, "APPEND a +")];
+        let part = Part { commands: &commands, list: LIST, ..Part::default() };
+        assert_eq!(scene.prepare(0, &part), Value::Array(vec![int(6)]));
+        let id = scene.start_and_hold(EVERYTHING, 1);
+        let serves = serves_while_it_fills(&scene.protocol);
+        if serves {
+            let read = scene.waits(1, "GET a");
+            let write = scene.waits(1, "SET b new");
+            assert_eq!(scene.ask(1, "SET c new"), ok(), "another key");
+            assert_eq!(scene.ask(1, &decide("a", "COMMIT")), ok());
+            assert_eq!(scene.cluster.reply(read), bulk("old-a+"));
+            assert_eq!(scene.ask(1, &decide("b", "COMMIT")), ok());
+            assert_eq!(scene.cluster.reply(write), ok());
+        }
+        scene.finish(id);
+        if !serves {
+            scene.waits(1, "GET a");
+            scene.waits(1, "SET b new");
+            assert_eq!(scene.ask(1, &decide("a", "COMMIT")), ok());
+            assert_eq!(scene.ask(1, &decide("b", "COMMIT")), ok());
+        }
+        assert_eq!(scene.ask(1, "GET a"), bulk("old-a+"));
+        assert_eq!(scene.ask(1, "GET b"), bulk("new"));
+        assert_eq!(scene.ask(1, "DBSIZE"), int(3));
+    });
+}
+
+/// X3: what a key has refused at the source it refuses at the target.
+#[test]
+fn refusals_move_with_their_keys() {
+    for_every_protocol(|mut scene| {
+        scene.fill(["a".to_owned()]);
+        let resolve = format!("SIDLE.TX RESOLVE a {}", TransactionId(1));
+        assert_eq!(scene.ask(0, &resolve), Value::Null);
+        let id = scene.start_and_hold(EVERYTHING, 1);
+        if !serves_while_it_fills(&scene.protocol) {
+            scene.finish(id);
+        }
+        let commands = [(None, "APPEND a +")];
+        let part = Part { commands: &commands, list: &["a"], marks: 1, ..Part::default() };
+        let reply = scene.prepare(1, &part);
+        assert!(matches!(&reply, Value::Error(text) if text.starts_with("SIDLEREFUSED ")), "{reply:?}");
+        scene.cluster.network.release();
+        assert_eq!(scene.ask(1, "GET a"), bulk("old-a"));
+    });
+}
+
+/// What the last cut owes: its locks are in the cut.
+#[test]
+fn votes_are_in_the_cut_that_gives_the_rest() {
+    let mut scene = Scene::new();
+    scene.fill(["a", "b", "c"].map(str::to_owned));
+    let commands = [(None, "APPEND a +"), (None, "GET b")];
+    let part = Part { commands: &commands, list: LIST, ..Part::default() };
+    assert_eq!(scene.prepare(0, &part), Value::Array(vec![int(6), bulk("old-b")]));
+    scene.cluster.network.hold_bulk = true;
+    let id = scene.start_by("handoff,uncovered=target", EVERYTHING, 1);
+    scene.cluster.run_until("all is given", |cluster| {
+        cluster.nodes[1].workers[0].ranges().import(id).is_some_and(|view| view.gave_all())
+    });
+    let write = scene.waits(1, "SET b new");
+    let read = scene.waits(1, "GET a");
+    assert_eq!(scene.ask(1, "DBSIZE"), int(3));
+    assert_eq!(scene.ask(1, &decide("a", "COMMIT")), ok());
+    assert_eq!(scene.ask(1, &decide("b", "ABORT")), ok());
+    assert_eq!(scene.cluster.reply(read), bulk("old-a+"));
+    assert_eq!(scene.cluster.reply(write), ok());
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "MGET a b c"), Value::Array(vec![bulk("old-a+"), bulk("new"), bulk("old-c")]));
+    assert_eq!(scene.ask(1, "DBSIZE"), int(3));
+}
+
+/// A read of the frozen value at the source would show what a transaction has replaced elsewhere.
+#[test]
+fn a_frozen_source_does_not_show_a_locked_key() {
+    for_protocols_that(serves_while_it_fills, 2, |mut scene| {
+        scene.fill(["a".to_owned()]);
+        let commands = [(None, "APPEND a +")];
+        assert!(matches!(
+            scene.prepare(0, &Part { commands: &commands, list: LIST, ..Part::default() }),
+            Value::Array(_)
+        ));
+        let id = scene.start_and_hold(EVERYTHING, 1);
+        let reply = scene.ask(0, &format!("SIDLE.FROZEN {id} GET a"));
+        assert!(matches!(&reply, Value::Error(_)), "{reply:?}");
+        scene.finish(id);
+    });
+}
