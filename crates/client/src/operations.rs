@@ -1,8 +1,13 @@
-//! Commands with typed arguments and results.
+//! Commands with typed arguments and results, and transactions.
 
 use crate::client::{Call, Client};
+use crate::clock::wall_now;
 use crate::error::Error;
+use crate::transact::{TransactPolicy, transact};
+use crate::transaction::{Committed, Transaction};
+use crate::transaction_error::TransactionError;
 use sidle_resp::Value;
+use sidle_txn::Age;
 
 /// When a value that is set expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +50,27 @@ pub struct SetOutcome {
 }
 
 impl Client {
+    /// Begins a transaction. Nothing is locked before [`Transaction::commit`], and nothing of it is seen.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::begin(self.clone(), Age(wall_now()))
+    }
+
+    /// Runs a closure as a transaction. It reads, and says what is to be written; then it is committed. Where
+    /// another transaction was in its way, the closure runs again, from its start and with new reads. It
+    /// keeps its age, so that it is the oldest in the end, and others give way to it.
+    ///
+    /// Returns what the closure returned in the attempt that was committed, with the replies to its commands.
+    ///
+    /// # Errors
+    /// [`TransactionError`]. Only with [`TransactionError::Unknown`] it may have its effect, all of it.
+    pub async fn transact<T>(
+        &self,
+        policy: TransactPolicy,
+        closure: impl AsyncFnMut(&mut Transaction) -> Result<T, TransactionError>,
+    ) -> Result<(T, Committed), TransactionError> {
+        transact(self, policy, closure).await
+    }
+
     /// The value of a key, or `None` if it has none.
     ///
     /// # Errors

@@ -29,34 +29,25 @@ impl Default for TransactPolicy {
     }
 }
 
-impl Client {
-    /// Runs a closure as a transaction. It reads, and says what is to be written; then it is committed. Where
-    /// another transaction was in its way, the closure runs again, from its start and with new reads. It
-    /// keeps its age, so that it is the oldest in the end, and others give way to it.
-    ///
-    /// Returns what the closure returned in the attempt that was committed, with the replies to its commands.
-    ///
-    /// # Errors
-    /// [`TransactionError`]. Only with [`TransactionError::Unknown`] it may have its effect, all of it.
-    pub async fn transact<T>(
-        &self,
-        policy: TransactPolicy,
-        mut closure: impl AsyncFnMut(&mut Transaction) -> Result<T, TransactionError>,
-    ) -> Result<(T, Committed), TransactionError> {
-        let (age, began) = (Age(wall_now()), Instant::now());
-        let (random, mut rest) = (RandomState::new(), policy.first_rest);
-        for attempt in 0u32.. {
-            let mut transaction = self.transaction_of_age(age);
-            let value = closure(&mut transaction).await?;
-            match transaction.commit().await {
-                Ok(committed) => return Ok((value, committed)),
-                Err(TransactionError::Conflict(_)) if began.elapsed() < policy.patience => {}
-                Err(error) => return Err(error),
-            }
-            let part = 0.5 + 0.5 * (random.hash_one(attempt) % 1024) as f64 / 1024.0;
-            tokio::time::sleep(rest.mul_f64(part)).await;
-            rest = (rest * 2).min(policy.longest_rest);
+/// See [`Client::transact`].
+pub(crate) async fn transact<T>(
+    client: &Client,
+    policy: TransactPolicy,
+    mut closure: impl AsyncFnMut(&mut Transaction) -> Result<T, TransactionError>,
+) -> Result<(T, Committed), TransactionError> {
+    let (age, began) = (Age(wall_now()), Instant::now());
+    let (random, mut rest) = (RandomState::new(), policy.first_rest);
+    for attempt in 0u32.. {
+        let mut transaction = Transaction::begin(client.clone(), age);
+        let value = closure(&mut transaction).await?;
+        match transaction.commit().await {
+            Ok(committed) => return Ok((value, committed)),
+            Err(TransactionError::Conflict(_)) if began.elapsed() < policy.patience => {}
+            Err(error) => return Err(error),
         }
-        unreachable!("it is tried until it ends")
+        let part = 0.5 + 0.5 * (random.hash_one(attempt) % 1024) as f64 / 1024.0;
+        tokio::time::sleep(rest.mul_f64(part)).await;
+        rest = (rest * 2).min(policy.longest_rest);
     }
+    unreachable!("it is tried until it ends")
 }

@@ -10,7 +10,7 @@ use sidle_client_core::{
 };
 use sidle_resp::Value;
 use sidle_txn::{Age, Outcome, TransactionId};
-use sidle_types::{HashedKey, MonotonicUs};
+use sidle_types::HashedKey;
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, RandomState};
@@ -35,19 +35,13 @@ pub struct Committed {
     pub replies: Vec<Value>,
 }
 
-impl Client {
-    /// Begins a transaction. Nothing is locked before [`Transaction::commit`], and nothing of it is seen.
-    pub fn transaction(&self) -> Transaction {
-        self.transaction_of_age(Age(wall_now()))
-    }
-
-    pub(crate) fn transaction_of_age(&self, age: Age) -> Transaction {
-        let (reads, writes) = (Vec::new(), Vec::new());
-        Transaction { client: self.clone(), age, reads, writes, written: BTreeSet::new() }
-    }
-}
-
 impl Transaction {
+    /// One whose first attempt began then.
+    pub(crate) fn begin(client: Client, age: Age) -> Transaction {
+        let (reads, writes) = (Vec::new(), Vec::new());
+        Transaction { client, age, reads, writes, written: BTreeSet::new() }
+    }
+
     /// The value of a key, or none.
     ///
     /// # Errors
@@ -146,7 +140,10 @@ impl Transaction {
         }
         let attempt = Attempt { id: new_id(), age, issued: wall_now(), keeps_errors: false };
         let commands = reads.into_iter().chain(writes).collect();
-        let committing = client.begin_to_commit(attempt, commands)?;
+        let committing = client.with_core(|core, now| {
+            Committing::begin(now, attempt, commands, |position| core.owner_at(position))
+        });
+        let committing = committing.map_err(|error| TransactionError::SeveralOwners(error.command))?;
         let mut course = Course { client, committing, calls: Vec::new() };
         let outcome = course.outcome().await;
         let result = match outcome {
@@ -236,18 +233,5 @@ fn replied(result: Result<Value, Error>) -> Result<Value, Failure> {
         Err(Error::NoAnswer(failure)) => Err(failure),
         Err(Error::Busy) => Err(lost(Effect::None)),
         Err(_) => Err(lost(Effect::Unknown)),
-    }
-}
-
-impl Client {
-    fn begin_to_commit(
-        &self,
-        attempt: Attempt,
-        commands: Vec<TransactionCommand>,
-    ) -> Result<Committing, TransactionError> {
-        self.with_core(|core, now: MonotonicUs| {
-            Committing::begin(now, attempt, commands, |position| core.owner_at(position))
-                .map_err(|error| TransactionError::SeveralOwners(error.command))
-        })
     }
 }

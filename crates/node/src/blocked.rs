@@ -3,11 +3,11 @@
 //! Ownership: a worker's dispatcher. An entry is there while its command is parked.
 
 use crate::clients::Unblock;
-use crate::execute::{Executor, slots_of};
+use crate::execute::Executor;
 use crate::now::Now;
 use crate::parking::ParkingLot;
 use crate::queue::Ticket;
-use crate::request::Request;
+use crate::request::{Request, slots_of};
 use crate::session::Session;
 use crate::wait::{Behind, Wait};
 use crate::waiters::{WaiterId, Waiting};

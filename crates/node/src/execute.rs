@@ -9,7 +9,7 @@ use crate::execute_once::{Means, run_once};
 use crate::forward::{Hold, Holds};
 use crate::goes_on::GoesOn;
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes, stored};
-use crate::locks::awaits_transaction;
+use crate::locks::{self, awaits_transaction};
 use crate::monitors::Shown;
 use crate::now::Now;
 use crate::observe::{SlowEntry, event_of, shown_arguments};
@@ -17,8 +17,7 @@ use crate::prepared::{writes, written_keys};
 use crate::queue::WorkerIndex;
 use crate::random::Random;
 use crate::range_table::{RangeTable, Role};
-use crate::request::{Clearance, Request};
-use crate::routing::INLINE_KEYS;
+use crate::request::{Clearance, Request, slots_of};
 use crate::session::Session;
 use crate::shared::{NodeParts, NodeShared};
 use crate::stats::WorkerStats;
@@ -30,7 +29,6 @@ use sidle_commands::{
 use sidle_resp::ReplyWriter;
 use sidle_store::{Commits, LogHead, SlotGuards, Store};
 use sidle_types::{CommitNumber, HashedKey, Position, SLOT_COUNT, Slot, WallMs, fault};
-use smallvec::SmallVec;
 use std::sync::Arc;
 use typed_arena::Arena;
 
@@ -429,15 +427,26 @@ impl Executor {
         is_short: bool,
         out: &mut Vec<u8>,
     ) -> (CommandResult, bool) {
-        let start = out.len();
-        let result = match request.found.spec.keys.within {
-            Within::Checked(_) => self.call_prepare(now, session, request, out),
-            _ => self.call_on_locks(now, session, request, is_short, out),
+        let outlines = Arena::with_capacity(0);
+        let scene = Scene {
+            now: now.wall,
+            stats: &self.stats,
+            shared: &self.shared,
+            ranges: &self.ranges,
+            random: &self.random,
+            outlines: &outlines,
         };
-        if !matches!(result, Ok(Flow::Done)) {
-            out.truncate(start);
-        }
-        (result, false)
+        let means = locks::Means {
+            store: &self.store,
+            head: &mut self.head,
+            scene,
+            holds: &self.holds,
+            worker: self.index,
+            has_hold: self.has_hold,
+            most: self.reply_bytes,
+            is_short,
+        };
+        (locks::run(means, request, session.version, out), false)
     }
 
     /// Runs a command about the node. `room`: of a command in a transaction, what it may write.
@@ -530,6 +539,12 @@ impl Executor {
         self.holds.is_any() && !self.has_hold && self.holds.forbid(keys, is_write, self.index)
     }
 
+    /// Whether a transaction has locked one of these keys. The worker is then woken when one has ended.
+    #[inline]
+    fn is_locked(&self, keys: &[HashedKey<'_>], writes: bool) -> bool {
+        awaits_transaction(&self.store, (&self.holds, self.index), keys, writes)
+    }
+
     /// Whether a command waits for another one that holds one of these keys, or for a transaction.
     #[inline]
     pub(crate) fn must_wait(&self, keys: &[HashedKey<'_>], writes: bool) -> bool {
@@ -584,12 +599,4 @@ fn flow_of(blocking: Blocking) -> Flow {
         Blocking::GoesOn => Flow::GoesOn,
         _ => Flow::Done,
     }
-}
-
-/// The slots of these keys, in order, each once: what a change of several keys locks.
-pub(crate) fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
-    let mut slots: SmallVec<[Slot; INLINE_KEYS]> = keys.iter().map(|key| key.slot()).collect();
-    slots.sort_unstable();
-    slots.dedup();
-    slots
 }

@@ -11,12 +11,13 @@
 //! No command waits here, whatever it would do alone: what the keys wait for was waited for before.
 
 use crate::call::{Awaited, CommandResult, Flow, WHOLE_PATIENCE_US};
-use crate::execute::{Executor, LARGE_REQUEST_BYTES, slots_of};
+use crate::execute::{Executor, LARGE_REQUEST_BYTES};
 use crate::flush::Flush;
 use crate::keyspace::{NodeKeyspace, Scene, Together, stored};
 use crate::now::Now;
 use crate::prepared::{Prepared, flushes, is_flush, is_over_all_keys, prepare, runs_in_place};
 use crate::range_table::{RangeTable, Role};
+use crate::request::slots_of;
 use crate::session::Session;
 use crate::table::NodeExecutor;
 use crate::transaction::Transaction;

@@ -3,7 +3,7 @@
 use crate::routing::{INLINE_KEYS, Missing};
 use crate::table::{Found, commands};
 use sidle_commands::{Within, parse_i64};
-use sidle_types::{HashedKey, MigrationId, Position};
+use sidle_types::{HashedKey, MigrationId, Position, Slot};
 use smallvec::SmallVec;
 
 /// The keys of one command.
@@ -118,4 +118,12 @@ pub(crate) fn commands_within<'a, 'k>(
         let found = commands().resolve(words).ok()?;
         Some(Inner { found, at, words, check })
     })
+}
+
+/// The slots of these keys, in order, each once: what a change of several keys locks.
+pub(crate) fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
+    let mut slots: SmallVec<[Slot; INLINE_KEYS]> = keys.iter().map(|key| key.slot()).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
 }

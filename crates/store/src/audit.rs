@@ -38,6 +38,15 @@ pub(crate) fn each_entry(data: &Data, range: PositionRange, f: &mut dyn FnMut(Re
     each_word(data, range, &mut |word, record| f(record, word.kind().is_tombstone));
 }
 
+/// Whether so many keys with something beside them are counted.
+fn check_beside(data: &Data, found: u64) -> Result<(), String> {
+    let counted = data.beside.len();
+    match found == counted {
+        true => Ok(()),
+        false => Err(format!("{found} keys have something beside them, but {counted} are counted")),
+    }
+}
+
 /// See [`Store::check_accounting`](crate::Store::check_accounting).
 pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
     let mut in_log = InLog::default();
@@ -96,12 +105,7 @@ pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
             return Err(format!("slot {} has a deadline before the earliest that it knows", slot.number()));
         }
     }
-    if locks != data.beside.len() {
-        return Err(format!(
-            "{locks} keys have something beside them, but {} are counted",
-            data.beside.len()
-        ));
-    }
+    check_beside(data, locks)?;
     in_log.add_without_key(data, large)?;
     check_segments(data, &in_log.segments)?;
     check_runs(data, &in_log.runs)?;

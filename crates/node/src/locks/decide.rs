@@ -1,19 +1,16 @@
 //! What a key is told of a transaction, or asked: the decision, what became of it, that it is over.
 
 use super::beside;
+use super::means::Means;
 use super::request::id_of;
 use crate::call::{CommandResult, Flow};
-use crate::execute::Executor;
 use crate::keyspace::{Scene, Together, stored};
-use crate::now::Now;
 use crate::request::Request;
-use crate::session::Session;
 use sidle_commands::{Change, Content, ReplyError, Value};
-use sidle_resp::ReplyWriter;
+use sidle_resp::{ReplyWriter, RespVersion};
 use sidle_store::SlotGuards;
 use sidle_txn::{Effect, Entry, Locks, State, Status, TransactionId};
 use sidle_types::{HashedKey, locks_key};
-use typed_arena::Arena;
 
 const NO_DECISION: ReplyError = ReplyError::text("ERR a decision is COMMIT or ABORT");
 const CONTRADICTED: ReplyError = ReplyError::text(
@@ -47,69 +44,55 @@ impl Asked {
     }
 }
 
-impl Executor {
-    /// Tells or asks a key something of a transaction. `is_short`: no memory was found.
-    #[inline(never)]
-    pub(crate) fn call_on_locks(
-        &mut self,
-        now: Now,
-        session: &Session,
-        request: Request<'_>,
-        is_short: bool,
-        out: &mut Vec<u8>,
-    ) -> CommandResult {
-        let (key, id, asked) = (request.keys[0], id_of(request.args[3])?, Asked::of(request)?);
-        let outlines = Arena::with_capacity(0);
-        let scene = Scene {
-            now: now.wall,
-            stats: &self.stats,
-            shared: &self.shared,
-            ranges: &self.ranges,
-            random: &self.random,
-            outlines: &outlines,
-        };
-        let slots = SlotGuards::lock(&self.store, &[key.slot()]);
-        let together = Together { slots, has_all: false, scene };
-        let name = locks_key(key.bytes());
-        let before = beside::read(&together, key.beside(&name), now.wall)?;
-        let mut locks = before.clone();
-        let mut writer = ReplyWriter::new(out, session.version);
-        let mut applied = None;
-        match asked {
-            Asked::Decide { commits } => {
-                applied = locks.decide(id, commits, now.wall).map_err(|_| CONTRADICTED)?;
-                writer.ok();
-            }
-            Asked::Resolve => match known(locks.resolve(id, now.wall)) {
-                Some(value) => writer.bulk(&value),
-                None => writer.null(),
-            },
-            Asked::Forget => {
-                locks.forget(id);
-                writer.ok();
-            }
-            Asked::Settle => {
-                locks.settle(id, now.wall);
-                writer.ok();
-            }
+/// Tells or asks a key something of a transaction.
+pub(super) fn decide(
+    means: Means<'_>,
+    request: Request<'_>,
+    version: RespVersion,
+    out: &mut Vec<u8>,
+) -> CommandResult {
+    let (key, id, asked) = (request.keys[0], id_of(request.args[3])?, Asked::of(request)?);
+    let Scene { now, ranges, stats, .. } = means.scene;
+    let slots = SlotGuards::lock(means.store, &[key.slot()]);
+    let together = Together { slots, has_all: false, scene: means.scene };
+    let name = locks_key(key.bytes());
+    let before = beside::read(&together, key.beside(&name), now)?;
+    let mut locks = before.clone();
+    let mut writer = ReplyWriter::new(out, version);
+    let mut applied = None;
+    match asked {
+        Asked::Decide { commits } => {
+            applied = locks.decide(id, commits, now).map_err(|_| CONTRADICTED)?;
+            writer.ok();
         }
-        if locks != before {
-            let value = locks.value();
-            let mut changes = effect_on(key, applied)?;
-            changes.push((key.beside(&name), beside::change(&locks, value.as_deref())));
-            let changes = changes.into_iter().map(|change| stored(&self.ranges, change));
-            let published = match is_short {
-                true => together.slots.publish_freeing(&mut self.head, now.wall, changes),
-                false => together.slots.publish(&mut self.head, now.wall, changes),
-            };
-            let expired = published.map_err(|_| ReplyError::OutOfMemory)?;
-            self.stats.expired.add(expired as u64);
-            if ends_a_lock(&before, &locks, id) {
-                self.holds.note_end();
-            }
+        Asked::Resolve => match known(locks.resolve(id, now)) {
+            Some(value) => writer.bulk(&value),
+            None => writer.null(),
+        },
+        Asked::Forget => {
+            locks.forget(id);
+            writer.ok();
         }
-        Ok(Flow::Done)
+        Asked::Settle => {
+            locks.settle(id, now);
+            writer.ok();
+        }
     }
+    if locks != before {
+        let value = locks.value();
+        let mut changes = effect_on(key, applied)?;
+        changes.push((key.beside(&name), beside::change(&locks, value.as_deref())));
+        let changes = changes.into_iter().map(|change| stored(ranges, change));
+        let published = match means.is_short {
+            true => together.slots.publish_freeing(means.head, now, changes),
+            false => together.slots.publish(means.head, now, changes),
+        };
+        stats.expired.add(published.map_err(|_| ReplyError::OutOfMemory)? as u64);
+        if ends_a_lock(&before, &locks, id) {
+            means.holds.note_end();
+        }
+    }
+    Ok(Flow::Done)
 }
 
 /// What a key knows of a transaction for good, as the value that only has that; none if it refuses.

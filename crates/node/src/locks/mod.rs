@@ -7,15 +7,20 @@
 //! |---|---|
 //! | `beside` | the value beside a key: read, and to be published |
 //! | `waits` | whether a command is to wait for a transaction |
+//! | `means`, `run` | what these commands are run with; one of them |
 //! | `request` | a part that is to be prepared, as a request has it |
 //! | `prepare` | a part is prepared, or committed at once |
 //! | `decide` | what a key is told of a transaction, or asked |
 
 mod beside;
 mod decide;
+mod means;
 mod prepare;
 mod request;
+mod run;
 mod waits;
 
+pub(crate) use means::Means;
 pub(crate) use request::COMMANDS_AT;
+pub(crate) use run::run;
 pub(crate) use waits::awaits_transaction;

@@ -2,13 +2,11 @@
 //! are locked with what they are to write. A part that is alone is committed at once.
 
 use super::beside;
+use super::means::Means;
 use super::request::{Part, Step};
 use crate::call::{CommandResult, Flow};
-use crate::execute::{Executor, slots_of};
 use crate::keyspace::{NodeKeyspace, Scene, Together, stored};
-use crate::now::Now;
-use crate::request::Request;
-use crate::session::Session;
+use crate::request::{Request, slots_of};
 use crate::table::NodeExecutor;
 use bumpalo::Bump;
 use sidle_commands::{Blocking, Change, Content, Overlay, ReplyError};
@@ -17,7 +15,6 @@ use sidle_store::SlotGuards;
 use sidle_txn::{Effect, Entry, Keys, LIFE_MS, Locks, NotVoted, State};
 use sidle_types::{HashedKey, WallMs, locks_key};
 use std::collections::BTreeMap;
-use typed_arena::Arena;
 
 /// The longest replies that a key keeps for a coordinator whose answer was lost.
 const REPLIES_BYTES_MAX: usize = 1 << 20;
@@ -45,69 +42,55 @@ struct Ran<'g> {
     changes: Vec<(HashedKey<'g>, Change<'g>)>,
 }
 
-impl Executor {
-    /// Prepares a part, or commits it if it is alone.
-    #[inline(never)]
-    pub(crate) fn call_prepare(
-        &mut self,
-        now: Now,
-        session: &Session,
-        request: Request<'_>,
-        out: &mut Vec<u8>,
-    ) -> CommandResult {
-        let part = Part::of(request)?;
-        if !self.ranges.map().version().has_transactions() {
-            return Err(OLD_NODES);
-        }
-        // X13: its refusal may be gone.
-        if part.issued.0.saturating_add(2 * LIFE_MS) < now.wall.0 {
-            return Err(TOO_LATE);
-        }
-        let outlines = Arena::with_capacity(0);
-        let scene = Scene {
-            now: now.wall,
-            stats: &self.stats,
-            shared: &self.shared,
-            ranges: &self.ranges,
-            random: &self.random,
-            outlines: &outlines,
-        };
-        let slots = SlotGuards::lock(&self.store, &slots_of(&part.keys));
-        let together = Together { slots, has_all: false, scene };
-        if self.is_held(&part.keys, true) {
-            return Ok(Flow::Held);
-        }
-        let arena = Bump::new();
-        let mut all = Vec::new();
-        let ran = run(&part, &together, &arena, &mut all, (session.version, self.reply_bytes))?;
-        let effects = effects_of(&part, &ran.changes)?;
-        let names: Vec<Vec<u8>> = part.keys.iter().map(|key| locks_key(key.bytes())).collect();
-        let besides: Vec<HashedKey<'_>> =
-            part.keys.iter().zip(&names).map(|(key, name)| key.beside(name)).collect();
-        let mut locks = Vec::with_capacity(besides.len());
-        for &key in &besides {
-            locks.push(beside::read(&together, key, now.wall)?);
-        }
-        if !may_vote(&part, &locks, &effects)? {
-            self.holds.note_waiting(self.index);
-            return Ok(Flow::Held);
-        }
-        let mut changes = if part.is_alone { ran.changes } else { Vec::new() };
-        if !part.is_alone || !changes.is_empty() {
-            vote(&part, now.wall, &effects, &ran.reply, &mut locks);
-            for (locks, &key) in locks.iter().zip(&besides) {
-                let bytes = locks.value().map(|bytes| &*arena.alloc_slice_copy(&bytes));
-                changes.push((key, beside::change(locks, bytes)));
-            }
-            let changes = changes.iter().map(|&change| stored(&self.ranges, change));
-            let published = together.slots.publish(&mut self.head, now.wall, changes);
-            let expired = published.map_err(|_| ReplyError::OutOfMemory)?;
-            self.stats.expired.add(expired as u64);
-            self.holds.note_granted();
-        }
-        out.extend_from_slice(&ran.reply);
-        Ok(Flow::Done)
+/// Prepares a part, or commits it if it is alone.
+pub(super) fn prepare(
+    means: Means<'_>,
+    request: Request<'_>,
+    version: RespVersion,
+    out: &mut Vec<u8>,
+) -> CommandResult {
+    let part = Part::of(request)?;
+    let Scene { now, ranges, stats, .. } = means.scene;
+    if !ranges.map().version().has_transactions() {
+        return Err(OLD_NODES);
     }
+    // X13: its refusal may be gone.
+    if part.issued.0.saturating_add(2 * LIFE_MS) < now.0 {
+        return Err(TOO_LATE);
+    }
+    let slots = SlotGuards::lock(means.store, &slots_of(&part.keys));
+    let together = Together { slots, has_all: false, scene: means.scene };
+    if means.is_held(&part.keys) {
+        return Ok(Flow::Held);
+    }
+    let (arena, mut all) = (Bump::new(), Vec::new());
+    let ran = run(&part, &together, &arena, &mut all, (version, means.most))?;
+    let effects = effects_of(&part, &ran.changes)?;
+    let names: Vec<Vec<u8>> = part.keys.iter().map(|key| locks_key(key.bytes())).collect();
+    let besides: Vec<HashedKey<'_>> =
+        part.keys.iter().zip(&names).map(|(key, name)| key.beside(name)).collect();
+    let mut locks = Vec::with_capacity(besides.len());
+    for &key in &besides {
+        locks.push(beside::read(&together, key, now)?);
+    }
+    if !may_vote(&part, &locks, &effects)? {
+        means.holds.note_waiting(means.worker);
+        return Ok(Flow::Held);
+    }
+    let mut changes = if part.is_alone { ran.changes } else { Vec::new() };
+    if !part.is_alone || !changes.is_empty() {
+        vote(&part, now, &effects, &ran.reply, &mut locks);
+        for (locks, &key) in locks.iter().zip(&besides) {
+            let bytes = locks.value().map(|bytes| &*arena.alloc_slice_copy(&bytes));
+            changes.push((key, beside::change(locks, bytes)));
+        }
+        let changes = changes.iter().map(|&change| stored(ranges, change));
+        let expired = together.slots.publish(means.head, now, changes);
+        stats.expired.add(expired.map_err(|_| ReplyError::OutOfMemory)? as u64);
+        means.holds.note_granted();
+    }
+    out.extend_from_slice(&ran.reply);
+    Ok(Flow::Done)
 }
 
 /// Runs a part's commands aside; an error if one fails, or has another reply than before.

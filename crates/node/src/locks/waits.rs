@@ -1,21 +1,12 @@
 //! Whether a command is to wait for a transaction (X4).
 
-use crate::execute::Executor;
 use crate::forward::Holds;
 use crate::queue::WorkerIndex;
 use sidle_store::{Guard, Store};
 use sidle_txn::Locks;
 use sidle_types::{HashedKey, locks_key};
 
-impl Executor {
-    /// Whether a transaction has locked one of these keys. The worker is then woken when one has ended.
-    #[inline]
-    pub(crate) fn is_locked(&self, keys: &[HashedKey<'_>], writes: bool) -> bool {
-        awaits_transaction(&self.store, (&self.holds, self.index), keys, writes)
-    }
-}
-
-/// The same for a worker.
+/// Whether a transaction has locked one of these keys. The worker is then woken when one has ended.
 #[inline]
 pub(crate) fn awaits_transaction(
     store: &Store,

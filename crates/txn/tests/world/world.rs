@@ -489,7 +489,7 @@ impl World {
                     }
                     Lost::Changed => self.met.changed += 1,
                     Lost::Refused => self.met.refused += 1,
-                    Lost::Failed(_) | Lost::Late => {}
+                    Lost::Failed(_) | Lost::Late | Lost::Parted => {}
                 }
                 Fate::Aborted
             }
