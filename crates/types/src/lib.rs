@@ -8,6 +8,7 @@
 mod fault;
 mod fill;
 mod gave_all;
+pub mod glob;
 mod id;
 mod key;
 mod log_buckets;
