@@ -173,7 +173,7 @@ impl Selector {
     }
 }
 
-/// The letters between `%` and `~`, each once, and the pattern.
+/// The letters between `%` and `~`, each once, and the pattern. As in Redis nothing at all is the empty one.
 fn key_access(mut rest: &[u8]) -> Result<(bool, bool, &[u8]), RuleError> {
     let (mut reads, mut writes) = (false, false);
     loop {
@@ -181,6 +181,7 @@ fn key_access(mut rest: &[u8]) -> Result<(bool, bool, &[u8]), RuleError> {
             [b'r' | b'R', ..] if !reads => reads = true,
             [b'w' | b'W', ..] if !writes => writes = true,
             [b'~', pattern @ ..] if reads || writes => return Ok((reads, writes, pattern)),
+            [] if reads || writes => return Ok((reads, writes, b"")),
             _ => return Err(RuleError::Syntax),
         }
         rest = &rest[1..];

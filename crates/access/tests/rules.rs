@@ -60,6 +60,7 @@ fn a_listing_is_the_shortest_rules_that_redis_finds() {
         ("~a %R~b %W~c %RW~d %r~c", "off ~a %R~b ~c ~d resetchannels -@all"),
         ("~a ~* resetkeys ~b", "off ~b resetchannels -@all"),
         ("&a &b &a", "off resetchannels &a &b -@all"),
+        ("%R %W~b", "off %R~ %W~b resetchannels -@all"),
         ("&a &*", "off &* -@all"),
         (
             "(~x +get) (%R~y &z +@string)",
@@ -106,7 +107,7 @@ fn what_is_no_rule_changes_nothing() {
         assert_eq!(user.apply(&catalogue(), rule.as_bytes()), Err(error), "{rule}");
         assert_eq!(listed(&user), before, "{rule}");
     }
-    for rule in ["%~a", "%X~a", "%RR~a", "%R", "~a b", "&a\tb", "~a\0"] {
+    for rule in ["%~a", "%X~a", "%RR~a", "%", "~a b", "&a\tb", "~a\0"] {
         assert_eq!(User::default().apply(&catalogue(), rule.as_bytes()), Err(RuleError::Syntax), "{rule}");
     }
     assert_eq!(whole_rules(&[b"on", b"(+get", b"~x"]), Err(Unmatched(1)));
