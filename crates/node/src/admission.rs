@@ -32,6 +32,7 @@ pub(crate) fn refusal(
     match judge(user, found, args) {
         Ok(()) => unnamed_refusal(user, found, args),
         Err(denied) => {
+            session.client.touch(now, Some(found.id));
             note(shared, session, now, &denied);
             Some(denied.error())
         }
@@ -46,7 +47,8 @@ pub(crate) fn refusal_in_exec(
     found: Found,
     args: &[&[u8]],
 ) -> Option<ReplyError> {
-    let denied = judge(session.rights.user()?, found, args).err()?;
+    let user = session.rights.user()?;
+    let Err(denied) = judge(user, found, args) else { return unnamed_refusal(user, found, args) };
     note(shared, session, now, &denied);
     let why = match denied.cause {
         Cause::Key => "no permission to touch the specified keys",

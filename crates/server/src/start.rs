@@ -172,7 +172,7 @@ impl StartError {
     pub const fn is_of_settings(&self) -> bool {
         use StartError::{
             Advertise, CoordinatorJoins, Cpus, Exposed, JoinsItself, LogLeftOut, Memory, NoAddress,
-            OtherCluster, RecordInFile,
+            OtherCluster, RecordInFile, Users,
         };
         matches!(
             self,
@@ -184,6 +184,7 @@ impl StartError {
                 | LogLeftOut(_)
                 | Memory(_)
                 | NoAddress(_)
+                | Users(_)
                 | OtherCluster(_)
                 | RecordInFile(_)
         )

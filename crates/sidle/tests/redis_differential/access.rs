@@ -441,8 +441,12 @@ fn without_times(reply: &[u8]) -> Value {
     }
     let kept = entries.into_iter().map(|entry| match entry {
         Value::Array(facts) => {
-            assert!(text(&facts[13]).contains(" cmd=") && text(&facts[11]).parse::<f64>().is_ok());
-            Value::Array(facts[..10].to_vec())
+            assert!(text(&facts[11]).parse::<f64>().is_ok());
+            let client = text(&facts[13]);
+            let words =
+                client.split(' ').filter(|word| word.starts_with("cmd=") || word.starts_with("user="));
+            let words = words.map(|word| Value::Simple(word.to_owned()));
+            Value::Array(facts[..10].iter().cloned().chain(words).collect())
         }
         other => other,
     });
