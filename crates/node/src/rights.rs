@@ -9,6 +9,7 @@ pub(crate) struct Rights {
     /// None: nobody has looked yet, or another node's connection. It may do everything.
     pub(crate) user: Option<Named>,
     pub(crate) version: u64,
+    /// Whether some commands are refused.
     pub(crate) is_limited: bool,
 }
 
@@ -20,12 +21,6 @@ pub(crate) struct Named {
 }
 
 impl Rights {
-    /// Whether some commands are refused.
-    #[inline]
-    pub(crate) fn is_limited(&self) -> bool {
-        self.is_limited
-    }
-
     /// The user's name.
     pub(crate) fn name(&self) -> &[u8] {
         self.user.as_ref().map_or(DEFAULT_USER, |named| &named.name)

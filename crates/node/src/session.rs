@@ -123,7 +123,7 @@ impl Session {
     /// Whether some commands are refused on it at present, or queued.
     #[inline]
     pub(crate) fn is_restricted(&self) -> bool {
-        !self.authenticated | self.is_guest | self.rights.is_limited() | self.transaction.is_some()
+        !self.authenticated | self.is_guest | self.rights.is_limited | self.transaction.is_some()
     }
 
     /// MULTI: commands are queued from here on.
