@@ -12,6 +12,7 @@ const LAYERS: [&[&str]; 11] = [
         "sidle-store",
         "sidle-resp",
         "sidle-handshake",
+        "sidle-access",
         "sidle-wire",
         "sidle-rdb",
         "sidle-collections",

@@ -83,8 +83,10 @@ pub const SHARED_NO_NUMBERS: &[&str] = &[
     "metadata",
     "password",
     "policy",
+    "protected-mode",
     "protocol",
     "takeover-after",
+    "users-file",
     "workload",
 ];
 

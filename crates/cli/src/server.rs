@@ -103,6 +103,12 @@ pub struct ServerArguments {
     /// Ask clients for this password (visible in the list of processes: better in the file) [default: none]
     #[arg(long, visible_alias = "requirepass", value_name = "PASSWORD")]
     pub password: Option<String>,
+    /// Read users and their rights from this file, which ACL SAVE writes [default: none]
+    #[arg(long, visible_alias = "aclfile", value_name = "FILE")]
+    pub users_file: Option<PathBuf>,
+    /// Whether clients of other machines are refused while no password is set: yes or no [default: yes]
+    #[arg(long, value_name = "WHETHER", value_parser = yes_or_no)]
+    pub protected_mode: Option<bool>,
     /// Prove to other nodes with the secret in this file that the node belongs to the cluster [default: the
     /// one that the data directory keeps]
     #[arg(long, value_name = "FILE")]
@@ -226,6 +232,8 @@ fn merged(arguments: ServerArguments) -> Result<Config, ConfigError> {
     set(&mut config.durability.takeover_after, arguments.takeover_after);
     set(&mut config.durability.salvages, arguments.salvage.then_some(true));
     set(&mut config.security.password, arguments.password);
+    set(&mut config.security.users_file, arguments.users_file);
+    set(&mut config.security.protected_mode, arguments.protected_mode);
     set(&mut config.security.cluster_secret_file, arguments.cluster_secret_file);
     set(&mut config.security.debug_commands, arguments.debug_commands.then_some(true));
     if let Some(text) = std::env::var_os(SECRET_VARIABLE) {
@@ -270,6 +278,15 @@ fn start_log(config: &Config) -> WorkerGuard {
         .with_ansi(colours)
         .init();
     guard
+}
+
+/// Takes yes or no.
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("give yes or no".to_owned()),
+    }
 }
 
 /// Takes the address of a node.

@@ -10,7 +10,7 @@
 //! | `keyspace`, `reply`, `call` | what a command is given |
 //! | `families/` | the commands |
 //! | `overlay` | a key space whose writes are private until all are published |
-//! | `number`, `float80`, `strtod`, `natural`, `glob` | numbers and patterns as Redis reads and writes them |
+//! | `number`, `float80`, `strtod`, `natural` | numbers as Redis reads and writes them |
 //! | `scan_options`, `draws` | what walks are asked for; drawing by lot |
 //! | `restoring/` | RESTORE over many turns |
 //! | `subsequence` | what two strings have in common |
@@ -23,7 +23,6 @@ mod call;
 mod draws;
 mod families;
 mod float80;
-pub mod glob;
 mod key_spec;
 mod keyspace;
 mod natural;
@@ -49,5 +48,6 @@ pub use reply::{Reply, reply_help};
 pub use reply_error::ReplyError;
 pub use restoring::{Restoring, StepSizes};
 pub use scan_options::{ScanOptions, kind_named};
+pub use sidle_types::glob;
 pub use spec::{Access, CommandFlags, CommandSpec, Docs, OfRequest, Split};
 pub use table::{CommandId, CommandTable, Found};

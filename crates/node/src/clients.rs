@@ -9,6 +9,7 @@
 use crate::session::Session;
 use crate::tally::Tally;
 use crate::waiters::WaiterId;
+use sidle_access::DEFAULT_USER;
 use sidle_commands::CommandId;
 use sidle_resp::RequestParser;
 use sidle_store::Observer;
@@ -127,6 +128,8 @@ pub struct ClientDetails {
     pub resp3: bool,
     /// READONLY.
     pub readonly: bool,
+    /// Its user; empty: the default one.
+    pub user: Vec<u8>,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
     /// CLIENT NO-TOUCH.
@@ -226,6 +229,12 @@ impl ClientRecord {
             how if how == Unblock::AsIfOver as u8 => Some(Unblock::AsIfOver),
             _ => Some(Unblock::WithError),
         }
+    }
+
+    /// Its user's name.
+    pub(crate) fn user(&self) -> Vec<u8> {
+        let user = self.details().user.clone();
+        if user.is_empty() { DEFAULT_USER.to_vec() } else { user }
     }
 
     /// What it holds in memory beyond itself.
@@ -566,6 +575,11 @@ impl Registration {
     /// The connection's record, to be kept by others.
     pub fn record(&self) -> Arc<ClientRecord> {
         Arc::clone(&self.record)
+    }
+
+    /// Marks the connection to end.
+    pub(crate) fn end(&self, why: Ending) {
+        self.clients.end(&self.record, why);
     }
 
     /// Notes what the connection holds in memory now; only its worker may.

@@ -50,7 +50,9 @@ const fn mutable(name: &'static str, default: &'static str) -> Parameter {
 
 /// In alphabetical order.
 const PARAMETERS: &[Parameter] = &[
+    settled("acl-pubsub-default", "resetchannels"),
     settled("aclfile", ""),
+    settled("acllog-max-len", "128"),
     mutable("appendfsync", "everysec"),
     held("appendonly", "no"),
     held("bind", "127.0.0.1"),
@@ -82,6 +84,7 @@ const PARAMETERS: &[Parameter] = &[
     mutable("min-replicas-to-write", "0"),
     mutable("min-slaves-to-write", "0"),
     held("port", "6379"),
+    mutable("protected-mode", "yes"),
     held("proto-max-bulk-len", "536870912"),
     mutable("requirepass", ""),
     held("save", ""),
@@ -200,6 +203,11 @@ impl Config {
     /// How long one argument may be.
     fn argument_bytes(&self) -> u64 {
         self.longest_value_bytes().min(self.held_bytes())
+    }
+
+    /// Whether clients of other machines are refused while anyone is the default user.
+    pub fn is_protected(&self) -> bool {
+        self.value("protected-mode") == "yes"
     }
 
     /// The password that clients must give; `None`: no password.
@@ -350,7 +358,7 @@ impl Config {
                     objection => objection,
                 }
             }
-            "requirepass" if value.is_empty() && self.is_reached_from_outside() => Some(
+            "requirepass" if value.is_empty() && self.is_protected() && self.is_reached_from_outside() => Some(
                 "other machines can reach this node, which does not run without a password: set another one, or \
                  start it with --bind 127.0.0.1"
                     .to_owned(),
@@ -362,6 +370,7 @@ impl Config {
                 (!is_so).then(|| format!("it is {own}, and set at the start (--fsync): {why}"))
             }
             "appendfsync" => sync_objection(value),
+            "protected-mode" => yes_or_no_objection(value),
             "timeout" | "list-compress-depth" | "min-replicas-to-write" | "min-slaves-to-write" => integer_objection(value, 0, 0x7FFF_FFFF),
             "list-max-listpack-size" | "list-max-ziplist-size" => {
                 integer_objection(value, -0x8000_0000, 0x7FFF_FFFF)
@@ -412,7 +421,7 @@ impl Config {
                 name == "maxmemory-clients" && !value.ends_with('%') || other_name(name).is_some();
             let shown = match is_memory {
                 true => memory_or_percent(&value, 0).map_or(value, |bytes| bytes.to_string()),
-                false if name == "appendfsync" => value.to_ascii_lowercase(),
+                false if matches!(name, "appendfsync" | "protected-mode") => value.to_ascii_lowercase(),
                 false => value,
             };
             if let Some(other) = other_name(name) {
@@ -455,6 +464,11 @@ impl Numbers {
         self.query_buffer_bytes.store(query_bytes.min(clients), Relaxed);
         self.held_bytes.store(or_unbounded(memory_bytes).min(clients), Relaxed);
     }
+}
+
+fn yes_or_no_objection(value: &[u8]) -> Option<String> {
+    let is_word = [&b"yes"[..], b"no"].iter().any(|word| value.eq_ignore_ascii_case(word));
+    (!is_word).then(|| "argument must be 'yes' or 'no'".to_owned())
 }
 
 /// Why the durable log is not synced so.

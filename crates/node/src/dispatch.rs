@@ -182,8 +182,7 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Option<Outcome> {
         let Request { found, args, .. } = request;
-        let is_loading = self.executor.shared.loading.is_on();
-        if let Some((error, closing)) = restriction(session, found, is_loading) {
+        if let Some((error, closing)) = restriction(session, &self.executor.shared, now.wall, request) {
             let error = refusal(session, found, error);
             let outcome = self.refuse(session, found, error, before.start, out);
             return Some(closing.map_or(outcome, Outcome::Close));

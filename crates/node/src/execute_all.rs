@@ -10,6 +10,7 @@
 //!
 //! No command waits here, whatever it would do alone: what the keys wait for was waited for before.
 
+use crate::admission::refusal_in_exec;
 use crate::call::{Awaited, CommandResult, Flow, WHOLE_PATIENCE_US};
 use crate::execute::{Executor, LARGE_REQUEST_BYTES};
 use crate::flush::Flush;
@@ -138,6 +139,12 @@ impl Executor {
         let NodeKeyspace::Together(overlay) = &mut call.keyspace else {
             unreachable!("it was lent an overlay")
         };
+        if let Some(error) = refusal_in_exec(&self.shared, session, now.wall, *found, words) {
+            call.reply.error_bytes(&error.line());
+            done.errors.push((found.id, error));
+            done.parts.push(Some(start..call.reply.len()));
+            return;
+        }
         let error = match found.spec.run {
             Run::OverKeys(run) => {
                 let changes = overlay.change_count();

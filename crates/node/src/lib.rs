@@ -4,9 +4,12 @@
 //! [`Mover`] each, the control thread steps the [`NodeControl`]. Nothing here reads a clock, opens a socket
 //! or starts a thread. So the same code runs under the server's tokio and under the simulator's virtual time.
 
+mod access;
+mod admission;
 mod attempt;
 mod blocked;
 pub mod call;
+mod client_line;
 mod clients;
 mod cluster_view;
 mod commands;
@@ -49,6 +52,7 @@ mod random;
 mod range_table;
 mod refusals;
 mod request;
+mod rights;
 mod route;
 mod routing;
 mod saving;
@@ -69,6 +73,7 @@ mod watch;
 mod worker;
 mod worker_wakes;
 
+pub use access::Access;
 pub use call::{Call, Flow, ReplyError};
 pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};
 pub use config::{Changing, Config, ConfigError, LEAST_CLIENT_BYTES};

@@ -76,6 +76,13 @@ pub enum ControlRequest {
     },
     /// SIDLE.UPGRADE.
     Upgrade,
+    /// ACL LOAD, of this client.
+    LoadUsers {
+        /// The client's number.
+        client: u64,
+    },
+    /// ACL SAVE.
+    SaveUsers,
     /// SIDLE.STATUS.
     Status,
 }

@@ -1,14 +1,17 @@
 //! Why a request is refused: the reasons that need no decision about its keys, and their words.
 
+use crate::admission::refusal as refused;
 use crate::outcome::Closing;
 use crate::pause::Paused;
 use crate::prepared::writes;
 use crate::range_table::{RangeTable, Redirect};
+use crate::request::Request;
 use crate::session::Session;
+use crate::shared::NodeShared;
 use crate::table::{CommandFlags, Found};
 use sidle_commands::ReplyError;
 use sidle_migration::WaiterRefusal;
-use sidle_types::{HashedKey, Slot};
+use sidle_types::{HashedKey, Slot, WallMs};
 use std::fmt::Write;
 
 /// The error of a command that cannot wait for its keys, even if others of them were done elsewhere.
@@ -44,13 +47,15 @@ const OPERATORS: CommandFlags =
 const MONITORS: ReplyError = ReplyError::text("ERR Replica can't interact with the keyspace");
 const OF_DATA: CommandFlags = CommandFlags::READONLY.with(CommandFlags::WRITE);
 
-/// Why a command may not run on a restricted connection, or while the node reads its log, and why that ends
+/// Why a command may not run on a restricted connection, by its user's rights, or while the node reads its
+/// log, and why that ends
 /// the connection, if it does.
 #[cold]
 pub(crate) fn restriction(
     session: &Session,
-    found: Found,
-    is_loading: bool,
+    shared: &NodeShared,
+    now: WallMs,
+    Request { found, args, .. }: Request<'_>,
 ) -> Option<(ReplyError, Option<Closing>)> {
     let flags = found.spec.flags;
     if session.is_guest && !flags.touches(OPERATORS) {
@@ -59,14 +64,20 @@ pub(crate) fn restriction(
     if !session.authenticated && !flags.contains(CommandFlags::NO_AUTH) {
         return Some((ReplyError::NoAuth, None));
     }
-    if is_loading && !flags.contains(CommandFlags::LOADING) {
+    if shared.loading.is_on() && !flags.contains(CommandFlags::LOADING) {
         return Some((LOADING, None));
     }
     if session.is_monitoring() && flags.touches(OF_DATA) {
         return Some((MONITORS, None));
     }
     let is_queued = session.transaction.is_some() && flags.contains(CommandFlags::NO_MULTI);
-    is_queued.then_some((NOT_IN_MULTI, None))
+    if is_queued {
+        return Some((NOT_IN_MULTI, None));
+    }
+    // One that has begun was allowed to.
+    let is_first = session.route.ticket.is_none();
+    let why = is_first.then(|| refused(shared, session, now, found, args)).flatten();
+    why.map(|error| (error, None))
 }
 
 /// Whether a pause concerns a command. Requests of other nodes, and connections that monitor, are never

@@ -161,6 +161,7 @@ impl Worker {
         self.note_begin(now.mono);
         self.pass_boundary();
         self.load_foreseen();
+        self.dispatcher.executor.shared.access.keep_up(session);
         self.lap = Lap::begin(now.reading_ns);
         let mut arguments = std::mem::take(&mut self.read_ahead);
         if arguments.is_empty() {
@@ -168,8 +169,7 @@ impl Worker {
         }
         let start = out.len();
         let full_at = start + SERVE_REPLY_BYTES.min(self.dispatcher.executor.reply_bytes);
-        let mut consumed = 0;
-        let mut work = 0;
+        let (mut consumed, mut work) = (0, 0);
         let then = loop {
             if work >= SERVE_REQUESTS || out.len() >= full_at {
                 break Then::Again;

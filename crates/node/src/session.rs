@@ -5,6 +5,7 @@ use crate::forward::{Asides, Skip, Skipped};
 use crate::monitors::Monitoring;
 use crate::outcome::Outcome;
 use crate::queue::Ticket;
+use crate::rights::Rights;
 use crate::route::RouteState;
 use crate::transaction::Transaction;
 use crate::watch::Watch;
@@ -20,6 +21,8 @@ pub struct Session {
     pub version: RespVersion,
     /// Whether commands other than AUTH, HELLO and QUIT may run.
     pub authenticated: bool,
+    /// What its user may do.
+    pub(crate) rights: Rights,
     /// It has a place for operators: other commands are refused, and end it.
     pub is_guest: bool,
     /// The commands since MULTI. Shared, so that EXEC reads them while its commands change the session.
@@ -94,6 +97,7 @@ impl Session {
             client,
             version: RespVersion::Resp2,
             authenticated,
+            rights: Rights::default(),
             is_guest: false,
             transaction: None,
             watch: None,
@@ -119,7 +123,7 @@ impl Session {
     /// Whether some commands are refused on it at present, or queued.
     #[inline]
     pub(crate) fn is_restricted(&self) -> bool {
-        !self.authenticated | self.is_guest | self.transaction.is_some()
+        !self.authenticated | self.is_guest | self.rights.is_limited | self.transaction.is_some()
     }
 
     /// MULTI: commands are queued from here on.

@@ -1,5 +1,6 @@
 //! What all workers of a node share: configuration, clients, counters, and facts about the process.
 
+use crate::access::Access;
 use crate::clients::Clients;
 use crate::cluster_view::Unreachable;
 use crate::config::Config;
@@ -17,6 +18,7 @@ use crate::stats::WorkerStats;
 use crate::taking_over::TakingOver;
 use crate::waiters::Waiters;
 use crate::worker_wakes::WorkerWakes;
+use sidle_access::Catalogue;
 use sidle_commands::CommandId;
 use sidle_heat::Heat;
 use sidle_migration::{CUT_TIME_BUCKETS, CutTimes, ImporterCounters};
@@ -43,6 +45,8 @@ pub struct NodeParts {
 pub struct NodeShared {
     /// CONFIG GET and SET.
     pub config: Config,
+    /// Who may do what.
+    pub access: Access,
     /// The connected clients.
     pub clients: Arc<Clients>,
     /// Each worker's counters.
@@ -89,12 +93,14 @@ impl NodeShared {
     /// The shared part of a node with so many workers, which count that many commands.
     pub(crate) fn with_commands(
         commands: usize,
+        catalogue: Catalogue,
         config: Config,
         workers: usize,
         process: ProcessFacts,
     ) -> NodeShared {
         let (detours, wakes) = (Arc::default(), Arc::default());
         NodeShared {
+            access: Access::new(catalogue, config.password().as_deref()),
             config,
             clients: Arc::default(),
             workers: (0..workers).map(|_| Arc::new(WorkerStats::new(commands))).collect(),

@@ -20,6 +20,7 @@
 //!
 //! Ownership: one thread for each worker.
 
+use crate::admission::catalogue;
 use crate::commands::commands;
 use crate::config::Config;
 use crate::current_table::{CurrentTable, Sleep};
@@ -149,6 +150,7 @@ impl Worker {
     /// On a request without arguments, which the parser's caller skips.
     pub fn execute(&mut self, now: Now, session: &mut Session, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
         self.pass_boundary();
+        self.dispatcher.executor.shared.access.keep_up(session);
         self.dispatcher.execute(now, session, args, out)
     }
 
@@ -468,6 +470,6 @@ impl Worker {
 impl NodeShared {
     /// The shared part of a node with so many workers.
     pub fn new(config: Config, workers: usize, process: ProcessFacts) -> NodeShared {
-        NodeShared::with_commands(commands().all().len(), config, workers, process)
+        NodeShared::with_commands(commands().all().len(), catalogue(), config, workers, process)
     }
 }

@@ -38,7 +38,10 @@ const fn lacking(password: bool, secret: bool) -> &'static str {
 /// or in the data directory.
 pub(crate) fn check(config: &Config, has_secret: bool) -> Result<(), Exposed> {
     let bind: IpAddr = config.network.bind.parse().expect("the settings were checked");
-    let lacks_password = config.security.password.is_empty();
+    let security = &config.security;
+    // With a file of users it depends on that, and protected mode looks at each connection.
+    let names_users = !security.users_file.as_os_str().is_empty();
+    let lacks_password = security.password.is_empty() && security.protected_mode && !names_users;
     match is_loopback(bind) || (has_secret && !lacks_password) {
         true => Ok(()),
         false => Err(Exposed { bind, lacks_password, lacks_secret: !has_secret }),
@@ -60,6 +63,19 @@ mod tests {
     fn on_this_machine_only_nothing_is_asked_for() {
         for bind in ["127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.1"] {
             assert_eq!(checked(bind, "", false), Ok(()), "{bind}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_asked_for_where_users_are_or_protected_mode_is_off() {
+        for (file, protected_mode, expected) in [("", true, false), ("users", true, true), ("", false, true)]
+        {
+            let mut config = Config::default();
+            config.network.bind = "0.0.0.0".to_owned();
+            config.security.users_file = file.into();
+            config.security.protected_mode = protected_mode;
+            assert_eq!(check(&config, true).is_ok(), expected);
+            assert!(check(&config, false).is_err(), "nodes need their secret");
         }
     }
 

@@ -30,6 +30,7 @@ mod repeated;
 mod saver;
 mod start;
 mod thread;
+mod users_file;
 mod worker;
 
 pub use cluster_secret::{Fault, SecretError, SecretFileError, create as create_cluster_secret};

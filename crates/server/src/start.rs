@@ -29,6 +29,7 @@ use crate::memory::{self, MemoryError};
 use crate::mover::{MoverInput, MoverLink, MoverReports, MoverSetup};
 use crate::process;
 use crate::saver::SaverThread;
+use crate::users_file::{self, UsersFileError};
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
 use sidle_cluster::{ClusterId, HostPort, Incarnation, MetaError, NodeInfo, TabletMap, Takeover};
 use sidle_log_files::{Settings as LogSettings, Syncs};
@@ -68,6 +69,9 @@ pub enum StartError {
     /// The memory is not available.
     #[error("cannot set up the memory: {0}")]
     Memory(#[from] MemoryError),
+    /// The users cannot be taken from their file.
+    #[error(transparent)]
+    Users(#[from] UsersFileError),
     /// The system refuses it.
     #[error("cannot set up the memory: {0}. Set less with --max-memory (`[memory] max_memory`)")]
     Store(#[from] StoreError),
@@ -168,7 +172,7 @@ impl StartError {
     pub const fn is_of_settings(&self) -> bool {
         use StartError::{
             Advertise, CoordinatorJoins, Cpus, Exposed, JoinsItself, LogLeftOut, Memory, NoAddress,
-            OtherCluster, RecordInFile,
+            OtherCluster, RecordInFile, Users,
         };
         matches!(
             self,
@@ -180,6 +184,7 @@ impl StartError {
                 | LogLeftOut(_)
                 | Memory(_)
                 | NoAddress(_)
+                | Users(_)
                 | OtherCluster(_)
                 | RecordInFile(_)
         )
@@ -660,6 +665,8 @@ fn node_parts(
     }
     let workers = config.worker_count();
     let shared = NodeShared::new(settings, workers, process);
+    shared.access.set_seed(random_bytes()?);
+    users_file::begin(&shared)?;
     if let Some(bytes) = process::machine_memory_bytes() {
         shared.gauges.system_memory_bytes.store(bytes, std::sync::atomic::Ordering::Relaxed);
     }
@@ -698,6 +705,8 @@ fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<
         ("port", sockets.client_address.port().to_string()),
         ("proto-max-bulk-len", config.limits.value.0.to_string()),
         ("tcp-keepalive", KEEPALIVE.as_secs().to_string()),
+        ("aclfile", config.security.users_file.display().to_string()),
+        ("protected-mode", if config.security.protected_mode { "yes" } else { "no" }.to_owned()),
         ("requirepass", config.security.password.clone()),
         ("timeout", config.limits.idle_timeout.to_string()),
     ]

@@ -9,6 +9,7 @@ mod beside;
 mod fault;
 mod fill;
 mod gave_all;
+pub mod glob;
 mod id;
 mod key;
 mod log_buckets;

@@ -2,17 +2,16 @@
 
 use super::client_kill::{Kind, kill};
 use super::client_pause::{pause, unpause};
-use super::commands;
 use super::connection::{check_name_length, check_word, set_name};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::client_line::describe;
 use crate::clients::{ClientRecord, Unblock};
 use crate::session::Replies;
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::parse_i64;
 use sidle_commands::reply_help;
 use sidle_resp::RespVersion;
-use sidle_types::{ProtocolVersion, Speaks, WallMs};
-use std::fmt::Write;
+use sidle_types::{ProtocolVersion, Speaks};
 
 const HELP: CommandFlags = CommandFlags::LOADING
     .with(CommandFlags::STALE)
@@ -150,63 +149,6 @@ fn list(call: &mut Call<'_>) -> CommandResult {
     }
     call.reply.verbatim(*b"txt", text.as_bytes());
     Ok(Flow::Done)
-}
-
-/// One line in the form of CLIENT LIST. Fields without a counterpart are left out, except those that report
-/// absence: databases, subscriptions.
-fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
-    let seconds_since = |then: WallMs| now.0.saturating_sub(then.0) / 1000;
-    let details = client.details().clone();
-    let buffers = client.buffers();
-    let output = buffers.output + client.collected_bytes() + client.lines.bytes();
-    // While replies wait to be sent nothing is read.
-    let events = if buffers.output > 0 { "w" } else { "r" };
-    let mut flags = String::new();
-    let in_transaction = client.queued().is_some();
-    let letters = [
-        (client.is_monitor(), 'O'),
-        (in_transaction, 'x'),
-        (client.waiter().is_some() || client.is_held_up(), 'b'),
-        (client.is_touched(), 'd'),
-        (details.readonly, 'r'),
-        (details.no_evict, 'e'),
-        (details.no_touch, 'T'),
-    ];
-    for (set, letter) in letters {
-        if set {
-            flags.push(letter);
-        }
-    }
-    if flags.is_empty() {
-        flags.push('N');
-    }
-    let command = client.last_command().map_or("NULL", |id| commands().all()[id.0 as usize].spec.name);
-    writeln!(
-        out,
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 \
-         multi={} qbuf={} qbuf-free={} argv-mem={} multi-mem={} oll={} omem={} tot-mem={} \
-         events={events} cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}",
-        client.id,
-        client.address,
-        client.local_address,
-        client.descriptor(),
-        details.name,
-        seconds_since(client.connected_at),
-        seconds_since(client.last_active()),
-        client.queued().map_or(-1, i64::from),
-        buffers.input,
-        buffers.input_free,
-        buffers.arguments,
-        client.queued_bytes(),
-        // What is pending is one buffer.
-        u8::from(output > 0),
-        output,
-        client.memory_bytes(),
-        if details.resp3 { 3 } else { 2 },
-        details.library,
-        details.library_version,
-    )
-    .expect("writing to a string cannot fail");
 }
 
 fn getname(call: &mut Call<'_>) -> CommandResult {

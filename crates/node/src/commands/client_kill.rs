@@ -1,6 +1,6 @@
 //! CLIENT KILL: ends other connections, and this one on request.
 
-use super::connection::DEFAULT_USER;
+use crate::access::Access;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::clients::{ClientRecord, Ending};
 use sidle_commands::parse_i64;
@@ -39,6 +39,7 @@ struct Filter<'a> {
     local_address: Option<&'a [u8]>,
     kind: Option<Kind>,
     longest_age_s: Option<i64>,
+    user: Option<&'a [u8]>,
     skips_me: bool,
 }
 
@@ -49,10 +50,11 @@ impl<'a> Filter<'a> {
         local_address: None,
         kind: None,
         longest_age_s: None,
+        user: None,
         skips_me: true,
     };
 
-    fn parse(mut options: &[&'a [u8]]) -> Result<Filter<'a>, ReplyError> {
+    fn parse(mut options: &[&'a [u8]], access: &Access) -> Result<Filter<'a>, ReplyError> {
         let mut filter: Filter<'a> = Filter::ALL;
         while let [option, rest @ ..] = options {
             let [value, rest @ ..] = rest else { return Err(ReplyError::Syntax) };
@@ -62,8 +64,7 @@ impl<'a> Filter<'a> {
                 b"type" => filter.kind = Some(Kind::parse(value)?),
                 b"addr" => filter.address = Some(value),
                 b"laddr" => filter.local_address = Some(value),
-                // All connections are the default user's.
-                b"user" if *value == DEFAULT_USER => {}
+                b"user" if access.users().find(value).is_some() => filter.user = Some(value),
                 b"user" => return Err(ReplyError::owned([b"ERR No such user '", *value, b"'"].concat())),
                 b"maxage" => {
                     let refusal = "ERR maxage is not an integer or out of range";
@@ -86,6 +87,7 @@ impl<'a> Filter<'a> {
             && self.address.is_none_or(|address| address == client.address.as_bytes())
             && self.local_address.is_none_or(|address| address == client.local_address.as_bytes())
             && self.kind.is_none_or(Kind::is_here)
+            && self.user.is_none_or(|user| user == client.user())
             && self.longest_age_s.is_none_or(|longest_s| age_s >= longest_s)
     }
 }
@@ -104,7 +106,7 @@ pub(super) fn kill(call: &mut Call<'_>) -> CommandResult {
     let is_old_form = one_address.is_some();
     let filter = match one_address {
         Some(filter) => filter,
-        None => Filter::parse(&call.args[2..])?,
+        None => Filter::parse(&call.args[2..], &call.shared.access)?,
     };
     let clients = &call.shared.clients;
     let own_id = call.session.client.id;

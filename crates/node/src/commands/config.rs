@@ -94,7 +94,13 @@ fn set(call: &mut Call<'_>) -> CommandResult {
     }
     let free = named.into_iter().filter(|(_, changing, _)| *changing == Changing::Free);
     let text = |value| String::from_utf8_lossy(value).into_owned();
-    call.shared.config.apply(free.map(|(name, _, value)| (name, text(value))).collect());
+    let changes: Vec<_> = free.map(|(name, _, value)| (name, text(value))).collect();
+    let password = changes.iter().find(|(name, _)| *name == "requirepass").map(|(_, value)| value.clone());
+    call.shared.config.apply(changes);
+    if let Some(password) = password {
+        call.shared.access.set_password(password.as_bytes());
+        call.shared.access.keep_up(call.session);
+    }
     call.reply.ok();
     Ok(Flow::Done)
 }

@@ -1,9 +1,11 @@
 //! The connection itself: HELLO, AUTH, SELECT, QUIT, RESET, PING, ECHO.
 
+use crate::admission::note_wrong;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::session::{Replies, Session};
 use crate::shared::REDIS_VERSION;
 use crate::table::{CommandFlags, CommandSpec};
+use sidle_access::DEFAULT_USER;
 use sidle_commands::{parse_i32, parse_i64};
 use sidle_resp::RespVersion;
 use sidle_types::ProtocolVersion;
@@ -54,9 +56,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "Makes the connection as new.",
     ),
 ];
-
-/// The only user.
-pub(super) const DEFAULT_USER: &[u8] = b"default";
 
 fn ping(call: &mut Call<'_>) -> CommandResult {
     match call.args {
@@ -147,7 +146,7 @@ fn speak(session: &mut Session, version: RespVersion) {
 fn auth(call: &mut Call<'_>) -> CommandResult {
     match *call.args {
         [_, password] => {
-            if call.shared.config.password().is_none() {
+            if call.shared.access.needs_no_password() {
                 return Err(ReplyError::text(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure \
                      your configuration is correct?",
@@ -162,26 +161,14 @@ fn auth(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// As long as no password is set, the default user may give any.
+/// Makes the connection a user's.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), ReplyError> {
-    let right = match call.shared.config.password() {
-        None => true,
-        Some(expected) => is_equal_in_constant_time(expected.as_bytes(), password),
-    };
-    if user != DEFAULT_USER || !right {
-        return Err(ReplyError::WrongPass);
+    let access = &call.shared.access;
+    if access.admit(call.session, user, password) {
+        return Ok(());
     }
-    call.session.authenticated = true;
-    Ok(())
-}
-
-/// Takes equally long for any two texts of these lengths: the time reveals nothing about the password.
-fn is_equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
-    let mut difference = expected.len() ^ given.len();
-    for (index, byte) in given.iter().enumerate() {
-        difference |= usize::from(byte ^ expected[index % expected.len()]);
-    }
-    difference == 0
+    note_wrong(call.shared, call.session, call.now, call.args[0], user);
+    Err(ReplyError::WrongPass)
 }
 
 fn select(call: &mut Call<'_>) -> CommandResult {
@@ -202,7 +189,7 @@ fn quit(call: &mut Call<'_>) -> CommandResult {
 fn reset(call: &mut Call<'_>) -> CommandResult {
     let session = &mut *call.session;
     speak(session, RespVersion::Resp2);
-    session.authenticated = call.shared.config.password().is_none();
+    call.shared.access.forget_user(session);
     session.asking = false;
     session.readonly = false;
     session.capa_sidle = false;
@@ -240,23 +227,5 @@ pub(super) fn check_name_length(name: &[u8]) -> Result<(), ReplyError> {
     match name.len() <= LONGEST_NAME_BYTES {
         true => Ok(()),
         false => Err(ReplyError::text("ERR Names of clients and libraries have at most 1024 bytes.")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn constant_time_comparison_is_a_comparison() {
-        for (expected, given, equal) in [
-            ("secret", "secret", true),
-            ("secret", "secreT", false),
-            ("secret", "secretsecret", false),
-            ("secret", "secre", false),
-            ("secret", "", false),
-        ] {
-            assert_eq!(is_equal_in_constant_time(expected.as_bytes(), given.as_bytes()), equal, "{given}");
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! COMMAND and its subcommands: what client libraries read before they route requests.
 
 use super::arguments::{describe_arguments, has_arguments};
+use crate::admission::access_to;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::request::commands_within;
 use crate::table::{CommandFlags, CommandSpec};
@@ -290,19 +291,6 @@ fn getkeysandflags(call: &mut Call<'_>) -> CommandResult {
         reply_words(&mut call.reply, access_to(found.spec, request, index).iter().copied());
     }
     Ok(Flow::Done)
-}
-
-/// What a request does to the key with this index. Only SET's depends on the request.
-fn access_to(spec: &CommandSpec, request: &[&[u8]], index: usize) -> &'static [&'static str] {
-    let keys = spec.keys;
-    match keys.last_access {
-        _ if keys.access.contains(&"variable_flags") => {
-            let gets = request[3..].iter().any(|option| option.eq_ignore_ascii_case(b"get"));
-            if gets { &["RW", "access", "update"] } else { &["OW", "update"] }
-        }
-        Some(others) if index != usize::from(keys.first) => others,
-        _ => keys.access,
-    }
 }
 
 fn list(call: &mut Call<'_>) -> CommandResult {

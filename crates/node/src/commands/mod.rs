@@ -4,6 +4,7 @@ use crate::table::{CommandSpec, NodeExecutor};
 use sidle_commands::{CommandTable, families};
 use std::sync::LazyLock;
 
+mod acl;
 mod arguments;
 mod client;
 mod client_kill;
@@ -34,6 +35,7 @@ const GROUPS: &[&[CommandSpec]] = &[
     connection::COMMANDS,
     client::COMMANDS,
     introspect::COMMANDS,
+    acl::COMMANDS,
     config::COMMANDS,
     info::COMMANDS,
     memory::COMMANDS,

@@ -4,6 +4,7 @@
 //! SIDLE.FORGET, SIDLE.TAKEOVER, SIDLE.UPGRADE and SIDLE.STATUS are for operators, on any node; the control
 //! thread answers them.
 
+use crate::admission::refusal_to_read;
 use crate::call::{Call, CommandResult, Flow};
 use crate::execute_once::COMMAND_AT;
 use crate::outcome::ControlRequest;
@@ -171,6 +172,9 @@ fn frozen(call: &mut Call<'_>) -> CommandResult {
     let migration = migration_argument(call.args[1])?;
     if !call.args[2].eq_ignore_ascii_case(b"get") {
         return Err(ReplyError::Syntax);
+    }
+    if let Some(error) = refusal_to_read(call.shared, call.session, call.now, call.args[3]) {
+        return Err(error);
     }
     let key = HashedKey::new(call.args[3]);
     let view = match &call.ranges.entry_at(key.position()).role {

@@ -231,6 +231,14 @@ impl NodeControl {
             ControlInput::Connected => self.agent.handle(now, AgentInput::Connected),
             ControlInput::Message(message) => self.agent.handle(now, AgentInput::Message(message)),
             ControlInput::Mover(migration, report) => self.mover_reported(migration, report),
+            // The server does not send them on: here there are no files.
+            ControlInput::Request {
+                tag,
+                request: ControlRequest::LoadUsers { .. } | ControlRequest::SaveUsers,
+            } => {
+                let reply = ControlReply::Error("ERR there is no file of users".to_owned());
+                self.event(ControlEvent::Reply { tag, reply });
+            }
             ControlInput::Request { tag, request } => {
                 let request = self.requests.open(tag, request);
                 self.agent.handle(now, AgentInput::Request(tag, request));

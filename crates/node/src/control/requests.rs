@@ -44,6 +44,9 @@ impl Requests {
             }
             ControlRequest::Upgrade => (OpenRequest::Plain, Request::Upgrade),
             ControlRequest::Status => (OpenRequest::Status, Request::Status),
+            ControlRequest::LoadUsers { .. } | ControlRequest::SaveUsers => {
+                unreachable!("no coordinator answers it")
+            }
         };
         self.0.insert(tag, open);
         request

@@ -91,7 +91,7 @@ fn shortened(arg: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Whether an argument is a user's name or a password.
+/// Whether an argument is a user's name, a password or a rule.
 pub(crate) fn is_secret(name: &str, args: &[&[u8]], index: usize) -> bool {
     let follows = |words: usize, word: &str| {
         index.checked_sub(words).is_some_and(|at| args[at].eq_ignore_ascii_case(word.as_bytes()))
@@ -99,6 +99,7 @@ pub(crate) fn is_secret(name: &str, args: &[&[u8]], index: usize) -> bool {
     match name {
         "auth" => index > 0,
         "hello" => index > 2 && (follows(1, "auth") || follows(2, "auth")),
+        "acl|setuser" | "acl|getuser" | "acl|deluser" => index > 1,
         "config|set" => index > 2 && index % 2 == 1 && follows(1, "requirepass"),
         _ => false,
     }
@@ -163,6 +164,7 @@ mod tests {
             shown("config|set", "CONFIG SET timeout 3 requirepass secret"),
             "CONFIG SET timeout 3 requirepass (redacted)"
         );
+        assert_eq!(shown("acl|setuser", "ACL SETUSER me >secret"), "ACL SETUSER (redacted) (redacted)");
         assert_eq!(shown("config|set", "CONFIG SET requirepass secret"), "CONFIG SET requirepass (redacted)");
     }
 }

@@ -54,7 +54,7 @@ impl TestClient {
     pub fn connect(shared: &NodeShared, now: Now) -> TestClient {
         let registration = shared.clients.register("127.0.0.1:1".into(), "127.0.0.1:2".into(), now.wall);
         TestClient {
-            session: Session::new(registration, shared.config.password().is_none()),
+            session: Session::new(registration, shared.access.is_open()),
             parser: RequestParser::new(Limits::default()),
             input: Vec::new(),
             output: Vec::new(),

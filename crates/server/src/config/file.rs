@@ -120,6 +120,8 @@ pub(super) const KNOWN: [Known; 7] = [
         section: "security",
         settings: &[
             ("password", "a text in quotes; \"\" for no password"),
+            ("users_file", "a path in quotes; \"\" for none"),
+            ("protected_mode", "true or false"),
             ("cluster_secret_file", "a path in quotes; \"\" for none"),
             ("debug_commands", "true or false"),
         ],

@@ -140,11 +140,15 @@ pub struct MemoryConfig {
 }
 
 /// `[security]`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecurityConfig {
     /// The clients' password; empty: none.
     pub password: String,
+    /// The file of users; empty: none.
+    pub users_file: PathBuf,
+    /// Whether clients of other machines are refused while anyone is the default user.
+    pub protected_mode: bool,
     /// The file with the cluster's secret; empty: none.
     pub cluster_secret_file: PathBuf,
     /// Whether clients may use DEBUG.
@@ -152,6 +156,19 @@ pub struct SecurityConfig {
     /// The cluster's secret, from [`SECRET_VARIABLE`]; never in the file of settings.
     #[serde(skip)]
     pub cluster_secret: Option<ClusterSecret>,
+}
+
+impl Default for SecurityConfig {
+    fn default() -> SecurityConfig {
+        SecurityConfig {
+            password: String::new(),
+            users_file: PathBuf::new(),
+            protected_mode: true,
+            cluster_secret_file: PathBuf::new(),
+            debug_commands: false,
+            cluster_secret: None,
+        }
+    }
 }
 
 /// `[limits]`

@@ -34,6 +34,7 @@ use crate::process::Sampler;
 use crate::repeated::Repeated;
 use crate::start::StartError;
 use crate::thread::start_task;
+use crate::users_file;
 use crate::worker::{WorkerInput, WorkerLink};
 use candidate::{Announced, Candidate, CandidateThread, ElectionNews};
 use coordinator::CoordinatorSeat;
@@ -512,6 +513,8 @@ impl ControlThread {
     }
 
     fn request(&mut self, request: ControlRequest, answer: oneshot::Sender<ControlReply>) {
+        let shared = &self.setup.parts.shared;
+        let Some((request, answer)) = users_file::answer(shared, request, answer) else { return };
         self.last_tag += 1;
         self.replies.insert(self.last_tag, answer);
         self.input(ControlInput::Request { tag: self.last_tag, request });

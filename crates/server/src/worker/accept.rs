@@ -5,7 +5,7 @@ use super::engine::SharedEngine;
 use crate::limits::Place;
 use crate::thread::start_task;
 use rustix::io::Errno;
-use sidle_node::ClientTotals;
+use sidle_node::{ClientTotals, NodeShared};
 use socket2::{SockRef, TcpKeepalive};
 use std::fs::File;
 use std::future::poll_fn;
@@ -23,6 +23,18 @@ pub(crate) const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// Redis's reply to one client too many.
 pub(super) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// Redis's reply where anyone would be let in.
+const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is \
+set for the default user. In this mode connections are only accepted from the loopback interface. If you want to \
+connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode \
+sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host \
+the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE \
+to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the Redis \
+configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started \
+the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication \
+password for the default user. NOTE: You only need to do one of the above things in order for the server to start \
+accepting connections from the outside.\r\n";
 
 /// Accepts clients until the worker ends. `ticked`: notified a few times a second.
 pub(super) async fn run(listener: TcpListener, engine: SharedEngine, ticked: Arc<Notify>) {
@@ -93,6 +105,12 @@ fn refuse(stream: &TcpStream, address: SocketAddr, engine: &SharedEngine, why: &
 
 /// Serves a new client, or refuses it; returns whether it has one of the operators' places.
 fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) -> bool {
+    if is_denied(address, &engine.borrow().shared) {
+        tracing::debug!("refused {address}: protected mode");
+        // A fresh socket's buffer takes all of this.
+        let _ = stream.try_write(DENIED);
+        return false;
+    }
     let Some(place) = place_for(&stream, address, engine) else {
         refuse(&stream, address, engine, "all places for clients are taken");
         return false;
@@ -107,6 +125,13 @@ fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) -> bool 
     let is_reserved = place.is_reserved();
     start_task("a client's connection", Connection::new(stream, address, place, SharedEngine::clone(engine)));
     is_reserved
+}
+
+/// Whether protected mode refuses clients of other machines now.
+fn is_denied(address: SocketAddr, shared: &NodeShared) -> bool {
+    !address.ip().to_canonical().is_loopback()
+        && shared.access.needs_no_password()
+        && shared.config.is_protected()
 }
 
 /// A place for a new client: one that all share, or else one of the operators', if it

@@ -136,7 +136,7 @@ impl Connection {
         let local = stream.local_addr().map_or_else(|_| "?:0".to_owned(), |local| local.to_string());
         let now = borrowed.now();
         let registration = borrowed.shared.clients.register(address.to_string(), local, now.wall);
-        let owes_password = borrowed.shared.config.password().is_some();
+        let owes_password = !borrowed.shared.access.is_open();
         drop(borrowed);
         registration.note_descriptor(stream.as_raw_fd());
         let mut session = Session::new(registration, !owes_password);

@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_methods)] // tests run processes and read clocks
 
+mod access;
 mod cluster_forms;
 mod compare;
 mod importing;
