@@ -73,8 +73,8 @@ pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registra
 pub use config::{Changing, Config, ConfigError, LEAST_CLIENT_BYTES};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, CopyToRead, NodeControl, read_protocol};
 pub use copies::{
-    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, Fetcher, FetcherEvent, ReadLog,
-    Reclaimer, ReclaimerEvent,
+    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, Fetcher, FetcherEvent, HeldUp,
+    ReadLog, Reclaimer, ReclaimerEvent,
 };
 pub use current_table::{CurrentTable, Sleep};
 pub use durability::Durability;

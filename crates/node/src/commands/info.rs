@@ -253,7 +253,7 @@ fn persistence(call: &Call<'_>, lines: &mut Channels) {
     let is_on = durability.is_on.load(Relaxed);
     lines.add("aof_enabled", u8::from(is_on));
     if is_on {
-        let status = if durability.fails() { "err" } else { "ok" };
+        let status = if durability.is_hindered() { "err" } else { "ok" };
         lines.add("aof_last_write_status", status);
         lines.add("aof_current_size", durability.file_bytes.load(Relaxed));
         lines.add("sidle_log_files", durability.files.load(Relaxed));

@@ -195,6 +195,38 @@ fn with_too_few_copies_writes_are_refused() {
     assert_eq!(client.request(&["SET", "key", "again"]), Value::Simple("OK".into()));
 }
 
+/// Only the coordinator leaves a copy out. While its node is down, and with it the copy there, nothing
+/// becomes safe: what waits goes on to wait, and new writes are refused.
+#[test]
+fn writes_are_refused_while_the_coordinator_is_down_with_a_copy_that_counts() {
+    let mut cluster = replicated(2, 1);
+    cluster.wait_for_migration(cluster.start_migration("0-16383", 1));
+    wait_for_copies(&cluster.nodes[1], 1);
+    let (coordinator, others) = cluster.nodes.split_first_mut().expect("two nodes");
+    let node = &others[0];
+    let mut client = node.client();
+    assert_eq!(client.request(&["SET", "{a}key", "safe"]), Value::Simple("OK".into()));
+    coordinator.kill();
+    let mut waiting = node.client();
+    waiting.send(&["SET", "{b}key", "waits"]);
+    let status = |node: &Node| info(&mut node.client(), "aof_last_write_status");
+    eventually("writes are refused", || (status(node) == "err").then_some(()));
+    let refused = client.request(&["SET", "{a}key", "refused"]);
+    let Value::Error(why) = &refused else { panic!("{refused:?}") };
+    let part = format!("start {}", coordinator.address());
+    assert!(why.starts_with("NOREPLICAS ") && why.contains(&part), "{why}");
+    assert_eq!(client.request(&["GET", "{a}key"]), bulk("safe"), "reads go on");
+    assert_eq!(waiting.reply_within(Duration::from_millis(200)), None, "it may yet be done");
+    coordinator.restart();
+    assert_eq!(waiting.reply(), Value::Simple("OK".into()));
+    eventually("writes are accepted", || (status(node) == "ok").then_some(()));
+    assert_eq!(client.request(&["SET", "{a}key", "again"]), Value::Simple("OK".into()));
+    assert_eq!(client.request(&["GET", "{b}key"]), bulk("waits"));
+    for line in ["new writes are refused: ", "writes are made safe again"] {
+        assert_eq!(node.log().matches(line).count(), 1, "{}", node.log());
+    }
+}
+
 #[test]
 fn a_start_waits_for_a_copy_unless_it_is_salvaged() {
     let mut cluster = replicated(2, 1);
