@@ -137,6 +137,7 @@ impl Dispatcher {
     ) -> Outcome {
         let before = Before { start: out.len(), replies: session.replies };
         session.begin_command();
+        self.executor.is_refused = false;
         let request = Request { found, keys, args };
         // Of MONITOR, and of all else that is seldom there, this one load is what a command costs.
         if session.is_restricted() || self.executor.detours.is_any() {

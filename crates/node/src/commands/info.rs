@@ -20,6 +20,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::new(
     CommandFlags::LOADING
         .with(CommandFlags::STALE)
         .with(CommandFlags::DANGEROUS)
+        .with(CommandFlags::WITHOUT_LEASE)
         .with(CommandFlags::FOR_OPERATORS),
     info,
 )
