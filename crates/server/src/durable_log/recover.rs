@@ -22,7 +22,7 @@ use std::thread;
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
     /// The system refused.
-    #[error("cannot read the durable log in {}: {error}", path.display())]
+    #[error("the durable log in {} cannot be used: {error}", path.display())]
     Refused {
         /// The folder.
         path: PathBuf,
@@ -69,8 +69,8 @@ pub enum RecoverError {
     /// A copy shows that others write the log, or have taken it over.
     #[error(
         "this node's durable log is another's by now: other nodes have taken over what this one had (`sidle takeover`), \
-         or an older state of the data directory was put back. In the first case move {} away and start the node \
-         again: it joins as an empty member. In the other put the newest state back",
+         or an older state of the data directory was put back. In the first case rename {} to durable-log.taken-over-1 and start \
+         the node again: it joins as an empty member. In the other put the newest state back",
         path.display()
     )]
     Deposed {
@@ -188,16 +188,16 @@ impl Reader<'_> {
             }
         };
         let repeated = recovery.take_repeated();
-        let Judged { log, last, recovered } = self.judge(&files, recovery)?;
+        let Judged { log, last, recovered } = self.judge((&files, recorded), recovery)?;
         self.end_files(&mut folder, &files, torn).map_err(|error| self.refused(error))?;
         let mut ended = || {
             leftover.iter().try_for_each(|&number| folder.remove(number))?;
-            match (files.first(), files.last()) {
-                (Some(first), Some(last)) => {
-                    folder.record(FileSet { log, first: first.surveyed.number, last: last.surveyed.number })
-                }
-                _ => Ok(()),
-            }
+            let numbers = files.first().zip(files.last());
+            let (first, last) =
+                numbers.map_or((1, 0), |(first, last)| (first.surveyed.number, last.surveyed.number));
+            // Also what is recorded already: a folder that cannot be written is noticed now. And a log
+            // without files has its name from here on.
+            folder.record_again(FileSet { log, first, last })
         };
         ended().map_err(|error| self.refused(error))?;
         let files = files.iter().map(|file| (file.surveyed.number, file.bytes)).collect();
@@ -230,7 +230,7 @@ impl Reader<'_> {
                 break read;
             }
         };
-        Ok(self.judge(&files, recovery)?.recovered)
+        Ok(self.judge((&files, recorded), recovery)?.recovered)
     }
 
     /// Reads the log as often as its recovery asks for.
@@ -442,7 +442,11 @@ impl Reader<'_> {
     }
 
     /// Whether the log is whole; then the store is as it says.
-    fn judge(&self, files: &[ReadFile], recovery: Recovery<'_>) -> Result<Judged, RecoverError> {
+    fn judge(
+        &self,
+        (files, recorded): (&[ReadFile], Option<FileSet>),
+        recovery: Recovery<'_>,
+    ) -> Result<Judged, RecoverError> {
         let mut surveyed: Vec<SurveyedFile> = files.iter().map(|file| file.surveyed).collect();
         let survey = loop {
             match survey(&surveyed) {
@@ -463,7 +467,7 @@ impl Reader<'_> {
         let count = &|kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
         let all = || counted(files.len(), "file");
         let recovered = recovery.finish(count).map_err(|why| self.not_replayed(all(), why))?;
-        let log = match survey.log {
+        let log = match survey.log.or(recorded.map(|set| set.log)) {
             Some(log) => log,
             None => LogId(random_bytes().map_err(|error| self.refused(error))?),
         };

@@ -1,6 +1,7 @@
 //! Copies of a node's log at other nodes: what they keep when the node's machine loses its end, and what
 //! happens when they go.
 
+use super::damage::refused;
 use super::kills::{Progress, WRITERS, begin_anew, check, write};
 use super::support::{Client, Node, NodeOptions, TestCluster, bulk, eventually};
 use super::{files, info, number, text};
@@ -414,6 +415,34 @@ fn a_start_without_its_record_of_copies_is_refused_unless_it_is_salvaged() {
     }
     node.restart_with_switch("--salvage");
     assert_eq!(node.client().request(&["GET", "key"]), bulk("value"));
+    wait_for_copies(node, 1);
+}
+
+/// Its disk was lost, and one of its copies is put in its place.
+#[test]
+fn a_log_that_is_gone_is_put_back_from_a_copy() {
+    let mut cluster = replicated(2, 1);
+    cluster.client(0).request(&["SET", "key", "value"]);
+    cluster.nodes.iter_mut().for_each(Node::kill);
+    let [node, other] = cluster.nodes.as_mut_slice() else { panic!("two nodes") };
+    let log = node.file("durable-log");
+    std::fs::remove_dir_all(&log).expect("it is there");
+    let refused = refused(node, &["--durability", "replicated=1"]);
+    for part in ["and there is none in", "`sidle takeover`", "copy log-backups/", "--salvage"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let copies = std::fs::read_dir(other.file("log-backups")).expect("it has copies");
+    let copies: Vec<_> = copies.map(|entry| entry.expect("an entry")).collect();
+    let named = copies.iter().find(|copy| {
+        let name = copy.file_name().into_string().expect("a plain name");
+        refused.contains(&format!("log-backups/{name}"))
+    });
+    let copy =
+        std::process::Command::new("cp").arg("-a").arg(named.expect("it is named").path()).arg(&log).status();
+    assert!(copy.expect("it runs").success());
+    node.restart_with_switch("--salvage");
+    other.restart_unready();
+    assert_eq!(wait_until_served(node).request(&["GET", "key"]), bulk("value"));
     wait_for_copies(node, 1);
 }
 
