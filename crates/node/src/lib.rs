@@ -82,7 +82,7 @@ pub use durability::Durability;
 pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};
 pub use forward::{ForwardEvent, ForwardLink, PATIENCE_US, REACH_US, UNKNOWN};
 pub use lease::Lease;
-pub use loading::{Loading, Progress as LoadingProgress, WaitsForCopies};
+pub use loading::{AskedForCopy, Loading, Progress as LoadingProgress, WaitsForCopies};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, MoverStep, PendingReplay, Table};
 pub use now::Now;
 pub use outcome::{Closing, ControlReply, ControlRequest, Outcome};
