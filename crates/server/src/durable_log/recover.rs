@@ -272,7 +272,10 @@ impl Reader<'_> {
             }
             let empty = LogFile::without_head(&[], number, set.log).salvaged();
             folder.replace(number, &empty).map_err(refused)?;
-            tracing::warn!("{} is missing: an empty one takes its place", file_name(number));
+            tracing::warn!(
+                "{} is missing: an empty one takes its place, and all that it had is given up",
+                file_name(number)
+            );
             numbers.push(number);
         }
         numbers.sort_unstable();
@@ -405,8 +408,9 @@ impl Reader<'_> {
                 let salvaged = LogFile::without_head(&bytes, number, log).salvaged();
                 folder.replace(number, &salvaged).map_err(|error| self.refused(error))?;
                 tracing::warn!(
-                    "{}: {error}. The blocks of it that check take its place, and it is kept as .damaged",
-                    file_name(number)
+                    "{}: {error}. The blocks of it that check take its place, and it is kept as .damaged. {}",
+                    file_name(number),
+                    given_up(&bytes, &salvaged)
                 );
                 bytes = salvaged;
                 LogFile::open(&bytes, number, None).expect("it has a head")
@@ -421,13 +425,25 @@ impl Reader<'_> {
                 let last = found.last.unwrap_or(CommitNumber(first.0.saturating_sub(1))).0;
                 return Err(self.damaged(Damage::Bytes { file: number, at, last, synced: synced.0 }));
             }
-            bytes = file.salvaged();
-            folder.replace(number, &bytes).map_err(|error| self.refused(error))?;
-            let name = sidle_log_files::file_name(number);
-            tracing::warn!("{name} is damaged at byte {at}: what can be read of it takes its place");
+            let salvaged = file.salvaged();
+            folder.replace(number, &salvaged).map_err(|error| self.refused(error))?;
+            let given_up = given_up(&bytes, &salvaged);
+            bytes = salvaged;
+            let before = found.last.unwrap_or(CommitNumber(first.0.saturating_sub(1)));
             let salvaged = LogFile::open(&bytes, number, None).expect("it has the head of the other");
             found = Found::default();
-            end = salvaged.blocks(|block| found.note(&block));
+            let mut behind = None;
+            end = salvaged.blocks(|block| {
+                behind = behind.or(Some(block.commit).filter(|commit| *commit > before));
+                found.note(&block);
+            });
+            let until = behind.map_or(synced.0, |behind| behind.0 - 1);
+            tracing::warn!(
+                "{} is damaged at byte {at}: what can be read of it takes its place. {given_up}, which had commits \
+                 {} to {until}",
+                file_name(number),
+                before.0 + 1
+            );
         }
         let surveyed = SurveyedFile { number, log, first, last: found.last, end };
         let file = match end {
@@ -491,6 +507,12 @@ impl Reader<'_> {
         // Now that the file before it is closed.
         torn.map_or(Ok(()), |number| folder.remove(number))
     }
+}
+
+/// How much of a file is lost.
+fn given_up(bytes: &[u8], salvaged: &[u8]) -> String {
+    let lost = bytes.len().saturating_sub(salvaged.len());
+    format!("Given up are {lost} of its {} bytes", bytes.len())
 }
 
 /// The files of a log.
