@@ -3,8 +3,8 @@
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{HISTORY, MAX_TEXT_BYTES};
 use crate::{
-    ClusterId, Incarnation, KnownCopies, Legacy, LogCopies, MetaError, MigrationCounters, MigrationRecord,
-    MigrationState, StartNumber, TabletMap,
+    ClusterId, DeadLog, Incarnation, KnownCopies, Legacy, LogCopies, MetaError, MigrationCounters,
+    MigrationRecord, MigrationState, StartNumber, TabletMap,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{LogId, MapEpoch, MigrationId, NodeId, PositionRange, Speaks, TabletEpoch};
@@ -125,10 +125,12 @@ impl Metadata {
     /// Others own what a node had, and read what it was giving. Its log has no copies that count any
     /// more, at an epoch below that at which they are fenced: whoever takes the record for its own cannot
     /// write to them.
-    pub(crate) fn take_over(&mut self, Legacy { dead, takeovers, exports, .. }: &Legacy) {
+    pub(crate) fn take_over(&mut self, legacy: &Legacy) {
+        let Legacy { dead, takeovers, exports, source_logs, .. } = legacy;
         let node = dead.from;
         let incarnation = self.map.node(node).map(|member| member.incarnation);
         self.map = Arc::new(self.map.changed(|map| {
+            source_logs.iter().for_each(|(id, dead)| map.source_died(*id, dead.clone()));
             takeovers.iter().cloned().for_each(|one| map.take_over(one));
             exports.iter().for_each(|&id| map.source_died(id, dead.clone()));
         }));
@@ -138,6 +140,13 @@ impl Metadata {
         assert!(dead.log_epoch > known.copies.epoch, "Y6: an epoch that no writer can have");
         known.copies.backups.clear();
         known.taken_over = incarnation;
+    }
+
+    /// The same with other records of the logs of migrations' sources that died: to judge by it.
+    pub(crate) fn with_source_logs(&self, logs: &[(MigrationId, DeadLog)]) -> Metadata {
+        let map =
+            self.map.changed(|map| logs.iter().for_each(|(id, dead)| map.source_died(*id, dead.clone())));
+        Metadata { map: Arc::new(map), ..self.clone() }
     }
 
     /// Leaves out what the cluster's version has no field for.

@@ -92,6 +92,8 @@ pub(crate) struct Legacy {
     pub(crate) exports: Vec<MigrationId>,
     /// Migrations that do not run yet: they end.
     pub(crate) in_vain: Vec<MigrationId>,
+    /// Of running migrations whose sources died before: their logs, with the copies as they are now.
+    pub(crate) source_logs: Vec<(MigrationId, DeadLog)>,
 }
 
 /// The durable log of a node that died.

@@ -72,11 +72,15 @@ impl CommandFlags {
     /// Belongs to bitmaps: the ACL category `@bitmap`.
     pub const BITMAP: CommandFlags = CommandFlags(1 << 26);
 
+    /// Describes the node, its cluster or the connection, and shows nothing of the data: answered also while
+    /// the node's lease is over.
+    pub const WITHOUT_LEASE: CommandFlags = CommandFlags(1 << 27);
+
     /// Its keys are found by a number among its arguments.
     pub const MOVABLE_KEYS: CommandFlags = CommandFlags(1 << 21);
 
     /// Reads or changes what transactions have at its key.
-    pub const LOCKS: CommandFlags = CommandFlags(1 << 27);
+    pub const LOCKS: CommandFlags = CommandFlags(1 << 28);
 
     const NAMES: [(CommandFlags, &'static str); 15] = [
         (CommandFlags::WRITE, "write"),

@@ -1,6 +1,7 @@
 //! All copies of a log: which count, what is safe, and what is to be changed about that.
 
 use crate::backup_id::BackupId;
+use crate::held_up::{Reached, Waits};
 use crate::lease::Leases;
 use crate::link::{Counting, Link, Sent};
 use crate::own::OwnFiles;
@@ -63,6 +64,8 @@ pub struct Copies {
     leases: Leases,
     /// What all copies that count have.
     safe: CommitNumber,
+    /// What waits to be safe.
+    waits: Waits,
     /// The last copy is to be left out once the log is synced.
     wants_to_stand_alone: bool,
     /// No copy is to count before that is decided.
@@ -102,6 +105,7 @@ impl Copies {
             events: VecDeque::new(),
             leases: Leases::default(),
             safe: CommitNumber(0),
+            waits: Waits::default(),
             wants_to_stand_alone: false,
             stands_alone_first: false,
             adopts_record: false,
@@ -135,6 +139,17 @@ impl Copies {
     /// The last commit that all copies that count have (Y1).
     pub fn safe(&self) -> CommitNumber {
         self.safe
+    }
+
+    /// If no commit has come nearer to being safe for too long: the copies that count, or whose change is not
+    /// decided, and lack what waits. None of them: this node itself has not synced it.
+    pub fn held_up(&self) -> Option<BTreeSet<BackupId>> {
+        let lacks = |backup: &BackupId| {
+            let link = self.links.get(backup).filter(|link| link.follows());
+            link.is_none_or(|link| self.own.commit_at(self.place_of(link)) < self.safe_here)
+        };
+        let counting = self.proposed.iter().chain([&self.record]).flat_map(|record| &record.backups);
+        self.waits.are_long().then(|| counting.copied().filter(lacks).collect())
     }
 
     /// The record, as last decided.
@@ -342,7 +357,8 @@ impl Copies {
         let patience_us = self.settings.patience_us;
         let answers = self.links.values().filter_map(|link| Some(link.waits_since()?.plus_us(patience_us)));
         let beats = self.links.values().filter(|_| self.is_leased()).filter_map(Link::poll_beat);
-        answers.chain(self.resting.values().copied()).chain(beats).min()
+        let held_up = self.waits.due(self.settings.refuses_after_us);
+        answers.chain(self.resting.values().copied()).chain(beats).chain(held_up).min()
     }
 
     /// Time has passed.
@@ -367,7 +383,7 @@ impl Copies {
 
     /// Sees what is safe, and whom to follow, and what to propose.
     fn judge(&mut self, now: MonotonicUs) {
-        self.judge_safe();
+        self.judge_safe(now);
         self.connect(now);
         self.propose(now);
     }
@@ -384,10 +400,11 @@ impl Copies {
         (waits && self.synced_here < self.safe_here).then_some(self.safe_here)
     }
 
-    fn judge_safe(&mut self) {
+    fn judge_safe(&mut self, now: MonotonicUs) {
         let undecided = self.proposed.iter().flat_map(|record| &record.backups);
         let undecided = undecided.filter(|_| !fault!(UndecidedCopyDoesNotCount));
         let mut safe = if self.stands_alone() { self.synced_here } else { self.safe_here };
+        let mut copied: Option<Place> = None;
         for backup in self.record.backups.iter().chain(undecided) {
             let there = match self.links.get(backup).filter(|link| link.follows()) {
                 Some(link) => self.place_of(link),
@@ -395,9 +412,12 @@ impl Copies {
                 None => Place::default(),
             };
             safe = safe.min(self.own.commit_at(there));
+            copied = Some(copied.map_or(there, |copied| copied.min(there)));
         }
         self.safe = self.safe.max(safe);
         self.own.forget_ends(self.safe);
+        let reached = Reached { safe: self.safe, copied: copied.unwrap_or_default() };
+        self.waits.note(now, self.safe < self.safe_here, reached, self.settings.refuses_after_us);
     }
 
     /// Up to where a copy has what was sent.

@@ -15,6 +15,7 @@
 //! | `settings` | how many there are to be |
 //! | `own` | what the log itself has |
 //! | `report` | what the log's writer reports |
+//! | `held_up` | whether commits become safe, or are held up |
 //! | `lease` | until when nobody takes the log over |
 //! | `link` | one copy, followed through the files |
 //! | `copies` | all copies of a log: which count, what is safe |
@@ -58,6 +59,7 @@ mod backup;
 mod backup_id;
 mod copies;
 mod fetch;
+mod held_up;
 mod lease;
 mod link;
 mod own;

@@ -12,6 +12,9 @@ pub struct Settings {
     /// A node that was left out is tried again after so long, in microseconds; after twice as long each time
     /// that it is left out again before it has everything.
     pub rest_us: u64,
+    /// Once no commit has come nearer to being safe for so long, in microseconds, new writes are to be
+    /// refused.
+    pub refuses_after_us: u64,
     /// The most bytes that are sent at once.
     pub most_bytes: u64,
     /// A log whose writer is gone for so long may be taken over, in milliseconds: then copies give leases.

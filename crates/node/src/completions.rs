@@ -33,6 +33,8 @@ pub(crate) const VALUE_BYTES_MAX: usize = 4 << 20;
 pub(crate) const MAY_ARRIVE_MS: u64 = 5 * 60 * 1000;
 /// A clock may be so far ahead of a node's.
 pub(crate) const CLOCKS_APART_MS: u64 = 60 * 1000;
+/// The year 2001, and one that no clock shows: a time before or behind is in another unit.
+const MILLISECONDS: std::ops::Range<u64> = 978_307_200_000..100_000_000_000_000;
 /// A value is kept so long after its last change (N3).
 pub(crate) const KEPT_MS: u64 = 2 * MAY_ARRIVE_MS;
 
@@ -71,12 +73,16 @@ pub(crate) enum Arrival {
     TooLate,
     /// Before it was issued: a clock is wrong.
     TooEarly,
+    /// When it was issued is not given in milliseconds.
+    OtherUnit,
 }
 
 impl RequestId {
     /// When it arrives, by this node's clock.
     pub(crate) fn arrival(self, now: WallMs) -> Arrival {
-        if self.issued.0.saturating_add(MAY_ARRIVE_MS) < now.0 && !fault!(OldRequestRuns) {
+        if MILLISECONDS.contains(&now.0) && !MILLISECONDS.contains(&self.issued.0) {
+            Arrival::OtherUnit
+        } else if self.issued.0.saturating_add(MAY_ARRIVE_MS) < now.0 && !fault!(OldRequestRuns) {
             Arrival::TooLate
         } else if self.issued.0 > now.0.saturating_add(CLOCKS_APART_MS) {
             Arrival::TooEarly
@@ -251,5 +257,16 @@ mod tests {
         assert_eq!(issued(1_060_000).arrival(now), Arrival::InTime);
         assert_eq!(issued(1_060_001).arrival(now), Arrival::TooEarly);
         assert_eq!(issued(u64::MAX).arrival(now), Arrival::TooEarly);
+    }
+
+    #[test]
+    fn a_time_in_another_unit_is_told_from_one_that_is_late_or_early() {
+        let now = WallMs(1_764_512_000_000);
+        let arrival = |issued| RequestId { issued: WallMs(issued), ..id(1, 1) }.arrival(now);
+        assert_eq!(arrival(now.0), Arrival::InTime);
+        assert_eq!(arrival(now.0 - MAY_ARRIVE_MS - 1), Arrival::TooLate);
+        assert_eq!(arrival(now.0 / 1000), Arrival::OtherUnit, "seconds");
+        assert_eq!(arrival(now.0 * 1000), Arrival::OtherUnit, "microseconds");
+        assert_eq!(arrival(0), Arrival::OtherUnit);
     }
 }

@@ -137,6 +137,7 @@ impl Dispatcher {
     ) -> Outcome {
         let before = Before { start: out.len(), replies: session.replies };
         session.begin_command();
+        self.executor.is_refused = false;
         let request = Request { found, keys, args };
         if keys.iter().any(|key| key.is_beside()) {
             session.spoil_transaction();

@@ -27,38 +27,83 @@ pub struct Durability {
     copies_at: Mutex<Vec<NodeId>>,
     /// Until when replies may be sent.
     pub lease: Lease,
-    fails: AtomicBool,
-    /// Why the last write failed; empty if it did not.
-    failure: Mutex<String>,
+    /// It cannot be written.
+    failure: Trouble,
+    /// It is written, and nothing of that becomes safe.
+    held_up: Trouble,
+}
+
+/// What hinders the log, if anything does.
+#[derive(Debug, Default)]
+struct Trouble {
+    is_there: AtomicBool,
+    why: Mutex<String>,
+}
+
+impl Trouble {
+    /// It is there for this reason, or is over. Whether it was there.
+    fn set(&self, why: Option<&str>) -> bool {
+        let mut kept = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.clear();
+        kept.push_str(why.unwrap_or_default());
+        self.is_there.swap(why.is_some(), Ordering::AcqRel)
+    }
+
+    #[inline]
+    fn is_there(&self) -> bool {
+        self.is_there.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn why(&self) -> Option<String> {
+        self.is_there().then(|| self.why.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
 }
 
 impl Durability {
     /// The log cannot be written for this reason, or can be again.
     pub fn set_failure(&self, why: Option<&str>) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.clear();
-        failure.push_str(why.unwrap_or_default());
-        self.fails.store(why.is_some(), Ordering::Release);
+        self.failure.set(why);
     }
 
     /// Whether the log cannot be written.
     pub fn fails(&self) -> bool {
-        self.fails.load(Ordering::Acquire)
+        self.failure.is_there()
     }
 
     /// Why the log cannot be written, if it cannot.
     pub fn failure(&self) -> Option<String> {
-        self.fails().then(|| self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        self.failure.why()
     }
 
-    /// The error for a command that writes, while the log cannot be written, or has fewer copies than this:
-    /// error code first.
+    /// Nothing that is written becomes safe for this reason, or does again. Whether it was held up.
+    pub(crate) fn show_held_up(&self, why: Option<&str>) -> bool {
+        self.held_up.set(why)
+    }
+
+    /// Why nothing that is written becomes safe, if that is so.
+    pub fn held_up(&self) -> Option<String> {
+        self.held_up.why()
+    }
+
+    /// Whether writes are refused, whatever copies there are to be.
+    pub(crate) fn is_hindered(&self) -> bool {
+        self.failure.is_there() || self.held_up.is_there()
+    }
+
+    /// The error for a command that writes, while the log cannot be written, or nothing in it becomes safe,
+    /// or it has fewer copies than this: error code first.
     #[inline]
     pub(crate) fn refuses_writes(&self, least_copies: u64) -> Option<String> {
-        let failure = self.failure();
         let has_few = self.copies() < least_copies;
+        (has_few || self.is_hindered()).then(|| self.why_writes_are_refused(has_few)).flatten()
+    }
+
+    #[cold]
+    fn why_writes_are_refused(&self, has_few: bool) -> Option<String> {
+        let failure = self.failure().map(|why| format!("MISCONF Errors writing to the durable log: {why}"));
         failure
-            .map(|failure| format!("MISCONF Errors writing to the durable log: {failure}"))
+            .or_else(|| Some(format!("NOREPLICAS {}", self.held_up()?)))
             .or_else(|| has_few.then(|| "NOREPLICAS Not enough good replicas to write.".to_owned()))
     }
 

@@ -61,6 +61,8 @@ pub(crate) struct Executor {
     pub(crate) executed: Option<Arc<Transaction>>,
     /// The longest reply.
     pub(crate) reply_bytes: usize,
+    /// A command was refused, since nothing that it writes would be safe: that shows nothing of the data.
+    pub(crate) is_refused: bool,
     /// Whether the latest request reached its command.
     pub(crate) has_run: bool,
     /// Whether the request holds its keys itself (F8).
@@ -115,6 +117,7 @@ impl Executor {
             executed: None,
             reply_bytes: 0,
             has_run: false,
+            is_refused: false,
             has_hold: false,
             // Workers start apart, so that they do not visit the same slots.
             expires_from: Position::first_of(first_slot(index, parts.shared.workers.len())),
@@ -145,6 +148,7 @@ impl Executor {
             && let Some(why) = self.shared.durability.refuses_writes(self.shared.config.least_copies())
             && !executes_no_write(session, found)
         {
+            self.is_refused = true;
             return (Err(ReplyError::owned(why)), false);
         }
         if found.spec.flags.contains(CommandFlags::DENYOOM) && !session.route.goes_on.has_begun() {

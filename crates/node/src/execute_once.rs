@@ -29,6 +29,9 @@ const TOO_LATE: ReplyError = ReplyError::text(
 const TOO_EARLY: ReplyError = ReplyError::text(
     "ERR the request was issued more than a minute in the future: the clock of the client or of the node is wrong",
 );
+const OTHER_UNIT: ReplyError = ReplyError::text(
+    "ERR issued is in milliseconds since 1970, and this is no time of these years: are they seconds? Nothing was done",
+);
 const STALE: ReplyError =
     ReplyError::text("SIDLESTALE the client has reported that it needs no reply to this request any more");
 const OTHER_VERSION: ReplyError = ReplyError::text(
@@ -89,6 +92,7 @@ impl<'r> Once<'r> {
             }
             Arrival::TooLate => Err(TOO_LATE),
             Arrival::TooEarly => Err(TOO_EARLY),
+            Arrival::OtherUnit => Err(OTHER_UNIT),
         }
     }
 }

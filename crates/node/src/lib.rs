@@ -59,6 +59,7 @@ mod saving;
 mod serve;
 mod session;
 mod shared;
+mod shown;
 mod stats;
 mod subscription;
 pub mod table;
@@ -79,15 +80,15 @@ pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registra
 pub use config::{Changing, Config, ConfigError, LEAST_CLIENT_BYTES};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, CopyToRead, NodeControl, read_protocol};
 pub use copies::{
-    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, Fetcher, FetcherEvent, ReadLog,
-    Reclaimer, ReclaimerEvent,
+    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, Fetcher, FetcherEvent, HeldUp,
+    ReadLog, Reclaimer, ReclaimerEvent,
 };
 pub use current_table::{CurrentTable, Sleep};
 pub use durability::Durability;
 pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};
 pub use forward::{ForwardEvent, ForwardLink, PATIENCE_US, REACH_US, UNKNOWN};
 pub use lease::Lease;
-pub use loading::{Loading, Progress as LoadingProgress, WaitsForCopies};
+pub use loading::{AskedForCopy, Loading, Progress as LoadingProgress, WaitsForCopies};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, MoverStep, PendingReplay, Table};
 pub use now::Now;
 pub use outcome::{Closing, ControlReply, ControlRequest, Outcome};
@@ -101,6 +102,7 @@ pub use saving::{SavedKeys, Saves, SavingStep};
 pub use serve::{BATCH_REQUESTS, SERVE_REPLY_BYTES, SERVE_REQUESTS, Served, Then};
 pub use session::{Replies, Session};
 pub use shared::{Gauges, MigrationTotals, NodeParts, NodeShared, ProcessFacts, REDIS_VERSION};
+pub use shown::Shown;
 pub use stats::{Counter, WorkerStats};
 pub use table::CommandSpec;
 pub use taking_over::{HowFar, TakingOver};

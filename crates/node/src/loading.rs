@@ -6,7 +6,7 @@
 //! [`CommandFlags::LOADING`]: crate::table::CommandFlags::LOADING
 
 use crate::detours::Detours;
-use sidle_types::NodeId;
+use sidle_types::{LogId, NodeId};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,35 +27,92 @@ pub struct Loading {
 pub struct WaitsForCopies {
     /// Since when, in seconds since the Unix epoch.
     pub since_seconds: u64,
-    /// The nodes with copies: where each is, as far as that is known, and why its copy does not do.
-    pub nodes: Vec<(NodeId, Option<String>, String)>,
+    /// The log.
+    pub log: LogId,
+    /// Whether what was acknowledged is synced.
+    pub syncs: bool,
+    /// The nodes whose copies count.
+    pub nodes: Vec<AskedForCopy>,
+}
+
+/// A node with a copy that a start has asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedForCopy {
+    /// The node.
+    pub node: NodeId,
+    /// Where it is, as far as that is known.
+    pub at: Option<String>,
+    /// Why it was not reached. `None`: it runs, and its copy does not do, since it may lack its end.
+    pub not_reached: Option<String>,
+}
+
+impl AskedForCopy {
+    /// Where it is, or else its id.
+    fn name(&self) -> String {
+        self.at.clone().unwrap_or_else(|| self.node.to_string()[..8].to_owned())
+    }
+
+    fn shown(&self) -> String {
+        let id = &self.node.to_string()[..8];
+        let why = self.not_reached.as_deref();
+        let about: Vec<&str> = self.at.as_ref().map(|_| id).into_iter().chain(why).collect();
+        match about.is_empty() {
+            true => self.name(),
+            false => format!("{} ({})", self.name(), about.join(": ")),
+        }
+    }
 }
 
 impl WaitsForCopies {
     /// For a request that nobody else can answer: what it waits for, for how long, and what helps.
     pub fn shown(&self, now_seconds: u64) -> String {
-        let shown = |(node, at, why): &(NodeId, Option<String>, String)| {
-            let id = &node.to_string()[..8];
-            match at {
-                Some(at) => format!("{at} ({id}: {why})"),
-                None => format!("{id} ({why})"),
+        format!(
+            "this node has not joined its cluster: for {} s its start has waited for a copy of its durable log {}. \
+             Other nodes show the cluster meanwhile",
+            now_seconds.saturating_sub(self.since_seconds),
+            self.what_helps()
+        )
+    }
+
+    /// Which log waits for whom, and each way out with what it may lose.
+    pub fn what_helps(&self) -> String {
+        let (away, here): (Vec<&AskedForCopy>, Vec<&AskedForCopy>) =
+            self.nodes.iter().partition(|asked| asked.not_reached.is_some());
+        let list = |asked: &[&AskedForCopy], shown: fn(&AskedForCopy) -> String| -> String {
+            asked.iter().map(|asked| shown(asked)).collect::<Vec<_>>().join(", ")
+        };
+        let mut text = self.log.to_string();
+        if !here.is_empty() {
+            let list = list(&here, AskedForCopy::shown);
+            text += &format!(
+                ". These nodes run, and have lost their copy, or its end perhaps, by a restart: {list}"
+            );
+        }
+        if !away.is_empty() {
+            let names = list(&away, AskedForCopy::name);
+            let list = list(&away, AskedForCopy::shown);
+            text += &format!(
+                ". These have copies, and are not reached: {list}. Start {names} with the data directories that they \
+                 had, and it goes on by itself"
+            );
+        }
+        let loss = match self.syncs {
+            true => "its own disk has all that was acknowledged, unless it was damaged or exchanged",
+            false => {
+                "its own disk has all that was acknowledged, unless this machine has lost its power since: then up \
+                 to a second of it is lost"
             }
         };
-        let nodes: Vec<String> = self.nodes.iter().map(shown).collect();
-        format!(
-            "this node has not joined its cluster: for {} s its start has waited for a copy of its durable log, \
-             which these nodes had: {}. Start them with their data directories; or, to lose what only the copies \
-             have, restart this node with --salvage. Other nodes show the cluster meanwhile",
-            now_seconds.saturating_sub(self.since_seconds),
-            nodes.join(", ")
-        )
+        text += &format!(
+            ". If they do not come back, restart this node with --salvage, and so each that waits: {loss}. What a \
+             node had that is gone can be taken over then (`sidle takeover NODE --accept-loss`)"
+        );
+        text
     }
 
     /// The nodes, each with its address behind an `@`.
     pub(crate) fn names(&self) -> String {
-        let shown = |(node, at, _): &(NodeId, Option<String>, String)| {
-            format!("{node}@{}", at.as_deref().unwrap_or("?"))
-        };
+        let shown = |asked: &AskedForCopy| format!("{}@{}", asked.node, asked.at.as_deref().unwrap_or("?"));
         let nodes: Vec<String> = self.nodes.iter().map(shown).collect();
         nodes.join(",")
     }
@@ -152,17 +209,30 @@ mod tests {
 
     #[test]
     fn a_start_that_waits_names_for_whom_and_what_helps() {
-        let node = NodeId::from_bytes([0xab; 20]);
-        let at = Some("10.0.0.2:6379".to_owned());
-        let waits = WaitsForCopies {
-            since_seconds: 100,
-            nodes: vec![(node, at, "Connection refused".into()), (node, None, "it has none".into())],
+        let [first, second, third] = [0xab, 0xbc, 0xcd].map(|byte| NodeId::from_bytes([byte; 20]));
+        let asked = |node, at: Option<&str>, not_reached: Option<&str>| AskedForCopy {
+            node,
+            at: at.map(str::to_owned),
+            not_reached: not_reached.map(str::to_owned),
         };
+        let away = asked(first, Some("10.0.0.2:6379"), Some("Connection refused"));
+        let nodes = vec![away, asked(second, Some("10.0.0.3:6379"), None), asked(third, None, None)];
+        let log = LogId([7; 16]);
+        let mut waits = WaitsForCopies { since_seconds: 100, log, syncs: false, nodes };
         let shown = waits.shown(107);
-        for part in ["for 7 s", "10.0.0.2:6379 (abababab: Connection refused)", "abababab (it has none)"] {
-            assert!(shown.contains(part), "{shown}");
+        for part in [
+            "for 7 s its start has waited for a copy of its durable log 0707",
+            "not reached: 10.0.0.2:6379 (abababab: Connection refused). Start 10.0.0.2:6379 with",
+            "run, and have lost their copy, or its end perhaps, by a restart: 10.0.0.3:6379 (bcbcbcbc), cdcdcdcd.",
+            "up to a second of it is lost",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
         }
-        assert_eq!(waits.names(), format!("{node}@10.0.0.2:6379,{node}@?"));
+        assert_eq!(waits.names(), format!("{first}@10.0.0.2:6379,{second}@10.0.0.3:6379,{third}@?"));
+        waits.syncs = true;
+        waits.nodes.remove(0);
+        let shown = waits.shown(107);
+        assert!(!shown.contains("Start") && !shown.contains("a second"), "nobody is away: {shown}");
         let loading = Loading::default();
         loading.show_waits(Some(waits.clone()));
         assert_eq!(loading.waits(), Some(waits));

@@ -110,6 +110,13 @@ impl Ahead<'_> {
         self.found.as_ref().ok().copied()
     }
 
+    /// Whether what it is answered shows nothing of the data. That a name is unknown shows nothing of it.
+    #[inline]
+    fn is_answered_without_lease(&self) -> bool {
+        let shows_nothing = |found: &Found| found.spec.flags.contains(CommandFlags::WITHOUT_LEASE);
+        self.found.as_ref().map_or(true, shows_nothing)
+    }
+
     /// Whether it is usually fast: it touches one key, or is marked as fast.
     #[inline]
     fn is_light(&self) -> bool {
@@ -214,11 +221,17 @@ impl Worker {
         };
         self.read_ahead = arguments;
         if session.capa_given && !session.is_subscribed() {
-            let Executor { ranges, stats, .. } = &self.dispatcher.executor;
-            self.digests.begin(session, ranges, stats, out);
+            self.begin_digests(session, out);
         }
         self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
         Served { consumed, then }
+    }
+
+    fn begin_digests(&mut self, session: &mut Session, out: &mut Vec<u8>) {
+        let before = out.len();
+        let Executor { ranges, stats, .. } = &self.dispatcher.executor;
+        self.digests.begin(session, ranges, stats, out);
+        self.shows_data |= out.len() > before;
     }
 
     /// Runs the connection's woken asides, and appends their replies to `out`. Returns whether some are left
@@ -238,6 +251,7 @@ impl Worker {
                 continue;
             };
             self.resume_aside(now, session, aside, out);
+            self.shows_data |= out.len() > start;
         }
         false
     }
@@ -316,10 +330,7 @@ impl Worker {
                     self.dispatcher.refuse_unresolved(now, session, &ahead.args, error.clone(), out)
                 }
             };
-            let outcome = match outcome {
-                Outcome::Parked(ticket) => session.step_aside(ticket, &ahead.args, out),
-                outcome => outcome,
-            };
+            let outcome = self.after_run(session, ahead, outcome, (before, out));
             let has_run = std::mem::take(&mut self.dispatcher.executor.has_run);
             if has_run && matches!(outcome, Outcome::Parked(_)) {
                 session.route.spent_ns = self.lap.elapsed(self.reading_ns());
@@ -345,6 +356,25 @@ impl Worker {
         }
         self.end_lap(now, session, &batch);
         (arguments.len(), None)
+    }
+
+    /// A request that waits steps aside, where its connection has those. And what is written since `before`
+    /// may show something of the data.
+    #[inline]
+    fn after_run(
+        &mut self,
+        session: &mut Session,
+        ahead: &Ahead<'_>,
+        outcome: Outcome,
+        (before, out): (usize, &mut Vec<u8>),
+    ) -> Outcome {
+        let outcome = match outcome {
+            Outcome::Parked(ticket) => session.step_aside(ticket, &ahead.args, out),
+            outcome => outcome,
+        };
+        let is_free = self.dispatcher.executor.is_refused || ahead.is_answered_without_lease();
+        self.shows_data |= out.len() > before && !is_free;
+        outcome
     }
 
     /// Ends a lap that may be an EXEC's, whose commands have now been counted.

@@ -35,6 +35,7 @@ use crate::queue::{MoverIndex, Ticket, WorkerIndex, WorkerPort};
 use crate::range_table::RangeTable;
 use crate::session::{Replies, Session};
 use crate::shared::{NodeParts, NodeShared, ProcessFacts};
+use crate::shown::Shown;
 use sidle_heat::WorkerHeat;
 use sidle_resp::{Args, ReplyWriter};
 use sidle_store::ExpirySweep;
@@ -57,6 +58,8 @@ pub struct Worker {
     pub(crate) digests: Digests,
     /// Keys of foreseen requests, whose slots are being loaded.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
+    /// Whether replies since the last [`take_shown`](Worker::take_shown) show anything of the data.
+    pub(crate) shows_data: bool,
     /// When commands began to run last, for a fault.
     began_at: MonotonicUs,
 }
@@ -79,6 +82,7 @@ impl Worker {
             heat: WorkerHeat::default(),
             digests: Digests::default(),
             foreseen: Vec::new(),
+            shows_data: false,
             began_at: MonotonicUs(0),
         }
     }
@@ -151,6 +155,7 @@ impl Worker {
     pub fn execute(&mut self, now: Now, session: &mut Session, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
         self.pass_boundary();
         self.dispatcher.executor.shared.access.keep_up(session);
+        self.shows_data = true;
         self.dispatcher.execute(now, session, args, out)
     }
 
@@ -164,11 +169,11 @@ impl Worker {
         self.dispatcher.parking.poll_notify()
     }
 
-    /// The commit that has everything that replies have shown since the last call: they may be sent once it
-    /// is safe. Of a node without a durable log, 0.
+    /// What replies have shown since the last call. The commit, of a node without a durable log, is 0.
     #[inline]
-    pub fn take_shown(&mut self) -> CommitNumber {
-        std::mem::take(&mut self.dispatcher.executor.shown)
+    pub fn take_shown(&mut self) -> Shown {
+        let commit = std::mem::take(&mut self.dispatcher.executor.shown);
+        Shown { commit, is_of_data: std::mem::take(&mut self.shows_data) }
     }
 
     /// The last safe commit of the durable log; of a node without one, 0.
@@ -180,12 +185,14 @@ impl Worker {
         self.dispatcher.executor.store.commits().map_or(CommitNumber::default(), |commits| commits.safe())
     }
 
-    /// Whether replies that show this commit may be sent now: it is safe, and nobody has taken the log over.
-    /// The clock is read after the commands ran, since the process may have stood still meanwhile.
+    /// Whether replies that show this may be sent now: the commit is safe, and nobody has taken over the log
+    /// with the data that they show. The clock is read after the commands ran, since the process may have
+    /// stood still meanwhile.
     #[inline]
-    pub fn may_send(&self, shown: CommitNumber, now: impl FnOnce() -> MonotonicUs) -> bool {
+    pub fn may_send(&self, shown: Shown, now: impl FnOnce() -> MonotonicUs) -> bool {
         let now = || if fault!(LeaseCheckedBeforeExecuting) { self.began_at } else { now() };
-        shown <= self.safe_commit() && self.dispatcher.executor.shared.durability.lease.lasts(now)
+        let lease = &self.dispatcher.executor.shared.durability.lease;
+        shown.commit <= self.safe_commit() && (!shown.is_of_data || lease.lasts(now))
     }
 
     /// Commands begin to run.

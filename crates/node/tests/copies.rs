@@ -3,14 +3,18 @@
 use sidle_cluster::{Incarnation, LogBackup, LogCopies};
 use sidle_log_copies::{BackupId, BackupStep, Found, LEASE_US, LogReport, OwnFiles, Settings, check_of};
 use sidle_log_files::FileSet;
+use sidle_node::testing::{SoloNode, TestClient};
 use sidle_node::{
-    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, ReadLog, Reclaimer, ReclaimerEvent,
+    Backups, CopiesEvent, CopiesRecord, CopyFiles, CopyLink, CopySender, HeldUp, ReadLog, Reclaimer,
+    ReclaimerEvent,
 };
+use sidle_resp::Value;
 use sidle_testbed::fixtures;
 use sidle_types::{CommitNumber, LogId, MonotonicUs, NodeId, ProtocolVersion};
 use sidle_wire::{CopyHello, FrameReader, Message, Place, Tail, ToWriter};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::Ordering;
 
 const LOG: LogId = LogId([9; 16]);
 const NOW: MonotonicUs = MonotonicUs(1_000);
@@ -19,6 +23,7 @@ const SETTINGS: Settings = Settings {
     syncs: true,
     patience_us: 250_000,
     rest_us: 100_000,
+    refuses_after_us: 10_000_000,
     most_bytes: 1000,
     takeover_after_ms: None,
     most_under_way: 4,
@@ -563,4 +568,36 @@ fn a_setting_of_leases_reaches_the_record() {
     sender.set_map(NOW, &fixtures::map(1, 2, &[(0, 1, 1)], Vec::new()), &mut own);
     sender.decided(NOW, Some(&record(3, 1)));
     assert_eq!(sender.lease_until(), MonotonicUs(u64::MAX));
+}
+
+/// The copy is away, and the coordinator does not leave it out: new writes are refused until it does.
+#[test]
+fn writes_are_refused_while_nothing_becomes_safe() {
+    let mut pair = pair();
+    let mut node = SoloNode::durable();
+    let mut client = node.connect();
+    let set = "SET key value";
+    let (ok, later) = (Value::Simple("OK".into()), NOW.plus_us(SETTINGS.refuses_after_us));
+    pair.keeps_nothing = true;
+    pair.sender.lost(NOW, backup());
+    pair.commit(1, b"second", 2);
+    assert_eq!(pair.sender.show_held_up(&node.parts), None);
+    assert_eq!(node.ask(&mut client, set), ok, "that it waits is no refusal");
+    pair.sender.pass_time(later);
+    let Some(HeldUp::Begins(why)) = pair.sender.show_held_up(&node.parts) else { panic!("nothing is safe") };
+    assert!(why.contains(&backup().node.to_string()[..8]), "{why}");
+    assert_eq!(pair.sender.show_held_up(&node.parts), None, "it has begun");
+    assert_eq!(node.ask(&mut client, set), Value::Error(format!("NOREPLICAS {why}")));
+    assert_ne!(node.ask(&mut client, "GET key"), Value::Null, "reads go on");
+    let info = |node: &mut SoloNode, client: &mut TestClient| {
+        node.parts.shared.durability.is_on.store(true, Ordering::Relaxed);
+        let info = node.ask(client, "INFO persistence");
+        String::from_utf8_lossy(info.as_bytes().expect("a text")).into_owned()
+    };
+    assert!(info(&mut node, &mut client).contains("aof_last_write_status:err"));
+    // The coordinator leaves the copy out.
+    pair.sender.decided(later, Some(&LogCopies { backups: Vec::new(), ..record(2, 1) }));
+    assert_eq!(pair.sender.show_held_up(&node.parts), Some(HeldUp::Ends));
+    assert_eq!(node.ask(&mut client, set), ok);
+    assert!(info(&mut node, &mut client).contains("aof_last_write_status:ok"));
 }

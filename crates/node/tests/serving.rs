@@ -2,9 +2,9 @@
 
 use sidle_cluster::{Tablet, TabletMap};
 use sidle_node::testing::{SoloNode, Waits, node_info, parts};
-use sidle_node::{BATCH_REQUESTS, RangeTable, SERVE_REQUESTS, Worker, WorkerIndex, connect};
+use sidle_node::{BATCH_REQUESTS, RangeTable, SERVE_REQUESTS, Shown, Worker, WorkerIndex, connect};
 use sidle_resp::Value;
-use sidle_types::{MapEpoch, PositionRange, Slot, TabletEpoch};
+use sidle_types::{CommitNumber, MapEpoch, MonotonicUs, PositionRange, Slot, TabletEpoch};
 use std::sync::Arc;
 
 fn bulk(text: &str) -> Value {
@@ -307,4 +307,31 @@ fn serve_answers_the_same_what_was_foreseen() {
     let plain = answers(false);
     assert!(plain.contains(&Some(bulk("ab"))) && plain.contains(&None), "{plain:?}");
     assert_eq!(answers(true), plain);
+}
+
+/// What a reply shows decides whether it waits for the node's lease; a refused write shows nothing.
+#[test]
+fn replies_need_the_lease_where_they_show_something_of_the_data() {
+    let mut node = SoloNode::durable();
+    let mut client = node.connect();
+    let mut is_answered = |node: &mut SoloNode, request: &str| {
+        node.ask(&mut client, request);
+        let shown = node.worker.take_shown();
+        // As if the commit was safe.
+        node.worker.may_send(Shown { commit: CommitNumber(0), ..shown }, || MonotonicUs(1))
+    };
+    node.parts.shared.durability.lease.set(MonotonicUs(0));
+    for request in
+        ["PING", "INFO", "CLIENT LIST", "CONFIG GET maxmemory", "CLUSTER SLOTS", "SLOWLOG GET", "NOTHING"]
+    {
+        assert!(is_answered(&mut node, request), "{request}");
+    }
+    for request in
+        ["GET k", "SET k v", "DBSIZE", "CLUSTER COUNTKEYSINSLOT 1", "WAIT 0 0", "MULTI", "PING", "EXEC"]
+    {
+        assert_eq!(is_answered(&mut node, request), request == "PING", "{request}");
+    }
+    node.parts.shared.durability.set_failure(Some("the disk is full"));
+    assert!(is_answered(&mut node, "SET k v"), "it has done nothing");
+    assert!(!is_answered(&mut node, "GET k"));
 }

@@ -27,6 +27,7 @@ use crate::limits::ClientLimits;
 use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
 use crate::memory::{self, MemoryError};
 use crate::mover::{MoverInput, MoverLink, MoverReports, MoverSetup};
+use crate::other_log::{self, OtherLog};
 use crate::process;
 use crate::saver::SaverThread;
 use crate::users_file::{self, UsersFileError};
@@ -128,6 +129,9 @@ pub enum StartError {
     /// The durable log cannot be read.
     #[error(transparent)]
     DurableLog(#[from] RecoverError),
+    /// The durable log of the last start is not there.
+    #[error(transparent)]
+    OtherLog(#[from] OtherLog),
     /// There is a durable log, and the settings ask for none.
     #[error(
         "the data directory has a durable log, in {}, and the settings ask for none: start the node with --durability \
@@ -152,8 +156,8 @@ pub enum StartError {
     Superseded,
     /// Others have taken over what this log had, and the coordinator knows it.
     #[error(
-        "other nodes have taken over what this node's durable log {0} had (`sidle takeover`): move its folder \
-         durable-log away and start the node again: it joins as an empty member"
+        "other nodes have taken over what this node's durable log {0} had (`sidle takeover`): rename its folder \
+         durable-log to durable-log.taken-over-1 and start the node again: it joins as an empty member"
     )]
     LogTakenOver(LogId),
     /// Its processors are not usable.
@@ -337,6 +341,9 @@ impl Ground {
         let secret = cluster_secret::at_start(config, &data_dir, given_secret, founds)?;
         let store = Arc::new(Store::new(memory)?);
         let log = durable_log(&data_dir, &store)?;
+        if let Some(path) = &log {
+            other_log::check(path, &mut identity, config.durability.salvages)?;
+        }
         let door = Door::new(&info.bus_addr, secret, data_dir.secret_path(), descriptors.door);
         let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
         parts.shared.config.set_servable_clients(descriptors.servable_clients);
@@ -559,7 +566,7 @@ fn durable_log(data_dir: &DataDir, store: &Store) -> Result<Option<PathBuf>, Sta
     let path = data_dir.log_path();
     match store.commits() {
         Some(_) => Ok(Some(path)),
-        None if durable_log::is_at(&path) => Err(StartError::LogLeftOut(path)),
+        None if durable_log::has_files(&path) => Err(StartError::LogLeftOut(path)),
         None => Ok(None),
     }
 }

@@ -128,15 +128,28 @@ impl<'a> Wait<'a> {
 
     fn given_up(&self, report: &StatusReport, down: &[NodeId]) -> String {
         let names: Vec<String> = down.iter().map(|&owner| name(report, owner)).collect();
-        let commands: Vec<String> =
-            down.iter().map(|&owner| format!("`sidle takeover {}`", argument(report, owner))).collect();
         let (are, them) = if down.len() == 1 { ("is", "it") } else { ("are", "them") };
+        let refusal = |owner: NodeId| {
+            let node = report.nodes.iter().find(|node| node.id == owner)?;
+            node.takeover_refused.as_deref()
+        };
+        let command = |owner: &NodeId| format!("`sidle takeover {}`", argument(report, *owner));
+        let (refused, offered): (Vec<NodeId>, Vec<NodeId>) =
+            down.iter().partition(|owner| refusal(**owner).is_some());
+        let commands: Vec<String> = offered.iter().map(command).collect();
+        let offer = match commands.is_empty() {
+            true => String::new(),
+            false => format!("; or have others do it that have copies: {}", commands.join(", ")),
+        };
+        let reasons = refused.iter().filter_map(|owner| {
+            Some(format!(". {} would be refused: {}", command(owner), refusal(*owner)?.trim_end_matches('.')))
+        });
         format!(
-            "what node {} had is not taken over yet: {} {are} down. Start {them}, and it goes on by itself; or have \
-             others do it that have copies: {}. This command, given again, waits on",
+            "what node {} had is not taken over yet: {} {are} down. Start {them}, and it goes on by itself{offer}{}. \
+             This command, given again, waits on",
             self.dead,
             names.join(" and "),
-            commands.join(", ")
+            reasons.collect::<String>()
         )
     }
 
@@ -242,6 +255,22 @@ mod tests {
         let told = "what node d:1 had is not taken over yet: b:1 is down. Start it, and it goes on by itself; or \
                     have others do it that have copies: `sidle takeover b:1`";
         assert!(failure.message.starts_with(told), "{}", failure.message);
+    }
+
+    /// What would be refused is not advised: the refusal says what helps.
+    #[test]
+    fn where_others_cannot_read_it_either_the_reason_is_told() {
+        let began = Instant::now();
+        let mut left = report(&["a", "b"], &["a", "b", "d"]);
+        left.nodes[1].takeover_refused =
+            Some("no copy counts. If b:1 is gone for good: `--accept-loss`".into());
+        let mut wait = Wait::new(&left, "d:1", "d:1", PATIENCE, began);
+        assert!(matches!(wait.look(&left, began), Ok(Look::News(_))));
+        let failure = wait.look(&left, began + PATIENCE).expect_err("nobody reads it");
+        let told = "a:1 and b:1 are down. Start them, and it goes on by itself; or have others do it that have copies: \
+                    `sidle takeover a:1`. `sidle takeover b:1` would be refused: no copy counts. If b:1 is gone for \
+                    good: `--accept-loss`. This command, given again, waits on";
+        assert!(failure.message.ends_with(told), "{}", failure.message);
     }
 
     #[test]

@@ -618,7 +618,7 @@ impl<M: MetaStore> Coordinator<M> {
                 // A repeated request.
                 return Ok(all);
             }
-            match self.judge(now).legacy_of(node, accepts_loss) {
+            match self.legacy_of(now, node, accepts_loss) {
                 // The same, of a node that is back, and has nothing again.
                 Err(Refusal::OwnsNothing { .. } | Refusal::StillUp { .. }) if under_way > 0 => Ok(all),
                 Err(refusal) => Err(refusal),
@@ -629,6 +629,19 @@ impl<M: MetaStore> Coordinator<M> {
             }
         });
         begun.map_or_else(Reply::Refused, |ranges| Reply::TakesOver { ranges })
+    }
+
+    /// What others take over of a node. `accepts_loss`: also from copies at nodes that have restarted since,
+    /// those of logs among them that the node was to read itself.
+    fn legacy_of(&self, now: MonotonicUs, node: NodeId, accepts_loss: bool) -> Result<Legacy, Refusal> {
+        let judge = self.judge(now);
+        let source_logs = if accepts_loss { judge.source_logs_at_present(node) } else { Vec::new() };
+        if source_logs.is_empty() {
+            return judge.legacy_of(node, accepts_loss);
+        }
+        let data = self.data.with_source_logs(&source_logs);
+        let legacy = Judge { data: &data, ..judge }.legacy_of(node, accepts_loss)?;
+        Ok(Legacy { source_logs, ..legacy })
     }
 
     /// Has taken over what nodes had that have been silent for as long as they asked for. Their leases are

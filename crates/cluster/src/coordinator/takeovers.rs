@@ -22,7 +22,7 @@ use crate::{
     DeadLog, KnownCopies, Legacy, LogBackup, MigrationRecord, MigrationState, NodeState, Refusal, Tablet,
     Takeover,
 };
-use sidle_types::{MonotonicUs, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{MigrationId, MonotonicUs, NodeId, Position, PositionRange, TabletEpoch};
 
 impl Judge<'_> {
     /// The nodes that asked to be taken over once they are silent for a time, and have been.
@@ -76,7 +76,8 @@ impl Judge<'_> {
         if holders.is_empty() && !tablets.is_empty() {
             return Err(no_copies(&copies.backups));
         }
-        let mut legacy = Legacy { dead, takeovers, exports: Vec::new(), in_vain: Vec::new() };
+        let (exports, in_vain, source_logs) = (Vec::new(), Vec::new(), Vec::new());
+        let mut legacy = Legacy { dead, takeovers, exports, in_vain, source_logs };
         parts.into_iter().try_for_each(|record| self.add_part(&mut legacy, record, &copies.backups))?;
         let Legacy { dead, takeovers, .. } = &mut legacy;
         let begin = |(range, owner, epoch): (_, _, TabletEpoch)| Takeover {
@@ -105,7 +106,7 @@ impl Judge<'_> {
         record: &MigrationRecord,
         copies: &[LogBackup],
     ) -> Result<(), Refusal> {
-        let Legacy { dead, takeovers, exports, in_vain } = legacy;
+        let Legacy { dead, takeovers, exports, in_vain, .. } = legacy;
         if record.state != MigrationState::Running {
             in_vain.push(record.id);
         } else if record.source == dead.from && self.can_read(dead, record.target) {
@@ -156,6 +157,18 @@ impl Judge<'_> {
         unread.enumerate().map(begin).collect()
     }
 
+    /// The logs of sources that died, of running migrations to this node, where nobody can read them who has
+    /// not restarted since: with their copies as they are now.
+    pub(super) fn source_logs_at_present(&self, id: NodeId) -> Vec<(MigrationId, DeadLog)> {
+        let unread = |record: &MigrationRecord| {
+            let dead = record.source_log.as_ref().filter(|_| record.target == id)?;
+            let backups = self.at_present(&dead.backups);
+            let can_be_read = dead.backups.iter().any(|backup| self.holds(backup));
+            (!can_be_read).then(|| (record.id, DeadLog { backups, ..dead.clone() }))
+        };
+        self.data.map.migrations().iter().filter_map(unread).collect()
+    }
+
     /// Who takes the place of a running migration's target, whose log this is.
     fn succeeded(
         &self,
@@ -193,12 +206,8 @@ impl Judge<'_> {
             _ if !can_be_read(&takeover.dead) => hindered::unread(self, log, copies),
             Some(source_log) if !can_be_read(source_log) => {
                 let source = shown(self.data, source_log.from);
-                let at = source_log.backups.iter().map(|backup| shown(self.data, backup.node));
-                let at = at.collect::<Vec<_>>().join(", ");
-                format!(
-                    "its source {source} died as well, and nobody can read the log of that (copies of it that counted: \
-                     {at}). Start the node again"
-                )
+                let log = format!("the log of its source {source}, which died as well");
+                hindered::unread(self, &log, &source_log.backups)
             }
             _ => "in its place it takes a node with a durable log of its own, which is not the source, and none is \
                   up. Start the node again; or have one more join, which fetches what it lacks: `sidle takeover NODE` then"

@@ -473,6 +473,34 @@ fn a_migration_goes_on_with_another_node_in_place_of_its_target() {
     assert_eq!([8, 9, 10].map(|chunk| world.owner_of(chunk)), [4, 4, 2].map(node_id));
 }
 
+/// First the source died, and then the target that was to read the source's log. The only copy of that is at
+/// a node that has restarted.
+#[test]
+fn a_dead_sources_log_is_read_for_a_dead_target_too_if_the_loss_is_accepted() {
+    let mut world = moving(14, 5, &[4]);
+    keep_copies(&mut world, 3, 8, &[5]);
+    die(&mut world, 2);
+    // What it owned, which the other node reads, and the migration.
+    assert_eq!(take_over(&mut world, 2), Reply::TakesOver { ranges: 2 });
+    assert!(world.run_until(5_000_000, is_over));
+    world.kill_node(4);
+    world.run_for(100_000);
+    world.start_node(4);
+    die(&mut world, 3);
+    let Reply::Refused(Refusal::TakesPart { why, .. }) = take_over(&mut world, 3) else { panic!("refused") };
+    let (source, has_restarted) = (world.shown(2), world.shown(4));
+    let parts = [
+        format!("nobody can read the log of its source {source}, which died as well (restarted since"),
+        format!("may be missing: {has_restarted})"),
+        "--accept-loss".to_owned(),
+    ];
+    assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+    assert_eq!(accept_loss_of(&mut world, 3), Reply::TakesOver { ranges: 1 });
+    assert!(world.run_until(5_000_000, |world| !world.runs(2) && is_over(world)));
+    assert_eq!(state_of(&mut world, 2), "done");
+    assert_ne!(world.owner_of(8), node_id(3));
+}
+
 /// What the new target is still to read is in another log than its own, which it may lose before that. And
 /// nothing ends the migration before it has read it, not even a source that has lost what was to arrive.
 #[test]

@@ -10,7 +10,7 @@ use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec};
 use sidle_types::ValueKind;
 
-const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE);
+const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::WITHOUT_LEASE);
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::KEYSPACE);
 const KEY: KeySpec = KeySpec::second(&["RO"]);
 const VARIES: &[&str] = &["nondeterministic_output"];

@@ -1,7 +1,7 @@
 //! Stories of one copy, and of two.
 
 use crate::disk::Disk;
-use crate::world::{LOG, Syncing, World, node};
+use crate::world::{LOG, REFUSES_AFTER_US, Syncing, World, node};
 use sidle_log_copies::{Answer, Backup, BackupId, Reclaim, Record, Wanted};
 use sidle_types::MonotonicUs;
 use sidle_wire::{Place, Tail, ToBackup, ToWriter};
@@ -319,5 +319,36 @@ fn copies_that_were_synced_otherwise_join_again() {
     assert!(world.record.epoch >= epoch + 2 && !world.record.backups.is_empty(), "{:?}", world.record);
     world.commit(&[3]);
     world.settle();
+    world.check();
+}
+
+/// Only the coordinator can leave a copy out, and it is away.
+#[test]
+fn a_log_whose_copy_is_away_and_not_left_out_is_held_up_until_that_is_decided() {
+    let mut world = with_a_copy(1, Syncing::All);
+    let (silent, before) = (world.nodes[0].id, world.safe);
+    world.kill(silent);
+    world.follow_events(true);
+    world.pass_time(6 * REFUSES_AFTER_US);
+    world.follow_events(true);
+    assert_eq!(world.copies().held_up(), None, "nothing waits");
+    world.commit(&[2]);
+    let due = world.now.plus_us(REFUSES_AFTER_US);
+    while world.now < due {
+        assert_eq!(world.copies().held_up(), None);
+        let timeout = world.copies().poll_timeout().expect("that is due");
+        assert!(timeout > world.now && timeout <= due);
+        world.pass_time(timeout.since(world.now));
+        // Replies that wait ask for commits. And the copy is dialed again and again.
+        world.commit(&[]);
+        world.follow_events(true);
+    }
+    assert_eq!(world.copies().held_up(), Some([silent].into()));
+    assert_eq!(world.safe, before, "Y1");
+    let timeout = world.copies().poll_timeout();
+    assert!(timeout.is_none_or(|timeout| timeout > world.now), "it is not due again");
+    world.settle();
+    assert_eq!(world.copies().held_up(), None, "the coordinator has left it out");
+    assert!(world.safe > before);
     world.check();
 }

@@ -10,6 +10,7 @@ use sidle_wire::{Place, ToBackup, ToWriter};
 use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) const LOG: LogId = LogId(*b"the log's number");
+pub(crate) const REFUSES_AFTER_US: u64 = 10_000_000;
 const SYNC_EVERY_US: u64 = 1_000_000;
 const KEYS: u64 = 12;
 
@@ -159,6 +160,7 @@ impl World {
             syncs,
             patience_us: 250_000,
             rest_us: 400_000,
+            refuses_after_us: REFUSES_AFTER_US,
             most_bytes: 500,
             takeover_after_ms: seed.is_multiple_of(2).then_some(1_000),
             most_under_way,

@@ -7,7 +7,7 @@ use crate::table::{CommandFlags, CommandSpec, commands};
 use sidle_access::{CATEGORIES, DEFAULT_USER, Unmatched, has_spaces, whole_rules};
 use sidle_commands::{parse_i64, reply_help};
 
-const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE);
+const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::WITHOUT_LEASE);
 const ANYONE: CommandFlags = HELP.with(CommandFlags::NOSCRIPT);
 const ADMIN: CommandFlags = ANYONE.with(CommandFlags::ADMIN);
 

@@ -16,6 +16,7 @@ use sidle_types::{ProtocolVersion, Speaks};
 const HELP: CommandFlags = CommandFlags::LOADING
     .with(CommandFlags::STALE)
     .with(CommandFlags::CONNECTION)
+    .with(CommandFlags::WITHOUT_LEASE)
     .with(CommandFlags::FOR_OPERATORS);
 const FLAGS: CommandFlags = HELP.with(CommandFlags::NOSCRIPT);
 const ADMIN: CommandFlags = FLAGS.with(CommandFlags::ADMIN);

@@ -16,10 +16,11 @@ use sidle_store::Store;
 use sidle_types::{NodeId, Position, PositionRange, SLOT_COUNT, Slot};
 use std::fmt::Write;
 
-const STALE: CommandFlags = CommandFlags::STALE;
-const FAST: CommandFlags = CommandFlags::FAST.with(CommandFlags::STALE).with(CommandFlags::LOADING);
-const HELP: CommandFlags = CommandFlags::STALE.with(CommandFlags::LOADING);
-const LOOKS: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE);
+const OF_DATA: CommandFlags = CommandFlags::STALE;
+const STALE: CommandFlags = CommandFlags::STALE.with(CommandFlags::WITHOUT_LEASE);
+const FAST: CommandFlags = CommandFlags::FAST.with(STALE).with(CommandFlags::LOADING);
+const HELP: CommandFlags = STALE.with(CommandFlags::LOADING);
+const LOOKS: CommandFlags = CommandFlags::ADMIN.with(STALE);
 const MANAGES: CommandFlags = LOOKS.with(CommandFlags::NO_ASYNC_LOADING);
 const VARIES: &[&str] = &["nondeterministic_output"];
 
@@ -31,12 +32,13 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "Depends on subcommand.",
         "A container for Redis Cluster commands.",
     ),
-    CommandSpec::new("asking", 1, CommandFlags::FAST.with(CommandFlags::CONNECTION), asking).docs(
-        "cluster",
-        "3.0.0",
-        "O(1)",
-        "Signals that a cluster client is following an -ASK redirect.",
-    ),
+    CommandSpec::new(
+        "asking",
+        1,
+        CommandFlags::FAST.with(CommandFlags::CONNECTION).with(CommandFlags::WITHOUT_LEASE),
+        asking,
+    )
+    .docs("cluster", "3.0.0", "O(1)", "Signals that a cluster client is following an -ASK redirect."),
     CommandSpec::new("readonly", 1, FAST.with(CommandFlags::CONNECTION), readonly).docs(
         "cluster",
         "3.0.0",
@@ -92,13 +94,13 @@ const CLUSTER: &[CommandSpec] = &[
         "O(N) where N is the number of bytes in the key",
         "Returns the hash slot for a key.",
     ),
-    CommandSpec::new("cluster|countkeysinslot", 3, STALE, count_keys_in_slot).docs(
+    CommandSpec::new("cluster|countkeysinslot", 3, OF_DATA, count_keys_in_slot).docs(
         "cluster",
         "3.0.0",
         "O(1)",
         "Returns the number of keys in a hash slot.",
     ),
-    CommandSpec::new("cluster|getkeysinslot", 4, STALE, keys_in_slot)
+    CommandSpec::new("cluster|getkeysinslot", 4, OF_DATA, keys_in_slot)
         .docs(
             "cluster",
             "3.0.0",

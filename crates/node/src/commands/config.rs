@@ -6,7 +6,7 @@ use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::reply_help;
 use std::collections::BTreeMap;
 
-const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE);
+const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::WITHOUT_LEASE);
 const ADMIN: CommandFlags = HELP.with(CommandFlags::ADMIN).with(CommandFlags::NOSCRIPT);
 
 pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::container(

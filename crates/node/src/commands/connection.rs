@@ -10,15 +10,23 @@ use sidle_commands::{parse_i32, parse_i64};
 use sidle_resp::RespVersion;
 use sidle_types::ProtocolVersion;
 
-const ALWAYS: CommandFlags =
-    CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::FAST).with(CommandFlags::CONNECTION);
+const ALWAYS: CommandFlags = CommandFlags::LOADING
+    .with(CommandFlags::STALE)
+    .with(CommandFlags::FAST)
+    .with(CommandFlags::CONNECTION)
+    .with(CommandFlags::WITHOUT_LEASE);
 const WITHOUT_PASSWORD: CommandFlags =
     ALWAYS.with(CommandFlags::NOSCRIPT).with(CommandFlags::NO_AUTH).with(CommandFlags::ALLOW_BUSY);
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("ping", -1, CommandFlags::FAST.with(CommandFlags::CONNECTION), ping)
-        .docs("connection", "1.0.0", "O(1)", "Answers, to show that the node is there.")
-        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    CommandSpec::new(
+        "ping",
+        -1,
+        CommandFlags::FAST.with(CommandFlags::CONNECTION).with(CommandFlags::WITHOUT_LEASE),
+        ping,
+    )
+    .docs("connection", "1.0.0", "O(1)", "Answers, to show that the node is there.")
+    .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
     CommandSpec::new("echo", 2, ALWAYS, echo).docs(
         "connection",
         "1.0.0",

@@ -4,7 +4,10 @@ use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::reply_help;
 
-const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::SCRIPTING);
+const HELP: CommandFlags = CommandFlags::WITHOUT_LEASE
+    .with(CommandFlags::LOADING)
+    .with(CommandFlags::STALE)
+    .with(CommandFlags::SCRIPTING);
 const NOSCRIPT: CommandFlags = CommandFlags::NOSCRIPT.with(CommandFlags::SCRIPTING);
 
 pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::container(
@@ -18,7 +21,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new("function|flush", -2, NOSCRIPT.with(CommandFlags::WRITE), flush)
         .docs("scripting", "7.0.0", "O(1)", "Removes all functions: there are none.")
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-    CommandSpec::new("function|list", -2, NOSCRIPT, list)
+    CommandSpec::new("function|list", -2, NOSCRIPT.with(CommandFlags::WITHOUT_LEASE), list)
         .docs("scripting", "7.0.0", "O(1)", "Lists functions: there are none.")
         .tips(&["nondeterministic_output_order"]),
     CommandSpec::new("function|help", 2, HELP, help).docs(

@@ -11,9 +11,10 @@ use sidle_commands::{ReplyError, parse_i64, reply_help};
 use sidle_heat::{HeatReport, MOST_SECONDS, Metrics, Session, SessionOptions, SessionView, Summary};
 use sidle_types::{SLOT_COUNT, Slot};
 
-const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE);
-const HOTKEYS: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::NOSCRIPT);
-const SIDLE: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE);
+const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::WITHOUT_LEASE);
+const HOTKEYS: CommandFlags =
+    CommandFlags::WITHOUT_LEASE.with(CommandFlags::ADMIN).with(CommandFlags::NOSCRIPT);
+const SIDLE: CommandFlags = CommandFlags::WITHOUT_LEASE.with(CommandFlags::ADMIN).with(CommandFlags::STALE);
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::container("hotkeys", CommandFlags::NONE, SUBCOMMANDS).docs(

@@ -20,6 +20,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::new(
     CommandFlags::LOADING
         .with(CommandFlags::STALE)
         .with(CommandFlags::DANGEROUS)
+        .with(CommandFlags::WITHOUT_LEASE)
         .with(CommandFlags::FOR_OPERATORS),
     info,
 )
@@ -253,7 +254,7 @@ fn persistence(call: &Call<'_>, lines: &mut Channels) {
     let is_on = durability.is_on.load(Relaxed);
     lines.add("aof_enabled", u8::from(is_on));
     if is_on {
-        let status = if durability.fails() { "err" } else { "ok" };
+        let status = if durability.is_hindered() { "err" } else { "ok" };
         lines.add("aof_last_write_status", status);
         lines.add("aof_current_size", durability.file_bytes.load(Relaxed));
         lines.add("sidle_log_files", durability.files.load(Relaxed));

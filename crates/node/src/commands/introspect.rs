@@ -13,6 +13,7 @@ use sidle_resp::ReplyWriter;
 const FLAGS: CommandFlags = CommandFlags::LOADING
     .with(CommandFlags::STALE)
     .with(CommandFlags::CONNECTION)
+    .with(CommandFlags::WITHOUT_LEASE)
     .with(CommandFlags::FOR_OPERATORS);
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
 const ALL: &str = "O(N) where N is the number of commands";

@@ -9,7 +9,7 @@ use sidle_commands::{memory_usage, reply_help};
 use sidle_resp::ReplyWriter;
 use std::fmt::Write;
 
-const FLAGS: CommandFlags = CommandFlags::FOR_OPERATORS;
+const FLAGS: CommandFlags = CommandFlags::FOR_OPERATORS.with(CommandFlags::WITHOUT_LEASE);
 const HELP: CommandFlags = FLAGS.with(CommandFlags::LOADING).with(CommandFlags::STALE);
 const VARIES: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 

@@ -8,7 +8,7 @@ use sidle_commands::parse_i64;
 use sidle_commands::reply_help;
 use std::fmt::Write;
 
-const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE);
+const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::WITHOUT_LEASE);
 const SLOWLOG: CommandFlags = HELP.with(CommandFlags::ADMIN);
 const LATENCY: CommandFlags = SLOWLOG.with(CommandFlags::NOSCRIPT);
 const VARIES: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];

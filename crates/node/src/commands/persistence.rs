@@ -42,6 +42,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         CommandFlags::LOADING
             .with(CommandFlags::STALE)
             .with(CommandFlags::FAST)
+            .with(CommandFlags::WITHOUT_LEASE)
             .with(CommandFlags::DANGEROUS),
         last_save,
     )

@@ -19,7 +19,10 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(
         "time",
         1,
-        CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::FAST),
+        CommandFlags::LOADING
+            .with(CommandFlags::STALE)
+            .with(CommandFlags::FAST)
+            .with(CommandFlags::WITHOUT_LEASE),
         time,
     )
     .docs("server", "2.6.0", "O(1)", "Returns the node's clock: seconds, and microseconds within the second.")
@@ -31,6 +34,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
             .with(CommandFlags::LOADING)
             .with(CommandFlags::STALE)
             .with(CommandFlags::FAST)
+            .with(CommandFlags::WITHOUT_LEASE)
             .with(CommandFlags::DANGEROUS),
         role,
     )
@@ -52,20 +56,29 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new(
         "shutdown",
         -1,
-        ADMIN.with(CommandFlags::NO_MULTI).with(CommandFlags::ALLOW_BUSY),
+        ADMIN.with(CommandFlags::NO_MULTI).with(CommandFlags::ALLOW_BUSY).with(CommandFlags::WITHOUT_LEASE),
         shutdown,
     )
     .docs("server", "1.0.0", "O(1)", "Ends the process."),
 ];
 
-const MODULE_SUBCOMMANDS: &[CommandSpec] =
-    &[
-        CommandSpec::new("module|list", 2, CommandFlags::ADMIN.with(CommandFlags::NOSCRIPT), module_list)
-            .docs("server", "4.0.0", "O(1)", "Lists modules: there are none.")
-            .tips(&["nondeterministic_output_order"]),
-        CommandSpec::new("module|help", 2, CommandFlags::LOADING.with(CommandFlags::STALE), module_help)
-            .docs("server", "5.0.0", "O(1)", "Lists the subcommands."),
-    ];
+const MODULE_SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new(
+        "module|list",
+        2,
+        CommandFlags::ADMIN.with(CommandFlags::WITHOUT_LEASE).with(CommandFlags::NOSCRIPT),
+        module_list,
+    )
+    .docs("server", "4.0.0", "O(1)", "Lists modules: there are none.")
+    .tips(&["nondeterministic_output_order"]),
+    CommandSpec::new(
+        "module|help",
+        2,
+        CommandFlags::LOADING.with(CommandFlags::WITHOUT_LEASE).with(CommandFlags::STALE),
+        module_help,
+    )
+    .docs("server", "5.0.0", "O(1)", "Lists the subcommands."),
+];
 
 fn flush(call: &mut Call<'_>) -> CommandResult {
     match call.args[1..] {

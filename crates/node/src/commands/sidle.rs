@@ -22,8 +22,11 @@ use sidle_types::{HashedKey, MigrationId, MigrationPolicy, PositionRange, Slot};
 const PROTOCOL_BYTES_MAX: usize = 1 << 10;
 
 // The control thread answers them, for which no transaction waits.
-const ADMIN: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE).with(CommandFlags::NO_MULTI);
-const HELP: CommandFlags = CommandFlags::STALE.with(CommandFlags::LOADING);
+const ADMIN: CommandFlags = CommandFlags::ADMIN
+    .with(CommandFlags::WITHOUT_LEASE)
+    .with(CommandFlags::STALE)
+    .with(CommandFlags::NO_MULTI);
+const HELP: CommandFlags = CommandFlags::WITHOUT_LEASE.with(CommandFlags::STALE).with(CommandFlags::LOADING);
 const READS: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST);
 
 const ONCE: CommandFlags = CommandFlags::WRITE
@@ -35,7 +38,13 @@ const ANSWERS_ANYONE: CommandFlags = CommandFlags::NO_AUTH.with(CommandFlags::FA
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("sidle.map", 1, READS.with(CommandFlags::LOADING), map).docs(
+    CommandSpec::new(
+        "sidle.map",
+        1,
+        READS.with(CommandFlags::LOADING).with(CommandFlags::WITHOUT_LEASE),
+        map,
+    )
+    .docs(
         "sidle",
         "0.1.0",
         "O(N) where N is the number of tablets",

@@ -5,7 +5,7 @@ use crate::locks::COMMANDS_AT;
 use crate::table::{Access, CommandFlags, CommandSpec, KeySpec};
 use sidle_commands::reply_help;
 
-const HELP: CommandFlags = CommandFlags::STALE.with(CommandFlags::LOADING);
+const HELP: CommandFlags = CommandFlags::WITHOUT_LEASE.with(CommandFlags::STALE).with(CommandFlags::LOADING);
 const OF_KEY: CommandFlags = CommandFlags::WRITE.with(CommandFlags::NO_MULTI).with(CommandFlags::LOCKS);
 const PREPARE: CommandFlags = OF_KEY.with(CommandFlags::DENYOOM).with(CommandFlags::MOVABLE_KEYS);
 const RW: &[&str] = &["RW", "access", "update"];

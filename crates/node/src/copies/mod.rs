@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `record` | which copies count, as the log's folder keeps it |
 //! | `sender` | the copies of this node's log |
+//! | `held_up` | what is told when nothing becomes safe |
 //! | `backups` | the copies of other nodes' logs |
 //! | `files` | where those lie |
 //! | `readers` | nodes that read them to take the logs over |
@@ -15,6 +16,7 @@
 mod backups;
 mod fetcher;
 mod files;
+mod held_up;
 mod readers;
 mod reclaimer;
 mod record;
@@ -25,4 +27,4 @@ pub use fetcher::{Fetcher, FetcherEvent};
 pub use files::{CopyFiles, CopyLink};
 pub use reclaimer::{Reclaimer, ReclaimerEvent};
 pub use record::CopiesRecord;
-pub use sender::{CopiesEvent, CopySender, ReadLog};
+pub use sender::{CopiesEvent, CopySender, HeldUp, ReadLog};

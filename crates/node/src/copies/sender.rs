@@ -1,6 +1,8 @@
 //! The copies of this node's log at other nodes.
 
+use super::held_up::held_up;
 use super::record::{CopiesRecord, copies, record};
+use crate::shared::NodeParts;
 use sidle_cluster::{HostPort, LogCopies, TabletMap};
 use sidle_log_copies::{BackupId, Copies, Event, LogReport, OwnFiles, Sent, Settings, is_end_of};
 use sidle_types::{CommitNumber, LogId, MonotonicUs, NodeId, ProtocolVersion};
@@ -22,6 +24,15 @@ pub enum CopiesEvent {
     Close(BackupId),
     /// Keep this record for good, and then have the coordinator decide on its proposal.
     Propose(CopiesRecord),
+}
+
+/// Whether writes are refused since nothing becomes safe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldUp {
+    /// From now on, for this reason.
+    Begins(String),
+    /// Not any more.
+    Ends,
 }
 
 /// The sending end of all copies of a log.
@@ -75,6 +86,20 @@ impl CopySender {
     /// The last commit that is safe here and at all copies that count.
     pub fn safe(&self) -> CommitNumber {
         self.copies.safe()
+    }
+
+    /// Shows why writes are refused, if nothing has come nearer to being safe for too long, or that they are
+    /// not any more. What to log, if that has changed.
+    pub fn show_held_up(&self, parts: &NodeParts) -> Option<HeldUp> {
+        let (table, shared) = (parts.published.table(), &parts.shared);
+        let lacking = self.copies.held_up();
+        let why = lacking.map(|lacking| held_up(&lacking, table.map(), shared.unreachable.coordinator()));
+        let before = shared.durability.show_held_up(why.as_deref());
+        match why {
+            Some(why) if !before => Some(HeldUp::Begins(why)),
+            None if before => Some(HeldUp::Ends),
+            _ => None,
+        }
     }
 
     /// Until when nobody takes the log over; without leases for ever.

@@ -347,7 +347,7 @@ fn replies_before_their_commit() {
     let mut node = SoloNode::durable();
     let mut client = node.connect();
     assert_eq!(node.ask(&mut client, "SET key value"), ok());
-    assert!(node.worker.take_shown() > node.worker.safe_commit(), "C5: it is in no commit");
+    assert!(node.worker.take_shown().commit > node.worker.safe_commit(), "C5: it is in no commit");
 }
 
 /// The process stands still behind a read, until its lease is over.
@@ -369,7 +369,7 @@ fn read_of_what_no_commit_has() {
     assert_eq!(node.ask(&mut client, "SET key value"), ok());
     node.worker.take_shown();
     assert_eq!(node.ask(&mut client, "GET key"), bulk("value"));
-    assert!(node.worker.take_shown() > node.worker.safe_commit(), "C5: it shows what is in no commit");
+    assert!(node.worker.take_shown().commit > node.worker.safe_commit(), "C5: it shows what is in no commit");
 }
 
 /// A command waits for a large collection when the source names it. Before it asks again the source has given

@@ -412,13 +412,6 @@ impl ControlThread {
 
     /// Keeps since when the log has everything: before the node joins.
     fn resume_log(&mut self, loaded: &LoadedLog) -> Result<(), StartError> {
-        if let Some(other) = self.setup.identity.other_log(loaded.log) {
-            tracing::warn!(
-                "the durable log is {}, and that of the start before was {other}: what only that one had is not here. \
-                 If its folder is not mounted, was moved or was exchanged, stop the node and put it back",
-                loaded.log
-            );
-        }
         if self.setup.identity.resume_log(loaded.log, loaded.may_lack) {
             self.setup.data_dir.save(&self.setup.identity)?;
         }

@@ -43,10 +43,9 @@ impl Identity {
         !goes_on
     }
 
-    /// The log that the start before went on with, if it is not this one.
-    pub(crate) fn other_log(&self, log: LogId) -> Option<&str> {
-        let id = log.to_string();
-        self.log.as_ref().map(|known| known.id.as_str()).filter(|known| *known != id)
+    /// The log that the start before went on with.
+    pub(crate) fn known_log(&self) -> Option<&str> {
+        self.log.as_ref().map(|known| known.id.as_str())
     }
 
     /// Copies of the log may count from now on, or none does. Whether that is new.
@@ -103,8 +102,7 @@ mod tests {
         assert_eq!(start(path, resumes), Some(2));
         start(path, |identity| {
             resumes(identity);
-            assert_eq!(identity.other_log(LOG), None);
-            assert_eq!(identity.other_log(LogId([8; 16])), Some(LOG.to_string().as_str()));
+            assert_eq!(identity.known_log(), Some(LOG.to_string().as_str()));
         });
         let another = |is_salvaged: bool| {
             move |identity: &mut Identity| assert!(identity.resume_log(LogId([8; 16]), is_salvaged))

@@ -15,12 +15,23 @@ const COPY_BYTES: usize = 1 << 20;
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// Whether a folder has files of a durable log.
+/// Whether a folder has a durable log.
 pub(crate) fn is_at(path: &Path) -> bool {
-    let names = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names
-        .into_iter()
-        .any(|name| name.to_str().is_some_and(|name| name == FILE_SET_NAME || number_of_file(name).is_some()))
+    has(path, |name| name == FILE_SET_NAME || number_of_file(name).is_some())
+}
+
+/// Whether it has files with records, or is to have some.
+pub(crate) fn has_files(path: &Path) -> bool {
+    let is_to_have = || {
+        let record = std::fs::read(path.join(FILE_SET_NAME));
+        record.is_ok_and(|bytes| FileSet::read(&bytes).map_or(true, |set| set.first <= set.last))
+    };
+    has(path, |name| number_of_file(name).is_some()) || is_to_have()
+}
+
+fn has(path: &Path, is_wanted: impl Fn(&str) -> bool) -> bool {
+    let mut names = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.any(|name| name.to_str().is_some_and(&is_wanted))
 }
 
 /// The system's call that syncs a file's data; of tests, one that fails.

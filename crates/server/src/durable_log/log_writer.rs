@@ -235,10 +235,13 @@ impl Writing {
     /// gives up.
     fn refuse_writes(&self, error: &io::Error) {
         let durability = &self.setup.shared.durability;
+        let why = format!("{}: {error}", self.folder.path().display());
         if !durability.fails() {
-            tracing::error!("the durable log cannot be written: {error}. Writes are refused until it can be");
+            tracing::error!(
+                "the durable log cannot be written, in {why}. Writes are refused until it can be"
+            );
         }
-        durability.set_failure(Some(&error.to_string()));
+        durability.set_failure(Some(&why));
         if self.stop.load(Ordering::Acquire) {
             tracing::error!("the node ends, and its last commit is not in the durable log: {error}");
             thread::speak_last();

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `clean_stop` | where it ended when the node was stopped |
 //! | `folder` | the files: listing, writing, syncing, removing |
+//! | `known` | whether it is the one that the node's identity knows |
 //! | `loader` | the thread that reads it at the start |
 //! | `recover` | from the files to the store's content |
 //! | `log_writer` | the thread that makes commits: it carries out `sidle_log_files::CommitSteps` |
@@ -18,6 +19,7 @@
 mod clean_stop;
 mod copies;
 mod folder;
+mod known;
 mod loader;
 mod log_writer;
 mod recover;
@@ -28,7 +30,8 @@ mod takeover;
 mod takeovers;
 
 pub(crate) use copies::{BackupsInput, BackupsSetup, BackupsThread, CopiesInput, CopiesReport, CopiesSetup};
-pub(crate) use folder::is_at;
+pub(crate) use folder::has_files;
+pub(crate) use known::{FoundLog, find as find_known};
 pub(crate) use loader::{DurableLogThreads, LoaderSetup};
 pub(crate) use log_writer::LogWriterSetup;
 pub(crate) use recover::RecoverError;

@@ -22,7 +22,7 @@ use std::thread;
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
     /// The system refused.
-    #[error("cannot read the durable log in {}: {error}", path.display())]
+    #[error("the durable log in {} cannot be used: {error}", path.display())]
     Refused {
         /// The folder.
         path: PathBuf,
@@ -69,8 +69,8 @@ pub enum RecoverError {
     /// A copy shows that others write the log, or have taken it over.
     #[error(
         "this node's durable log is another's by now: other nodes have taken over what this one had (`sidle takeover`), \
-         or an older state of the data directory was put back. In the first case move {} away and start the node \
-         again: it joins as an empty member. In the other put the newest state back",
+         or an older state of the data directory was put back. In the first case rename {} to durable-log.taken-over-1 and start \
+         the node again: it joins as an empty member. In the other put the newest state back",
         path.display()
     )]
     Deposed {
@@ -188,16 +188,16 @@ impl Reader<'_> {
             }
         };
         let repeated = recovery.take_repeated();
-        let Judged { log, last, recovered } = self.judge(&files, recovery)?;
+        let Judged { log, last, recovered } = self.judge((&files, recorded), recovery)?;
         self.end_files(&mut folder, &files, torn).map_err(|error| self.refused(error))?;
         let mut ended = || {
             leftover.iter().try_for_each(|&number| folder.remove(number))?;
-            match (files.first(), files.last()) {
-                (Some(first), Some(last)) => {
-                    folder.record(FileSet { log, first: first.surveyed.number, last: last.surveyed.number })
-                }
-                _ => Ok(()),
-            }
+            let numbers = files.first().zip(files.last());
+            let (first, last) =
+                numbers.map_or((1, 0), |(first, last)| (first.surveyed.number, last.surveyed.number));
+            // Also what is recorded already: a folder that cannot be written is noticed now. And a log
+            // without files has its name from here on.
+            folder.record_again(FileSet { log, first, last })
         };
         ended().map_err(|error| self.refused(error))?;
         let files = files.iter().map(|file| (file.surveyed.number, file.bytes)).collect();
@@ -230,7 +230,7 @@ impl Reader<'_> {
                 break read;
             }
         };
-        Ok(self.judge(&files, recovery)?.recovered)
+        Ok(self.judge((&files, recorded), recovery)?.recovered)
     }
 
     /// Reads the log as often as its recovery asks for.
@@ -272,7 +272,10 @@ impl Reader<'_> {
             }
             let empty = LogFile::without_head(&[], number, set.log).salvaged();
             folder.replace(number, &empty).map_err(refused)?;
-            tracing::warn!("{} is missing: an empty one takes its place", file_name(number));
+            tracing::warn!(
+                "{} is missing: an empty one takes its place, and all that it had is given up",
+                file_name(number)
+            );
             numbers.push(number);
         }
         numbers.sort_unstable();
@@ -405,8 +408,9 @@ impl Reader<'_> {
                 let salvaged = LogFile::without_head(&bytes, number, log).salvaged();
                 folder.replace(number, &salvaged).map_err(|error| self.refused(error))?;
                 tracing::warn!(
-                    "{}: {error}. The blocks of it that check take its place, and it is kept as .damaged",
-                    file_name(number)
+                    "{}: {error}. The blocks of it that check take its place, and it is kept as .damaged. {}",
+                    file_name(number),
+                    given_up(&bytes, &salvaged)
                 );
                 bytes = salvaged;
                 LogFile::open(&bytes, number, None).expect("it has a head")
@@ -421,13 +425,25 @@ impl Reader<'_> {
                 let last = found.last.unwrap_or(CommitNumber(first.0.saturating_sub(1))).0;
                 return Err(self.damaged(Damage::Bytes { file: number, at, last, synced: synced.0 }));
             }
-            bytes = file.salvaged();
-            folder.replace(number, &bytes).map_err(|error| self.refused(error))?;
-            let name = sidle_log_files::file_name(number);
-            tracing::warn!("{name} is damaged at byte {at}: what can be read of it takes its place");
+            let salvaged = file.salvaged();
+            folder.replace(number, &salvaged).map_err(|error| self.refused(error))?;
+            let given_up = given_up(&bytes, &salvaged);
+            bytes = salvaged;
+            let before = found.last.unwrap_or(CommitNumber(first.0.saturating_sub(1)));
             let salvaged = LogFile::open(&bytes, number, None).expect("it has the head of the other");
             found = Found::default();
-            end = salvaged.blocks(|block| found.note(&block));
+            let mut behind = None;
+            end = salvaged.blocks(|block| {
+                behind = behind.or(Some(block.commit).filter(|commit| *commit > before));
+                found.note(&block);
+            });
+            let until = behind.map_or(synced.0, |behind| behind.0 - 1);
+            tracing::warn!(
+                "{} is damaged at byte {at}: what can be read of it takes its place. {given_up}, which had commits \
+                 {} to {until}",
+                file_name(number),
+                before.0 + 1
+            );
         }
         let surveyed = SurveyedFile { number, log, first, last: found.last, end };
         let file = match end {
@@ -442,7 +458,11 @@ impl Reader<'_> {
     }
 
     /// Whether the log is whole; then the store is as it says.
-    fn judge(&self, files: &[ReadFile], recovery: Recovery<'_>) -> Result<Judged, RecoverError> {
+    fn judge(
+        &self,
+        (files, recorded): (&[ReadFile], Option<FileSet>),
+        recovery: Recovery<'_>,
+    ) -> Result<Judged, RecoverError> {
         let mut surveyed: Vec<SurveyedFile> = files.iter().map(|file| file.surveyed).collect();
         let survey = loop {
             match survey(&surveyed) {
@@ -463,7 +483,7 @@ impl Reader<'_> {
         let count = &|kind, _, _, bytes: &[u8]| sidle_collections::count_in_chunk(kind, bytes);
         let all = || counted(files.len(), "file");
         let recovered = recovery.finish(count).map_err(|why| self.not_replayed(all(), why))?;
-        let log = match survey.log {
+        let log = match survey.log.or(recorded.map(|set| set.log)) {
             Some(log) => log,
             None => LogId(random_bytes().map_err(|error| self.refused(error))?),
         };
@@ -487,6 +507,12 @@ impl Reader<'_> {
         // Now that the file before it is closed.
         torn.map_or(Ok(()), |number| folder.remove(number))
     }
+}
+
+/// How much of a file is lost.
+fn given_up(bytes: &[u8], salvaged: &[u8]) -> String {
+    let lost = bytes.len().saturating_sub(salvaged.len());
+    format!("Given up are {lost} of its {} bytes", bytes.len())
 }
 
 /// The files of a log.

@@ -6,6 +6,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Behind the folder's name, and before a number.
+pub(super) const ASIDE: &str = ".taken-over-";
+
 /// Renames this folder, if it has this log, to the first free one of `durable-log.taken-over-1` and so on,
 /// whole or not at all. Its new place; nothing if it is gone already.
 pub(crate) fn set_aside(path: &Path, log: LogId) -> io::Result<Option<PathBuf>> {
@@ -19,7 +22,7 @@ pub(crate) fn set_aside(path: &Path, log: LogId) -> io::Result<Option<PathBuf>> 
     }
     let free = (1..=u32::MAX).map(|number| {
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".taken-over-{number}"));
+        name.push(format!("{ASIDE}{number}"));
         PathBuf::from(name)
     });
     let aside = free.into_iter().find(|aside| !aside.exists());

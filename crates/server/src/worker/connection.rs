@@ -10,7 +10,8 @@
 //! - C3: a parked command is run again before anything behind it.
 //! - C4: the shared output buffer is empty between two uses, however a use ended: one client's
 //!   output never reaches another.
-//! - C5: a reply is sent once the commit that has what it shows is safe, and while the node's lease lasts.
+//! - C5: a reply is sent once the commit that has what it shows is safe, and, if it shows anything of the
+//!   data, while the node's lease lasts.
 //!
 //! The shared buffers are borrowed within one poll only, never across a wait.
 
@@ -25,9 +26,9 @@ use crate::control::links::Lane;
 use crate::door;
 use crate::limits::Place;
 use lifetime::Owes;
-use sidle_node::{ClientTotals, Closing, ControlReply, Session, Then, Ticket};
+use sidle_node::{ClientTotals, Closing, ControlReply, Session, Shown, Then, Ticket};
 use sidle_resp::{RequestParser, RespVersion};
-use sidle_types::{CommitNumber, MonotonicUs};
+use sidle_types::MonotonicUs;
 use sidle_wire::Forward;
 use std::future::Future;
 use std::io;
@@ -104,8 +105,8 @@ pub(super) struct Connection {
     output: Vec<u8>,
     /// How much of `output` was written since.
     written: usize,
-    /// The commit that has what `output` shows.
-    shown: CommitNumber,
+    /// What `output` shows.
+    shown: Shown,
     state: State,
     is_aware: bool,
     is_subscribed: bool,
@@ -183,7 +184,7 @@ impl Connection {
             need: 0,
             output: Vec::new(),
             written: 0,
-            shown: CommitNumber::default(),
+            shown: Shown::default(),
             state: State::Reading,
             is_aware: false,
             is_subscribed: false,
@@ -413,7 +414,7 @@ impl Connection {
     /// Sends the shared output buffer, keeps what the socket does not take, and empties it (C4). `output`
     /// is empty before (C1), unless this is a push.
     fn send(&mut self, engine: &mut Engine) -> io::Result<()> {
-        self.shown = self.shown.max(engine.worker.take_shown());
+        self.shown.add(engine.worker.take_shown());
         if engine.output.is_empty() {
             return Ok(());
         }
@@ -432,6 +433,8 @@ impl Connection {
             if unread > engine.shared.config.output_bytes() {
                 return Err(self.left_unread(engine, unread));
             }
+        } else {
+            self.shown.sent();
         }
         Ok(())
     }
@@ -476,6 +479,7 @@ impl Connection {
         }
         self.output = Vec::new();
         self.written = 0;
+        self.shown.sent();
         Poll::Ready(Ok(()))
     }
 
@@ -493,6 +497,8 @@ impl Connection {
             engine.clear_output();
             return Err(self.left_unread(engine, engine.shared.config.output_bytes()));
         }
+        // What is pushed tells of keys.
+        self.shown.is_of_data |= !engine.output.is_empty();
         self.send(engine)
     }
 

@@ -15,10 +15,10 @@ use crate::durable_log::LogRequests;
 use crate::limits::ClientLimits;
 use crate::mover::MoverLink;
 use sidle_node::{
-    EXPIRY_SLICE_US, ExpiryEffort, ForwardEvent, ForwardLink, NodeShared, Now, Worker, WorkerStats,
+    EXPIRY_SLICE_US, ExpiryEffort, ForwardEvent, ForwardLink, NodeShared, Now, Shown, Worker, WorkerStats,
 };
 use sidle_resp::RespVersion;
-use sidle_types::{CommitNumber, MapEpoch, MonotonicUs};
+use sidle_types::{MapEpoch, MonotonicUs};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -84,7 +84,7 @@ pub(super) struct Engine {
     /// Whom to ask for commits, on a node with a durable log.
     log: Option<Arc<LogRequests>>,
     /// Connections whose replies wait for a commit.
-    held: Vec<(CommitNumber, Waker)>,
+    held: Vec<(Shown, Waker)>,
     /// The tablet map for which opted-in clients have been woken.
     told_map: MapEpoch,
     /// When the thread wakes for the end of a wait.
@@ -163,15 +163,15 @@ impl Engine {
         now
     }
 
-    /// Whether replies that show this commit may be sent now.
+    /// Whether replies that show this may be sent now.
     #[inline]
-    pub(super) fn may_send(&self, shown: CommitNumber) -> bool {
+    pub(super) fn may_send(&self, shown: Shown) -> bool {
         self.log.is_none() || self.worker.may_send(shown, || self.clock.mono())
     }
 
     /// A connection's replies wait for a commit, or for the node's lease: it is woken once they may be sent.
     #[cold]
-    pub(super) fn hold(&mut self, shown: CommitNumber, waker: Waker) {
+    pub(super) fn hold(&mut self, shown: Shown, waker: Waker) {
         self.held.push((shown, waker));
         self.await_release();
     }
@@ -205,7 +205,9 @@ impl Engine {
         // The lease may have been renewed just now.
         self.wake_held();
         let safe = self.worker.safe_commit();
-        if let Some(log) = self.log.as_ref().filter(|_| self.held.iter().any(|(shown, _)| *shown > safe)) {
+        if let Some(log) =
+            self.log.as_ref().filter(|_| self.held.iter().any(|(shown, _)| shown.commit > safe))
+        {
             log.ask();
         }
     }

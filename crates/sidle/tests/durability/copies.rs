@@ -1,6 +1,7 @@
 //! Copies of a node's log at other nodes: what they keep when the node's machine loses its end, and what
 //! happens when they go.
 
+use super::damage::refused;
 use super::kills::{Progress, WRITERS, begin_anew, check, write};
 use super::support::{Client, Node, NodeOptions, TestCluster, bulk, eventually};
 use super::{files, info, number, text};
@@ -195,6 +196,38 @@ fn with_too_few_copies_writes_are_refused() {
     assert_eq!(client.request(&["SET", "key", "again"]), Value::Simple("OK".into()));
 }
 
+/// Only the coordinator leaves a copy out. While its node is down, and with it the copy there, nothing
+/// becomes safe: what waits goes on to wait, and new writes are refused.
+#[test]
+fn writes_are_refused_while_the_coordinator_is_down_with_a_copy_that_counts() {
+    let mut cluster = replicated(2, 1);
+    cluster.wait_for_migration(cluster.start_migration("0-16383", 1));
+    wait_for_copies(&cluster.nodes[1], 1);
+    let (coordinator, others) = cluster.nodes.split_first_mut().expect("two nodes");
+    let node = &others[0];
+    let mut client = node.client();
+    assert_eq!(client.request(&["SET", "{a}key", "safe"]), Value::Simple("OK".into()));
+    coordinator.kill();
+    let mut waiting = node.client();
+    waiting.send(&["SET", "{b}key", "waits"]);
+    let status = |node: &Node| info(&mut node.client(), "aof_last_write_status");
+    eventually("writes are refused", || (status(node) == "err").then_some(()));
+    let refused = client.request(&["SET", "{a}key", "refused"]);
+    let Value::Error(why) = &refused else { panic!("{refused:?}") };
+    let part = format!("start {}", coordinator.address());
+    assert!(why.starts_with("NOREPLICAS ") && why.contains(&part), "{why}");
+    assert_eq!(client.request(&["GET", "{a}key"]), bulk("safe"), "reads go on");
+    assert_eq!(waiting.reply_within(Duration::from_millis(200)), None, "it may yet be done");
+    coordinator.restart();
+    assert_eq!(waiting.reply(), Value::Simple("OK".into()));
+    eventually("writes are accepted", || (status(node) == "ok").then_some(()));
+    assert_eq!(client.request(&["SET", "{a}key", "again"]), Value::Simple("OK".into()));
+    assert_eq!(client.request(&["GET", "{b}key"]), bulk("waits"));
+    for line in ["new writes are refused: ", "writes are made safe again"] {
+        assert_eq!(node.log().matches(line).count(), 1, "{}", node.log());
+    }
+}
+
 #[test]
 fn a_start_waits_for_a_copy_unless_it_is_salvaged() {
     let mut cluster = replicated(2, 1);
@@ -382,6 +415,34 @@ fn a_start_without_its_record_of_copies_is_refused_unless_it_is_salvaged() {
     }
     node.restart_with_switch("--salvage");
     assert_eq!(node.client().request(&["GET", "key"]), bulk("value"));
+    wait_for_copies(node, 1);
+}
+
+/// Its disk was lost, and one of its copies is put in its place.
+#[test]
+fn a_log_that_is_gone_is_put_back_from_a_copy() {
+    let mut cluster = replicated(2, 1);
+    cluster.client(0).request(&["SET", "key", "value"]);
+    cluster.nodes.iter_mut().for_each(Node::kill);
+    let [node, other] = cluster.nodes.as_mut_slice() else { panic!("two nodes") };
+    let log = node.file("durable-log");
+    std::fs::remove_dir_all(&log).expect("it is there");
+    let refused = refused(node, &["--durability", "replicated=1"]);
+    for part in ["and there is none in", "`sidle takeover`", "copy log-backups/", "--salvage"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let copies = std::fs::read_dir(other.file("log-backups")).expect("it has copies");
+    let copies: Vec<_> = copies.map(|entry| entry.expect("an entry")).collect();
+    let named = copies.iter().find(|copy| {
+        let name = copy.file_name().into_string().expect("a plain name");
+        refused.contains(&format!("log-backups/{name}"))
+    });
+    let copy =
+        std::process::Command::new("cp").arg("-a").arg(named.expect("it is named").path()).arg(&log).status();
+    assert!(copy.expect("it runs").success());
+    node.restart_with_switch("--salvage");
+    other.restart_unready();
+    assert_eq!(wait_until_served(node).request(&["GET", "key"]), bulk("value"));
     wait_for_copies(node, 1);
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Starts a node that is refused; what it reports.
-fn refused(node: &Node, flags: &[&str]) -> String {
+pub(super) fn refused(node: &Node, flags: &[&str]) -> String {
     let folder = node.folder();
     let output = sidle()
         .args([
@@ -100,6 +100,58 @@ fn a_missing_file_is_refused_and_a_torn_end_is_not() {
     node.kill();
     node.restart();
     assert_eq!(number(&mut node.client(), &["DBSIZE"]), 40);
+}
+
+/// As where the volume with the log is not mounted, or another one is.
+#[test]
+fn a_start_without_its_log_or_with_another_one_is_refused_unless_it_is_salvaged() {
+    let mut node = stopped();
+    let (log, kept) = (node.file("durable-log"), node.file("kept"));
+    let disk = ["--durability", "disk"];
+    std::fs::rename(&log, &kept).expect("it is there");
+    for is_mount_point in [false, true] {
+        if is_mount_point {
+            std::fs::create_dir(&log).expect("a folder");
+        }
+        let why = refused(&node, &disk);
+        assert!(why.contains("and there is none in") && why.contains("put it back"), "{why}");
+        assert!(!why.contains("sidle takeover"), "it has no copies: {why}");
+        assert_eq!(log.exists(), is_mount_point, "nothing is changed");
+    }
+    let other = stopped();
+    std::fs::remove_dir(&log).expect("an empty folder");
+    std::fs::rename(other.file("durable-log"), &log).expect("it is there");
+    let why = refused(&node, &disk);
+    assert!(why.contains("and another one, ") && why.contains("--salvage"), "{why}");
+    std::fs::remove_dir_all(&log).expect("it is there");
+    // As told.
+    std::fs::rename(&kept, &log).expect("it is there");
+    node.restart();
+    assert_eq!(number(&mut node.client(), &["DBSIZE"]), 100);
+    assert!(node.stop().success());
+    std::fs::remove_dir_all(&log).expect("it is there");
+    node.restart_with_switch("--salvage");
+    assert_eq!(number(&mut node.client(), &["DBSIZE"]), 0);
+    node.kill();
+    node.restart();
+    assert_eq!(
+        number(&mut node.client(), &["DBSIZE"]),
+        0,
+        "that log is its own now, though nothing was written"
+    );
+}
+
+/// It is noticed before anybody writes.
+#[test]
+fn a_log_that_cannot_be_written_is_refused_at_the_start() {
+    let mut node = stopped();
+    let in_the_way = node.file("durable-log").join("files.new");
+    std::fs::create_dir(&in_the_way).expect("a folder");
+    let why = refused(&node, &["--durability", "disk"]);
+    assert!(why.contains("cannot be used") && why.contains("/durable-log"), "{why}");
+    std::fs::remove_dir(&in_the_way).expect("it is there");
+    node.restart();
+    assert_eq!(number(&mut node.client(), &["DBSIZE"]), 100);
 }
 
 #[test]

@@ -38,8 +38,8 @@ const LOOKS_US: u64 = 200_000;
 /// How often they look whether a node still knows of a lost connection.
 const FADES_US: u64 = 20_000;
 /// Errors of what was refused for good.
-const REFUSED: [&str; 7] =
-    ["OOM", "MISCONF", "EXECABORT", "CROSSSLOT", "SIDLESPLIT", "ERR", sidle_node::UNKNOWN];
+const REFUSED: [&str; 8] =
+    ["OOM", "MISCONF", "NOREPLICAS", "EXECABORT", "CROSSSLOT", "SIDLESPLIT", "ERR", sidle_node::UNKNOWN];
 
 /// A request, and its record.
 struct Asked {

@@ -362,9 +362,9 @@ impl Surveyor {
 }
 
 /// Whether a node refused to flush, because it owns a range without the data, reads its durable log, or
-/// cannot write it: then it flushed nothing.
+/// cannot write it, or make it safe: then it flushed nothing.
 fn is_refusal(reply: &Value) -> bool {
-    let codes = ["CLUSTERDOWN ", "MISCONF ", "LOADING "];
+    let codes = ["CLUSTERDOWN ", "MISCONF ", "NOREPLICAS ", "LOADING "];
     matches!(reply, Value::Error(why) if codes.iter().any(|code| why.starts_with(code)))
 }
 

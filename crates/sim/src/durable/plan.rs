@@ -88,7 +88,7 @@ impl DurableDraw {
     /// Gives the logs of these nodes copies, by a stream of its own.
     pub(crate) fn add_copies(seed: u64, hosts: &mut [HostSetup]) {
         let mut random = Random::new(seed ^ 0xc0_91e5_0000_0000);
-        let copies = Settings {
+        let mut copies = Settings {
             wanted: random.between(1, (hosts.len() as u64 - 1).min(3)) as usize,
             syncs: true,
             patience_us: random.magnitude(50_000, 2_000_000),
@@ -96,7 +96,9 @@ impl DurableDraw {
             most_bytes: random.magnitude(500, 64_000),
             takeover_after_ms: DurableDraw::draw_leases(seed),
             most_under_way: random.magnitude(1, 16) as usize,
+            refuses_after_us: 0,
         };
+        copies.refuses_after_us = copies.patience_us + random.magnitude(100_000, 8_000_000);
         hosts.iter_mut().filter_map(|host| host.durable.as_mut()).for_each(|log| log.copies = Some(copies));
     }
 

@@ -2,7 +2,7 @@
 
 use crate::network::{Side, StreamId};
 use crate::world::World;
-use sidle_node::{ControlReply, ControlRequest, NodeShared, Now, Session, Then, Ticket, Worker};
+use sidle_node::{ControlReply, ControlRequest, NodeShared, Now, Session, Shown, Then, Ticket, Worker};
 use sidle_resp::{Args, Limits, Parsed, RequestParser, RespVersion};
 use sidle_types::{CommitNumber, MonotonicUs};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub(super) struct Connection {
     input: Vec<u8>,
     pub(super) output: Vec<u8>,
     /// The commit that has what `output` shows.
-    shown: CommitNumber,
+    shown: Shown,
     /// It is to be closed once its output is sent.
     pub(super) is_closing: bool,
     pub(super) waits: Waits,
@@ -73,7 +73,7 @@ impl Connection {
             cutter: RequestParser::new(Limits::default()),
             input: Vec::new(),
             output: Vec::new(),
-            shown: CommitNumber::default(),
+            shown: Shown::default(),
             is_closing: false,
             waits: Waits::No,
             asides: BTreeMap::new(),
@@ -93,7 +93,7 @@ impl Connection {
 
     /// Whether its output waits for a commit behind this one.
     pub(super) fn awaits_commit(&self, safe: CommitNumber) -> bool {
-        self.is_held() && self.shown > safe
+        self.is_held() && self.shown.commit > safe
     }
 
     /// Whether it has anything to run.
@@ -194,8 +194,9 @@ pub(super) fn flush(
     now: MonotonicUs,
     world: &mut World,
 ) {
-    connection.shown = connection.shown.max(worker.take_shown());
+    connection.shown.add(worker.take_shown());
     if !connection.output.is_empty() && worker.may_send(connection.shown, || now) {
         world.send(id, Side::Acceptor, std::mem::take(&mut connection.output));
+        connection.shown.sent();
     }
 }

@@ -6,7 +6,7 @@ use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_cluster::LogCopies;
 use sidle_log_copies::{BackupId, LogReport, OwnFiles, Settings};
-use sidle_node::{CopiesEvent, CopiesRecord, CopySender, NodeParts, Now, ReadLog};
+use sidle_node::{CopiesEvent, CopiesRecord, CopySender, HeldUp, NodeParts, Now, ReadLog};
 use sidle_store::{Store, StoreConfig};
 use sidle_types::{CommitNumber, LogId, MapEpoch, MonotonicUs, NodeId};
 use sidle_wire::Place;
@@ -130,6 +130,9 @@ impl CopiesThread {
         let more = self.follow(me, world);
         self.note_lease(host, (parts, workers), now.mono, world);
         self.note_safe(host, workers, &parts.store, world);
+        if let Some(HeldUp::Begins(_)) = self.sender.show_held_up(parts) {
+            world.meet("logs nothing in which became safe", 1);
+        }
         let durability = &parts.shared.durability;
         if let Some(commit) = self.sender.wanted_synced().filter(|_| !durability.is_sync_wanted()) {
             durability.want_synced(commit);

@@ -221,9 +221,9 @@ fn is_out_of_memory(reply: &Value) -> bool {
     matches!(reply, Value::Error(text) if text.starts_with("OOM "))
 }
 
-/// The durable log cannot be written at the moment.
+/// The durable log cannot be written at the moment, or nothing in it becomes safe.
 pub(crate) fn is_misconfigured(reply: &Value) -> bool {
-    matches!(reply, Value::Error(text) if text.starts_with("MISCONF "))
+    matches!(reply, Value::Error(text) if text.starts_with("MISCONF ") || text.starts_with("NOREPLICAS "))
 }
 
 /// A write had no effect because there was no room for it.

@@ -28,9 +28,9 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether the answer is of this kind. Always allowed: no memory, a log that cannot be written, a
-    /// split slot, a value of another type, a type that some node may not know, and an unknown outcome at
-    /// another node or the coordinator.
+    /// Whether the answer is of this kind. Always allowed: no memory, a log that cannot be written or in
+    /// which nothing becomes safe, a split slot, a value of another type, a type that some node may not know,
+    /// and an unknown outcome at another node or the coordinator.
     pub(super) fn check(self, reply: &Value) -> Result<(), String> {
         let fits = match (self, reply) {
             (Kind::Error, Value::Error(_)) | (Kind::Any, _) => true,
@@ -38,7 +38,8 @@ impl Kind {
             (_, Value::Error(text)) => {
                 let code = text.split(' ').next().unwrap_or_default();
                 let down = ["CLUSTERDOWN", "LOADING"];
-                let allowed = ["OOM", "MISCONF", "CROSSSLOT", "SIDLESPLIT", "WRONGTYPE", UNKNOWN];
+                let allowed =
+                    ["OOM", "MISCONF", "NOREPLICAS", "CROSSSLOT", "SIDLESPLIT", "WRONGTYPE", UNKNOWN];
                 down.contains(&code)
                     || allowed.contains(&code)
                     || text.starts_with("ERR some nodes of this cluster do not know this type")

@@ -10,7 +10,7 @@ use crate::repeated::Repeated;
 use sidle_cluster::{HostPort, TabletMap};
 use sidle_log_copies::whole_end;
 use sidle_log_files::file_name;
-use sidle_node::{CopiesRecord, NodeShared, Reclaimer, ReclaimerEvent, WaitsForCopies};
+use sidle_node::{AskedForCopy, CopiesRecord, NodeShared, Reclaimer, ReclaimerEvent, WaitsForCopies};
 use sidle_types::{LogId, NodeId, ProtocolVersion};
 use sidle_wire::Place;
 use std::collections::BTreeMap;
@@ -32,9 +32,6 @@ const LOOK: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(3);
 /// The same where the log is whole as far as its own files show.
 const SHORT_SILENCE: Duration = Duration::from_millis(500);
-
-/// Of a node that has answered, and whose answer is not enough.
-const RESTARTED: &str = "it has lost its copy, or restarted since";
 
 /// Why a log does not go on.
 #[derive(Debug, thiserror::Error)]
@@ -123,15 +120,10 @@ impl Reclaiming {
                 if is_over || stop.load(Ordering::Acquire) {
                     return Ok(());
                 }
-                let nodes = search.waits_for();
-                self.shared.loading.show_waits(Some(WaitsForCopies { since_seconds, nodes }));
-                let why: Vec<String> =
-                    search.failures.iter().map(|(node, why)| format!("node {node}: {why}")).collect();
-                let text = format!(
-                    "the start waits for a copy of its durable log ({}). To start without what only the copies \
-                     have, restart with --salvage",
-                    why.join("; ")
-                );
+                let (log, syncs, nodes) = (set.log, kept.synced, search.waits_for());
+                let waits = WaitsForCopies { since_seconds, log, syncs, nodes };
+                let text = format!("the start waits for a copy of its durable log {}", waits.what_helps());
+                self.shared.loading.show_waits(Some(waits));
                 let now = Instant::now();
                 if now - began > PATIENCE
                     && let Some(text) = complaints.due(&text, now)
@@ -210,17 +202,16 @@ impl Search<'_> {
         self.reclaimer.give_up();
     }
 
-    /// The nodes whose copies it waits for: where clients reach each, or else other nodes, and why it does
-    /// not do.
-    fn waits_for(&self) -> Vec<(NodeId, Option<String>, String)> {
+    /// The nodes whose copies count: where clients reach each, or else other nodes, and why it was not
+    /// reached.
+    fn waits_for(&self) -> Vec<AskedForCopy> {
         let newest = self.kept.proposed.as_ref().or(self.kept.decided.as_ref());
         let nodes = newest.into_iter().flat_map(|copies| &copies.backups).map(|backup| backup.node);
         let shown = |node: NodeId| {
             let known = self.of.map.as_ref().and_then(|map| map.node(node));
             let at = known.map(|known| known.client_addr.to_string());
             let at = at.or_else(|| self.address(node).map(|address| address.to_string()));
-            let why = self.failures.get(&node).map_or(RESTARTED, String::as_str);
-            (node, at, why.to_owned())
+            AskedForCopy { node, at, not_reached: self.failures.get(&node).cloned() }
         };
         nodes.map(shown).collect()
     }

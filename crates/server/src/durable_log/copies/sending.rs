@@ -10,7 +10,7 @@ use crate::durable_log::requests::LogRequests;
 use crate::repeated::Repeated;
 use sidle_cluster::LogCopies;
 use sidle_log_copies::{BackupId, LogReport, OwnFiles, Settings};
-use sidle_node::{CopiesEvent, CopiesRecord, CopySender, NodeParts};
+use sidle_node::{CopiesEvent, CopiesRecord, CopySender, HeldUp, NodeParts};
 use sidle_types::{CommitNumber, LogId, MapEpoch, MonotonicUs, NodeId};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,6 +27,9 @@ const RECORD_NAME: &str = "copies.json";
 const PATIENCE_US: u64 = 1_000_000;
 /// A node that was left out is tried again after so long.
 const REST_US: u64 = 500_000;
+/// New writes are refused once no commit has come nearer to being safe for so long. A coordinator that
+/// restarts takes less.
+const REFUSES_AFTER_US: u64 = 10_000_000;
 /// The most bytes that are sent at once.
 const MOST_BYTES: u64 = 1 << 20;
 /// One append is synced while the next one is on its way.
@@ -119,6 +122,7 @@ impl CopiesThread {
             syncs: setup.syncs,
             patience_us: PATIENCE_US,
             rest_us: REST_US,
+            refuses_after_us: REFUSES_AFTER_US,
             most_bytes: MOST_BYTES,
             takeover_after_ms: setup.takeover_after_ms,
             most_under_way: MOST_UNDER_WAY,
@@ -273,6 +277,7 @@ impl Sending {
         self.note_lease();
         self.keep();
         self.note_safe();
+        self.show_held_up();
         self.show();
         if let Some(commit) = self.sender.wanted_synced() {
             let durability = &self.parts.shared.durability;
@@ -357,6 +362,15 @@ impl Sending {
         if safe > self.safe && commits.set_safe(safe) {
             self.safe = safe;
             (self.wake)();
+        }
+    }
+
+    /// Behind what is safe: who waited for that is answered first.
+    fn show_held_up(&mut self) {
+        match self.sender.show_held_up(&self.parts) {
+            Some(HeldUp::Begins(why)) => tracing::error!("new writes are refused: {why}"),
+            Some(HeldUp::Ends) => tracing::info!("writes are made safe again, and new ones accepted"),
+            None => {}
         }
     }
 

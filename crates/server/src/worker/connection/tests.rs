@@ -76,12 +76,14 @@ impl Scene {
         let Value::Bulk(payload) = node.ask(&mut client, "DUMP k") else { panic!("a payload") };
         node.ask(&mut client, "DEL k");
         drop(client);
+        // Its replies were sent.
+        node.worker.take_shown();
         let mut restore = Vec::new();
         RequestWriter::new(&mut restore).request(&[b"RESTORE", b"k", b"0", &payload]);
         let SoloNode { parts, worker, .. } = node;
         let (control, _control) = mpsc::unbounded_channel();
         let workers = vec![Arc::<WorkerLink>::default()];
-        let others = OtherThreads { movers: Vec::new(), workers, control, log: None };
+        let others = OtherThreads { movers: Vec::new(), workers, control, log: Some(Arc::default()) };
         let limits = ClientLimits::new(&LimitsConfig::default(), MEMORY_BYTES);
         let engine = Engine::new(worker, others, Arc::clone(&parts.shared), limits, Clock::start());
         Scene { engine, parts, _control, restore }
@@ -191,5 +193,46 @@ fn all_sockets_are_looked_at_between_two_slices() {
         let late = received.iter().position(|byte| *byte == b'>');
         assert!(pong.is_some() && pong < late, "{}", String::from_utf8_lossy(&received));
         assert_eq!(scene.parts.store.len(), 1);
+    });
+}
+
+/// Polls a connection for as long as it takes to read what was sent and to answer it.
+async fn serve(connection: &mut Connection) {
+    for _ in 0..100 {
+        let polled = Pin::new(&mut *connection).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "it has ended");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// C5: what describes the node is answered without a lease, and nothing overtakes a read that waits for it.
+#[test]
+fn without_a_lease_what_shows_no_data_is_answered_and_replies_stay_in_order() {
+    const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+    const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    run(async {
+        let scene = Scene::new();
+        let lease = |until_us| scene.parts.shared.durability.lease.set(MonotonicUs(until_us));
+        lease(0);
+        let (mut connection, client) = scene.connect(false, PING.to_vec());
+        serve(&mut connection).await;
+        assert_eq!(read_until(client, b"\r\n"), b"+PONG\r\n");
+        let (mut connection, client) = scene.connect(false, [GET, PING].concat());
+        serve(&mut connection).await;
+        assert_eq!(connection.output, b"$-1\r\n+PONG\r\n", "nothing is sent");
+        lease(u64::MAX);
+        serve(&mut connection).await;
+        let mut client = client.join().expect("it has sent all");
+        let mut read = |length: usize| {
+            let mut bytes = vec![0; length];
+            client.read_exact(&mut bytes).expect("a reply");
+            client.write_all(PING).expect("it is read");
+            bytes
+        };
+        assert_eq!(read(12), b"$-1\r\n+PONG\r\n");
+        // A read that was sent holds up nothing.
+        lease(0);
+        serve(&mut connection).await;
+        assert_eq!(read(7), b"+PONG\r\n");
     });
 }
