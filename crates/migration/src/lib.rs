@@ -65,7 +65,8 @@
 //!   outdated. Both ends then go on as after a restart of the target (M33), under an epoch that the dead one
 //!   never had.
 //! - M37 What transactions have at a range's keys is at the target before it serves any of them, whatever
-//!   else has arrived: with the activation, or in the cut that gives the rest. It enters as pulled records do.
+//!   else has arrived: with the activation, or in the cut that gives the rest. It enters as pulled records
+//!   do.
 
 mod barrier;
 #[cfg(all(test, loom))]

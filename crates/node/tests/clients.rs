@@ -346,7 +346,8 @@ fn a_name_behind_a_wrong_password_is_not_taken() {
         ("HELLO 2 AUTH default right SETNAME mine extra", "mine"),
     ] {
         let mut node = SoloNode::new();
-        node.parts.shared.config.apply(vec![("requirepass", "right".to_owned())]);
+        let mut operator = node.connect();
+        node.ask(&mut operator, "CONFIG SET requirepass right");
         let mut client = node.connect();
         node.ask(&mut client, words);
         node.ask(&mut client, "AUTH right");

@@ -76,7 +76,8 @@ fn serve_answers_what_came_before_a_broken_request() {
 #[test]
 fn nothing_runs_before_authentication() {
     let mut node = SoloNode::new();
-    node.parts.shared.config.apply(vec![("requirepass", "secret".into())]);
+    let mut operator = node.connect();
+    assert_eq!(node.ask(&mut operator, "CONFIG SET requirepass secret"), Value::Simple("OK".into()));
     let mut client = node.connect();
     let refused = Value::Error("NOAUTH Authentication required.".into());
     assert_eq!(node.ask(&mut client, "GET a"), refused);
