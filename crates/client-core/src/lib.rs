@@ -50,8 +50,6 @@ mod slots_map;
 mod sph;
 mod timers;
 mod tracking;
-mod transaction;
-mod transaction_replies;
 
 pub use config::{Awareness, Config};
 pub use connection::ConnectionId;
@@ -61,5 +59,3 @@ pub use event::{Event, Input};
 pub use once::{OnceRequests, completion_key};
 pub use operation::Class;
 pub use outcome::{Completions, Effect, Failure, Outcome, Reason, Token};
-pub use transaction::{Attempt, CommitRequest, Committing, SeveralOwners, TransactionCommand};
-pub use transaction_replies::check_of;

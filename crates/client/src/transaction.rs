@@ -5,11 +5,11 @@ use crate::clock::wall_now;
 use crate::command::keys_of;
 use crate::error::Error;
 use crate::transaction_error::TransactionError;
-use sidle_client_core::{
-    Attempt, CommitRequest, Committing, Destination, Effect, Failure, Reason, TransactionCommand, check_of,
-};
+use sidle_client_core::{Class, Destination, Effect};
 use sidle_resp::Value;
-use sidle_txn::{Age, Outcome, TransactionId};
+use sidle_txn::{
+    Age, Attempt, CommitRequest, Committing, Ended, Outcome, TransactionCommand, TransactionId, check_of,
+};
 use sidle_types::HashedKey;
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -196,9 +196,9 @@ impl Course {
 
     /// Sends what is to be sent, and waits for a reply, or for time to pass.
     async fn step(&mut self) {
-        while let Some(CommitRequest { number, class, key, words }) = self.committing.poll_request() {
+        while let Some(CommitRequest { number, key, words }) = self.committing.poll_request() {
             let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
-            let call = self.client.start_as(class, Destination::Key(HashedKey::new(&key)), &words);
+            let call = self.client.start_as(Class::Write, Destination::Key(HashedKey::new(&key)), &words);
             self.calls.push((number, call));
         }
         let now = self.client.now();
@@ -218,20 +218,18 @@ impl Course {
         .await;
         let now = self.client.now();
         if let Some((number, result)) = ended {
-            self.committing.handle(now, number, replied(result));
+            self.committing.handle(now, number, &ended_with(result));
         }
         self.committing.handle_time(now);
     }
 }
 
 /// What became of a request.
-fn replied(result: Result<Value, Error>) -> Result<Value, Failure> {
-    let lost = |effect| Failure { reason: Reason::TimedOut, effect };
+fn ended_with(result: Result<Value, Error>) -> Ended {
     match result {
-        Ok(reply) => Ok(reply),
-        Err(Error::Server(text)) => Ok(Value::Error(text)),
-        Err(Error::NoAnswer(failure)) => Err(failure),
-        Err(Error::Busy) => Err(lost(Effect::None)),
-        Err(_) => Err(lost(Effect::Unknown)),
+        Ok(reply) => Ended::Reply(reply),
+        Err(Error::Server(text)) => Ended::Reply(Value::Error(text)),
+        Err(error) if error.effect() == Effect::None => Ended::NotRun,
+        Err(_) => Ended::Lost,
     }
 }

@@ -65,6 +65,7 @@ pub(crate) fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> 
         Verdict::Redirect(Redirect::NotServed) => Attempt::Refused(NOT_SERVED),
         _ if session.is_forwarded => Attempt::Refused(NOT_HERE_ERROR),
         Verdict::CrossSlot => Attempt::Elsewhere,
+        Verdict::Redirect(_) if session.forwards_all => Attempt::Elsewhere,
         Verdict::Redirect(Redirect::Ask(..)) if !session.capa_sidle && !stays => Attempt::Elsewhere,
         Verdict::Redirect(redirect) => Attempt::Refused(redirect_error(redirect)),
         _ => unreachable!("it may run or wait here"),

@@ -497,7 +497,11 @@ impl Dispatcher {
         let (keys, is_write) = (request.keys, request.found.spec.access.is_write());
         let place = session.route.place.take();
         let has_way = match &place {
-            Some(place) => self.executor.grant(place, keys, is_write),
+            // X14: a part that meets a lock waits or gives way by its age, and a decision ends one.
+            Some(place) if request.found.spec.flags.contains(CommandFlags::LOCKS) => {
+                self.executor.grant(place, keys)
+            }
+            Some(place) => self.executor.grant_unless_locked(place, keys, is_write),
             None => !self.executor.is_held(keys, is_write),
         };
         if !has_way {
@@ -720,6 +724,8 @@ impl Dispatcher {
             return Err(ticket);
         }
         drop(flush);
+        // It forgets what was locked.
+        self.executor.holds.note_end();
         // Its records are in this commit at last.
         self.executor.shows_all();
         ReplyWriter::new(out, session.version).ok();

@@ -555,8 +555,14 @@ impl Executor {
         self.is_held(keys, writes) || self.is_locked(keys, writes)
     }
 
-    /// Grants a hold of these keys, unless an earlier one conflicts (H2), or a transaction has locked one.
-    pub(crate) fn grant(&self, hold: &Hold, keys: &[HashedKey<'_>], writes: bool) -> bool {
+    /// Grants a hold of these keys, unless an earlier one conflicts (H2).
+    pub(crate) fn grant(&self, hold: &Hold, keys: &[HashedKey<'_>]) -> bool {
+        let _slots = SlotGuards::lock(&self.store, &slots_of(keys));
+        hold.grant(self.index)
+    }
+
+    /// The same, unless a transaction has locked one of the keys.
+    pub(crate) fn grant_unless_locked(&self, hold: &Hold, keys: &[HashedKey<'_>], writes: bool) -> bool {
         let _slots = SlotGuards::lock(&self.store, &slots_of(keys));
         !self.is_locked(keys, writes) && hold.grant(self.index)
     }

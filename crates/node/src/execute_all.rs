@@ -263,7 +263,7 @@ fn publish(
     if changes.is_empty() && cleared.is_empty() {
         return Ok(0);
     }
-    let Scene { now, ranges, .. } = together.scene;
+    let Scene { now, ranges, shared, .. } = together.scene;
     let changes = changes.iter().map(|&change| stored(ranges, change));
     let expired = together.slots.publish_over(cleared, head, now, changes)?;
     together.slots.let_readers_in();
@@ -272,6 +272,8 @@ fn publish(
         for entry in ranges.entries() {
             entry.tracked.iter().for_each(|view| view.mark_range(entry.range));
         }
+        // What was locked is forgotten.
+        shared.holds.note_end();
     }
     Ok(expired)
 }

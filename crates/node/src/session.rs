@@ -42,6 +42,8 @@ pub struct Session {
     /// Another node forwards its clients' requests (F1): what does not belong here is neither redirected nor
     /// forwarded.
     pub is_forwarded: bool,
+    /// Its requests are forwarded to any owner, and never redirected.
+    pub(crate) forwards_all: bool,
     /// Which replies are sent (CLIENT REPLY).
     pub replies: Replies,
     /// The dispatcher's own memory of the connection.
@@ -107,6 +109,7 @@ impl Session {
             capa_given: false,
             reads_version: ProtocolVersion::CURRENT,
             is_forwarded: false,
+            forwards_all: false,
             replies: Replies::On,
             route: RouteState::default(),
             monitoring: None,
@@ -118,6 +121,11 @@ impl Session {
     /// A connection of another node, which forwards its clients' requests in their protocol version.
     pub fn forwarded(client: Registration, version: RespVersion) -> Session {
         Session { version, is_forwarded: true, ..Session::new(client, true) }
+    }
+
+    /// Requests of the node's own, which go to the owners of their keys.
+    pub(crate) fn of_the_node(client: Registration, version: RespVersion) -> Session {
+        Session { version, forwards_all: true, ..Session::new(client, true) }
     }
 
     /// Whether some commands are refused on it at present, or queued.

@@ -28,6 +28,7 @@ use crate::digests::Digests;
 use crate::dispatch::Dispatcher;
 use crate::execute::Executor;
 use crate::forward::{ForwardEvent, ForwardLink};
+use crate::locks::Helpers;
 use crate::now::Now;
 use crate::observe::Lap;
 use crate::outcome::{ControlReply, Outcome};
@@ -56,6 +57,8 @@ pub struct Worker {
     pub(crate) lap: Lap,
     pub(crate) heat: WorkerHeat,
     pub(crate) digests: Digests,
+    /// Transactions that it decides in place of their coordinators.
+    helpers: Helpers,
     /// Keys of foreseen requests, whose slots are being loaded.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
     /// Whether replies since the last [`take_shown`](Worker::take_shown) show anything of the data.
@@ -81,6 +84,7 @@ impl Worker {
             lap: Lap::default(),
             heat: WorkerHeat::default(),
             digests: Digests::default(),
+            helpers: Helpers::default(),
             foreseen: Vec::new(),
             shows_data: false,
             began_at: MonotonicUs(0),
@@ -380,6 +384,13 @@ impl Worker {
         blocked.wake_keyless(parking);
         self.dispatcher.lines.pass_time(now.mono, &mut self.dispatcher.parking);
         self.conclude_joints(Some(now));
+        if self.index == WorkerIndex(0)
+            && (self.helpers.len() > 0 || self.dispatcher.executor.store.has_locks())
+        {
+            self.pass_boundary();
+            let safe = self.safe_commit();
+            self.helpers.pass_time(now, &mut self.dispatcher, safe);
+        }
     }
 
     /// When the next wait for a key ends by its time, or the pause that holds commands up.
@@ -391,7 +402,9 @@ impl Worker {
 
     /// When [`pass_time`](Self::pass_time) is due without an event.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        self.dispatcher.lines.poll_timeout().into_iter().chain(self.next_end_of_wait()).min()
+        let has_locks = self.index == WorkerIndex(0) && self.dispatcher.executor.store.has_locks();
+        let helps = self.helpers.poll_timeout(has_locks);
+        self.dispatcher.lines.poll_timeout().into_iter().chain(self.next_end_of_wait()).chain(helps).min()
     }
 
     /// Notifies an opted-in client of a new tablet map, unless it was: `>2 sidle-map <map epoch>`. Call it
@@ -459,6 +472,12 @@ impl Worker {
                 writer.error(text);
             }
         }
+    }
+
+    /// How many transactions it decides in place of their coordinators.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn helped(&self) -> usize {
+        self.helpers.len()
     }
 
     /// Whether a command that waits for items waits where exports have given.

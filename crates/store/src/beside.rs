@@ -7,15 +7,20 @@
 
 use sidle_types::{Position, PositionRange};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many such values are at each position that has any.
 #[derive(Debug, Default)]
-pub(crate) struct Beside(Mutex<BTreeMap<Position, u32>>);
+pub(crate) struct Beside {
+    positions: Mutex<BTreeMap<Position, u32>>,
+    /// Whether there are any, for reading without the lock.
+    is_any: AtomicBool,
+}
 
 impl Beside {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Position, u32>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.positions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more is at a position, or one fewer.
@@ -24,13 +29,19 @@ impl Beside {
         let mut positions = self.lock();
         if is_added {
             *positions.entry(position).or_default() += 1;
-            return;
+        } else {
+            let left = positions.get_mut(&position).expect("what goes was counted");
+            *left -= 1;
+            if *left == 0 {
+                positions.remove(&position);
+            }
         }
-        let left = positions.get_mut(&position).expect("what goes was counted");
-        *left -= 1;
-        if *left == 0 {
-            positions.remove(&position);
-        }
+        self.is_any.store(!positions.is_empty(), Ordering::Release);
+    }
+
+    /// Whether there are any.
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_any.load(Ordering::Acquire)
     }
 
     /// Where there are any in this range.

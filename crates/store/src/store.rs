@@ -104,6 +104,11 @@ impl Store {
         self.data.beside.positions_in(range)
     }
 
+    /// Whether any key has something beside it that transactions have there.
+    pub fn has_locks(&self) -> bool {
+        self.data.beside.is_any()
+    }
+
     /// How many keys have something beside them that transactions have there.
     pub fn locks_len(&self) -> u64 {
         self.data.beside.len()

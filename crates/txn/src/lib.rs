@@ -19,6 +19,7 @@
 //! | `effect` | what it is to write |
 //! | `check` | what it has read, and is to hold still |
 //! | `coordinator` | a transaction until it is over everywhere, also one whose client has died |
+//! | `committing`, `replies` | its requests in words, and what replies mean |
 //! | `retries` | when to ask again |
 //!
 //! A **participant** is a key, not a node: a range may be split while transactions are under way in it. The
@@ -46,16 +47,20 @@
 mod bytes;
 mod check;
 mod codec;
+mod committing;
 mod coordinator;
 mod effect;
 mod entry;
 mod id;
 mod locks;
+mod replies;
 mod retries;
 
 pub use check::Check;
+pub use committing::{Attempt, CommitRequest, Committing, Ended, SeveralOwners, TransactionCommand};
 pub use coordinator::{Answer, Coordinator, Lost, Outcome, Part, Request, Vote};
 pub use effect::Effect;
 pub use entry::{Age, Entry, Keys, State, keys_of};
 pub use id::TransactionId;
 pub use locks::{Contradiction, HELP_AFTER_MS, KEPT_MS, LIFE_MS, Locks, NotVoted, Status};
+pub use replies::check_of;

@@ -369,7 +369,9 @@ fn migration(call: &Call<'_>, lines: &mut Channels) {
 fn keyspace(call: &Call<'_>, lines: &mut Channels) {
     let keys = call.key_count();
     if keys > 0 {
-        let expires = call.store.expiring_len().saturating_sub(call.store.hidden_len()).min(keys);
+        // Completions end by themselves; votes do not.
+        let hidden = call.store.hidden_len().saturating_sub(call.store.locks_len());
+        let expires = call.store.expiring_len().saturating_sub(hidden).min(keys);
         lines.add("db0", format_args!("keys={keys},expires={expires}"));
     }
 }

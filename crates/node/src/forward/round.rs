@@ -139,7 +139,10 @@ impl Dispatcher {
         if progress.hold.is_none() {
             progress.hold = holds.request(keys, progress.is_write, index);
         }
-        progress.hold.as_ref().is_some_and(|hold| self.executor.grant(hold, own, progress.is_write))
+        progress
+            .hold
+            .as_ref()
+            .is_some_and(|hold| self.executor.grant_unless_locked(hold, own, progress.is_write))
     }
 
     /// Whether there is memory for this node's part, if it takes any.

@@ -135,7 +135,7 @@ impl Dispatcher {
         progress: Box<Progress>,
         out: &mut Vec<u8>,
     ) -> Attempt {
-        match self.places(request, &progress, session.capa_sidle) {
+        match self.places(request, &progress, session) {
             Err(error) if progress.has_done() => Attempt::Ran(Err(progress.refused(error))),
             Err(error) => Attempt::Refused(error),
             // All of it has arrived here meanwhile.
@@ -165,7 +165,7 @@ impl Dispatcher {
         &self,
         request: Request<'_>,
         progress: &Progress,
-        is_aware: bool,
+        session: &Session,
     ) -> Result<Places, ReplyError> {
         let keys = request.keys;
         let spec = request.found.spec;
@@ -188,9 +188,13 @@ impl Dispatcher {
             match self.executor.ranges.redirect(position) {
                 Redirect::NotServed => return Err(NOT_SERVED),
                 // F3: starting again at another node would repeat what is done.
-                Redirect::Moved(slot, shown) if !progress.has_done() => {
+                Redirect::Moved(slot, shown) if !progress.has_done() && !session.forwards_all => {
                     let is_one_slot = keys.iter().all(|key| key.slot() == slot);
-                    let to = if is_aware { Redirect::Ask(slot, shown) } else { Redirect::Moved(slot, shown) };
+                    let to = if session.capa_sidle {
+                        Redirect::Ask(slot, shown)
+                    } else {
+                        Redirect::Moved(slot, shown)
+                    };
                     return Err(if is_one_slot { redirect_error(to) } else { CROSSSLOT });
                 }
                 Redirect::Moved(..) | Redirect::Ask(..) => {}

@@ -11,15 +11,18 @@
 //! | `request` | a part that is to be prepared, as a request has it |
 //! | `prepare` | a part is prepared, or committed at once |
 //! | `decide` | what a key is told of a transaction, or asked |
+//! | `help` | transactions decided in place of coordinators that are gone |
 
 mod beside;
 mod decide;
+mod help;
 mod means;
 mod prepare;
 mod request;
 mod run;
 mod waits;
 
+pub(crate) use help::Helpers;
 pub(crate) use means::Means;
 pub(crate) use request::COMMANDS_AT;
 pub(crate) use run::run;

@@ -80,7 +80,7 @@ pub(super) fn prepare(
     let mut changes = if part.is_alone { ran.changes } else { Vec::new() };
     if !part.is_alone || !changes.is_empty() {
         vote(&part, now, &effects, &ran.reply, &mut locks);
-        for (locks, &key) in locks.iter().zip(&besides) {
+        for (locks, &key) in locks.iter().zip(&besides).filter(|(locks, _)| !locks.entries().is_empty()) {
             let bytes = locks.value().map(|bytes| &*arena.alloc_slice_copy(&bytes));
             changes.push((key, beside::change(locks, bytes)));
         }

@@ -4,6 +4,7 @@ use crate::common::*;
 use sidle_node::testing::{ClientKey, LATENCY_US, Part};
 use sidle_resp::Value;
 use sidle_txn::TransactionId;
+use sidle_types::Slot;
 
 const EVERYTHING: &str = "SLOTS 0-16383";
 /// As in [`Part`].
@@ -121,4 +122,51 @@ fn a_frozen_source_does_not_show_a_locked_key() {
         assert!(matches!(&reply, Value::Error(_)), "{reply:?}");
         scene.finish(id);
     });
+}
+
+/// X9: a client dies behind its votes. All keys have voted: that is the decision.
+#[test]
+fn nodes_commit_what_all_keys_have_voted_for() {
+    let mut scene = Scene::new();
+    let [here, there] = keys_at_both_ends(&mut scene);
+    for (node, key) in [(0, &here), (1, &there)] {
+        let commands = [(None, &*format!("APPEND {key} +"))];
+        let list: &[&str] = if node == 0 { &[&here, &there] } else { &[] };
+        let part = Part { first: &here, list, commands: &commands, ..Part::default() };
+        assert_eq!(scene.prepare(node, &part), Value::Array(vec![int(1)]));
+    }
+    let read = scene.waits(1, &format!("GET {there}"));
+    scene.cluster.run_for(3_000_000);
+    assert_eq!(scene.cluster.reply_now(read), Some(bulk("+")));
+    assert_eq!(scene.ask(0, &format!("GET {here}")), bulk("+"));
+    scene.cluster.run_for(2_000_000);
+    assert!(scene.cluster.nodes.iter().all(|node| node.workers[0].helped() == 0), "they are settled");
+}
+
+/// The same before all have voted: those that have not refuse.
+#[test]
+fn nodes_abort_what_not_all_keys_have_voted_for() {
+    let mut scene = Scene::new();
+    let [here, there] = keys_at_both_ends(&mut scene);
+    let commands = [(None, &*format!("APPEND {there} +"))];
+    let part = Part { first: &here, list: &[], commands: &commands, ..Part::default() };
+    assert_eq!(scene.prepare(1, &part), Value::Array(vec![int(1)]));
+    let read = scene.waits(1, &format!("GET {there}"));
+    scene.cluster.run_for(3_000_000);
+    assert_eq!(scene.cluster.reply_now(read), Some(Value::Null));
+    let commands = [(None, &*format!("APPEND {here} +"))];
+    let part = Part { first: &here, list: &[&here, &there], commands: &commands, ..Part::default() };
+    let late = scene.prepare(0, &part);
+    assert!(matches!(&late, Value::Error(text) if text.starts_with("SIDLEREFUSED ")), "X3: {late:?}");
+}
+
+/// A key of each node, the upper half of the slots being the second one's.
+fn keys_at_both_ends(scene: &mut Scene) -> [String; 2] {
+    let id = scene.start("SLOTS 8192-16383", 1);
+    scene.finish(id);
+    let at = |is_upper: bool| {
+        let is_there = |key: &String| (Slot::of_key(key.as_bytes()).number() >= 8192) == is_upper;
+        keys("key", 100).into_iter().find(is_there).expect("a hundred keys are in both halves")
+    };
+    [at(false), at(true)]
 }

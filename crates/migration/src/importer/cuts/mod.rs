@@ -582,7 +582,8 @@ impl Cuts {
     pub(super) fn make_room(&mut self, parts: &mut TargetParts, store: &Store, pulls: &mut Pulls) {
         let Some(Requested { cursors, taken, brought, .. }) = &self.requested else { return };
         let cursors = cursors.clone();
-        for position in self.copies_behind(parts, store, &cursors, |at| brought.contains(&at)) {
+        let locked = Cuts::brought_locks(parts, store, brought);
+        for position in self.copies_behind(parts, store, &cursors, |at| locked.contains(&at)) {
             // What the cut has brought out of turn stays.
             if taken.binary_search(&position).is_err() {
                 let rest = store.discard(position, position, usize::MAX);

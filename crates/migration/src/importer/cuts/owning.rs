@@ -32,7 +32,8 @@ impl Cuts {
         (mut cursors, owed): (Ahead, u64),
     ) -> Option<Given> {
         let Requested { taken, brought, hinted, gives, at, mut records, .. } = self.requested.take()?;
-        let is_brought = |position: Position| brought.contains(&position);
+        let locked = Cuts::brought_locks(parts, store, &brought);
+        let is_brought = |position: Position| locked.contains(&position);
         // M34
         let is_given = |position: &Position| brought.contains(position) || fault!(KeptCountsAsGiven);
         let (taken, mut kept): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_given);
@@ -63,7 +64,7 @@ impl Cuts {
         if owes {
             parts.note(store, ImportStage::Serving);
             parts.writer.owe(owed);
-            parts.writer.met(Cuts::records_of_owed(parts, store, &cursors, &brought));
+            parts.writer.met(Cuts::records_of_owed(parts, store, &cursors, &locked));
         }
         self.news.given(parts, now);
         let took_us = now.since(at);
@@ -81,6 +82,17 @@ impl Cuts {
         }
         let gave_all = self.gives_all.filter(|_| gives.is_all());
         Some(Given { before, taken, kept, is_all, gave_all, owed_behind: owes.then_some(cursors) })
+    }
+
+    /// Where this cut brought what transactions have at keys.
+    pub(super) fn brought_locks(
+        parts: &TargetParts,
+        store: &Store,
+        brought: &BTreeSet<Position>,
+    ) -> BTreeSet<Position> {
+        let mut locked = store.positions_with_locks(parts.spec.range);
+        locked.retain(|position| brought.contains(position));
+        locked.into_iter().collect()
     }
 
     /// How many records this cut brought of what it owes (M37).

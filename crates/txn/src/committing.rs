@@ -1,15 +1,15 @@
 //! A transaction that is being committed: the requests to its keys' owners, and what comes of them.
 //!
-//! **Purpose.** [`sidle_txn::Coordinator`] decides what is asked; here it gets words, and replies their
-//! meaning. The requests are ordinary operations, which are routed by their first key.
+//! The [`Coordinator`] decides what is asked; here it gets words, and replies their meaning. Each request
+//! goes to the owner of its key.
 //!
-//! **Ownership.** Whoever commits: a program's task, the simulator's client, a node.
+//! Ownership: whoever commits: a program's task, the simulator's client, a node.
 
-use crate::operation::Class;
-use crate::outcome::{Effect, Failure};
-use crate::transaction_replies::{answer_to, replies_of};
+use crate::coordinator::{Answer, Coordinator, Outcome, Part, Request};
+use crate::entry::{Age, keys_of};
+use crate::replies::{answer_to, replies_of};
+use crate::{Check, TransactionId};
 use sidle_resp::Value;
-use sidle_txn::{Age, Check, Coordinator, Outcome, Part, Request, TransactionId, keys_of};
 use sidle_types::{MonotonicUs, Position, WallMs};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,12 +48,21 @@ pub struct Attempt {
 pub struct CommitRequest {
     /// Its number, for its reply.
     pub number: u64,
-    /// Whether it may be repeated when its connection is lost.
-    pub class: Class,
     /// The key whose owner it goes to.
     pub key: Vec<u8>,
     /// Its words.
     pub words: Vec<Vec<u8>>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ended {
+    /// It was answered.
+    Reply(Value),
+    /// No node has looked at it, nor will.
+    NotRun,
+    /// No answer came, and whether a node has looked at it is unknown.
+    Lost,
 }
 
 /// The keys of one command have several owners.
@@ -118,31 +127,44 @@ impl Committing {
         Ok(Committing { coordinator, attempt, parts, commands, list, last, open })
     }
 
+    /// Goes on with a transaction in place of whoever began it: at `key`, which knows its first key.
+    pub fn in_place_of(id: TransactionId, key: &[u8], first: &[u8]) -> Committing {
+        Committing {
+            coordinator: Coordinator::in_place_of(id, key, first),
+            attempt: Attempt { id, age: Age::default(), issued: WallMs(0), keeps_errors: false },
+            parts: Vec::new(),
+            commands: Vec::new(),
+            list: Vec::new(),
+            last: 0,
+            open: BTreeMap::new(),
+        }
+    }
+
     /// The next request.
     pub fn poll_request(&mut self) -> Option<CommitRequest> {
         let request = self.coordinator.poll_request()?;
         self.last += 1;
         let number = self.last;
         self.open.insert(number, request);
-        let (class, key, words) = self.words_of(request);
-        Some(CommitRequest { number, class, key, words })
+        let (key, words) = self.words_of(request);
+        Some(CommitRequest { number, key, words })
     }
 
-    /// Takes the end of a request: its reply, or that it has none.
-    pub fn handle(&mut self, now: MonotonicUs, number: u64, ended: Result<Value, Failure>) {
+    /// Takes the end of a request.
+    pub fn handle(&mut self, now: MonotonicUs, number: u64, ended: &Ended) {
         let Some(request) = self.open.remove(&number) else { return };
-        let effect = ended.as_ref().err().map(|failure| failure.effect);
-        let answer = match (request, effect) {
-            (Request::Prepare(part), Some(Effect::None)) => sidle_txn::Answer::NotRun(part),
-            (request, Some(_)) => sidle_txn::Answer::Missing(request),
-            (request, None) => {
-                let reply = ended.unwrap_or(Value::Null);
-                return answer_to(self.coordinator.id(), request, &reply, |answer| {
-                    self.coordinator.handle(now, answer);
-                });
+        let id = self.coordinator.id();
+        match (ended, request) {
+            (Ended::Reply(reply), request) => {
+                answer_to(id, request, reply, |answer| self.coordinator.handle(now, answer));
             }
-        };
-        self.coordinator.handle(now, answer);
+            (Ended::NotRun, Request::Prepare(part)) => {
+                self.coordinator.handle(now, Answer::NotRun(part));
+            }
+            (Ended::NotRun | Ended::Lost, request) => {
+                self.coordinator.handle(now, Answer::Missing(request));
+            }
+        }
     }
 
     /// Lets the time pass.
@@ -181,14 +203,13 @@ impl Committing {
         Some(replies.into_values().collect())
     }
 
-    fn words_of(&self, request: Request) -> (Class, Vec<u8>, Vec<Vec<u8>>) {
+    fn words_of(&self, request: Request) -> (Vec<u8>, Vec<Vec<u8>>) {
         let id = self.attempt.id.to_string();
         let of_key = |key: usize, words: &[&str]| {
             let key = self.coordinator.key(key).to_vec();
             let mut all = vec![b"SIDLE.TX".to_vec(), words[0].into(), key.clone(), id.clone().into_bytes()];
             all.extend(words[1..].iter().map(|word| word.as_bytes().to_vec()));
-            // Each may be repeated; when, the coordinator decides.
-            (Class::Write, key, all)
+            (key, all)
         };
         match request {
             Request::Prepare(part) => self.words_of_part(part),
@@ -200,7 +221,7 @@ impl Committing {
         }
     }
 
-    fn words_of_part(&self, part: usize) -> (Class, Vec<u8>, Vec<Vec<u8>>) {
+    fn words_of_part(&self, part: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
         let Attempt { id, age, issued, keeps_errors } = self.attempt;
         let marks = u64::from(self.coordinator.is_alone()) | u64::from(keeps_errors) << 1;
         let commands = || self.parts[part].iter().map(|&place| &self.commands[place]);
@@ -216,6 +237,6 @@ impl Committing {
             words.extend(command.words.iter().cloned());
         }
         let key = commands().next().and_then(|command| command.key_bytes().next());
-        (Class::Write, key.expect("a part has a command").to_vec(), words)
+        (key.expect("a part has a command").to_vec(), words)
     }
 }

@@ -1,7 +1,9 @@
 //! What replies mean for a transaction's coordinator.
 
+use crate::coordinator::{Answer, Lost, Request, Vote};
+use crate::locks::{Locks, Status};
+use crate::{Check, TransactionId};
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, ReplyWriter, RespVersion, Value};
-use sidle_txn::{Answer, Check, Locks, Lost, Request, Status, TransactionId, Vote};
 
 /// The check of a reply that a node sent in RESP3, as all connections of a client speak it.
 pub fn check_of(reply: &Value) -> Check {
