@@ -2,7 +2,7 @@
 
 use crate::Message;
 use crate::layout::{
-    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ChangedRangeLayout, ForwardLayout,
+    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ChangedRangeLayout, ForwardLayout, HAS_LOCKS,
     HelloLayout, PieceLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout,
     PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
 };
@@ -77,16 +77,17 @@ impl Activate<'_> {
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
         assert!(unchanged.is_empty() || scope.version.has_hot_copies(), "nothing was copied ahead");
+        assert!(records < HAS_LOCKS, "{records} records");
         assert!(locks.is_empty() || scope.version.has_transactions(), "there are no transactions");
         assert!(unchanged.len() <= HOT_HINTS_MAX, "{} unchanged positions", unchanged.len());
         let start = begin_frame(out, scope.version, Kind::Activate);
         let fixed = ActivateLayout {
             scope: scope.into(),
             highest_version: highest_version.0.into(),
-            records: records.into(),
+            records: (records | if locks.is_empty() { 0 } else { HAS_LOCKS }).into(),
         };
         out.extend_from_slice(fixed.as_bytes());
-        if scope.version.has_hot_copies() {
+        if !locks.is_empty() {
             out.extend_from_slice(&(unchanged.len() as u64).to_le_bytes());
         }
         Positions::write(unchanged, out);

@@ -4,6 +4,9 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+/// The mark of an activation that has what transactions have at keys, in its number of records.
+pub(crate) const HAS_LOCKS: u64 = 1 << 63;
+
 macro_rules! layouts {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => { $(
         $(#[$doc])*
@@ -20,8 +23,8 @@ layouts! {
     HelloLayout { scope: ScopeLayout, node: [u8; 20], lane: u8, zero: [u8; 3] }
     /// Followed by the text.
     RefuseLayout { scope: ScopeLayout, code: U16, zero: [u8; 6] }
-    /// Followed, from version 4 on, by a number of positions (U64), so many positions that have not changed
-    /// since they were copied, and records.
+    /// Followed, from version 4 on, by positions that have not changed since they were copied. The topmost bit
+    /// of `records`: before them stands their number (U64), and behind them are records.
     ActivateLayout { scope: ScopeLayout, highest_version: U64, records: U64 }
     /// After the fixed part of a pull or a reply to one, if the version has pieces. All zero: none.
     PieceLayout {

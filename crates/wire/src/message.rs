@@ -1,9 +1,9 @@
 //! Messages: the content of a checked frame.
 
 use crate::layout::{
-    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ForwardLayout, HelloLayout, PieceLayout,
-    PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout, PullReplyLayout,
-    RefuseLayout, SampPullLayout, ScopeLayout,
+    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ForwardLayout, HAS_LOCKS, HelloLayout,
+    PieceLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout,
+    PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
 };
 use crate::limits::{HOT_HINTS_MAX, REFUSAL_TEXT_BYTES_MAX};
 use crate::scope::Scope;
@@ -439,23 +439,29 @@ impl<'b> Body<'b> {
     }
 
     fn activate(&self) -> Result<Activate<'b>, WireError> {
-        let (fixed, mut rest) = self.split::<ActivateLayout>()?;
-        let mut count = 0;
-        if self.0.version.has_hot_copies() {
-            let split = rest.split_at_checked(size_of::<u64>());
-            let (number, after) = split.ok_or_else(|| self.malformed("shorter than its fixed part"))?;
-            count = u64::from_le_bytes(number.try_into().expect("eight bytes"));
-            rest = after;
-        } else {
+        let (fixed, rest) = self.split::<ActivateLayout>()?;
+        let has_locks = fixed.records.get() & HAS_LOCKS != 0;
+        if !self.0.version.has_hot_copies() {
             self.end(rest)?;
         }
-        let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<u64>()));
-        let split = bytes.and_then(|bytes| rest.split_at_checked(bytes));
-        let (unchanged, locks) = split.ok_or_else(|| self.malformed("a position is cut short"))?;
+        if has_locks && !self.0.version.has_transactions() {
+            return Err(self.malformed("locks in a version without transactions"));
+        }
+        let (unchanged, locks) = match has_locks {
+            false => (rest, &[][..]),
+            true => {
+                let (count, rest) =
+                    rest.split_first_chunk().ok_or_else(|| self.malformed("shorter than its fixed part"))?;
+                let bytes = usize::try_from(u64::from_le_bytes(*count)).ok();
+                let bytes = bytes.and_then(|count| count.checked_mul(size_of::<u64>()));
+                let split = bytes.and_then(|bytes| rest.split_at_checked(bytes));
+                split.ok_or_else(|| self.malformed("a position is cut short"))?
+            }
+        };
         Ok(Activate {
             scope: self.scope(fixed.scope),
             highest_version: self.version(fixed.highest_version.get())?,
-            records: fixed.records.get(),
+            records: fixed.records.get() & !HAS_LOCKS,
             unchanged: Positions::parse_few(self.0.kind.name(), unchanged, HOT_HINTS_MAX)?,
             locks,
         })

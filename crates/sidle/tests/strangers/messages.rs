@@ -104,7 +104,7 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     }
     add(&|out| scope.write_hello_ack(out));
     add(&|out| scope.write_activated(out));
-    add(&|out| Activate::write(scope, Version(u64::MAX), u64::MAX, &[], &[], out).expect("it is short"));
+    add(&|out| Activate::write(scope, Version(u64::MAX), u64::MAX >> 1, &[], &[], out).expect("it is short"));
     add(&|out| Refusal::write(scope, RefusalCode::Done, "no", out));
     add(&|out| {
         Pull { scope, partition: 0, sequence: 1, range: everything, max_bytes: u32::MAX, piece: None }

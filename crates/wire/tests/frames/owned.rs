@@ -547,7 +547,7 @@ pub(crate) fn message() -> impl Strategy<Value = Owned> {
         (code(), "\\PC{0,40}").prop_map(|(code, text)| Owned::Refuse(code, text)),
         (
             0..=Version::FROM_PEER_MAX.0,
-            any::<u64>(),
+            any::<u64>().prop_map(|records| records >> 1),
             prop::collection::vec(any::<u64>(), 0..=50),
             prop::collection::vec(any::<u8>(), 0..=50)
         )
