@@ -23,8 +23,8 @@ layouts! {
     HelloLayout { scope: ScopeLayout, node: [u8; 20], lane: u8, zero: [u8; 3] }
     /// Followed by the text.
     RefuseLayout { scope: ScopeLayout, code: U16, zero: [u8; 6] }
-    /// Followed, from version 4 on, by positions that have not changed since they were copied. The topmost bit
-    /// of `records`: before them stands their number (U64), and behind them are records.
+    /// Followed, from version 4 on, by positions that have not changed since they were copied. The topmost
+    /// bit of `records`: before them stands their number (U64), and behind them are records.
     ActivateLayout { scope: ScopeLayout, highest_version: U64, records: U64 }
     /// After the fixed part of a pull or a reply to one, if the version has pieces. All zero: none.
     PieceLayout {
