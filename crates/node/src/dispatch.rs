@@ -497,11 +497,7 @@ impl Dispatcher {
         let (keys, is_write) = (request.keys, request.found.spec.access.is_write());
         let place = session.route.place.take();
         let has_way = match &place {
-            // X14: a part that meets a lock waits or gives way by its age, and a decision ends one.
-            Some(place) if request.found.spec.flags.contains(CommandFlags::LOCKS) => {
-                self.executor.grant(place, keys)
-            }
-            Some(place) => self.executor.grant_unless_locked(place, keys, is_write),
+            Some(place) => self.executor.grant(place, keys, request.found.spec),
             None => !self.executor.is_held(keys, is_write),
         };
         if !has_way {

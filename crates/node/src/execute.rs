@@ -555,16 +555,12 @@ impl Executor {
         self.is_held(keys, writes) || self.is_locked(keys, writes)
     }
 
-    /// Grants a hold of these keys, unless an earlier one conflicts (H2).
-    pub(crate) fn grant(&self, hold: &Hold, keys: &[HashedKey<'_>]) -> bool {
+    /// Grants a hold of these keys to a request of this command, unless an earlier one conflicts (H2), or a
+    /// transaction has locked one. What belongs to transactions meets locks by their own rules (X14).
+    pub(crate) fn grant(&self, hold: &Hold, keys: &[HashedKey<'_>], spec: &CommandSpec) -> bool {
         let _slots = SlotGuards::lock(&self.store, &slots_of(keys));
-        hold.grant(self.index)
-    }
-
-    /// The same, unless a transaction has locked one of the keys.
-    pub(crate) fn grant_unless_locked(&self, hold: &Hold, keys: &[HashedKey<'_>], writes: bool) -> bool {
-        let _slots = SlotGuards::lock(&self.store, &slots_of(keys));
-        !self.is_locked(keys, writes) && hold.grant(self.index)
+        let meets_locks = spec.flags.contains(CommandFlags::LOCKS);
+        (meets_locks || !self.is_locked(keys, spec.access.is_write())) && hold.grant(self.index)
     }
 
     /// A sampled command has run on a key at this position: where the range is given bit by bit, what is hot

@@ -59,7 +59,7 @@ impl Dispatcher {
             session.route.forward = Some(progress.without_hold());
             return Attempt::Parked(self.lines.park_for_room(now.mono, &mut self.parking));
         }
-        if !fault!(PartsWithoutHold) && !self.hold(request.keys, &own, &mut progress) {
+        if !fault!(PartsWithoutHold) && !self.hold(request, &own, &mut progress) {
             session.route.forward = Some(progress);
             return Attempt::AwaitHold;
         }
@@ -134,15 +134,12 @@ impl Dispatcher {
     }
 
     /// Holds the command's keys; otherwise it waits for the end of another hold.
-    fn hold(&mut self, keys: &[HashedKey<'_>], own: &[HashedKey<'_>], progress: &mut Progress) -> bool {
+    fn hold(&mut self, request: Request<'_>, own: &[HashedKey<'_>], progress: &mut Progress) -> bool {
         let (holds, index) = (&self.executor.holds, self.executor.index);
         if progress.hold.is_none() {
-            progress.hold = holds.request(keys, progress.is_write, index);
+            progress.hold = holds.request(request.keys, progress.is_write, index);
         }
-        progress
-            .hold
-            .as_ref()
-            .is_some_and(|hold| self.executor.grant_unless_locked(hold, own, progress.is_write))
+        progress.hold.as_ref().is_some_and(|hold| self.executor.grant(hold, own, request.found.spec))
     }
 
     /// Whether there is memory for this node's part, if it takes any.
