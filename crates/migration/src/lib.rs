@@ -67,6 +67,8 @@
 //! - M37 What transactions have at a range's keys is at the target before it serves any of them, whatever
 //!   else has arrived: with the activation, or in the cut that gives the rest. It enters as pulled records
 //!   do.
+//! - M38 What is in transit does not wait for memory: nobody serves it, so nobody could delete it. Its cut
+//!   gives all that is left, and owes all of it.
 
 mod barrier;
 #[cfg(all(test, loom))]

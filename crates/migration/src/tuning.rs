@@ -99,6 +99,9 @@ pub const RECONNECT_US_MAX: u64 = 250_000;
 
 /// The first wait before replay is retried when the target is out of memory; doubles up to [`STALL_US_MAX`].
 pub const STALL_US: u64 = 10_000;
+/// How long what is in transit may wait for memory at its target: nobody serves it meanwhile. After that the
+/// cut is the last one, and owes all (M38).
+pub const CUT_MEMORY_US: u64 = 200_000;
 /// The longest wait of a stalled target.
 pub const STALL_US_MAX: u64 = 1_000_000;
 

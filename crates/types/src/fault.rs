@@ -191,6 +191,9 @@ faults! {
         /// A collection that was copied before the freeze is served at once, and what changed in it since
         /// comes too late (breaks M32).
         InertOutlineServed, "inert-outline-served", Some(300);
+        /// What is in transit waits for memory at its target, however long: nobody serves it, and deleting it
+        /// would free that memory (breaks M38).
+        TransitWaitsForMemory, "transit-waits-for-memory", SCRIPTED;
     }
     "sidle-node", Cluster: {
         /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's

@@ -12,6 +12,8 @@ pub enum GaveAll {
     Load,
     /// No more keys could be given out of turn.
     TableFull,
+    /// The target had no memory for what was in transit.
+    Memory,
     /// The range was flushed.
     Flush,
     /// One of its nodes restarted: what was marked, or in transit, is not known any more.
@@ -24,6 +26,7 @@ impl std::fmt::Display for GaveAll {
             GaveAll::Option => "by its options",
             GaveAll::Load => "the source fell behind its clients",
             GaveAll::TableFull => "no more keys could be taken out of turn",
+            GaveAll::Memory => "the target had no memory for what was in transit",
             GaveAll::Flush => "the range was flushed",
             GaveAll::Restart => "one of its nodes restarted",
         })

@@ -77,12 +77,16 @@ pub enum Gives {
     All = 1,
     /// All that is left, and nothing is sent: the target discards the range.
     AllDiscarded = 2,
+    /// All that is left, and all of it is owed, with what this cut gave before: the target has no memory for
+    /// that (M38). Only what transactions have at its keys is sent (M37).
+    AllOwed = 3,
 }
 
 impl Gives {
     /// Its number in a frame.
     pub(crate) fn parse(number: u8) -> Option<Gives> {
-        [Gives::Named, Gives::All, Gives::AllDiscarded].into_iter().find(|gives| *gives as u8 == number)
+        let all = [Gives::Named, Gives::All, Gives::AllDiscarded, Gives::AllOwed];
+        all.into_iter().find(|gives| *gives as u8 == number)
     }
 
     /// Whether the source keeps nothing.
@@ -125,8 +129,8 @@ pub struct CutReply<'b> {
     pub counts: CutCounts,
     /// Whether the next cut is to give everything: the source falls behind.
     pub asks: bool,
-    /// Whether what transactions have at owed keys is in this reply, or in those left (M37).
-    pub has_locks: bool,
+    /// Whether all that the cut gives is owed (M38).
+    pub owes_all: bool,
     /// The ranges.
     pub ranges: ChangedRanges<'b>,
     /// Which piece it is, if the records at a position are larger than a reply: it is the only range.
@@ -217,8 +221,8 @@ pub struct CutState {
     pub counts: CutCounts,
     /// As [`CutReply::asks`].
     pub asks: bool,
-    /// As [`CutReply::has_locks`].
-    pub has_locks: bool,
+    /// As [`CutReply::owes_all`].
+    pub owes_all: bool,
 }
 
 /// How many records are where a cut gives.
@@ -254,7 +258,7 @@ impl CutReply<'_> {
             records: state.counts.records.into(),
             owed: state.counts.owed.into(),
             asks: state.asks.into(),
-            has_locks: state.has_locks.into(),
+            owes_all: state.owes_all.into(),
             zero: [0; 6],
         };
         out.extend_from_slice(fixed.as_bytes());

@@ -60,7 +60,7 @@ impl<'b> Body<'b> {
             1 => Ok(true),
             _ => Err(self.malformed("neither so nor not")),
         };
-        let (asks, has_locks) = (flag(fixed.asks)?, flag(fixed.has_locks)?);
+        let (asks, owes_all) = (flag(fixed.asks)?, flag(fixed.owes_all)?);
         let counts = CutCounts { records: fixed.records.get(), owed: fixed.owed.get() };
         if counts.owed > counts.records {
             return Err(self.malformed("more is owed than given"));
@@ -73,7 +73,7 @@ impl<'b> Body<'b> {
             remaining: fixed.remaining.get(),
             counts,
             asks,
-            has_locks,
+            owes_all,
             ranges,
             piece,
             batch,

@@ -57,10 +57,10 @@ layouts! {
         scope: ScopeLayout, sequence: U64, complete: U64, cut: U32, max_bytes: U32,
         took_us: U32, partitions: u8, gives: u8, room: U16,
     }
-    /// Followed by the ranges, each a `ChangedRangeLayout`, and the records. `asks`, `has_locks`: 0 or 1.
+    /// Followed by the ranges, each a `ChangedRangeLayout`, and the records. `asks`, `owes_all`: 0 or 1.
     CutReplyLayout {
         scope: ScopeLayout, sequence: U64, highest_version: U64, remaining: U64, records: U64, owed: U64,
-        cut: U32, count: U32, asks: u8, has_locks: u8, zero: [u8; 6],
+        cut: U32, count: U32, asks: u8, owes_all: u8, zero: [u8; 6],
     }
     /// Followed by the positions: those of hot keys, and behind them those of large collections.
     HotHintsLayout { scope: ScopeLayout, hot: U32, zero: [u8; 4] }

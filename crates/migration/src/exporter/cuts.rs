@@ -11,6 +11,9 @@
 //! The last cut may give all that is left. What was not copied then is *owed* (M30): nothing of it is in the
 //! reply, and it is pulled from here as from any frozen range.
 //!
+//! A target that finds no memory for a cut asks for it again as the last one, and as one that owes all (M38).
+//! What it gave is then sent later too, in pieces for which there is memory. The replies before do not count.
+//!
 //! The reply is never paced: nobody serves what is in transit.
 
 use super::by_load::ByLoad;
@@ -59,12 +62,25 @@ struct Step {
     gives: Gives,
 }
 
+/// What the last cut that was requested gives.
+#[derive(Debug)]
+struct Last {
+    gives: Gives,
+    /// What was given before it.
+    before: Ahead,
+    /// What it takes out of turn.
+    taken: Vec<Position>,
+    /// Where it gives, the positions that were given out of turn before it.
+    given_before: BTreeSet<Position>,
+}
+
 /// The cuts of a migration.
 #[derive(Debug)]
 pub(super) struct Cuts {
     windows: Windows,
     /// The number of the last cut that was requested.
     cut: u32,
+    last: Last,
     state: State,
     /// What every worker has given, and marks.
     given: Ahead,
@@ -79,8 +95,6 @@ pub(super) struct Cuts {
     asked: Option<Asked>,
     highest_version: Version,
     counts: CutCounts,
-    /// Where the last cut brings what transactions have at keys that it owes.
-    locked: BTreeSet<Position>,
     /// If the source gives all once it falls behind: whether it has.
     by_load: Option<ByLoad>,
 }
@@ -88,10 +102,14 @@ pub(super) struct Cuts {
 impl Cuts {
     pub(super) fn new(choices: Choices, spec: &MigrationSpec) -> Cuts {
         let windows = Windows::new(spec, u64::from(choices.bytes));
+        let given: Ahead = spec.partitions.iter().map(|partition| Some(partition.first())).collect();
+        let (gives, before) = (Gives::Named, given.clone());
+        let last = Last { gives, before, taken: Vec::new(), given_before: BTreeSet::new() };
         Cuts {
             cut: 0,
+            last,
             state: State::Given,
-            given: spec.partitions.iter().map(|partition| Some(partition.first())).collect(),
+            given,
             marked: windows.first(),
             out_of_turn: BTreeSet::new(),
             queue: VecDeque::new(),
@@ -100,7 +118,6 @@ impl Cuts {
             asked: None,
             highest_version: Version(0),
             counts: CutCounts::default(),
-            locked: BTreeSet::new(),
             by_load: (choices.uncovered == Uncovered::ByLoad).then(ByLoad::default),
             windows,
         }
@@ -141,8 +158,15 @@ impl Cuts {
         }
         let CutPull { sequence, max_bytes, piece, .. } = pull;
         self.asked = Some(Asked { sequence, max_bytes, piece });
-        if begins && matches!(self.state, State::Given) {
+        if !matches!(self.state, State::Given) {
+            return;
+        }
+        if begins {
             self.begin(parts, store, &pull);
+        } else if pull.gives == Gives::AllOwed && self.last.gives != Gives::AllOwed {
+            let step = self.step(self.given.clone(), Vec::new(), pull.gives);
+            self.state = State::Stepping { step, is_published: false };
+            parts.events.push_back(SourceEvent::Step);
         }
     }
 
@@ -265,17 +289,19 @@ impl Cuts {
     fn give(&mut self, parts: &mut SourceParts, store: &Store, step: Step) {
         let before = std::mem::replace(&mut self.given, step.given.clone());
         self.marked.clone_from(&step.marked);
-        self.counts = self.count_given(parts, store, &before, &step);
-        parts.writer.gave_records(self.counts.records);
+        self.note_last(parts, &before, &step);
+        let counts = self.count_given(parts, store, &before, &step);
+        parts.writer.gave_records(counts.records);
         let mut queue = self.take_marks(parts, &before, &step);
+        if step.gives == Gives::AllOwed {
+            return self.owe_all(parts, store, counts);
+        }
+        self.counts = counts;
         if fault!(CutIgnoresMarks) || step.gives == Gives::All && fault!(GiveAllWithoutMarks) {
             queue.clear();
         }
-        if step.gives == Gives::All && !fault!(LocksLeftBehind) {
-            // M37: what is owed has none of its records here, but these.
-            let owed = newly_given(&parts.spec.partitions, &step.copied, &step.given);
-            self.locked = owed.flat_map(|range| store.positions_with_locks(range)).collect();
-            queue.extend(&self.locked);
+        if step.gives == Gives::All {
+            queue.extend(self.locked_behind(parts, store, &step.copied));
         }
         queue.extend(step.taken);
         if step.gives == Gives::AllDiscarded {
@@ -283,6 +309,44 @@ impl Cuts {
         }
         self.queue = queue.into_iter().map(PositionRange::only).collect();
         self.highest_version = store.highest_version(parts.spec.range);
+    }
+
+    /// Notes what this step gives: as a cut, or with what its cut gave before (M38).
+    fn note_last(&mut self, parts: &SourceParts, before: &Ahead, step: &Step) {
+        let newly = newly_given(&parts.spec.partitions, before, &step.given);
+        let given_before = newly.flat_map(|range| self.out_of_turn.range(range.first()..=range.last()));
+        let Last { gives, taken, given_before: noted, .. } = &mut self.last;
+        if step.gives == Gives::AllOwed {
+            *gives = step.gives;
+            noted.extend(given_before.filter(|position| taken.binary_search(position).is_err()));
+        } else {
+            let given_before = given_before.copied().collect();
+            let (before, taken) = (before.clone(), step.taken.clone());
+            self.last = Last { gives: step.gives, before, taken, given_before };
+        }
+    }
+
+    /// M38: all that this cut gives is owed, also what it gave already. Of that nothing is sent yet.
+    fn owe_all(&mut self, parts: &SourceParts, store: &Store, counts: CutCounts) {
+        let records = self.counts.records + counts.records;
+        self.counts = CutCounts { records, owed: records };
+        self.sent.clear();
+        self.queue = self.locked_behind(parts, store, &self.last.before).map(PositionRange::only).collect();
+        self.highest_version = store.highest_version(parts.spec.range);
+    }
+
+    /// M37: where transactions have something at keys behind these cursors, but for those that were given
+    /// before this cut. What is owed has none of its records in the cut, but these.
+    fn locked_behind<'a>(
+        &'a self,
+        parts: &SourceParts,
+        store: &'a Store,
+        cursors: &'a Ahead,
+    ) -> impl Iterator<Item = Position> + 'a {
+        let owed: Vec<_> = newly_given(&parts.spec.partitions, cursors, &self.given).collect();
+        let locked = owed.into_iter().flat_map(|range| store.positions_with_locks(range));
+        let given_before = &self.last.given_before;
+        locked.filter(move |position| !given_before.contains(position) && !fault!(LocksLeftBehind))
     }
 
     /// How many records this cut gives, and owes. Nothing changes there any more, so each counts once.
@@ -362,7 +426,7 @@ impl Cuts {
             highest_version: self.highest_version,
             remaining: self.queue.len() as u64 + u64::from(is_part),
             counts: self.counts,
-            has_locks: self.sent.iter().chain(&self.queue).any(|range| self.locked.contains(&range.first())),
+            owes_all: self.last.gives == Gives::AllOwed,
             asks: self.by_load.as_ref().is_some_and(ByLoad::has_fallen_behind),
         };
         match CutReply::write(parts.scope, state, &self.sent, piece, &batch, out) {

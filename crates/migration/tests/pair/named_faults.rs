@@ -9,6 +9,7 @@ use crate::cuts::{
     with_few_out_of_turn, writes_everywhere_while_all_is_given, writes_everywhere_while_it_is_given,
 };
 use crate::dead_source::flush_while_a_copy_is_read;
+use crate::faults::what_is_in_transit_does_not_wait_for_memory;
 use crate::hot::write_behind_the_copy;
 use crate::model::Op;
 use crate::net::{Arrival, End};
@@ -69,6 +70,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::PatchSkipsAVersion, changes_while_a_collection_is_given),
     (Fault::PatchKeepsWhatIsGone, changes_while_a_collection_is_given),
     (Fault::InertOutlineServed, changes_behind_a_copy),
+    (Fault::TransitWaitsForMemory, what_is_in_transit_does_not_wait_for_memory),
 ];
 
 /// Faults that random runs do not meet: their partitions fit into one pull each, and their sampled replies
@@ -88,6 +90,7 @@ const NOT_MET_AT_RANDOM: &[Fault] = &[
     Fault::InertOutlineServed,
     Fault::GivesWhatDoesNotFit,
     Fault::KeptCountsAsGiven,
+    Fault::TransitWaitsForMemory,
 ];
 
 fn is_seen(scenario: impl FnOnce()) -> bool {

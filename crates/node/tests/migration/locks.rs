@@ -1,7 +1,7 @@
 //! Transactions over several nodes, prepared before their keys move and decided behind that.
 
 use crate::common::*;
-use sidle_node::testing::{ClientKey, LATENCY_US, Part};
+use sidle_node::testing::{ClientKey, LATENCY_US, Part, TestCluster};
 use sidle_resp::Value;
 use sidle_txn::TransactionId;
 use sidle_types::Slot;
@@ -105,6 +105,29 @@ fn votes_are_in_the_cut_that_gives_the_rest() {
     scene.finish(id);
     assert_eq!(scene.ask(1, "MGET a b c"), Value::Array(vec![bulk("old-a+"), bulk("new"), bulk("old-c")]));
     assert_eq!(scene.ask(1, "DBSIZE"), int(3));
+}
+
+/// What was given out of turn is not given again with the rest, also where a vote is left at the source.
+#[test]
+fn a_vote_that_was_given_out_of_turn_stays_given() {
+    let mut scene = Scene::new();
+    scene.fill(["a", "b", "c"].map(str::to_owned));
+    let commands = [(None, "APPEND a +")];
+    let part = Part { commands: &commands, list: LIST, ..Part::default() };
+    assert_eq!(scene.prepare(0, &part), Value::Array(vec![int(6)]));
+    scene.cluster.network.hold_bulk = true;
+    let id = scene.start_by("handoff,uncovered=load,out-of-turn=1", EVERYTHING, 1);
+    let import = |cluster: &TestCluster| cluster.nodes[1].workers[0].ranges().import(id).cloned();
+    scene.cluster.run_until("it is given bit by bit", |cluster| import(cluster).is_some());
+    let read = scene.waits(1, "GET a");
+    let other = scene.cluster.connect(1, 0);
+    scene.cluster.send(other, "GET b");
+    scene.cluster.run_until("all is given", |cluster| import(cluster).is_some_and(|view| view.gave_all()));
+    assert_eq!(scene.cluster.reply(other), bulk("old-b"));
+    assert_eq!(scene.ask(1, &decide("a", "COMMIT")), ok());
+    assert_eq!(scene.cluster.reply(read), bulk("old-a+"));
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "MGET a b c"), Value::Array(["old-a+", "old-b", "old-c"].map(bulk).to_vec()));
 }
 
 /// A read of the frozen value at the source would show what a transaction has replaced elsewhere.

@@ -163,9 +163,8 @@ impl Owned {
             Owned::CutReply { cut, highest_version, remaining, counts, asks, ranges, piece, batch } => {
                 let highest_version = Version(*highest_version);
                 let (cut, remaining, counts, asks) = (*cut, *remaining, *counts, *asks);
-                let has_locks = !asks;
-                let state =
-                    CutState { sequence: 1, cut, highest_version, remaining, counts, asks, has_locks };
+                let owes_all = !asks;
+                let state = CutState { sequence: 1, cut, highest_version, remaining, counts, asks, owes_all };
                 CutReply::write(scope, state, ranges, *piece, batch, out).unwrap();
             }
             Owned::HotHints(positions, collections) => {

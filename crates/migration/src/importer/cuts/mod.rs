@@ -12,8 +12,11 @@
 //! for, and without the rest between cuts.
 //!
 //! The last cut may give all that is left. What was not copied is then owed (M30): its inert copies go, and
-//! the migration ends as one that is copied after the freeze. If there is no memory for what has changed, all
-//! that this node does not own is owed: behind that cut's barrier nothing of it changes any more.
+//! the migration ends as one that is copied after the freeze.
+//!
+//! M38: nobody serves what is in transit. If there is no memory for it within [`CUT_MEMORY_US`], its cut
+//! becomes the last one, and owes all that this node does not own: the copies make way, and what is pulled
+//! then comes in pieces for which there is memory, or is deleted first.
 //!
 //! A flush overtakes the cut in flight (M31): what that brings is thrown away, and is nobody's until the
 //! flush's own cut. So the flush needs no memory.
@@ -36,7 +39,7 @@ use super::pull::Pulls;
 use super::records::{Records, Untaken, records_of};
 use crate::cuts::{Ahead, PositionsGiven};
 use crate::resend::Resend;
-use crate::tuning::{NAMES_US, PRIORITY_RESEND_US, PULL_BYTES_MAX};
+use crate::tuning::{CUT_MEMORY_US, NAMES_US, PRIORITY_RESEND_US, PULL_BYTES_MAX};
 use crate::{Cuts as Choices, ImportPhase, MigrationSpec, Uncovered};
 use sidle_store::{Replayed, Store};
 use sidle_types::{Fill, GaveAll, MonotonicUs, Position, PositionRange, fault};
@@ -80,6 +83,8 @@ struct Requested {
     gives: Gives,
     /// When it was requested first.
     at: MonotonicUs,
+    /// Since when there is no memory for what it gives by now.
+    unfit_since: Option<MonotonicUs>,
     /// Records that its replies have brought so far.
     records: u64,
 }
@@ -285,7 +290,10 @@ impl Cuts {
         if parts.stall.is_some() {
             self.refuse(parts, store, waiting);
         }
-        if stalls && !self.flushes && (self.requested.is_some() || !waiting.is_asked()) {
+        // A cut that has just become the last one takes no memory.
+        let waits =
+            |requested: &Requested| requested.gives != Gives::AllOwed || requested.unfit_since.is_some();
+        if stalls && !self.flushes && self.requested.as_ref().map_or(!waiting.is_asked(), waits) {
             return false;
         }
         if self.in_flight.as_ref().is_some_and(|resend| !resend.is_due()) {
@@ -350,8 +358,9 @@ impl Cuts {
             parts.writer.own(&cursors, &taken);
         }
         let (room, brought) = (room_for(parts, store, &taken), BTreeSet::new());
+        let (at, unfit_since) = (now, None);
         self.requested =
-            Some(Requested { cursors, taken, room, brought, hinted, gives, at: now, records: 0 });
+            Some(Requested { cursors, taken, room, brought, hinted, gives, at, unfit_since, records: 0 });
         true
     }
 
@@ -436,6 +445,10 @@ impl Cuts {
         if !is_awaited && !fault!(CutAppliedTwice) || reply.piece.is_some_and(is_late) {
             return Ok(None);
         }
+        if self.owes_all() && !reply.owes_all {
+            // M38: it was packed before the source learned of that.
+            return Ok(None);
+        }
         if self.flushes {
             parts.proved(lane);
             return Ok(self.overtaken(parts, now, store, reply));
@@ -454,12 +467,9 @@ impl Cuts {
                 let is_last = is_whole && reply.remaining == 0;
                 Ok(is_last.then(|| self.own(parts, now, store, reply)).flatten())
             }
-            Err(Untaken::OutOfMemory) if self.gives_all_now() && !reply.has_locks => {
-                let cursors = parts.writer.view().progress().collect();
-                Ok(self.own_up_to(parts, now, store, reply, (cursors, reply.counts.records)))
-            }
             Err(Untaken::OutOfMemory) => {
                 self.in_flight = None;
+                self.does_not_fit(parts, now);
                 Err(Untaken::OutOfMemory)
             }
             Err(Untaken::NotHeld(piece)) => {
@@ -468,6 +478,28 @@ impl Cuts {
             }
             Err(corrupt) => Err(corrupt),
         }
+    }
+
+    /// M38: what nobody serves may not wait for memory for long.
+    fn does_not_fit(&mut self, parts: &TargetParts, now: MonotonicUs) {
+        let Some(requested) = &mut self.requested else { return };
+        let since = *requested.unfit_since.get_or_insert(now);
+        let waits = !requested.gives.is_all() && now.since(since) < CUT_MEMORY_US;
+        if waits || requested.gives == Gives::AllOwed || fault!(TransitWaitsForMemory) {
+            return;
+        }
+        (requested.gives, requested.unfit_since) = (Gives::AllOwed, None);
+        requested.cursors = parts.writer.view().progress().collect();
+        // They are owed as well.
+        requested.taken.clear();
+        self.gives_all = self.gives_all.or(Some(GaveAll::Memory));
+        (self.partial, self.wants_whole) = (None, None);
+        self.put.clear();
+    }
+
+    /// Whether all that the cut in flight gives is owed.
+    fn owes_all(&self) -> bool {
+        self.requested.as_ref().is_some_and(|requested| requested.gives == Gives::AllOwed)
     }
 
     /// The reply is not asked for again.
