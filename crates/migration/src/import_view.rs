@@ -288,6 +288,12 @@ impl ImportView {
         large.binary_search(&position).is_ok() && !self.has_arrived(position)
     }
 
+    /// Whether the source serves this position until its turn comes, or a command takes it out of turn. A hint
+    /// (M26): it may have been given.
+    pub fn is_kept_by_source(&self, position: Position) -> bool {
+        self.is_by_cuts() && !self.has_arrived(position)
+    }
+
     /// What clients that subscribe are told of it, if they are.
     pub fn digest(&self) -> Option<&GivenDigest> {
         self.digest.as_ref()

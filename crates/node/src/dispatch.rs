@@ -15,22 +15,25 @@ use crate::flush::Flush;
 use crate::forward::{Channels, Joints};
 use crate::half::Half;
 use crate::held_up::HeldUp;
+use crate::locks::{OverNodes, refusal_over_nodes};
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::ParkingLot;
 use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
+use crate::range_table::Redirect;
 use crate::refusals::{
-    CROSS_PROTOCOL, KEY_OF_SIDLE, NOT_SERVED, TOO_LONG, aborted, cannot_wait, is_paused, refusal,
-    restriction, several_owners,
+    CROSS_PROTOCOL, KEY_OF_SIDLE, NOT_SERVED, TOO_LONG, WATCHES_OVER_NODES, aborted, cannot_wait, is_paused,
+    refusal, restriction, several_owners,
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
 use crate::routing::{Asked, Missing, Verdict, judge};
 use crate::session::{Replies, Session};
 use crate::table::{Access, CommandFlags, Found, NodeExecutor};
+use crate::transaction::Transaction;
 use sidle_commands::{CommandTable, ReplyError};
-use sidle_resp::ReplyWriter;
+use sidle_resp::{ReplyWriter, Value};
 use sidle_types::{HashedKey, MigrationId, Position, fault};
 use std::sync::Arc;
 
@@ -56,6 +59,8 @@ pub(crate) struct Dispatcher {
     pub(crate) lines: Channels,
     /// Commands carried out together with other nodes.
     pub(crate) joints: Joints,
+    /// Transactions over several nodes.
+    pub(crate) over_nodes: OverNodes,
     #[cfg(any(test, feature = "testing"))]
     pub(crate) hooks: crate::testing::Hooks,
 }
@@ -71,6 +76,7 @@ impl Dispatcher {
             held_up: HeldUp::default(),
             lines: Channels::default(),
             joints: Joints::default(),
+            over_nodes: OverNodes::default(),
             #[cfg(any(test, feature = "testing"))]
             hooks: crate::testing::Hooks::default(),
         }
@@ -198,7 +204,11 @@ impl Dispatcher {
                 let watch = session.watch.clone().filter(|_| !transaction.is_spoilt());
                 let keys = all_keys(&transaction, watch.iter().flat_map(|watch| watch.keys()));
                 let request = Request { found, keys: &keys, args };
-                let outcome = self.run_permitted(now, session, request, before, out);
+                let outcome = if self.is_over_nodes(session, request, &transaction) {
+                    self.exec_over_nodes(now, session, (request, &transaction), before, out)
+                } else {
+                    self.run_permitted(now, session, request, before, out)
+                };
                 drop(keys);
                 drop(watch);
                 // While it waits it stays as it is.
@@ -213,6 +223,65 @@ impl Dispatcher {
                 Some(self.queue(now, session, request, before.start, out))
             }
         }
+    }
+
+    /// Whether an EXEC is one over several nodes.
+    fn is_over_nodes(&self, session: &Session, request: Request<'_>, transaction: &Transaction) -> bool {
+        let Executor { ranges, store, step, .. } = &self.executor;
+        if let Some(ticket) = session.route.ticket {
+            return self.over_nodes.has(ticket);
+        }
+        if !session.crosses_slots || transaction.is_spoilt() || ranges.owns_everything() {
+            return false;
+        }
+        let keys = request.keys.iter().copied().enumerate();
+        let judgement = judge(ranges, store, *step, keys, false, &Asked::new());
+        matches!(
+            judgement.verdict,
+            Verdict::CrossSlot | Verdict::Redirect(Redirect::Moved(..) | Redirect::Ask(..))
+        )
+    }
+
+    /// Runs an EXEC over keys of several nodes, or of another one.
+    fn exec_over_nodes(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        (request, transaction): (Request<'_>, &Arc<Transaction>),
+        Before { start, replies }: Before,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let refused = || match session.watch.is_some() {
+            true => Some(WATCHES_OVER_NODES),
+            false => refusal_over_nodes(transaction),
+        };
+        let result = match session.route.ticket.take() {
+            Some(ticket) => self.over_nodes.take_ended(ticket).expect("it is one of these"),
+            None if let Some(error) = refused() => Err(error),
+            None => {
+                session.client.touch(now.wall, Some(request.found.id));
+                let ticket = self.parking.park_for_another_node();
+                self.over_nodes.begin(now, ticket, Arc::clone(transaction), session.version);
+                session.replies = replies;
+                session.route.ticket = Some(ticket);
+                return Outcome::Parked(ticket);
+            }
+        };
+        match result {
+            Ok(replies) => {
+                let most = self.executor.reply_bytes;
+                let mut reply = ReplyWriter::bounded(out, session.version, most);
+                Value::Array(replies).write(&mut reply);
+                if reply.is_cut() && session.sends_reply() {
+                    return self.cut_off(session, request.found, start, out);
+                }
+            }
+            Err(error) => {
+                self.executor.stats.command(request.found.id).failed.add(1);
+                self.write_error(session, aborted(&error), out);
+            }
+        }
+        self.finish(session, start, out)
     }
 
     /// Parks a command that is paused: nothing of it has run. As in Redis, clients learn at once that a key
@@ -233,7 +302,8 @@ impl Dispatcher {
         }
         let (paused, until) = self.executor.shared.pause.at(now.mono)?;
         let ticket = session.route.ticket;
-        let has_begun = session.route.has_begun() || ticket.is_some_and(|ticket| self.joints.has(ticket));
+        let has_begun = session.route.has_begun()
+            || ticket.is_some_and(|ticket| self.joints.has(ticket) || self.over_nodes.has(ticket));
         if has_begun || !is_paused(session, request.found, paused) {
             return None;
         }
@@ -289,6 +359,7 @@ impl Dispatcher {
         let keys = request.keys.iter().copied().enumerate();
         let judgement = judge(ranges, store, *step, keys, false, &Asked::new());
         match judgement.verdict {
+            Verdict::Redirect(Redirect::Moved(..) | Redirect::Ask(..)) if session.crosses_slots => None,
             verdict @ Verdict::Redirect(_) => match not_here(session, verdict, false) {
                 Attempt::Refused(error) => Some(error),
                 _ => None,

@@ -302,10 +302,15 @@ impl RangeTable {
         }
     }
 
-    /// The import whose source serves a large collection at this position until its turn comes.
-    pub fn left_to_source(&self, position: Position) -> Option<&ImportView> {
+    /// The import whose source serves what is at this position until its turn comes: a large collection, or
+    /// anything where memory is short (`is_short`).
+    pub fn left_to_source(&self, position: Position, is_short: bool) -> Option<&ImportView> {
+        let is_left = |view: &ImportView| match is_short {
+            true => view.is_kept_by_source(position),
+            false => view.is_left_to_source(position),
+        };
         match &self.entry_at(position).role {
-            Role::Importing(view) if view.is_left_to_source(position) => Some(view),
+            Role::Importing(view) if is_left(view) => Some(view),
             _ => None,
         }
     }

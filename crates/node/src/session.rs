@@ -37,6 +37,8 @@ pub struct Session {
     pub capa_sidle: bool,
     /// The client is told what cuts give (CLIENT CAPA sidle-given).
     pub capa_given: bool,
+    /// Its transactions may have keys of several nodes (CLIENT CAPA sidle cross-slot).
+    pub crosses_slots: bool,
     /// The latest protocol version that it reads; of a client that has opted in without one, the first.
     pub reads_version: ProtocolVersion,
     /// Another node forwards its clients' requests (F1): what does not belong here is neither redirected nor
@@ -107,6 +109,7 @@ impl Session {
             readonly: false,
             capa_sidle: false,
             capa_given: false,
+            crosses_slots: false,
             reads_version: ProtocolVersion::CURRENT,
             is_forwarded: false,
             forwards_all: false,

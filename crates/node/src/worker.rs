@@ -165,7 +165,12 @@ impl Worker {
 
     /// The next parked command that may run again.
     pub fn poll_woken(&mut self) -> Option<Ticket> {
-        self.dispatcher.parking.poll_woken()
+        loop {
+            let ticket = self.dispatcher.parking.poll_woken()?;
+            if !self.dispatcher.over_nodes.woken(ticket) {
+                return Some(ticket);
+            }
+        }
     }
 
     /// The next mover whose thread to wake, since its queue is not empty.
@@ -384,12 +389,21 @@ impl Worker {
         blocked.wake_keyless(parking);
         self.dispatcher.lines.pass_time(now.mono, &mut self.dispatcher.parking);
         self.conclude_joints(Some(now));
-        if self.index == WorkerIndex(0)
-            && (self.helpers.len() > 0 || self.dispatcher.executor.store.has_locks())
-        {
-            self.pass_boundary();
-            let safe = self.safe_commit();
+        let helps = self.index == WorkerIndex(0)
+            && (self.helpers.len() > 0 || self.dispatcher.executor.store.has_locks());
+        let is_over_nodes = self.dispatcher.over_nodes.poll_timeout().is_some_and(|due| due <= now.mono);
+        if !helps && !is_over_nodes {
+            return;
+        }
+        self.pass_boundary();
+        let safe = self.safe_commit();
+        if helps {
             self.helpers.pass_time(now, &mut self.dispatcher, safe);
+        }
+        if is_over_nodes {
+            let mut over_nodes = std::mem::take(&mut self.dispatcher.over_nodes);
+            over_nodes.pass_time(now, &mut self.dispatcher, safe);
+            self.dispatcher.over_nodes = over_nodes;
         }
     }
 
@@ -404,7 +418,9 @@ impl Worker {
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
         let has_locks = self.index == WorkerIndex(0) && self.dispatcher.executor.store.has_locks();
         let helps = self.helpers.poll_timeout(has_locks);
-        self.dispatcher.lines.poll_timeout().into_iter().chain(self.next_end_of_wait()).chain(helps).min()
+        let over_nodes = self.dispatcher.over_nodes.poll_timeout();
+        let own = helps.into_iter().chain(over_nodes).chain(self.next_end_of_wait());
+        self.dispatcher.lines.poll_timeout().into_iter().chain(own).min()
     }
 
     /// Notifies an opted-in client of a new tablet map, unless it was: `>2 sidle-map <map epoch>`. Call it

@@ -190,7 +190,7 @@ fn setinfo(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// `CLIENT CAPA sidle [sidle-<version> ...] [sidle-given]`. Unknown words are ignored: other servers, or
+/// `CLIENT CAPA sidle [sidle-<version> ...] [sidle-given]`, and `CLIENT CAPA cross-slot`. Unknown words are ignored: other servers, or
 /// later versions, offer them.
 fn capa(call: &mut Call<'_>) -> CommandResult {
     let version = call.args[2..].iter().filter_map(|word| capability(word)).max();
@@ -199,6 +199,7 @@ fn capa(call: &mut Call<'_>) -> CommandResult {
         return Err(ReplyError::text("ERR CLIENT CAPA sidle needs RESP3: send HELLO 3 first"));
     }
     call.session.capa_given |= is_given;
+    call.session.crosses_slots |= call.args[2..].iter().any(|word| word.eq_ignore_ascii_case(b"cross-slot"));
     if let Some(version) = version {
         call.session.capa_sidle = true;
         call.session.reads_version = version;

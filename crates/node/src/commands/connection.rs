@@ -201,6 +201,7 @@ fn reset(call: &mut Call<'_>) -> CommandResult {
     session.asking = false;
     session.readonly = false;
     session.capa_sidle = false;
+    session.crosses_slots = false;
     session.reads_version = ProtocolVersion::CURRENT;
     session.replies = Replies::On;
     session.end_transaction();

@@ -298,6 +298,7 @@ impl Dispatcher {
         self.parking.forget(ticket);
         self.blocked.forget(ticket);
         self.held_up.remove(ticket);
+        self.over_nodes.left(ticket);
         let joint = self.joints.by_ticket.get_mut(&ticket);
         match joint.filter(|joint| joint.progress.is_write && self.lines.has_begun(ticket)) {
             Some(joint) => {

@@ -222,7 +222,7 @@ impl Dispatcher {
     /// The import whose source serves the only key of a command until its turn comes.
     pub(crate) fn left_to_source(&self, request: Request<'_>) -> Option<&ImportView> {
         let [key] = request.keys else { return None };
-        self.executor.ranges.left_to_source(key.position())
+        self.executor.ranges.left_to_source(key.position(), self.executor.store.is_short())
     }
 
     fn member(&self, node: NodeId) -> NodeInfo {

@@ -4,21 +4,15 @@
 //! outcome that nobody has had forgotten, is carried on with, as its coordinator would: at this node's keys
 //! and, by forwarded requests, at those of others.
 //!
-//! A reply of this node's own counts as a client's does: once all that it shows is safe, and while the lease
-//! lasts (C5). So it is taken in a later turn than the one in which it was made.
-//!
 //! Ownership: the first worker of a node.
 
+use super::own_requests::OwnRequests;
 use crate::dispatch::Dispatcher;
 use crate::execute::Executor;
 use crate::now::Now;
-use crate::outcome::Outcome;
-use crate::request::keys_of;
-use crate::session::Session;
-use crate::shared::NodeShared;
-use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RespVersion};
-use sidle_txn::{CommitRequest, Committing, Ended, Locks, TransactionId};
-use sidle_types::{CommitNumber, MonotonicUs, ValueKind, WallMs, beside_what};
+use sidle_resp::RespVersion;
+use sidle_txn::{Committing, Locks, TransactionId};
+use sidle_types::{CommitNumber, MonotonicUs, ValueKind, beside_what};
 use std::collections::BTreeMap;
 
 /// So many transactions are helped at a time.
@@ -31,25 +25,9 @@ const TURN_US: u64 = 20_000;
 /// The transactions that a worker helps.
 #[derive(Default)]
 pub(crate) struct Helpers {
-    running: BTreeMap<TransactionId, Helper>,
+    running: BTreeMap<TransactionId, OwnRequests>,
     looks_at: MonotonicUs,
     goes_on_at: MonotonicUs,
-}
-
-struct Helper {
-    committing: Committing,
-    asked: Vec<Asked>,
-}
-
-/// A request of a helper's.
-struct Asked {
-    number: u64,
-    words: Vec<Vec<u8>>,
-    session: Box<Session>,
-    reply: Vec<u8>,
-    /// The commit that has all that the reply shows.
-    shown: CommitNumber,
-    is_done: bool,
 }
 
 impl Helpers {
@@ -79,8 +57,7 @@ impl Helpers {
         self.running.retain(|_, helper| {
             let is_over = helper.committing.is_over();
             if is_over {
-                let tickets = helper.asked.iter().filter_map(|asked| asked.session.route.ticket);
-                tickets.for_each(|ticket| dispatcher.leave(ticket));
+                helper.leave(dispatcher);
             }
             !is_over
         });
@@ -98,63 +75,13 @@ impl Helpers {
                     let key = beside_what(record.key()).filter(|_| record.kind() == ValueKind::Locks);
                     let (Some(key), Some(locks)) = (key, Locks::read(record.value())) else { return };
                     for entry in locks.in_need_of_help(key, now.wall) {
-                        self.running.entry(entry.id).or_insert_with(|| Helper {
-                            committing: Committing::in_place_of(entry.id, key, entry.first),
-                            asked: Vec::new(),
+                        self.running.entry(entry.id).or_insert_with(|| {
+                            let committing = Committing::in_place_of(entry.id, key, entry.first);
+                            OwnRequests::new(committing, RespVersion::Resp3)
                         });
                     }
                 });
             }
         }
-    }
-}
-
-impl Helper {
-    fn go_on(&mut self, now: Now, dispatcher: &mut Dispatcher, safe: CommitNumber) {
-        let lasts = dispatcher.executor.shared.durability.lease.lasts(|| now.mono);
-        let may_count = |asked: &Asked| asked.is_done && asked.shown <= safe && lasts;
-        for asked in self.asked.extract_if(.., |asked| may_count(asked)) {
-            self.committing.handle(now.mono, asked.number, &ended(&asked.reply));
-        }
-        self.committing.handle_time(now.mono);
-        for asked in self.asked.iter_mut().filter(|asked| !asked.is_done) {
-            asked.run(now, dispatcher);
-        }
-        while let Some(request) = self.committing.poll_request() {
-            let mut asked = Asked::new(request, &dispatcher.executor.shared);
-            asked.run(now, dispatcher);
-            self.asked.push(asked);
-        }
-    }
-}
-
-impl Asked {
-    fn new(CommitRequest { number, words, .. }: CommitRequest, shared: &NodeShared) -> Asked {
-        let client = shared.clients.unlisted(String::new(), WallMs(0));
-        let session = Box::new(Session::of_the_node(client, RespVersion::Resp3));
-        Asked { number, words, session, reply: Vec::new(), shown: CommitNumber::default(), is_done: false }
-    }
-
-    /// Runs it, unless it waits.
-    fn run(&mut self, now: Now, dispatcher: &mut Dispatcher) {
-        if self.session.route.ticket.is_some_and(|ticket| dispatcher.parking.is_waiting(ticket)) {
-            return;
-        }
-        let words: Vec<&[u8]> = self.words.iter().map(Vec::as_slice).collect();
-        let found = dispatcher.commands.resolve(&words).expect("SIDLE.TX is a command");
-        let keys = keys_of(found, &words);
-        let others_show = std::mem::take(&mut dispatcher.executor.shown);
-        let outcome = dispatcher.run(now, &mut self.session, found, &keys, &words, &mut self.reply);
-        self.shown = std::mem::replace(&mut dispatcher.executor.shown, others_show);
-        dispatcher.executor.has_run = false;
-        self.is_done = !matches!(outcome, Outcome::Parked(_));
-    }
-}
-
-/// What became of a request with this reply.
-fn ended(reply: &[u8]) -> Ended {
-    match ReplyParser::new(ReplyLimits::default()).parse(reply) {
-        Ok(ParsedReply::Complete { frame, .. }) => Ended::Reply(frame.reply.to_value()),
-        Ok(ParsedReply::Incomplete { .. }) | Err(_) => Ended::Lost,
     }
 }

@@ -11,12 +11,16 @@
 //! | `request` | a part that is to be prepared, as a request has it |
 //! | `prepare` | a part is prepared, or committed at once |
 //! | `decide` | what a key is told of a transaction, or asked |
+//! | `own_requests` | the requests of a transaction that this node commits, or decides |
 //! | `help` | transactions decided in place of coordinators that are gone |
+//! | `over_nodes` | EXEC over keys of several nodes |
 
 mod beside;
 mod decide;
 mod help;
 mod means;
+mod over_nodes;
+mod own_requests;
 mod prepare;
 mod request;
 mod run;
@@ -24,6 +28,7 @@ mod waits;
 
 pub(crate) use help::Helpers;
 pub(crate) use means::Means;
+pub(crate) use over_nodes::{OverNodes, refusal_over_nodes};
 pub(crate) use request::COMMANDS_AT;
 pub(crate) use run::run;
 pub(crate) use waits::awaits_transaction;

@@ -26,6 +26,7 @@ mod many;
 mod missing;
 mod named_faults;
 mod once;
+mod over_nodes;
 mod pausing;
 mod rename;
 mod requests;
