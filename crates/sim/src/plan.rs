@@ -1,8 +1,8 @@
 //! A seed's plan: the cluster, the network, the load, and the faults.
 
 use crate::clients::{
-    BareSetup, CancellerSetup, ComparersSetup, ConsumersSetup, MisbehavingSetup, Misbehaviour, OperatorSetup,
-    OtherSetup, SessionSetup, SurveyorSetup, UpgradesSetup,
+    BareSetup, CancellerSetup, CommittersSetup, ComparersSetup, ConsumersSetup, MisbehavingSetup,
+    Misbehaviour, OperatorSetup, OtherSetup, SessionSetup, SurveyorSetup, UpgradesSetup,
 };
 use crate::clock::{Clock, WALL_OFF_MS};
 use crate::durable::DurableDraw;
@@ -10,7 +10,7 @@ use crate::link::{LinksSetup, SPREAD};
 use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
 use crate::workload::{
-    Exchanged, LEAST_FIELDS, MOST_GROUPS, MOST_MEMBER_KEYS, MOST_NAME_SETS, MOST_SETS, Workload,
+    Exchanged, LEAST_FIELDS, Ledgers, MOST_GROUPS, MOST_MEMBER_KEYS, MOST_NAME_SETS, MOST_SETS, Workload,
 };
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
@@ -197,6 +197,13 @@ impl Plan {
         small_parts(seed, &mut hosts, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         run_once(seed, kind.keeps_what_ran(&nemesis) && replacements.is_empty(), &others, &mut sessions);
+        if kind.keeps_what_is_locked(&nemesis) && replacements.is_empty() && !others.iter().any(flushes) {
+            let committers = committers(seed, nodes, think_us, &typical);
+            if committers.is_some() {
+                others.iter_mut().for_each(flush_nothing);
+            }
+            others.extend(committers.map(OtherSetup::Committers));
+        }
         Plan {
             hosts,
             pace,
@@ -228,6 +235,11 @@ enum Kind {
 }
 
 impl Kind {
+    /// Whether no death takes votes with it, unless a log loses what its mode allows.
+    fn keeps_what_is_locked(self, nemesis: &NemesisSetup) -> bool {
+        self == Kind::LogAlone || self.keeps_what_ran(nemesis)
+    }
+
     /// Whether clusters know for good what has run. A death without a log takes that with it.
     fn keeps_what_ran(self, nemesis: &NemesisSetup) -> bool {
         match self {
@@ -446,11 +458,41 @@ fn later_others(
 /// forget what has run, nor where nodes die without a log, or speak an older version.
 fn run_once(seed: u64, is_kept_in_one_version: bool, others: &[OtherSetup], sessions: &mut [SessionSetup]) {
     let mut random = Random::new(seed ^ 0x0ce_5ead_0000_0000);
-    let flushes =
-        |other: &OtherSetup| matches!(other, OtherSetup::Surveyor(setup) if setup.flushes_permille > 0);
     if random.one_in(3) && is_kept_in_one_version && !others.iter().any(flushes) {
         sessions.iter_mut().for_each(|session| session.runs_once = !random.one_in(3));
     }
+}
+
+fn flushes(other: &OtherSetup) -> bool {
+    matches!(other, OtherSetup::Surveyor(setup) if setup.flushes_permille > 0)
+}
+
+/// A surveyor flushes importing nodes, whatever its share of flushes is.
+fn flush_nothing(other: &mut OtherSetup) {
+    if let OtherSetup::Surveyor(setup) = other {
+        setup.flushes = 0;
+    }
+}
+
+/// In every second seed of those where no death takes votes with it there are transactions over nodes. Not
+/// beside flushes, which forget what is locked.
+fn committers(seed: u64, nodes: usize, think_us: u64, typical: &Quality) -> Option<CommittersSetup> {
+    let mut random = Random::new(seed ^ 0x7a25_ac70_0000_0000);
+    if !random.one_in(2) {
+        return None;
+    }
+    Some(CommittersSetup {
+        ledgers: Ledgers { texts: random.between(2, 10), accounts: random.between(2, 5) },
+        rows: random.between(2, 6) as usize,
+        think_us,
+        doubt_us: random.magnitude(100, 100_000),
+        stops_permille: if random.one_in(3) { 0 } else { random.below(150) },
+        pauses_permille: if random.one_in(3) { 0 } else { random.below(150) },
+        breaks_permille: if random.one_in(3) { 0 } else { random.below(150) },
+        awareness: if random.one_in(3) { Awareness::Plain } else { Awareness::Sidle },
+        timeout_us: timeout_us(&mut random, typical),
+        seed: HostId(random.index(nodes)),
+    })
 }
 
 /// In one seed of four there are lists, and clients that wait for items.

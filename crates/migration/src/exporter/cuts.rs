@@ -265,24 +265,30 @@ impl Cuts {
     fn give(&mut self, parts: &mut SourceParts, store: &Store, step: Step) {
         let before = std::mem::replace(&mut self.given, step.given.clone());
         self.marked.clone_from(&step.marked);
+        if step.gives == Gives::All && !fault!(LocksLeftBehind) {
+            self.locked = self.locked_in_owed(parts, store, &step);
+        }
         self.counts = self.count_given(parts, store, &before, &step);
         parts.writer.gave_records(self.counts.records);
         let mut queue = self.take_marks(parts, &before, &step);
         if fault!(CutIgnoresMarks) || step.gives == Gives::All && fault!(GiveAllWithoutMarks) {
             queue.clear();
         }
-        if step.gives == Gives::All && !fault!(LocksLeftBehind) {
-            // M37: what is owed has none of its records here, but these.
-            let owed = newly_given(&parts.spec.partitions, &step.copied, &step.given);
-            self.locked = owed.flat_map(|range| store.positions_with_locks(range)).collect();
-            queue.extend(&self.locked);
-        }
+        queue.extend(&self.locked);
         queue.extend(step.taken);
         if step.gives == Gives::AllDiscarded {
             queue.clear();
         }
         self.queue = queue.into_iter().map(PositionRange::only).collect();
         self.highest_version = store.highest_version(parts.spec.range);
+    }
+
+    /// M37: what is owed has none of its records in this cut, but those that transactions have there. What
+    /// was given out of turn before had its own with it.
+    fn locked_in_owed(&self, parts: &SourceParts, store: &Store, step: &Step) -> BTreeSet<Position> {
+        let owed = newly_given(&parts.spec.partitions, &step.copied, &step.given);
+        let locked = owed.flat_map(|range| store.positions_with_locks(range));
+        locked.filter(|position| !self.out_of_turn.contains(position)).collect()
     }
 
     /// How many records this cut gives, and owes. Nothing changes there any more, so each counts once.

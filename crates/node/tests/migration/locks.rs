@@ -107,6 +107,32 @@ fn votes_are_in_the_cut_that_gives_the_rest() {
     assert_eq!(scene.ask(1, "DBSIZE"), int(3));
 }
 
+/// A key that is given out of turn has its vote with it: the cut that gives the rest has it no more.
+#[test]
+fn a_vote_that_was_taken_is_not_given_again() {
+    let mut scene = Scene::new();
+    scene.fill(keys("key", 100));
+    let commands = [(None, "APPEND key0 +")];
+    let part = Part { commands: &commands, first: "key0", list: &["key0", "b"], ..Part::default() };
+    assert_eq!(scene.prepare(0, &part), Value::Array(vec![int(9)]));
+    scene.cluster.network.hold_bulk = true;
+    let id = scene.start_by("handoff,uncovered=load,out-of-turn=2", EVERYTHING, 1);
+    scene.cluster.run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(id).is_some());
+    scene.cluster.run_for(10_000);
+    let read = scene.waits(1, "GET key0");
+    for key in ["key1", "key2"] {
+        assert_eq!(scene.ask(1, &format!("GET {key}")), bulk(&format!("old-{key}")), "it is taken");
+    }
+    scene.cluster.run_until("all is given", |cluster| {
+        cluster.nodes[1].workers[0].ranges().import(id).is_some_and(|view| view.gave_all())
+    });
+    assert_eq!(scene.ask(1, &decide("key0", "COMMIT")), ok());
+    assert_eq!(scene.cluster.reply(read), bulk("old-key0+"));
+    scene.finish(id);
+    assert_eq!(scene.state(id), "done");
+    assert_eq!(scene.ask(1, "GET key0"), bulk("old-key0+"));
+}
+
 /// A read of the frozen value at the source would show what a transaction has replaced elsewhere.
 #[test]
 fn a_frozen_source_does_not_show_a_locked_key() {
