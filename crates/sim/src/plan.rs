@@ -189,21 +189,13 @@ impl Plan {
         let operator = operator(&mut random, &mut operators_random, safety_us, upgrades, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
         others.extend(later_others(seed, nodes, think_us, &mut workload));
-        if workload.large_permille == 0 && !is_tight && random.one_in(3) {
-            // Moves that last: events in the middle of one are frequent.
-            let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
-            hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
-        }
+        slow_moves(&mut random, is_tight, &workload, &mut hosts);
         small_parts(seed, &mut hosts, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         run_once(seed, kind.keeps_what_ran(&nemesis) && replacements.is_empty(), &others, &mut sessions);
-        if kind.keeps_what_is_locked(&nemesis) && replacements.is_empty() && !others.iter().any(flushes) {
-            let committers = committers(seed, nodes, think_us, &typical);
-            if committers.is_some() {
-                others.iter_mut().for_each(flush_nothing);
-            }
-            others.extend(committers.map(OtherSetup::Committers));
-        }
+        let keeps_locks = kind.keeps_what_is_locked(&nemesis) && replacements.is_empty();
+        let committers = committers((seed, nodes, think_us), &typical, &mut others, keeps_locks);
+        others.extend(committers);
         Plan {
             hosts,
             pace,
@@ -257,6 +249,14 @@ const MOST_PIECES: u64 = 50;
 
 /// The rate bounds of slow moves, in bytes per second.
 const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
+
+/// Sometimes moves that last: events in the middle of one are frequent.
+fn slow_moves(random: &mut Random, is_tight: bool, workload: &Workload, hosts: &mut [HostSetup]) {
+    if workload.large_permille == 0 && !is_tight && random.one_in(3) {
+        let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
+        hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
+    }
+}
 
 /// A node's memory when ample. When tight, it has the least that a store works with, up to an eighth more:
 /// with more, a store that wastes little is hardly ever short.
@@ -476,12 +476,18 @@ fn flush_nothing(other: &mut OtherSetup) {
 
 /// In every second seed of those where no death takes votes with it there are transactions over nodes. Not
 /// beside flushes, which forget what is locked.
-fn committers(seed: u64, nodes: usize, think_us: u64, typical: &Quality) -> Option<CommittersSetup> {
+fn committers(
+    (seed, nodes, think_us): (u64, usize, u64),
+    typical: &Quality,
+    others: &mut [OtherSetup],
+    keeps_locks: bool,
+) -> Option<OtherSetup> {
     let mut random = Random::new(seed ^ 0x7a25_ac70_0000_0000);
-    if !random.one_in(2) {
+    if !random.one_in(2) || !keeps_locks || others.iter().any(flushes) {
         return None;
     }
-    Some(CommittersSetup {
+    others.iter_mut().for_each(flush_nothing);
+    Some(OtherSetup::Committers(CommittersSetup {
         ledgers: Ledgers { texts: random.between(2, 10), accounts: random.between(2, 5) },
         rows: random.between(2, 6) as usize,
         think_us,
@@ -492,7 +498,7 @@ fn committers(seed: u64, nodes: usize, think_us: u64, typical: &Quality) -> Opti
         awareness: if random.one_in(3) { Awareness::Plain } else { Awareness::Sidle },
         timeout_us: timeout_us(&mut random, typical),
         seed: HostId(random.index(nodes)),
-    })
+    }))
 }
 
 /// In one seed of four there are lists, and clients that wait for items.

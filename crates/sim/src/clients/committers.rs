@@ -51,6 +51,8 @@ const TRIES: u32 = 8;
 const PAUSE_US: (u64, u64) = (1_000, 5_000_000);
 /// How many records there may be: all are judged together.
 const MOST_RECORDS: usize = 600;
+/// How many texts are read one after the other, at most.
+const WALK: u64 = 6;
 
 /// What befalls a commit when so many requests of it have ended.
 #[derive(Clone, Copy)]
@@ -85,8 +87,8 @@ enum Does {
     Doubts(u64, Making, Vec<Value>),
     /// Commits.
     Commits(Box<Commit>),
-    /// Waits for the answer to a single command; of a read, the text.
-    Single(Place, Option<u64>),
+    /// Waits for the answer to a single command; of a read, the text, and how many it reads behind that.
+    Single(Place, Option<(u64, u64)>),
     /// Reads an account in the end.
     Looks(u64),
 }
@@ -290,9 +292,9 @@ impl Committers {
         self.rows[row].life += 1;
         let records = &mut history.transactions;
         if self.random.one_in(2) {
-            let place = records.begin_steps(Vec::new(), world.now_us);
-            self.ask(row, 0, &text_key(key), None, world);
-            return Does::Single(place, Some(key));
+            // One right behind the other may see a transaction at one key and not at the next.
+            let walk = self.random.below(WALK);
+            return self.read(row, (key, walk), world, history);
         }
         let token = records.next_token();
         let place = records.begin_steps(vec![Step::Append { key, token }], world.now_us);
@@ -301,14 +303,16 @@ impl Committers {
         Does::Single(place, None)
     }
 
+    fn read(&mut self, row: usize, (key, walk): (u64, u64), world: &World, history: &mut History) -> Does {
+        let place = history.transactions.begin_steps(Vec::new(), world.now_us);
+        self.ask(row, 0, &text_key(key), None, world);
+        Does::Single(place, Some((key, walk)))
+    }
+
     fn look(&mut self, row: usize, world: &World, history: &mut History) -> Does {
         self.rows[row].life += 1;
         match self.looks.pop().expect("something is to be read back") {
-            Look::Text(key) => {
-                let place = history.transactions.begin_steps(Vec::new(), world.now_us);
-                self.ask(row, 0, &text_key(key), None, world);
-                Does::Single(place, Some(key))
-            }
+            Look::Text(key) => self.read(row, (key, 0), world, history),
             Look::Account(account) => {
                 self.ask(row, 0, &account_key(account), None, world);
                 Does::Looks(account)
@@ -556,22 +560,28 @@ impl Committers {
                 commit.inbox.push((call.number, ended));
                 self.course(call.row, commit, world, history)?
             }
-            Does::Single(place, key) => {
-                if let (Place::Text(number), Some(key)) = (place, key) {
-                    if self.is_reading_back && reply_of(ended.clone()).is_none() {
-                        self.looks.push(Look::Text(key));
-                    }
-                    match reply_of(ended) {
-                        Some(reply) => {
-                            records.texts[number].steps =
-                                vec![Step::Read { key, tokens: tokens_of(&reply)? }];
-                            records.end(place, Fate::Committed(world.now_us));
-                        }
-                        None => records.end(place, Fate::Aborted),
-                    }
-                } else {
-                    records.end(place, fate_of(&ended, world.now_us));
+            Does::Single(place, Some((key, walk))) => {
+                let reply = reply_of(ended);
+                if self.is_reading_back && reply.is_none() {
+                    self.looks.push(Look::Text(key));
                 }
+                match (reply, place) {
+                    (Some(reply), Place::Text(number)) => {
+                        records.texts[number].steps = vec![Step::Read { key, tokens: tokens_of(&reply)? }];
+                        records.end(place, Fate::Committed(world.now_us));
+                    }
+                    _ => records.end(place, Fate::Aborted),
+                }
+                match walk {
+                    1.. if !self.is_stopped => {
+                        let next = (key + 1) % self.setup.ledgers.texts;
+                        self.read(call.row, (next, walk - 1), world, history)
+                    }
+                    _ => self.rest(world),
+                }
+            }
+            Does::Single(place, None) => {
+                records.end(place, fate_of(&ended, world.now_us));
                 self.rest(world)
             }
             Does::Looks(account) => {
