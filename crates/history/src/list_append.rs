@@ -93,6 +93,25 @@ pub enum Why {
     Returned,
 }
 
+impl Violation {
+    /// The transactions that it names, each once.
+    pub fn transactions(&self) -> Vec<usize> {
+        let mut named = match self {
+            Violation::Unwritten { reader, .. }
+            | Violation::Twice { reader, .. }
+            | Violation::OwnAppendMissing { reader, .. } => vec![*reader],
+            Violation::AbortedRead { reader, writer, .. } | Violation::HalfRead { reader, writer, .. } => {
+                vec![*reader, *writer]
+            }
+            Violation::TwoOrders { readers, .. } => readers.to_vec(),
+            Violation::Circle(links) => links.iter().flat_map(|link| [link.from, link.to]).collect(),
+        };
+        named.sort_unstable();
+        named.dedup();
+        named
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //! - P1: a ticket is woken at most once, and never after it was forgotten.
-//! - P2: the lot holds at most one entry a connection, and one for each forwarded request aside. So the
-//!   numbers of connections and of their asides bound it.
+//! - P2: the lot holds at most one entry a connection, one for each forwarded request aside, and one for each
+//!   request of the node's own. So the numbers of these bound it.
 //! - P3: what a ticket waits for wakes it. Keys: the arrival of all of them, the end of their migration, or a
 //!   new range table (then the command may run, redirect or wait again). A pause: its end, or a change of it
 //!   (A2). A flush: the answers of all its movers. Positions: their arrival, or the end of the patience.

@@ -230,8 +230,9 @@ impl Worker {
     }
 
     /// The fill of its queues. `connections`: how many of its commands may wait at once: one a connection,
-    /// and those aside.
+    /// and those aside. The node's own come on top.
     pub fn queues(&self, connections: usize) -> impl Iterator<Item = Fill> {
+        let connections = connections + self.helpers.requests();
         self.dispatcher
             .parking
             .queues(connections)
@@ -245,6 +246,9 @@ impl Worker {
         let holds = self.dispatcher.executor.holds.len();
         if holds > 0 {
             in_hand.push(("holds of the node", holds));
+        }
+        if self.helpers.len() > 0 {
+            in_hand.push(("transactions that are helped", self.helpers.len()));
         }
         if self.dispatcher.lines.len() > 0 {
             in_hand.push(("commands that wait for other nodes", self.dispatcher.lines.len()));

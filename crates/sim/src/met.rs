@@ -54,6 +54,9 @@ impl Simulation {
                     meet(run, comparers.exchanged);
                     meet(refused, comparers.refused);
                 }
+                Other::Committers(committers) => {
+                    committers.met.iter().for_each(|(what, times)| meet(what, *times));
+                }
                 Other::Surveyor(surveyor) => {
                     meet("scanned keys", surveyor.judged);
                     meet("flushes", surveyor.flushes);

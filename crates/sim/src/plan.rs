@@ -1,8 +1,8 @@
 //! A seed's plan: the cluster, the network, the load, and the faults.
 
 use crate::clients::{
-    BareSetup, CancellerSetup, ComparersSetup, ConsumersSetup, MisbehavingSetup, Misbehaviour, OperatorSetup,
-    OtherSetup, SessionSetup, SurveyorSetup, UpgradesSetup,
+    BareSetup, CancellerSetup, CommittersSetup, ComparersSetup, ConsumersSetup, MisbehavingSetup,
+    Misbehaviour, OperatorSetup, OtherSetup, SessionSetup, SurveyorSetup, UpgradesSetup,
 };
 use crate::clock::{Clock, WALL_OFF_MS};
 use crate::durable::DurableDraw;
@@ -10,7 +10,7 @@ use crate::link::{LinksSetup, SPREAD};
 use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
 use crate::workload::{
-    Exchanged, LEAST_FIELDS, MOST_GROUPS, MOST_MEMBER_KEYS, MOST_NAME_SETS, MOST_SETS, Workload,
+    Exchanged, LEAST_FIELDS, Ledgers, MOST_GROUPS, MOST_MEMBER_KEYS, MOST_NAME_SETS, MOST_SETS, Workload,
 };
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
@@ -189,14 +189,13 @@ impl Plan {
         let operator = operator(&mut random, &mut operators_random, safety_us, upgrades, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
         others.extend(later_others(seed, nodes, think_us, &mut workload));
-        if workload.large_permille == 0 && !is_tight && random.one_in(3) {
-            // Moves that last: events in the middle of one are frequent.
-            let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
-            hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
-        }
+        slow_moves(&mut random, is_tight, &workload, &mut hosts);
         small_parts(seed, &mut hosts, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         run_once(seed, kind.keeps_what_ran(&nemesis) && replacements.is_empty(), &others, &mut sessions);
+        let keeps_locks = kind.keeps_what_is_locked(&nemesis) && replacements.is_empty();
+        let committers = committers((seed, nodes, think_us), &typical, &mut others, keeps_locks);
+        others.extend(committers);
         Plan {
             hosts,
             pace,
@@ -228,6 +227,11 @@ enum Kind {
 }
 
 impl Kind {
+    /// Whether no death takes votes with it, unless a log loses what its mode allows.
+    fn keeps_what_is_locked(self, nemesis: &NemesisSetup) -> bool {
+        self == Kind::LogAlone || self.keeps_what_ran(nemesis)
+    }
+
     /// Whether clusters know for good what has run. A death without a log takes that with it.
     fn keeps_what_ran(self, nemesis: &NemesisSetup) -> bool {
         match self {
@@ -245,6 +249,14 @@ const MOST_PIECES: u64 = 50;
 
 /// The rate bounds of slow moves, in bytes per second.
 const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
+
+/// Sometimes moves that last: events in the middle of one are frequent.
+fn slow_moves(random: &mut Random, is_tight: bool, workload: &Workload, hosts: &mut [HostSetup]) {
+    if workload.large_permille == 0 && !is_tight && random.one_in(3) {
+        let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
+        hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
+    }
+}
 
 /// A node's memory when ample. When tight, it has the least that a store works with, up to an eighth more:
 /// with more, a store that wastes little is hardly ever short.
@@ -446,11 +458,47 @@ fn later_others(
 /// forget what has run, nor where nodes die without a log, or speak an older version.
 fn run_once(seed: u64, is_kept_in_one_version: bool, others: &[OtherSetup], sessions: &mut [SessionSetup]) {
     let mut random = Random::new(seed ^ 0x0ce_5ead_0000_0000);
-    let flushes =
-        |other: &OtherSetup| matches!(other, OtherSetup::Surveyor(setup) if setup.flushes_permille > 0);
     if random.one_in(3) && is_kept_in_one_version && !others.iter().any(flushes) {
         sessions.iter_mut().for_each(|session| session.runs_once = !random.one_in(3));
     }
+}
+
+fn flushes(other: &OtherSetup) -> bool {
+    matches!(other, OtherSetup::Surveyor(setup) if setup.flushes_permille > 0)
+}
+
+/// A surveyor flushes importing nodes, whatever its share of flushes is.
+fn flush_nothing(other: &mut OtherSetup) {
+    if let OtherSetup::Surveyor(setup) = other {
+        setup.flushes = 0;
+    }
+}
+
+/// In every second seed of those where no death takes votes with it there are transactions over nodes. Not
+/// beside flushes, which forget what is locked.
+fn committers(
+    (seed, nodes, think_us): (u64, usize, u64),
+    typical: &Quality,
+    others: &mut [OtherSetup],
+    keeps_locks: bool,
+) -> Option<OtherSetup> {
+    let mut random = Random::new(seed ^ 0x7a25_ac70_0000_0000);
+    if !random.one_in(2) || !keeps_locks || others.iter().any(flushes) {
+        return None;
+    }
+    others.iter_mut().for_each(flush_nothing);
+    Some(OtherSetup::Committers(CommittersSetup {
+        ledgers: Ledgers { texts: random.between(2, 10), accounts: random.between(2, 5) },
+        rows: random.between(2, 6) as usize,
+        think_us,
+        doubt_us: random.magnitude(100, 100_000),
+        stops_permille: if random.one_in(3) { 0 } else { random.below(150) },
+        pauses_permille: if random.one_in(3) { 0 } else { random.below(150) },
+        breaks_permille: if random.one_in(3) { 0 } else { random.below(150) },
+        awareness: if random.one_in(3) { Awareness::Plain } else { Awareness::Sidle },
+        timeout_us: timeout_us(&mut random, typical),
+        seed: HostId(random.index(nodes)),
+    }))
 }
 
 /// In one seed of four there are lists, and clients that wait for items.

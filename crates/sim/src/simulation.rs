@@ -22,6 +22,8 @@ const LIVENESS_US: u64 = 120_000_000;
 const READ_BACK_US: u64 = 60_000_000;
 /// The longest time until both ends of a connection know that it is broken.
 const HEARING_US: u64 = 15_000_000;
+/// How long nodes may take to decide what clients have left behind.
+const HELPED_US: u64 = 15_000_000;
 /// How long the cleanup may take.
 const REST_US: u64 = 5_000_000;
 /// How many times everything is deleted if memory is short.
@@ -88,7 +90,10 @@ impl Simulation {
         let others: Vec<Other> = (plan.others.into_iter().enumerate())
             .map(|(index, setup)| {
                 // Later kinds have streams of their own: the rest of a simulation draws as without them.
-                let is_later = matches!(setup, OtherSetup::Consumers(_) | OtherSetup::Comparers(_));
+                let is_later = matches!(
+                    setup,
+                    OtherSetup::Consumers(_) | OtherSetup::Comparers(_) | OtherSetup::Committers(_)
+                );
                 let random = if is_later { later.fork() } else { random.fork() };
                 Other::new(first + index, setup, random, &mut world)
             })
@@ -167,6 +172,7 @@ impl Simulation {
             LIVENESS_US,
             Simulation::is_calm,
         )?;
+        self.end_transactions()?;
         self.world.tell(|| "everything is read back".to_owned());
         let read_from = self.history.lengths();
         self.reader.read_back(self.workload.all_keys().chain(self.workload.all_other_keys()).collect());
@@ -199,6 +205,28 @@ impl Simulation {
         self.summary.undecided += checks::check_lists(&self.history.lists)?;
         self.summary.undecided += checks::check_members(&self.history.members)?;
         self.summary.undecided += checks::check_names(&self.history.names)?;
+        if !self.history.transactions.is_cut {
+            checks::check_transactions(&self.history.transactions)?;
+        }
+        Ok(())
+    }
+
+    /// Everything that transactions change is read back, and nothing stays locked.
+    fn end_transactions(&mut self) -> Result<(), Violation> {
+        if !self.history.transactions.is_cut {
+            self.others.iter_mut().for_each(Other::read_back);
+        }
+        let first = self.sessions.len() + 2;
+        (first..first + self.others.len()).for_each(|number| self.world.turn_at(Actor::Client(number), 0));
+        self.until("what transactions change is read back", READ_BACK_US, |simulation| {
+            simulation.others.iter().all(|other| other.under_way().is_empty())
+        })?;
+        let is_over = |simulation: &Simulation| checks::left_undecided(&simulation.hosts).is_none();
+        self.until("every transaction is decided", HELPED_US, is_over).map_err(|violation| {
+            let left = checks::left_undecided(&self.hosts).unwrap_or_default();
+            Violation::new(violation.check, format!("{}: {left}", violation.what))
+        })?;
+        self.world.meet("transactions that nodes ended", checks::settled(&self.hosts));
         Ok(())
     }
 
@@ -313,12 +341,23 @@ impl Simulation {
             return Ok(());
         }
         let facts = std::mem::take(&mut self.world.facts);
+        self.count_votes_that_moved(&facts);
         self.nemesis.follow(&facts, &self.hosts, &mut self.world);
         if facts.contains(&Fact::Committed) {
             self.others.iter_mut().for_each(|other| other.look(&self.hosts, &mut self.world));
         }
         let World { checks, network, now_us, .. } = &mut self.world;
         checks.observe(&self.hosts, (network, *now_us), &facts)
+    }
+
+    fn count_votes_that_moved(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            let Fact::Activated(host) = *fact else { continue };
+            let Some(process) = &self.hosts[host.0].process else { continue };
+            let imports = process.control.control.imports();
+            let votes = imports.map(|view| checks::votes_in(&process.parts.store, view.range())).sum();
+            self.world.meet("votes that moved", votes);
+        }
     }
 
     fn note(&mut self, event: Event) -> Result<(), Violation> {
@@ -393,6 +432,13 @@ impl Simulation {
                 let at_risk = self.losses.at_risk(&self.hosts, host, surveyor.kept());
                 let in_doubt = self.losses.in_doubt(&self.hosts, host, surveyor.unset());
                 surveyor.lose(&at_risk, &in_doubt);
+            }
+        }
+        if !self.history.transactions.is_cut {
+            self.history.transactions.is_cut = true;
+            self.others.iter_mut().for_each(Other::lose);
+            if let Err(violation) = checks::check_transactions(&self.history.transactions) {
+                self.world.checks.note(violation);
             }
         }
         let now_us = self.world.now_us;

@@ -66,7 +66,8 @@ fn lost(text: &str) -> Option<Lost> {
         "SIDLECHANGED" => Lost::Changed,
         "SIDLEREFUSED" => Lost::Refused,
         "SIDLELATE" => Lost::Late,
-        "CROSSSLOT" => Lost::Parted,
+        // The second of a slot that is split, where the client knows only slots.
+        "CROSSSLOT" | "SIDLESPLIT" => Lost::Parted,
         // The request came twice, or was forwarded and lost.
         "SIDLETWICE" | "SIDLEUNKNOWN" => return None,
         _ => Lost::Failed(text.as_bytes().to_vec()),
@@ -86,6 +87,7 @@ mod tests {
             ("SIDLEREFUSED a node has decided".to_owned(), Some(Lost::Refused)),
             ("CROSSSLOT keys of several nodes".to_owned(), Some(Lost::Parted)),
             ("SIDLETWICE it was prepared before".to_owned(), None),
+            ("SIDLESPLIT of a slot that is split".to_owned(), Some(Lost::Parted)),
             ("SIDLEUNKNOWN whether it was done".to_owned(), None),
             ("WRONGTYPE of a command".to_owned(), Some(Lost::Failed(b"WRONGTYPE of a command".to_vec()))),
         ] {

@@ -297,7 +297,7 @@ faults! {
         /// gone.
         OldRequestRuns, "old-request-runs", SCRIPTED;
         /// What transactions have at keys is not sent before the target serves these (breaks M37).
-        LocksLeftBehind, "locks-left-behind", SCRIPTED;
+        LocksLeftBehind, "locks-left-behind", Some(150);
     }
     "sidle-cluster", Cluster: {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).
@@ -367,16 +367,16 @@ faults! {
     // No node uses transactions yet: they show in their own world.
     "sidle-txn", Cluster: {
         /// A key is locked for two transactions that write it (breaks X1).
-        LockedTwice, "locked-twice", SCRIPTED;
+        LockedTwice, "locked-twice", USUAL;
         /// Reads go past the locks of a transaction, and show what it has replaced elsewhere (breaks X4;
         /// RAMCloud's reads).
         ReadsIgnoreLocks, "reads-ignore-locks", SCRIPTED;
         /// A key votes for a transaction that it has refused (breaks X3).
-        PreparedAfterRefusal, "prepared-after-refusal", SCRIPTED;
+        PreparedAfterRefusal, "prepared-after-refusal", Some(150);
         /// A key that is asked before its vote does not keep that it refuses (breaks X3).
-        RefusalIsNotKept, "refusal-is-not-kept", SCRIPTED;
+        RefusalIsNotKept, "refusal-is-not-kept", Some(300);
         /// A key forgets a transaction as soon as it is applied there (breaks X12).
-        OutcomeIsNotKept, "outcome-is-not-kept", SCRIPTED;
+        OutcomeIsNotKept, "outcome-is-not-kept", USUAL;
         /// The first key forgets a transaction before the others have (breaks X12).
         FirstKeyForgetsFirst, "first-key-forgets-first", SCRIPTED;
         /// A node that decides in place of a coordinator does not ask the first key again (breaks X12).
@@ -384,11 +384,11 @@ faults! {
         /// What nodes decided is forgotten while the coordinator may still ask (breaks X13).
         SettledIsForgotten, "settled-is-forgotten", SCRIPTED;
         /// A node ends a vote whose coordinator is silent (breaks X2).
-        HelperAbortsUnasked, "helper-aborts-unasked", SCRIPTED;
+        HelperAbortsUnasked, "helper-aborts-unasked", USUAL;
         /// A node commits a transaction that a key has refused (breaks X3).
-        HelperCommitsWithoutVote, "helper-commits-without-vote", SCRIPTED;
+        HelperCommitsWithoutVote, "helper-commits-without-vote", USUAL;
         /// A part whose answer was lost is sent again (breaks X11).
-        PartSentTwice, "part-sent-twice", SCRIPTED;
+        PartSentTwice, "part-sent-twice", USUAL;
     }
 
     // Five cannot show in the simulator. Its copies sync each append, so that a forgotten file is not

@@ -36,6 +36,11 @@ impl Helpers {
         self.running.len()
     }
 
+    /// How many of their requests have not ended.
+    pub(crate) fn requests(&self) -> usize {
+        self.running.values().map(|helper| helper.asked.len()).sum()
+    }
+
     /// When time is to be passed though nothing happens. `has_locks`: something lies beside keys.
     pub(crate) fn poll_timeout(&self, has_locks: bool) -> Option<MonotonicUs> {
         match self.running.is_empty() {

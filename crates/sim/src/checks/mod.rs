@@ -17,6 +17,7 @@ mod queues;
 mod scans;
 mod search;
 mod single_owner;
+mod transactions;
 mod waits;
 
 pub use deadlines::check_deadlines;
@@ -25,6 +26,7 @@ pub use losses::{LOSSES, Losses};
 pub use members::check_members;
 pub use names::check_names;
 pub use scans::{Holder, Ownership, Scan};
+pub use transactions::{check_transactions, left_undecided, settled, votes_in};
 
 use crate::clients::Told;
 use crate::host::Host;
@@ -133,6 +135,11 @@ impl Checks {
         if let Some(violation) = found.filter(|_| self.is_fair) {
             self.found.get_or_insert(violation);
         }
+    }
+
+    /// A violation that was found in the middle of an event.
+    pub fn note(&mut self, violation: Violation) {
+        self.found.get_or_insert(violation);
     }
 
     /// A durable log was judged; the error says what is wrong with it.

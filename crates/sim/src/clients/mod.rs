@@ -3,6 +3,7 @@
 mod bare;
 mod caller;
 mod canceller;
+mod committers;
 mod comparers;
 mod consumers;
 mod manner;
@@ -16,6 +17,7 @@ mod wires;
 
 pub use bare::{Bare, BareSetup};
 pub use canceller::{Canceller, CancellerSetup, Phase, Told};
+pub use committers::{Committers, CommittersSetup};
 pub use comparers::{Comparers, ComparersSetup};
 pub use consumers::{Consumers, ConsumersSetup};
 pub use manner::Manners;

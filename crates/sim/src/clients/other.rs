@@ -1,8 +1,8 @@
 //! Clients that speak the protocol by themselves.
 
 use super::{
-    Bare, BareSetup, Canceller, CancellerSetup, Comparers, ComparersSetup, Consumers, ConsumersSetup,
-    Misbehaving, MisbehavingSetup, Surveyor, SurveyorSetup,
+    Bare, BareSetup, Canceller, CancellerSetup, Committers, CommittersSetup, Comparers, ComparersSetup,
+    Consumers, ConsumersSetup, Misbehaving, MisbehavingSetup, Surveyor, SurveyorSetup,
 };
 use crate::host::Host;
 use crate::network::{Signal, StreamId};
@@ -26,6 +26,8 @@ pub enum OtherSetup {
     Consumers(ConsumersSetup),
     /// Those that change what they have read.
     Comparers(ComparersSetup),
+    /// Those that run transactions over several nodes.
+    Committers(CommittersSetup),
 }
 
 /// Such a client.
@@ -43,6 +45,8 @@ pub enum Other {
     Consumers(Box<Consumers>),
     /// Those that change what they have read.
     Comparers(Box<Comparers>),
+    /// Those that run transactions over several nodes.
+    Committers(Box<Committers>),
 }
 
 impl Other {
@@ -57,6 +61,9 @@ impl Other {
             OtherSetup::Canceller(setup) => Other::Canceller(Box::new(Canceller::new(number, setup, random))),
             OtherSetup::Consumers(setup) => Other::Consumers(Box::new(Consumers::new(number, setup, random))),
             OtherSetup::Comparers(setup) => Other::Comparers(Box::new(Comparers::new(number, setup, random))),
+            OtherSetup::Committers(setup) => {
+                Other::Committers(Box::new(Committers::new(number, setup, random)))
+            }
         }
     }
 
@@ -69,6 +76,21 @@ impl Other {
             Other::Canceller(canceller) => canceller.stop(),
             Other::Consumers(consumers) => consumers.stop(),
             Other::Comparers(comparers) => comparers.stop(),
+            Other::Committers(committers) => committers.stop(),
+        }
+    }
+
+    /// What was acknowledged is lost.
+    pub fn lose(&mut self) {
+        if let Other::Committers(committers) = self {
+            committers.lose();
+        }
+    }
+
+    /// It reads back what only it knows. It needs a turn.
+    pub fn read_back(&mut self) {
+        if let Other::Committers(committers) = self {
+            committers.read_back();
         }
     }
 
@@ -83,6 +105,7 @@ impl Other {
             Other::Canceller(canceller) => canceller.under_way().map(str::to_owned).into_iter().collect(),
             Other::Consumers(consumers) => consumers.under_way(),
             Other::Comparers(comparers) => comparers.under_way(),
+            Other::Committers(committers) => committers.under_way(),
         }
     }
 
@@ -90,7 +113,9 @@ impl Other {
     pub fn open_records(&self) -> Box<dyn Iterator<Item = &Operation> + '_> {
         match self {
             Other::Bare(hand) => Box::new(hand.open_records()),
-            Other::Misbehaving(_) | Other::Canceller(_) | Other::Consumers(_) => Box::new(std::iter::empty()),
+            Other::Misbehaving(_) | Other::Canceller(_) | Other::Consumers(_) | Other::Committers(_) => {
+                Box::new(std::iter::empty())
+            }
             Other::Comparers(comparers) => Box::new(comparers.open_records()),
             Other::Surveyor(surveyor) => Box::new(surveyor.open_records().iter()),
         }
@@ -127,6 +152,7 @@ impl Other {
                 comparers.turn(workload, world);
                 Ok(())
             }
+            Other::Committers(committers) => committers.turn(world, history),
         }
     }
 
@@ -146,6 +172,7 @@ impl Other {
             Other::Canceller(canceller) => canceller.hear(stream, signal, world),
             Other::Consumers(consumers) => consumers.hear(stream, signal, world, history),
             Other::Comparers(comparers) => comparers.hear(stream, signal, world, history),
+            Other::Committers(committers) => committers.hear(stream, signal, world, history),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The result of an operation, added to the history.
 
 use super::asked::{Asked, Purpose, Shape};
+use super::drafts::Records;
 use super::groups;
 use super::list_operation::ListOperation;
 use super::members_operation::MembersOperation;
@@ -26,6 +27,8 @@ pub struct History {
     pub members: Vec<MembersOperation>,
     /// Operations on names.
     pub names: Vec<NameOperation>,
+    /// Transactions over keys of several nodes.
+    pub transactions: Records,
     /// How many of those on registers were on groups, and answered.
     pub groups: u64,
     /// Answered operations that are not judged.

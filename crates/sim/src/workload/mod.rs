@@ -6,6 +6,7 @@
 //! of the answer is checked.
 
 mod asked;
+mod drafts;
 mod ended;
 mod exchange;
 mod groups;
@@ -25,6 +26,7 @@ mod timed_operation;
 mod transaction;
 
 pub use asked::{Asked, Order};
+pub use drafts::{Draft, Ledgers, Place, Records, account_key, balance_of, text_key, text_of, tokens_of};
 pub use ended::History;
 pub use exchange::{Exchange, Exchanged};
 pub use groups::{MOST_GROUPS, inside_a_group, keep_whole};

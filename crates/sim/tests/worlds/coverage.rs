@@ -69,6 +69,12 @@ const MET: &[(&str, u64)] = &[
     ("exchanges of what ends", 16),
     ("exchanges of what ends refused", 8),
     ("members", 24),
+    ("transactions at one node", 20),
+    ("transactions over nodes", 10),
+    ("transactions that gave way", 5),
+    ("transactions of what had changed", 14),
+    ("clients that stopped in a commit", 6),
+    ("votes that moved", 6),
 ];
 
 /// Rare ones, and in how many of all seeds they occur at least. Each change of the stories moves their number
@@ -86,6 +92,7 @@ const RARE: &[(&str, u64)] = &[
     ("ways back", 8),
     // Of clusters of several builds, one in eight.
     ("versions raised", 8),
+    ("transactions that nodes ended", 8),
 ];
 
 /// The same of nodes with a durable log, in how many of 60 seeds.
