@@ -66,7 +66,7 @@ fn lost(text: &str) -> Option<Lost> {
         "SIDLECHANGED" => Lost::Changed,
         "SIDLEREFUSED" => Lost::Refused,
         "SIDLELATE" => Lost::Late,
-        "CROSSSLOT" => Lost::Parted,
+        "CROSSSLOT" | "SIDLESPLIT" => Lost::Parted,
         // The request came twice, or was forwarded and lost.
         "SIDLETWICE" | "SIDLEUNKNOWN" => return None,
         _ => Lost::Failed(text.as_bytes().to_vec()),
@@ -85,6 +85,7 @@ mod tests {
             ("SIDLECHANGED 'get' has another reply".to_owned(), Some(Lost::Changed)),
             ("SIDLEREFUSED a node has decided".to_owned(), Some(Lost::Refused)),
             ("CROSSSLOT keys of several nodes".to_owned(), Some(Lost::Parted)),
+            ("SIDLESPLIT keys of one slot, on several nodes".to_owned(), Some(Lost::Parted)),
             ("SIDLETWICE it was prepared before".to_owned(), None),
             ("SIDLEUNKNOWN whether it was done".to_owned(), None),
             ("WRONGTYPE of a command".to_owned(), Some(Lost::Failed(b"WRONGTYPE of a command".to_vec()))),

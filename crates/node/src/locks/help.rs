@@ -114,7 +114,7 @@ impl Helper {
         let lasts = dispatcher.executor.shared.durability.lease.lasts(|| now.mono);
         let may_count = |asked: &Asked| asked.is_done && asked.shown <= safe && lasts;
         for asked in self.asked.extract_if(.., |asked| may_count(asked)) {
-            self.committing.handle(now.mono, asked.number, &ended(&asked.reply));
+            self.committing.handle(now.mono, asked.number, &ended(&asked.reply), |_| None);
         }
         self.committing.handle_time(now.mono);
         for asked in self.asked.iter_mut().filter(|asked| !asked.is_done) {
