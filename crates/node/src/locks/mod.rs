@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `beside` | the value beside a key: read, and to be published |
 //! | `waits` | whether a command is to wait for a transaction |
+//! | `claims` | parts that wait, which younger ones do not pass over |
 //! | `means`, `run` | what these commands are run with; one of them |
 //! | `request` | a part that is to be prepared, as a request has it |
 //! | `prepare` | a part is prepared, or committed at once |
@@ -14,6 +15,7 @@
 //! | `help` | transactions decided in place of coordinators that are gone |
 
 mod beside;
+mod claims;
 mod decide;
 mod help;
 mod means;
@@ -22,6 +24,7 @@ mod request;
 mod run;
 mod waits;
 
+pub(crate) use claims::Claims;
 pub(crate) use help::Helpers;
 pub(crate) use means::Means;
 pub(crate) use request::COMMANDS_AT;
