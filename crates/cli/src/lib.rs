@@ -6,6 +6,7 @@
 // Programs at the edge read clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod bank;
 pub mod conclusion;
 pub mod demo;
 pub mod exit;

@@ -71,6 +71,16 @@ const WRONG: &[(&str, &str)] = &[
     ("demo --kill nobody", "node, source or target"),
     ("demo --kill node --cpus source=0.4", "cannot be used with"),
     ("demo --json one --html one", "both name one"),
+    ("demo --workload loan", "give a (50 % writes), b (5 %), c (none) or bank"),
+    ("demo --accounts 5", "--workload bank"),
+    ("demo --workload bank --accounts 1", "2 to 10000"),
+    ("demo --workload bank --kill node", "leave out --kill"),
+    ("demo --workload bank --cpus source=0.4", "leave out --cpus"),
+    ("demo --workload bank --html h", "leave out --html"),
+    ("demo --workload bank --client plain", "leave out --client plain"),
+    ("demo --workload bank --rate 5", "leave out --rate"),
+    ("demo --workload bank --write-ratio 5", "cannot be used with"),
+    ("bench --workload bank", "`sidle demo --workload bank`"),
     ("bench --loop closed --rate 5", "leave out --rate"),
     ("bench --json one --html one", "both name one"),
     ("bench --history one --json one", "both name one"),
@@ -112,7 +122,8 @@ const WRONG: &[(&str, &str)] = &[
     ("check-history", "<FILE>"),
 ];
 
-const FITTING: &[&str] = &["server", "demo", "demo --kill node", "bench", "demo --value-bytes 1000000"];
+const FITTING: &[&str] =
+    &["server", "demo", "demo --kill node", "demo --workload bank", "bench", "demo --value-bytes 1000000"];
 
 #[test]
 fn wrong_lines_are_refused_with_what_would_do() {
