@@ -63,6 +63,8 @@ pub struct NodeShared {
     pub(crate) holds: Arc<Holds>,
     /// Parts of transactions that wait for younger ones.
     pub(crate) claims: Claims,
+    /// Transactions that this node decides in place of coordinators that are gone.
+    pub(crate) helped: AtomicU64,
     /// Commands that wait for what they are to take.
     pub(crate) waiters: Arc<Waiters>,
     /// The nodes that they do not wait for.
@@ -113,6 +115,7 @@ impl NodeShared {
             slow_log: SlowLog::default(),
             holds: Arc::default(),
             claims: Claims::default(),
+            helped: AtomicU64::new(0),
             waiters: Arc::new(Waiters::new(workers, &wakes)),
             suspects: Suspects::default(),
             spikes: Spikes::default(),

@@ -390,6 +390,8 @@ impl Worker {
             self.pass_boundary();
             let safe = self.safe_commit();
             self.helpers.pass_time(now, &mut self.dispatcher, safe);
+            let shared = &self.dispatcher.executor.shared;
+            shared.helped.store(self.helpers.len() as u64, Relaxed);
         }
     }
 

@@ -20,6 +20,7 @@ mod range;
 mod status;
 mod takeover;
 mod top;
+mod tx;
 mod upgrade;
 mod via;
 mod watch;
@@ -44,6 +45,9 @@ fn main() -> ExitCode {
         cli::Command::Top(arguments) => reached(&arguments.via.via, top::run(&arguments)),
         cli::Command::Forget(arguments) => reached(&arguments.via.via, forget::run(&arguments)),
         cli::Command::Takeover(arguments) => reached(&arguments.via.via, takeover::run(&arguments)),
+        cli::Command::Tx(cli::TxCommand::List(arguments)) => {
+            reached(&arguments.via.via, tx::list(&arguments))
+        }
         cli::Command::Upgrade(arguments) => reached(&arguments.via.via, upgrade::run(&arguments)),
         cli::Command::Import(arguments) => reached(&arguments.via.via, import::run(&arguments)),
         cli::Command::Demo(arguments) => demo::run(&arguments),

@@ -12,6 +12,7 @@ const NUMBERS: &[NumberFlag] = &[
     ("migrate set 1 --rate 1", "timeout", Some("3600")),
     ("status", "timeout", Some("3600")),
     ("top", "timeout", Some("3600")),
+    ("tx list", "timeout", Some("3600")),
     ("top", "seconds", Some("60")),
     ("top", "count", Some("64")),
     ("forget a:1", "timeout", Some("3600")),
@@ -115,6 +116,8 @@ const WRONG: &[(&str, &str)] = &[
     ("status --via nowhere", "HOST:PORT"),
     ("status --via a:0", "HOST:PORT"),
     ("server --join a:0", "HOST:PORT"),
+    ("tx", "list"),
+    ("tx list 5", "unexpected argument"),
     ("forget", "<NODE>"),
     ("forget nowhere", "HOST:PORT"),
     ("takeover", "<NODE>"),
@@ -159,6 +162,7 @@ fn check(line: &[&str]) -> Result<(), Failure> {
         | Command::Upgrade(_)
         | Command::Status(_)
         | Command::Top(_)
+        | Command::Tx(_)
         | Command::CheckHistory(_) => Ok(()),
     }
 }

@@ -97,6 +97,11 @@ impl Claims {
         older.find(|claim| keys.iter().any(|&key| claim.is_in_the_way_of(key))).map(|claim| claim.id)
     }
 
+    /// How many parts wait.
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
     fn list(&self) -> MutexGuard<'_, Vec<Claim>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,12 +12,14 @@
 //! | `request` | a part that is to be prepared, as a request has it |
 //! | `prepare` | a part is prepared, or committed at once |
 //! | `decide` | what a key is told of a transaction, or asked |
+//! | `list` | what is locked, for operators |
 //! | `help` | transactions decided in place of coordinators that are gone |
 
 mod beside;
 mod claims;
 mod decide;
 mod help;
+mod list;
 mod means;
 mod prepare;
 mod request;
@@ -26,6 +28,7 @@ mod waits;
 
 pub(crate) use claims::Claims;
 pub(crate) use help::Helpers;
+pub(crate) use list::list;
 pub(crate) use means::Means;
 pub(crate) use request::COMMANDS_AT;
 pub(crate) use run::run;
