@@ -42,6 +42,7 @@ use sidle_resp::{Args, ReplyWriter};
 use sidle_store::ExpirySweep;
 use sidle_types::{CommitNumber, Fill, KeyHash, MonotonicUs, Slot, fault};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A serving thread's state.
 pub struct Worker {

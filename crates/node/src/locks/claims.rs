@@ -9,7 +9,6 @@
 //!
 //! Ownership: one table for a node's workers.
 
-use super::request::Part;
 use sidle_txn::{Age, TransactionId};
 use sidle_types::{Position, WallMs};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,18 +42,9 @@ impl Claim {
     }
 }
 
-/// The keys of a part, in order; a key with an effect is written.
-fn keys_of(part: &Part<'_>, effects: &[Option<Vec<u8>>]) -> Vec<(Position, bool)> {
-    part.keys.iter().zip(effects).map(|(key, effect)| (key.position(), effect.is_some())).collect()
-}
-
 impl Claims {
-    /// The part waits.
-    pub(super) fn begin(&self, part: &Part<'_>, effects: &[Option<Vec<u8>>], now: WallMs) {
-        self.add(part.id, part.age, keys_of(part, effects), now);
-    }
-
-    fn add(&self, id: TransactionId, age: Age, keys: Vec<(Position, bool)>, now: WallMs) {
+    /// A part with these keys waits: they are in order, each with whether it is to be written.
+    pub(super) fn begin(&self, id: TransactionId, age: Age, keys: Vec<(Position, bool)>, now: WallMs) {
         let mut list = self.list();
         list.retain(|claim| claim.until > now);
         if list.len() < MOST {
@@ -72,28 +62,18 @@ impl Claims {
         }
     }
 
-    /// An older transaction that has claimed keys of this part.
+    /// An older transaction that has claimed some of these keys.
     pub(super) fn older(
-        &self,
-        part: &Part<'_>,
-        effects: &[Option<Vec<u8>>],
-        now: WallMs,
-    ) -> Option<TransactionId> {
-        if self.count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        self.older_than(part.id, part.age, &keys_of(part, effects), now)
-    }
-
-    fn older_than(
         &self,
         id: TransactionId,
         age: Age,
         keys: &[(Position, bool)],
         now: WallMs,
     ) -> Option<TransactionId> {
-        let list = self.list();
-        let mut older = list.iter().filter(|claim| claim.until > now && (claim.age, claim.id) < (age, id));
+        let mut list = self.list();
+        list.retain(|claim| claim.until > now);
+        self.count.store(list.len(), Ordering::Release);
+        let mut older = list.iter().filter(|claim| (claim.age, claim.id) < (age, id));
         older.find(|claim| keys.iter().any(|&key| claim.is_in_the_way_of(key))).map(|claim| claim.id)
     }
 
@@ -121,9 +101,9 @@ mod tests {
     fn younger_ones_give_way_to_a_claim_and_older_ones_do_not() {
         let claims = Claims::default();
         let (own, other) = (TransactionId(5), TransactionId(6));
-        claims.add(own, Age(WallMs(20)), vec![key(1, false), key(4, true)], NOW);
+        claims.begin(own, Age(WallMs(20)), vec![key(1, false), key(4, true)], NOW);
         let in_the_way =
-            |age, number, writes| claims.older_than(other, Age(WallMs(age)), &[key(number, writes)], NOW);
+            |age, number, writes| claims.older(other, Age(WallMs(age)), &[key(number, writes)], NOW);
         assert_eq!(in_the_way(21, 4, false), Some(own));
         assert_eq!(in_the_way(21, 1, true), Some(own));
         assert_eq!(in_the_way(20, 1, true), Some(own), "of the same age, the lower id counts as older");
@@ -138,12 +118,12 @@ mod tests {
     fn a_claim_that_nobody_renews_ends_and_there_are_never_too_many() {
         let claims = Claims::default();
         for id in 0..2 * MOST as u128 {
-            claims.add(TransactionId(id), Age(WallMs(20)), vec![key(1, true)], NOW);
+            claims.begin(TransactionId(id), Age(WallMs(20)), vec![key(1, true)], NOW);
         }
         assert_eq!(claims.list().len(), MOST);
         let later = WallMs(NOW.0 + KEPT_MS);
         let young = (TransactionId(u128::MAX), Age(WallMs(21)));
-        assert!(claims.older_than(young.0, young.1, &[key(1, true)], NOW).is_some());
-        assert_eq!(claims.older_than(young.0, young.1, &[key(1, true)], later), None);
+        assert!(claims.older(young.0, young.1, &[key(1, true)], NOW).is_some());
+        assert_eq!(claims.older(young.0, young.1, &[key(1, true)], later), None);
     }
 }

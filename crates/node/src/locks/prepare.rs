@@ -76,11 +76,16 @@ pub(super) fn prepare(
         locks.push(beside::read(&together, key, now)?);
     }
     let may = may_vote(&part, &locks, &effects)?;
-    if let Some(older) = means.claims.older(&part, &effects, now).filter(|_| !part.is_alone) {
-        return Err(locked_by(older));
+    let keys = || {
+        let keys = part.keys.iter().zip(&effects);
+        keys.map(|(key, effect)| (key.position(), effect.is_some())).collect::<Vec<_>>()
+    };
+    if !part.is_alone && means.claims.len() > 0 {
+        let older = means.claims.older(part.id, part.age, &keys(), now);
+        older.map_or(Ok(()), |older| Err(locked_by(older)))?;
     }
     if !may {
-        means.claims.begin(&part, &effects, now);
+        means.claims.begin(part.id, part.age, keys(), now);
         means.holds.note_waiting(means.worker);
         return Ok(Flow::Held);
     }
