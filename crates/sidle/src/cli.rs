@@ -50,7 +50,7 @@ pub(crate) enum Command {
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopArguments),
     /// Show what transactions have locked, and are not decided
-    #[command(subcommand)]
+    #[command(subcommand, after_help = TX_EXAMPLES)]
     Tx(TxCommand),
     /// Remove a node from the cluster that is down and owns nothing
     #[command(after_help = FORGET_EXAMPLES)]
@@ -285,6 +285,12 @@ pub(crate) struct TopArguments {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+const TX_EXAMPLES: &str = "\
+Examples:
+  sidle tx list
+
+Exit status: 0 shown; 1 refused; 2 wrong command line; 4 node not reached.";
 
 const TX_LIST_EXAMPLES: &str = "\
 Examples:

@@ -192,8 +192,7 @@ impl Committing {
         }
     }
 
-    /// The keys of a part are several nodes' by now: nobody has looked at it, and each node gets a part of its
-    /// own.
+    /// The keys of a part are several nodes' by now: nobody has looked at it, and each gets its own part.
     fn divide(&mut self, now: MonotonicUs, part: usize, owner: impl Fn(Position) -> Option<usize>) {
         let places = self.parts[part].iter().copied();
         let by_owner = by_owner(&self.commands, places, owner).ok().filter(|_| self.coordinator.is_open());

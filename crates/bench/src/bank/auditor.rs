@@ -9,7 +9,7 @@ const REST: Duration = Duration::from_millis(50);
 
 /// Sums up until the bank closes.
 pub(crate) async fn work(books: &Books) -> Result<(), DemoError> {
-    let client = books.client(1).await?;
+    let client = books.client().await?;
     while !books.is_over() {
         let mut conflicts = 0;
         let sum = books.sum(&client, |attempt| conflicts += u64::from(attempt.conflict_before().is_some()));

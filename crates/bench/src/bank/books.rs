@@ -90,9 +90,9 @@ impl Books {
         self.accounts.len() as i64 * MONEY
     }
 
-    /// A client with so many connections to each node.
-    pub(crate) async fn client(&self, connections: u32) -> Result<Client, DemoError> {
-        client(&self.node, connections).await
+    /// A client with connections of its own.
+    pub(crate) async fn client(&self) -> Result<Client, DemoError> {
+        client(&self.node).await
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -149,7 +149,7 @@ impl Books {
 
     /// Has every account get its money.
     pub(crate) async fn open(&self) -> Result<(), DemoError> {
-        let (client, money) = (self.client(1).await?, MONEY.to_string());
+        let (client, money) = (self.client().await?, MONEY.to_string());
         for some in self.accounts.chunks(AT_ONCE) {
             let words = some.iter().map(|account| [&b"SET"[..], account.as_bytes(), money.as_bytes()]);
             let calls: Vec<_> = words.map(|words| client.start(&words)).collect();
@@ -180,7 +180,7 @@ impl Books {
 
     /// Looks at everything when nobody is at work any more.
     pub(crate) async fn close(&self, tally: &Tally) -> Result<Closed, DemoError> {
-        let client = self.client(1).await?;
+        let client = self.client().await?;
         let sum = self.sum(&client, |_| {}).await.map_err(|error| DemoError::Node(error.to_string()))?;
         let mut closed = Closed { sum, lost: 0 };
         for (&of, &committed) in &tally.committed {

@@ -20,7 +20,7 @@ use crate::load::{LOAD_TICK, read_back};
 use crate::terminal::Terminal;
 use crate::words::counted;
 use books::Books;
-use sidle_client::{Client, Config, Error};
+use sidle_client::{Client, Error};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,11 +94,8 @@ fn give_some(control: &mut Control, target: &str) -> Result<(), DemoError> {
 }
 
 /// A client of the bank.
-async fn client(node: &str, connections: u32) -> Result<Client, DemoError> {
-    let seed = node.parse().map_err(|error| DemoError::Options(format!("{node}: {error}")))?;
-    let connections_per_node = (connections as usize).clamp(1, Config::MAX_CONNECTIONS_PER_NODE);
-    let config = Config { connections_per_node, ..Config::new(vec![seed]) };
-    Client::connect_with(config).await.map_err(|error| lost(&error))
+async fn client(node: &str) -> Result<Client, DemoError> {
+    Client::connect(&[node]).await.map_err(|error| lost(&error))
 }
 
 fn lost(error: &Error) -> DemoError {

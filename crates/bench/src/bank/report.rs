@@ -106,7 +106,7 @@ pub(crate) fn of(
         }
     };
     let window = |at_ms: f64| ((start_ns as f64 + at_ms * 1e6) / WINDOW_NS as f64) as usize;
-    let whole = tally.windows.get(window(from_ms) + 1..window(to_ms)).unwrap_or_default();
+    let touched = tally.windows.get(window(from_ms)..=window(to_ms)).unwrap_or_default();
     let sums = books.sums();
     BankReport {
         workload: "bank".to_owned(),
@@ -124,7 +124,7 @@ pub(crate) fn of(
         before: part(Part::Before, from_ms),
         during: part(Part::During, to_ms - from_ms),
         after: part(Part::After, length_ms - to_ms),
-        during_worst_window: whole.iter().min().map(|&least| least as f64 * 1e9 / WINDOW_NS as f64),
+        during_worst_window: touched.iter().min().map(|&least| least as f64 * 1e9 / WINDOW_NS as f64),
         sum: books.total(),
         sums: sums.count,
         wrong_sums: sums.wrong,
@@ -155,8 +155,8 @@ fn part_in_words(part: &PartFigures) -> String {
     let latency = part.latency_us.map_or_else(String::new, |latency| {
         format!(", p50 {}, p99 {}", micros(latency.p50), micros(latency.p99))
     });
-    let Conflicts { changed, locked, .. } = part.conflicts;
-    format!("{per_s}{latency}, {}", counted(changed + locked, "conflict"))
+    let Conflicts { changed, locked, late, .. } = part.conflicts;
+    format!("{per_s}{latency}, {}", counted(changed + locked + late, "conflict"))
 }
 
 /// A report in some lines.

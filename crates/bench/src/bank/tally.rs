@@ -14,8 +14,10 @@ pub struct Conflicts {
     pub changed: u64,
     /// An older one had locked a key.
     pub locked: u64,
-    /// Their keys were parted by a move, or an answer was missing.
+    /// The keys of one of their commands were parted by a move.
     pub moved: u64,
+    /// An answer was missing for too long.
+    pub late: u64,
 }
 
 /// What was counted in a part of the run.
@@ -48,7 +50,8 @@ impl Tally {
         *match conflict {
             Conflict::Changed => &mut conflicts.changed,
             Conflict::Locked => &mut conflicts.locked,
-            Conflict::Moved | Conflict::Late => &mut conflicts.moved,
+            Conflict::Moved => &mut conflicts.moved,
+            Conflict::Late => &mut conflicts.late,
         } += 1;
     }
 
@@ -72,6 +75,7 @@ impl Tally {
             own.conflicts.changed += other.conflicts.changed;
             own.conflicts.locked += other.conflicts.locked;
             own.conflicts.moved += other.conflicts.moved;
+            own.conflicts.late += other.conflicts.late;
         }
         if self.windows.len() < other.windows.len() {
             self.windows.resize(other.windows.len(), 0);

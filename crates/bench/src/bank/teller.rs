@@ -17,21 +17,15 @@ pub(crate) async fn work(books: Arc<Books>, options: &DemoOptions, thread: u32) 
     let clients: Vec<u32> =
         (0..options.clients).filter(|client| client % options.threads == thread).collect();
     let tally = Rc::new(RefCell::new(Tally::default()));
-    let together = match options.separate_clients {
-        false => Some(books.client(clients.len() as u32).await?),
-        true => None,
-    };
     let mut tasks = Vec::new();
     for number in clients {
-        let client = match &together {
-            Some(client) => client.clone(),
-            None => books.client(1).await?,
-        };
         for lane in 0..options.outstanding {
             let lane = number * options.outstanding + lane;
             let random = Random::new(options.seed, u64::from(lane));
             let chooser = Chooser::new(options.distribution, books.accounts().len() as u64, options.seed);
-            let (client, books, tally) = (client.clone(), Arc::clone(&books), Rc::clone(&tally));
+            // What waits for a lock holds up its connection, and must not hold up whoever has the lock.
+            let client = books.client().await?;
+            let (books, tally) = (Arc::clone(&books), Rc::clone(&tally));
             let teller = Teller { client, books, tally, random, chooser, number: lane };
             tasks.push(tokio::task::spawn_local(teller.work()));
         }

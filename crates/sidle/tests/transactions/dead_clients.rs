@@ -55,16 +55,19 @@ fn what_a_vanished_client_had_prepared_is_decided_by_the_nodes() {
             for key in &keys {
                 cluster.client(0).request_anywhere(&["SET", key, "old"]);
             }
+            let began = Instant::now();
             for &of in voted {
                 prepare(&mut cluster.client(0), id + first as u32, &keys, of);
             }
-            // It has not been a second.
             let listed = cluster.nodes[0].run(&["tx", "list", "--json"]);
             let listed: Vec<serde_json::Value> =
                 serde_json::from_slice(&listed.stdout).expect("--json prints JSON");
             let locked: Vec<_> = listed.iter().map(|locked| locked["key"].as_str().expect("a key")).collect();
             let prepared = voted.iter().map(|&of| keys[of].as_str());
-            assert_eq!(BTreeSet::from_iter(locked), BTreeSet::from_iter(prepared), "{listed:?}");
+            // Unless the machine was so busy that it is decided by now.
+            if began.elapsed() < Duration::from_millis(900) {
+                assert_eq!(BTreeSet::from_iter(locked), BTreeSet::from_iter(prepared), "{listed:?}");
+            }
             for key in &keys {
                 assert_eq!(value(&cluster, key).as_deref(), Some(expected), "{voted:?} of {keys:?}, {key}");
             }
