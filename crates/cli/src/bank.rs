@@ -1,21 +1,22 @@
 //! `sidle demo --workload bank`: what it prints, writes and judges.
 
 use crate::conclusion::first_of;
-use crate::demo::{DemoArguments, failure, stop_flag, terminal};
+use crate::demo::{DemoArguments, checked, failure, stop_flag, terminal};
 use crate::exit::{Failure, Status};
 use crate::output::OutputFile;
 use sidle_bench::bank::{self, BankReport, bank_summary};
-use sidle_bench::demo::DemoOptions;
+use sidle_bench::limits::memory_budget_bytes;
 use sidle_bench::words::counted;
 
 /// Runs the bank's day, and prints, writes and judges its report.
 ///
 /// # Errors
 /// What was refused, what failed in the middle, or wrong sums.
-pub(crate) fn run(arguments: &DemoArguments, options: &DemoOptions) -> Result<(), Failure> {
+pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
+    let options = checked(arguments, memory_budget_bytes())?;
     let file = OutputFile::to_write(arguments.json())?;
-    let (stop, terminal) = (stop_flag(arguments)?, terminal(arguments, options));
-    let report = bank::run(options, arguments.accounts(), &terminal, &stop).map_err(failure)?;
+    let (stop, terminal) = (stop_flag(arguments)?, terminal(arguments, &options));
+    let report = bank::run(&options, arguments.accounts(), &terminal, &stop).map_err(failure)?;
     if !arguments.quiet {
         print!("{}", bank_summary(&report));
     }

@@ -1,6 +1,5 @@
 //! `sidle demo`: two nodes, a load, and half of the data moved under it.
 
-use crate::bank;
 use crate::conclusion::{ReportFiles, conclude, ensure_distinct, first_of};
 use crate::exit::{Failure, Status};
 use crate::interrupt;
@@ -248,13 +247,13 @@ pub fn checked(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptio
     Ok(options)
 }
 
-/// Runs `sidle demo`.
+/// Runs `sidle demo`, but for the bank.
 ///
 /// # Errors
 /// What was refused, what failed in the middle, or wrong answers.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let options = checked(arguments, memory_budget_bytes())?;
-    if arguments.is_bank() { bank::run(arguments, &options) } else { run_measured(arguments, &options) }
+    run_measured(arguments, &options)
 }
 
 /// Runs a demonstration with processes on this machine, and prints, writes and judges its report.

@@ -85,8 +85,7 @@ pub struct LoadArguments {
     /// A share of writes in per cent, instead of a workload's
     #[arg(long, value_name = "PERCENT", conflicts_with = "workload", value_parser = percent)]
     write_ratio: Option<f64>,
-    /// How popular the records are: zipf:THETA, uniform or latest [default: zipf:0.99; of the bank's accounts:
-    /// uniform]
+    /// How popular the records are: zipf:THETA, uniform or latest [default: zipf:0.99; of accounts, uniform]
     #[arg(long, value_name = "NAME")]
     distribution: Option<Distribution>,
     /// Bytes of each value
