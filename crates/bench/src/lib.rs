@@ -3,11 +3,12 @@
 //! Threads make a load, each driving several clients ([`load`]). Their measurements go into windows
 //! of 100 ms ([`timeline`]), from which a report is made ([`report`]): a JSON file, from which the HTML page
 //! ([`page`]) is drawn. [`demo`] moves half of the data between two nodes under such a load,
-//! and [`kill`] kills one of three.
+//! and [`kill`] kills one of three. In [`bank`] the load is transfers between accounts.
 
 // A program at the edge reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod bank;
 pub mod control;
 pub mod cpu_lists;
 pub mod demo;

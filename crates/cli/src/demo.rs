@@ -7,10 +7,12 @@ use crate::load::LoadArguments;
 use crate::numbers::from_to;
 use crate::own_program;
 use clap::Args;
+use sidle_bench::bank::{ACCOUNTS, MAX_ACCOUNTS};
 use sidle_bench::cpu_lists::CpuLists;
 use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
 use sidle_bench::kill::{self, Victim};
 use sidle_bench::limits::{LEAST_MOVED, MAX_RECORDS, MAX_SECONDS, MAX_THREADS, memory_budget_bytes};
+use sidle_bench::load::{ClientKind, Pacing};
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::CpuShares;
 use sidle_bench::report::Report;
@@ -19,6 +21,7 @@ use sidle_bench::words::counted;
 use sidle_migration::{PROTOCOLS, protocol};
 use sidle_server::check_cpus;
 use sidle_server::config::CpuList;
+use sidle_workload::Workload;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,6 +43,8 @@ Examples:
   sidle demo --client plain
   # a node dies, and others take over what it had
   sidle demo --kill node
+  # transfers between accounts on both nodes, whose sum never changes
+  sidle demo --workload bank
 
 Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots \
 from one to the other, and afterwards reads every acknowledged write back. Nothing is left behind \
@@ -49,9 +54,12 @@ With --kill there are three nodes with logs in TMPDIR or /tmp, and copies of the
 load, and what it had is recovered from copies: a node with half of the data, or the source or the target of \
 the move.
 
+With --workload bank each operation is a transfer: a transaction over two accounts, most often on different \
+nodes. Another transaction sums all accounts up, again and again. The records are there only to move.
+
 Exit status: 0 done; 1 a node did not start, or a file could not be written; 2 wrong command line; 3 the \
 move failed; 4 a node was not reached; 5 a wrong value was read, or an acknowledged write was lost or not \
-read back; 130 interrupted.";
+read back, or a sum was another one; 130 interrupted.";
 
 /// Flags of `sidle demo`.
 #[derive(Debug, Args)]
@@ -69,6 +77,9 @@ pub struct DemoArguments {
     pub kill: Option<Victim>,
     #[command(flatten)]
     load: LoadArguments,
+    /// How many accounts the bank has [default: 1000]
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u64>(2, MAX_ACCOUNTS))]
+    accounts: Option<u64>,
     /// How many records [default: 3000000, with --kill 1000000, or as many as fit into memory]
     #[arg(long, value_name = "NUMBER", value_parser = from_to::<u64>(LEAST_MOVED, MAX_RECORDS))]
     records: Option<u64>,
@@ -129,9 +140,45 @@ impl DemoArguments {
         ReportFiles::to_write(Some(&self.json), self.page())
     }
 
+    /// The JSON report's path.
+    pub(crate) fn json(&self) -> &Path {
+        &self.json
+    }
+
+    /// Whether clients transfer money between accounts.
+    pub fn is_bank(&self) -> bool {
+        self.load.is_bank()
+    }
+
+    /// How many accounts the bank has.
+    pub(crate) fn accounts(&self) -> u64 {
+        self.accounts.unwrap_or(ACCOUNTS)
+    }
+
+    /// Refuses what the bank has not, and what only the bank has.
+    fn ensure_of_the_bank(&self) -> Result<(), Failure> {
+        let is_plain = self.load.client() == ClientKind::Plain;
+        let only_without = [
+            ("--kill", self.kill.is_some()),
+            ("--cpus", self.cpus.is_some()),
+            ("--html", self.html.is_some()),
+            ("--client plain", is_plain),
+            ("--rate", self.load.pacing()? != Pacing::Closed),
+        ];
+        match only_without.iter().find(|(_, is_given)| *is_given) {
+            _ if !self.is_bank() && self.accounts.is_some() => {
+                Err(Failure::wrong_line("only the bank has --accounts: add --workload bank"))
+            }
+            Some((flag, _)) if self.is_bank() => {
+                Err(Failure::wrong_line(format!("with --workload bank leave out {flag}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The page's path, if there is one.
     fn page(&self) -> Option<&Path> {
-        let default = (!self.quiet).then(|| Path::new(PAGE));
+        let default = (!self.quiet && !self.is_bank()).then(|| Path::new(PAGE));
         self.html.as_deref().or(default)
     }
 
@@ -151,6 +198,7 @@ impl DemoArguments {
     /// This program's file has gone; flags that do not go together; missing processors.
     pub fn options(&self, budget_bytes: u64) -> Result<DemoOptions, Failure> {
         let load = &self.load;
+        self.ensure_of_the_bank()?;
         ensure_distinct(Some(&self.json), self.page())?;
         for (node, list) in self.cpu_lists.iter().flat_map(|lists| &lists.0) {
             let refused = |error: &dyn Display| Failure::wrong_line(format!("--cpu-lists, {node}: {error}"));
@@ -161,8 +209,8 @@ impl DemoArguments {
             program: own_program()?,
             protocol: self.protocol.clone(),
             policy: self.policy,
-            workload: load.workload(),
-            distribution: load.distribution,
+            workload: if self.is_bank() { Workload::with_write_ratio(0.0) } else { load.workload()? },
+            distribution: load.distribution(),
             records: self.records.unwrap_or(self.usual_records()),
             key_bytes: load.key_bytes,
             value_bytes: load.value_bytes,
@@ -199,7 +247,7 @@ pub fn checked(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptio
     Ok(options)
 }
 
-/// Runs `sidle demo`.
+/// Runs `sidle demo`, but for the bank.
 ///
 /// # Errors
 /// What was refused, what failed in the middle, or wrong answers.
@@ -235,21 +283,31 @@ pub fn stop_flag(arguments: &DemoArguments) -> Result<Arc<AtomicBool>, Failure> 
 
 /// A demonstration with processes on this machine.
 fn measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<Report, Failure> {
-    let stop = stop_flag(arguments)?;
-    let terminal = Terminal::new(arguments.quiet);
-    if arguments.records.is_none() && options.records < arguments.usual_records() {
-        terminal.say(&format!("{}: more do not fit into memory", counted(options.records, "record")));
-    }
+    let (stop, terminal) = (stop_flag(arguments)?, terminal(arguments, options));
     let report = match arguments.kill {
         Some(victim) => kill::run(options, victim, &terminal, &stop),
         None => demonstrate(options, &terminal, &stop),
     };
-    report.map_err(|error| match error {
+    report.map_err(failure)
+}
+
+/// The display, which says first if there are fewer records than usual.
+pub(crate) fn terminal(arguments: &DemoArguments, options: &DemoOptions) -> Terminal {
+    let terminal = Terminal::new(arguments.quiet);
+    if arguments.records.is_none() && options.records < arguments.usual_records() {
+        terminal.say(&format!("{}: more do not fit into memory", counted(options.records, "record")));
+    }
+    terminal
+}
+
+/// A demonstration that ended early, as the program's failure.
+pub(crate) fn failure(error: DemoError) -> Failure {
+    match error {
         DemoError::Interrupted => {
             Failure::new(Status::Detached, "interrupted; the nodes are stopped and their files are gone")
         }
         DemoError::Migration(_) => Failure::new(Status::FailedInTheMiddle, error),
         DemoError::Control(_) => Failure::new(Status::Unreachable, error),
         DemoError::Options(_) | DemoError::Node(_) | DemoError::Io(_) => Failure::refused(error),
-    })
+    }
 }

@@ -1,11 +1,12 @@
 //! The common parts of the programs' command lines: how a program ends ([`exit`]) and is interrupted
 //! ([`interrupt`]), how its [`mod@line`] and its numbers are read ([`numbers`]), tables printed ([`table`])
 //! and results written ([`output`]), and the commands of both: a node ([`server`]) and a demonstration
-//! ([`demo`]), which starts its nodes from its own program.
+//! ([`demo`], [`bank`]), which starts its nodes from its own program.
 
 // Programs at the edge read clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod bank;
 pub mod conclusion;
 pub mod demo;
 pub mod exit;

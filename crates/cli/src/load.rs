@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use sidle_bench::limits::{LoadSize, MAX_CLIENTS, MAX_KEY_BYTES, MAX_THREADS, MAX_VALUE_BYTES};
 use sidle_bench::load::{ClientKind, Pacing};
 use sidle_workload::{Distribution, Workload};
+use std::str::FromStr;
 
 /// When the next operation is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -23,6 +24,28 @@ pub enum Client {
     Sidle,
     /// As an unmodified cluster client: MOVED and ASK
     Plain,
+}
+
+/// What clients do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Business {
+    /// They read and write records.
+    Records(Workload),
+    /// They transfer money between accounts.
+    Bank,
+}
+
+impl FromStr for Business {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Business, String> {
+        if text == "bank" {
+            return Ok(Business::Bank);
+        }
+        let refused =
+            |_| format!("'{text}' is not a workload: give a (50 % writes), b (5 %), c (none) or bank");
+        text.parse().map(Business::Records).map_err(refused)
+    }
 }
 
 /// How fast operations are sent.
@@ -55,15 +78,16 @@ impl PacingArguments {
 /// The load.
 #[derive(Debug, Args)]
 pub struct LoadArguments {
-    /// YCSB's workload: a (50 % writes), b (5 %) or c (none)
-    #[arg(long, value_name = "LETTER", default_value = "b")]
-    workload: Workload,
+    /// YCSB's workload: a (50 % writes), b (5 %) or c (none). Of `sidle demo` also bank: transfers between
+    /// accounts
+    #[arg(long, value_name = "NAME", default_value = "b")]
+    workload: Business,
     /// A share of writes in per cent, instead of a workload's
     #[arg(long, value_name = "PERCENT", conflicts_with = "workload", value_parser = percent)]
     write_ratio: Option<f64>,
-    /// How popular the records are: zipf:THETA, uniform or latest
-    #[arg(long, value_name = "NAME", default_value = "zipf:0.99")]
-    pub distribution: Distribution,
+    /// How popular the records are: zipf:THETA, uniform or latest [default: zipf:0.99; of accounts, uniform]
+    #[arg(long, value_name = "NAME")]
+    distribution: Option<Distribution>,
     /// Bytes of each value
     #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = from_to::<usize>(1, MAX_VALUE_BYTES as u64))]
     pub value_bytes: usize,
@@ -106,8 +130,28 @@ fn rate(text: &str) -> Result<f64, String> {
 
 impl LoadArguments {
     /// The mix of reads and writes.
-    pub fn workload(&self) -> Workload {
-        self.write_ratio.map_or_else(|| self.workload.clone(), Workload::with_write_ratio)
+    ///
+    /// # Errors
+    /// The bank, which has none.
+    pub fn workload(&self) -> Result<Workload, Failure> {
+        match (self.write_ratio, &self.workload) {
+            (Some(percent), _) => Ok(Workload::with_write_ratio(percent)),
+            (None, Business::Records(workload)) => Ok(workload.clone()),
+            (None, Business::Bank) => {
+                Err(Failure::wrong_line("the bank is a demonstration: `sidle demo --workload bank`"))
+            }
+        }
+    }
+
+    /// Whether clients transfer money between accounts.
+    pub fn is_bank(&self) -> bool {
+        self.workload == Business::Bank
+    }
+
+    /// How popular the records are, or the accounts.
+    pub fn distribution(&self) -> Distribution {
+        let usual = if self.is_bank() { Distribution::Uniform } else { Distribution::Zipf(0.99) };
+        self.distribution.unwrap_or(usual)
     }
 
     /// When operations are sent.

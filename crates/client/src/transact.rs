@@ -36,13 +36,13 @@ pub(crate) async fn transact<T>(
     mut closure: impl AsyncFnMut(&mut Transaction) -> Result<T, TransactionError>,
 ) -> Result<(T, Committed), TransactionError> {
     let (age, began) = (Age(wall_now()), Instant::now());
-    let (random, mut rest) = (RandomState::new(), policy.first_rest);
+    let (random, mut rest, mut before) = (RandomState::new(), policy.first_rest, None);
     for attempt in 0u32.. {
-        let mut transaction = Transaction::begin(client.clone(), age);
+        let mut transaction = Transaction::begin(client.clone(), age).after(before);
         let value = closure(&mut transaction).await?;
         match transaction.commit().await {
             Ok(committed) => return Ok((value, committed)),
-            Err(TransactionError::Conflict(_)) if began.elapsed() < policy.patience => {}
+            Err(TransactionError::Conflict(why)) if began.elapsed() < policy.patience => before = Some(why),
             Err(error) => return Err(error),
         }
         let part = 0.5 + 0.5 * (random.hash_one(attempt) % 1024) as f64 / 1024.0;

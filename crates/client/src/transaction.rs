@@ -4,7 +4,7 @@ use crate::client::{Call, Client};
 use crate::clock::wall_now;
 use crate::command::keys_of;
 use crate::error::Error;
-use crate::transaction_error::TransactionError;
+use crate::transaction_error::{Conflict, TransactionError};
 use sidle_client_core::{Class, Destination, Effect};
 use sidle_resp::Value;
 use sidle_txn::{
@@ -26,6 +26,7 @@ pub struct Transaction {
     reads: Vec<TransactionCommand>,
     writes: Vec<TransactionCommand>,
     written: BTreeSet<Vec<u8>>,
+    before: Option<Conflict>,
 }
 
 /// A transaction that was committed.
@@ -39,7 +40,17 @@ impl Transaction {
     /// One whose first attempt began then.
     pub(crate) fn begin(client: Client, age: Age) -> Transaction {
         let (reads, writes) = (Vec::new(), Vec::new());
-        Transaction { client, age, reads, writes, written: BTreeSet::new() }
+        Transaction { client, age, reads, writes, written: BTreeSet::new(), before: None }
+    }
+
+    /// The next attempt of one that this was in the way of.
+    pub(crate) fn after(self, before: Option<Conflict>) -> Transaction {
+        Transaction { before, ..self }
+    }
+
+    /// What was in the way of the attempt before this one, if it is one of several.
+    pub fn conflict_before(&self) -> Option<&Conflict> {
+        self.before.as_ref()
     }
 
     /// The value of a key, or none.
@@ -218,7 +229,10 @@ impl Course {
         .await;
         let now = self.client.now();
         if let Some((number, result)) = ended {
-            self.committing.handle(now, number, &ended_with(result));
+            let (committing, ended) = (&mut self.committing, ended_with(result));
+            self.client.with_core(|core, now| {
+                committing.handle(now, number, &ended, |position| core.owner_at(position));
+            });
         }
         self.committing.handle_time(now);
     }

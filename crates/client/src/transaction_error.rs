@@ -13,8 +13,8 @@ pub enum Conflict {
     /// An older transaction has locked one of its keys.
     #[error("an older transaction has locked one of its keys")]
     Locked,
-    /// Its keys moved to several nodes while it was sent.
-    #[error("its keys were moving from node to node")]
+    /// The keys of one of its commands moved to several nodes while it was sent.
+    #[error("the keys of one of its commands were moving from node to node")]
     Moved,
     /// A node decided it, since an answer was lost, or a node could not be reached in time.
     #[error("an answer was missing for too long")]

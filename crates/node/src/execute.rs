@@ -445,6 +445,7 @@ impl Executor {
             head: &mut self.head,
             scene,
             holds: &self.holds,
+            claims: &self.shared.claims,
             worker: self.index,
             has_hold: self.has_hold,
             most: self.reply_bytes,

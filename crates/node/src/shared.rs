@@ -9,6 +9,7 @@ use crate::detours::Detours;
 use crate::durability::Durability;
 use crate::forward::{Holds, Suspects};
 use crate::loading::Loading;
+use crate::locks::Claims;
 use crate::monitors::Monitors;
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::pause::Pause;
@@ -60,6 +61,10 @@ pub struct NodeShared {
     pub(crate) slow_log: SlowLog,
     /// Keys of commands that this node carries out together with others.
     pub(crate) holds: Arc<Holds>,
+    /// Parts of transactions that wait for younger ones.
+    pub(crate) claims: Claims,
+    /// Transactions that this node decides in place of coordinators that are gone.
+    pub(crate) helped: AtomicU64,
     /// Commands that wait for what they are to take.
     pub(crate) waiters: Arc<Waiters>,
     /// The nodes that they do not wait for.
@@ -109,6 +114,8 @@ impl NodeShared {
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),
             holds: Arc::default(),
+            claims: Claims::default(),
+            helped: AtomicU64::new(0),
             waiters: Arc::new(Waiters::new(workers, &wakes)),
             suspects: Suspects::default(),
             spikes: Spikes::default(),

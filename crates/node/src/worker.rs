@@ -42,6 +42,7 @@ use sidle_resp::{Args, ReplyWriter};
 use sidle_store::ExpirySweep;
 use sidle_types::{CommitNumber, Fill, KeyHash, MonotonicUs, Slot, fault};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A serving thread's state.
 pub struct Worker {
@@ -403,6 +404,8 @@ impl Worker {
         let safe = self.safe_commit();
         if helps {
             self.helpers.pass_time(now, &mut self.dispatcher, safe);
+            let shared = &self.dispatcher.executor.shared;
+            shared.helped.store(self.helpers.len() as u64, Relaxed);
         }
         if is_over_nodes {
             let mut over_nodes = std::mem::take(&mut self.dispatcher.over_nodes);

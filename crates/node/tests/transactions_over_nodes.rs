@@ -144,6 +144,33 @@ fn an_older_transaction_waits_and_a_younger_one_gives_way() {
 }
 
 #[test]
+fn an_older_transaction_that_waits_is_not_passed_over() {
+    let mut scene = Scene::new();
+    let (holder, wide, narrow) =
+        ([(None, "APPEND a x")], [(None, "APPEND a x"), (None, "APPEND b x")], [(None, "APPEND b x")]);
+    let on_b =
+        |id, age| Part { id, age, first: "b", list: &["b", "c"], commands: &narrow, ..Part::default() };
+    let lengths =
+        |numbers: &[i64]| Value::Array(numbers.iter().map(|&number| Value::Integer(number)).collect());
+    let part = Part { id: 1, age: 5, commands: &holder, ..Part::default() };
+    assert_eq!(scene.prepare(&part), Some(lengths(&[1])));
+    assert_eq!(scene.prepare(&Part { id: 2, age: 4, commands: &wide, ..Part::default() }), None, "it waits");
+    std::mem::swap(&mut scene.client, &mut scene.other);
+    // Nobody has locked the key, but somebody older waits for it.
+    let younger = scene.prepare(&on_b(3, 6)).unwrap();
+    assert!(refuses(&younger, "SIDLELOCKED 00000000000000000000000000000002 "), "{younger:?}");
+    assert_eq!(scene.prepare(&on_b(4, 3)), Some(lengths(&[1])), "an older one need not wait for it");
+    assert_eq!(scene.decide("b", 4, "ABORT"), ok());
+    let alone = Part { marks: 1, list: &["b"], ..on_b(5, 9) };
+    assert_eq!(scene.prepare(&alone), Some(lengths(&[1])), "one that is alone holds nothing");
+    assert_eq!(scene.decide("a", 1, "COMMIT"), ok());
+    assert_eq!(scene.waited(), lengths(&[2, 2]));
+    assert_eq!(scene.decide("a", 2, "ABORT"), ok());
+    assert_eq!(scene.decide("b", 2, "ABORT"), ok());
+    assert_eq!(scene.prepare(&on_b(6, 7)), Some(lengths(&[2])), "nothing is claimed any more");
+}
+
+#[test]
 fn a_key_tells_what_became_of_a_transaction_and_refuses_what_it_does_not_know() {
     let mut scene = Scene::new();
     let resolve = |scene: &mut Scene, key: &str, id: u128| match scene

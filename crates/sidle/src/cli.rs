@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// Show the hottest keys and slots of all nodes, every second
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopArguments),
+    /// Show what transactions have locked, and are not decided
+    #[command(subcommand, after_help = TX_EXAMPLES)]
+    Tx(TxCommand),
     /// Remove a node from the cluster that is down and owns nothing
     #[command(after_help = FORGET_EXAMPLES)]
     Forget(ForgetArguments),
@@ -279,6 +282,39 @@ pub(crate) struct TopArguments {
     #[arg(value_parser = from_to::<u64>(1, 64))]
     pub(crate) count: u64,
     /// Print one JSON object each time
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const TX_EXAMPLES: &str = "\
+Examples:
+  sidle tx list
+
+Exit status: 0 shown; 1 refused; 2 wrong command line; 4 node not reached.";
+
+const TX_LIST_EXAMPLES: &str = "\
+Examples:
+  sidle tx list
+  sidle tx list --via 10.0.0.1:6379 --json
+
+A key is locked from its vote for a transaction over several nodes until that is decided: for milliseconds, or \
+for about a second if its client is gone. Then the nodes decide. If a key stays locked for longer, a node is \
+down that has another key of the transaction: start it, or have it taken over.
+
+Exit status: 0 shown; 1 refused; 2 wrong command line; 4 node not reached.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TxCommand {
+    /// Show the keys of all nodes that transactions have locked
+    #[command(after_help = TX_LIST_EXAMPLES)]
+    List(TxListArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TxListArguments {
+    #[command(flatten)]
+    pub(crate) via: Reach,
+    /// Print one JSON array
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -20,6 +20,7 @@ mod range;
 mod status;
 mod takeover;
 mod top;
+mod tx;
 mod upgrade;
 mod via;
 mod watch;
@@ -27,7 +28,7 @@ mod watch;
 mod wrong_lines;
 
 use sidle_cli::exit::Failure;
-use sidle_cli::{demo, exit, line, server};
+use sidle_cli::{bank, demo, exit, line, server};
 use std::process::ExitCode;
 
 /// For many small allocations on several threads: measured faster than the system's allocator.
@@ -44,8 +45,12 @@ fn main() -> ExitCode {
         cli::Command::Top(arguments) => reached(&arguments.via.via, top::run(&arguments)),
         cli::Command::Forget(arguments) => reached(&arguments.via.via, forget::run(&arguments)),
         cli::Command::Takeover(arguments) => reached(&arguments.via.via, takeover::run(&arguments)),
+        cli::Command::Tx(cli::TxCommand::List(arguments)) => {
+            reached(&arguments.via.via, tx::list(&arguments))
+        }
         cli::Command::Upgrade(arguments) => reached(&arguments.via.via, upgrade::run(&arguments)),
         cli::Command::Import(arguments) => reached(&arguments.via.via, import::run(&arguments)),
+        cli::Command::Demo(arguments) if arguments.is_bank() => bank::run(&arguments),
         cli::Command::Demo(arguments) => demo::run(&arguments),
         cli::Command::Bench(arguments) => reached(arguments.via(), bench::run(&arguments)),
         cli::Command::Cancel(arguments) => elsewhere::refuse_cancel("cancel", &arguments),

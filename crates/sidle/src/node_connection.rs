@@ -2,6 +2,7 @@
 
 use crate::hints;
 use crate::via::Reach;
+use serde::de::DeserializeOwned;
 use sidle_cli::exit::{Failure, Status};
 use sidle_cluster::StatusReport;
 use sidle_heat::HeatReport;
@@ -191,6 +192,13 @@ impl NodeConnection {
     pub(crate) async fn heat(&mut self, seconds: u64) -> Result<HeatReport, Failure> {
         let text = self.text(&[HEAT, &seconds.to_string()], "heat").await?;
         serde_json::from_str(&text).map_err(|error| self.broken(format!("its heat cannot be read: {error}")))
+    }
+
+    /// Requests what transactions have locked at the node.
+    pub(crate) async fn transactions<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
+        let text = self.text(&["SIDLE.TX", "LIST"], "list of locked keys").await?;
+        serde_json::from_str(&text)
+            .map_err(|error| self.broken(format!("its list of locked keys cannot be read: {error}")))
     }
 
     /// Requests the status of the cluster, as the node's own JSON.

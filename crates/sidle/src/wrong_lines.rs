@@ -12,6 +12,7 @@ const NUMBERS: &[NumberFlag] = &[
     ("migrate set 1 --rate 1", "timeout", Some("3600")),
     ("status", "timeout", Some("3600")),
     ("top", "timeout", Some("3600")),
+    ("tx list", "timeout", Some("3600")),
     ("top", "seconds", Some("60")),
     ("top", "count", Some("64")),
     ("forget a:1", "timeout", Some("3600")),
@@ -71,6 +72,16 @@ const WRONG: &[(&str, &str)] = &[
     ("demo --kill nobody", "node, source or target"),
     ("demo --kill node --cpus source=0.4", "cannot be used with"),
     ("demo --json one --html one", "both name one"),
+    ("demo --workload loan", "give a (50 % writes), b (5 %), c (none) or bank"),
+    ("demo --accounts 5", "--workload bank"),
+    ("demo --workload bank --accounts 1", "2 to 10000"),
+    ("demo --workload bank --kill node", "leave out --kill"),
+    ("demo --workload bank --cpus source=0.4", "leave out --cpus"),
+    ("demo --workload bank --html h", "leave out --html"),
+    ("demo --workload bank --client plain", "leave out --client plain"),
+    ("demo --workload bank --rate 5", "leave out --rate"),
+    ("demo --workload bank --write-ratio 5", "cannot be used with"),
+    ("bench --workload bank", "`sidle demo --workload bank`"),
     ("bench --loop closed --rate 5", "leave out --rate"),
     ("bench --json one --html one", "both name one"),
     ("bench --history one --json one", "both name one"),
@@ -105,6 +116,8 @@ const WRONG: &[(&str, &str)] = &[
     ("status --via nowhere", "HOST:PORT"),
     ("status --via a:0", "HOST:PORT"),
     ("server --join a:0", "HOST:PORT"),
+    ("tx", "list"),
+    ("tx list 5", "unexpected argument"),
     ("forget", "<NODE>"),
     ("forget nowhere", "HOST:PORT"),
     ("takeover", "<NODE>"),
@@ -112,7 +125,8 @@ const WRONG: &[(&str, &str)] = &[
     ("check-history", "<FILE>"),
 ];
 
-const FITTING: &[&str] = &["server", "demo", "demo --kill node", "bench", "demo --value-bytes 1000000"];
+const FITTING: &[&str] =
+    &["server", "demo", "demo --kill node", "demo --workload bank", "bench", "demo --value-bytes 1000000"];
 
 #[test]
 fn wrong_lines_are_refused_with_what_would_do() {
@@ -148,6 +162,7 @@ fn check(line: &[&str]) -> Result<(), Failure> {
         | Command::Upgrade(_)
         | Command::Status(_)
         | Command::Top(_)
+        | Command::Tx(_)
         | Command::CheckHistory(_) => Ok(()),
     }
 }

@@ -78,6 +78,32 @@ fn demo_moves_half_and_loses_nothing() {
 }
 
 #[test]
+fn a_bank_makes_and_loses_no_money_while_half_of_it_moves() {
+    for protocol in ["fulva", "handoff"] {
+        let folder = tempfile::tempdir().unwrap();
+        let line =
+            ["demo", "--workload", "bank", "--records", "20000", "--seconds", "1", "--accounts", "200"];
+        let ended = sidle(folder.path(), &[&line[..], &["--protocol", protocol, "--clients", "16"]].concat());
+        assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
+        assert!(text(&ended.stderr).contains("sum 200,000 ("), "{}", text(&ended.stderr));
+        assert!(text(&ended.stdout).contains("always the same"), "{}", text(&ended.stdout));
+        let report = json(&folder.path().join("sidle-demo.json"));
+        assert_eq!((&report["sum"], &report["sum_at_the_end"]), (&Json::from(200_000), &Json::from(200_000)));
+        for nothing in ["wrong_sums", "failed_sums", "lost_transfers", "lost_writes"] {
+            assert_eq!(report[nothing], 0, "{nothing}: {report}");
+        }
+        assert_eq!(report["errors"], Json::Object(Default::default()), "{report}");
+        assert!(report["sums"].as_u64().unwrap() > 5, "{report}");
+        for part in ["before", "during", "after"] {
+            assert_eq!(report[part]["conflicts"]["moved"], 0, "{report}");
+            assert!(part == "during" || report[part]["transfers"].as_u64().unwrap() > 50, "{report}");
+        }
+        assert!(report["records_moved"].as_u64().unwrap() > 1_000, "{report}");
+        assert!(!folder.path().join("sidle-demo.html").exists());
+    }
+}
+
+#[test]
 fn a_demo_kills_a_node_and_loses_nothing() {
     for victim in ["node", "target"] {
         let folder = tempfile::tempdir().unwrap();

@@ -235,6 +235,52 @@ impl Coordinator {
         &self.keys[place]
     }
 
+    /// All keys, in the order of their places.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.keys.iter().map(|key| &**key)
+    }
+
+    /// The first key of a part.
+    pub fn first_of(&self, part: usize) -> &[u8] {
+        &self.keys[self.parts[part].keys.start]
+    }
+
+    /// Whether it may still be committed or aborted.
+    pub fn is_open(&self) -> bool {
+        self.stage == Stage::Voting
+    }
+
+    /// Has a part be several from now on, with these of its keys, each in order: nobody has looked at it, and
+    /// its keys have several owners. The first of them is in its place, the others are behind all parts.
+    ///
+    /// # Panics
+    /// If they do not have the part's keys, its first key in front, or if some node may have looked at it.
+    pub fn divide(&mut self, part: usize, keys: Vec<Vec<Box<[u8]>>>) {
+        // Until now nobody knew of the other keys of one that was alone.
+        self.known.resize(self.keys.len(), Known::Asked);
+        let whole = self.parts[part].keys.clone();
+        assert!(
+            self.is_open() && self.known[whole.clone()].iter().all(|&known| known == Known::Asked),
+            "X11: a part of {} is divided that a node may have looked at",
+            self.id
+        );
+        assert!(*keys[0][0] == *self.keys[whole.start], "the first key stays where it is");
+        let mut begin = whole.start;
+        for (number, keys) in keys.into_iter().enumerate() {
+            let range = begin..begin + keys.len();
+            begin = range.end;
+            self.keys[range.clone()].clone_from_slice(&keys);
+            let place = if number == 0 { part } else { self.parts.len() };
+            match number {
+                0 => self.parts[part].keys = range,
+                _ => self.parts.push(Part { keys: range }),
+            }
+            self.to_send.push_back(Request::Prepare(place));
+        }
+        assert_eq!(begin, whole.end, "each key is in one part");
+        self.replies.resize(self.parts.len(), Vec::new());
+    }
+
     /// Whether its only part is to be committed at once.
     pub fn is_alone(&self) -> bool {
         self.parts.len() == 1

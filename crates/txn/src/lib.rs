@@ -42,7 +42,8 @@
 //! - X13: a refusal outlives the request that it refuses, and an outcome that nodes decided outlives the
 //!   coordinator that may still ask for it.
 //! - X14: a transaction waits only for younger ones. Otherwise it gives way, and is tried again at its age.
-//!   So no circle of them waits, and each is the oldest in the end.
+//!   So no circle of them waits, and each is the oldest in the end. While it waits, younger ones give way to
+//!   it: it is not passed over for ever.
 
 mod bytes;
 mod check;

@@ -86,8 +86,8 @@ mod tests {
             ("SIDLECHANGED 'get' has another reply".to_owned(), Some(Lost::Changed)),
             ("SIDLEREFUSED a node has decided".to_owned(), Some(Lost::Refused)),
             ("CROSSSLOT keys of several nodes".to_owned(), Some(Lost::Parted)),
+            ("SIDLESPLIT keys of one slot, on several nodes".to_owned(), Some(Lost::Parted)),
             ("SIDLETWICE it was prepared before".to_owned(), None),
-            ("SIDLESPLIT of a slot that is split".to_owned(), Some(Lost::Parted)),
             ("SIDLEUNKNOWN whether it was done".to_owned(), None),
             ("WRONGTYPE of a command".to_owned(), Some(Lost::Failed(b"WRONGTYPE of a command".to_vec()))),
         ] {

@@ -225,6 +225,8 @@ fn stats(call: &Call<'_>, lines: &mut Channels) {
     lines.add("expired_keys", shared.sum(|worker| worker.expired.read()));
     lines.add("forwarded_requests", shared.sum(|worker| worker.forwarded.read()));
     lines.add("sidle_keys_of_transactions", call.store.locks_len());
+    lines.add("sidle_transactions_waiting", shared.claims.len());
+    lines.add("sidle_transactions_in_doubt", shared.helped.load(Relaxed));
     lines.add("evicted_clients", Gauges::read(&shared.clients.totals.evicted));
     lines.add("client_query_buffer_limit_disconnections", Gauges::read(&shared.clients.totals.query_limit));
     lines.add("client_output_buffer_limit_disconnections", Gauges::read(&shared.clients.totals.output_limit));

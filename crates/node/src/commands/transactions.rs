@@ -1,13 +1,14 @@
 //! SIDLE.TX: what the coordinator of a transaction over several nodes sends. The executor runs it (`locks`).
 
 use crate::call::{Call, CommandResult, Flow};
-use crate::locks::COMMANDS_AT;
+use crate::locks::{self, COMMANDS_AT};
 use crate::table::{Access, CommandFlags, CommandSpec, KeySpec};
 use sidle_commands::reply_help;
 
 const HELP: CommandFlags = CommandFlags::WITHOUT_LEASE.with(CommandFlags::STALE).with(CommandFlags::LOADING);
 const OF_KEY: CommandFlags = CommandFlags::WRITE.with(CommandFlags::NO_MULTI).with(CommandFlags::LOCKS);
 const PREPARE: CommandFlags = OF_KEY.with(CommandFlags::DENYOOM).with(CommandFlags::MOVABLE_KEYS);
+const LIST: CommandFlags = CommandFlags::WITHOUT_LEASE.with(CommandFlags::ADMIN).with(CommandFlags::STALE);
 const RW: &[&str] = &["RW", "access", "update"];
 
 pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::container("sidle.tx", HELP, SUBCOMMANDS).docs(
@@ -30,6 +31,12 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     of_key("sidle.tx|resolve", 4, "Returns a key's vote for a transaction. If it has none, it will refuse."),
     of_key("sidle.tx|forget", 4, "Has a key forget a transaction that is over, and nobody asks for."),
     of_key("sidle.tx|settle", 4, "Has a key keep a transaction that is over for some minutes only."),
+    CommandSpec::new("sidle.tx|list", 2, LIST, list).docs(
+        "sidle",
+        "0.1.0",
+        "O(N) where N is the number of keys that have anything of transactions",
+        "Returns the keys of this node that transactions have locked, as JSON.",
+    ),
     CommandSpec::new("sidle.tx|help", 2, HELP, help).docs(
         "sidle",
         "0.1.0",
@@ -52,6 +59,12 @@ fn not_alone(_: &mut Call<'_>) -> CommandResult {
     unreachable!("no transaction queues it")
 }
 
+fn list(call: &mut Call<'_>) -> CommandResult {
+    let json = locks::list(call.store, call.ranges.owned(), call.now);
+    call.reply.bulk(json.as_bytes());
+    Ok(Flow::Done)
+}
+
 fn help(call: &mut Call<'_>) -> CommandResult {
     reply_help(
         &mut call.reply,
@@ -61,6 +74,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "    Vote for a transaction with these commands, or commit it at once (marks: 1 alone, 2 errors).",
             "DECIDE <key> <id> COMMIT|ABORT",
             "    Carry out a decision at a key.",
+            "LIST",
+            "    Return the keys of this node that are locked, as JSON.",
             "RESOLVE <key> <id>",
             "    Return a key's vote; without one it refuses from now on.",
             "FORGET <key> <id>",

@@ -1,5 +1,6 @@
 //! What commands about transactions are run with.
 
+use super::claims::Claims;
 use crate::forward::Holds;
 use crate::keyspace::Scene;
 use crate::queue::WorkerIndex;
@@ -12,6 +13,7 @@ pub(crate) struct Means<'e> {
     pub(crate) head: &'e mut LogHead,
     pub(crate) scene: Scene<'e>,
     pub(crate) holds: &'e Holds,
+    pub(crate) claims: &'e Claims,
     pub(crate) worker: WorkerIndex,
     /// Whether the request holds its keys itself (F8).
     pub(crate) has_hold: bool,

@@ -7,17 +7,21 @@
 //! |---|---|
 //! | `beside` | the value beside a key: read, and to be published |
 //! | `waits` | whether a command is to wait for a transaction |
+//! | `claims` | parts that wait, which younger ones do not pass over |
 //! | `means`, `run` | what these commands are run with; one of them |
 //! | `request` | a part that is to be prepared, as a request has it |
 //! | `prepare` | a part is prepared, or committed at once |
 //! | `decide` | what a key is told of a transaction, or asked |
 //! | `own_requests` | the requests of a transaction that this node commits, or decides |
+//! | `list` | what is locked, for operators |
 //! | `help` | transactions decided in place of coordinators that are gone |
 //! | `over_nodes` | EXEC over keys of several nodes |
 
 mod beside;
+mod claims;
 mod decide;
 mod help;
+mod list;
 mod means;
 mod over_nodes;
 mod own_requests;
@@ -26,7 +30,9 @@ mod request;
 mod run;
 mod waits;
 
+pub(crate) use claims::Claims;
 pub(crate) use help::Helpers;
+pub(crate) use list::list;
 pub(crate) use means::Means;
 pub(crate) use over_nodes::{OverNodes, refusal_over_nodes};
 pub(crate) use request::COMMANDS_AT;

@@ -6,7 +6,7 @@
 //!
 //! Ownership: each worker, for its connections.
 
-use super::own_requests::OwnRequests;
+use super::own_requests::{OwnRequests, owner_of};
 use crate::dispatch::Dispatcher;
 use crate::forward::UNKNOWN;
 use crate::now::Now;
@@ -17,7 +17,7 @@ use crate::transaction::Transaction;
 use sidle_commands::{ReplyError, Run};
 use sidle_resp::{RespVersion, Value};
 use sidle_txn::{Age, Attempt, Committing, Lost, Outcome, TransactionCommand, TransactionId};
-use sidle_types::{CommitNumber, MonotonicUs, Position};
+use sidle_types::{CommitNumber, MonotonicUs};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -182,11 +182,7 @@ impl OverNode {
         let id = TransactionId(u128::from(random.next()) << 64 | u128::from(random.next()));
         let attempt = Attempt { id, age: self.age, issued: now.wall, keeps_errors: true };
         let ranges = &dispatcher.executor.ranges;
-        let nodes = ranges.map().nodes();
-        let owner = |position: Position| {
-            let owner = ranges.entry_at(position).owner;
-            nodes.binary_search_by_key(&owner, |node| node.id).ok()
-        };
+        let owner = |position| owner_of(ranges, position);
         let commands = prepare(&self.transaction).iter().map(command_of).collect();
         match Committing::begin(now.mono, attempt, commands, owner) {
             Ok(committing) => State::Runs(Box::new(OwnRequests::new(committing, self.version))),

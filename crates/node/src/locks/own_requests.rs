@@ -7,12 +7,13 @@ use crate::dispatch::Dispatcher;
 use crate::now::Now;
 use crate::outcome::Outcome;
 use crate::queue::Ticket;
+use crate::range_table::RangeTable;
 use crate::request::keys_of;
 use crate::session::Session;
 use crate::shared::NodeShared;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RespVersion};
 use sidle_txn::{CommitRequest, Committing, Ended};
-use sidle_types::{CommitNumber, WallMs};
+use sidle_types::{CommitNumber, Position, WallMs};
 
 /// A transaction that this node commits, and its requests.
 pub(super) struct OwnRequests {
@@ -42,8 +43,10 @@ impl OwnRequests {
     pub(super) fn go_on(&mut self, now: Now, dispatcher: &mut Dispatcher, safe: CommitNumber) {
         let lasts = dispatcher.executor.shared.durability.lease.lasts(|| now.mono);
         let may_count = |asked: &Asked| asked.is_done && asked.shown <= safe && lasts;
+        let ranges = &dispatcher.executor.ranges;
         for asked in self.asked.extract_if(.., |asked| may_count(asked)) {
-            self.committing.handle(now.mono, asked.number, &ended(&asked.reply));
+            let owner = |position| owner_of(ranges, position);
+            self.committing.handle(now.mono, asked.number, &ended(&asked.reply), owner);
         }
         self.committing.handle_time(now.mono);
         for asked in self.asked.iter_mut().filter(|asked| !asked.is_done) {
@@ -95,6 +98,12 @@ impl Asked {
         dispatcher.executor.has_run = false;
         self.is_done = !matches!(outcome, Outcome::Parked(_));
     }
+}
+
+/// The owner of a position, by its place among the nodes.
+pub(super) fn owner_of(ranges: &RangeTable, position: Position) -> Option<usize> {
+    let owner = ranges.entry_at(position).owner;
+    ranges.map().nodes().binary_search_by_key(&owner, |node| node.id).ok()
 }
 
 /// What became of a request with this reply.

@@ -12,7 +12,7 @@ use bumpalo::Bump;
 use sidle_commands::{Blocking, Change, Content, Overlay, ReplyError};
 use sidle_resp::{ReplyWriter, RespVersion};
 use sidle_store::SlotGuards;
-use sidle_txn::{Effect, Entry, Keys, LIFE_MS, Locks, NotVoted, State};
+use sidle_txn::{Effect, Entry, Keys, LIFE_MS, Locks, NotVoted, State, TransactionId};
 use sidle_types::{HashedKey, WallMs, locks_key};
 use std::collections::BTreeMap;
 
@@ -60,6 +60,8 @@ pub(super) fn prepare(
     }
     let slots = SlotGuards::lock(means.store, &slots_of(&part.keys));
     let together = Together { slots, has_all: false, scene: means.scene };
+    // It claims its keys again if it is to wait again.
+    means.claims.end(part.id);
     if means.is_held(&part.keys) {
         return Ok(Flow::Held);
     }
@@ -73,7 +75,17 @@ pub(super) fn prepare(
     for &key in &besides {
         locks.push(beside::read(&together, key, now)?);
     }
-    if !may_vote(&part, &locks, &effects)? {
+    let may = may_vote(&part, &locks, &effects)?;
+    let keys = || {
+        let keys = part.keys.iter().zip(&effects);
+        keys.map(|(key, effect)| (key.position(), effect.is_some())).collect::<Vec<_>>()
+    };
+    if !part.is_alone && means.claims.len() > 0 {
+        let older = means.claims.older(part.id, part.age, &keys(), now);
+        older.map_or(Ok(()), |older| Err(locked_by(older)))?;
+    }
+    if !may {
+        means.claims.begin(part.id, part.age, keys(), now);
         means.holds.note_waiting(means.worker);
         return Ok(Flow::Held);
     }
@@ -186,15 +198,19 @@ fn may_vote(part: &Part<'_>, locks: &[Locks<'_>], effects: &[Option<Vec<u8>>]) -
             // One that is alone holds nothing while it waits, whatever its age.
             Err(NotVoted::Waits(_)) => may = false,
             Err(NotVoted::Locked(_)) if part.is_alone => may = false,
-            Err(NotVoted::Locked(other)) => {
-                let text = format!("SIDLELOCKED {other} has locked one of the keys, and is older");
-                return Err(ReplyError::owned(text));
-            }
+            Err(NotVoted::Locked(other)) => return Err(locked_by(other)),
             Err(NotVoted::Refused) => return Err(REFUSED),
             Err(NotVoted::Twice) => return Err(TWICE),
         }
     }
     Ok(may)
+}
+
+#[cold]
+fn locked_by(older: TransactionId) -> ReplyError {
+    ReplyError::owned(format!(
+        "SIDLELOCKED {older} has locked one of the keys, or waits for it, and is older"
+    ))
 }
 
 /// Has the keys vote for the part; of one that is alone, the first keeps that it is committed.

@@ -58,6 +58,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "sidle.tx|decide",
     "sidle.tx|forget",
     "sidle.tx|help",
+    "sidle.tx|list",
     "sidle.tx|prepare",
     "sidle.tx|resolve",
     "sidle.tx|settle",

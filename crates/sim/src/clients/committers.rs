@@ -386,7 +386,8 @@ impl Committers {
         let mut inbox = std::mem::take(&mut commit.inbox).into_iter();
         for (number, ended) in inbox.by_ref() {
             commit.ended += 1;
-            commit.committing.handle(now(world), number, &ended_with(ended));
+            let owner = |at| self.wires.core.owner_at(at);
+            commit.committing.handle(now(world), number, &ended_with(ended), owner);
             if self.befalls(&mut commit, world) {
                 return Ok(self.rest(world));
             }

@@ -70,6 +70,7 @@ const WRONG: &[(&str, &str)] = &[
     ("demo --modelled paper --cpu-lists source=0", "leave --cpu-lists out"),
     ("demo --costs costs.json", "--modelled"),
     ("demo --loop closed --rate 5", "leave out --rate"),
+    ("demo --workload bank", "`sidle demo --workload bank`"),
     ("run --out o --loop closed --rate 5", "leave out --rate"),
     ("run --out o --modelled moon", "'moon'"),
     ("run", "--out"),

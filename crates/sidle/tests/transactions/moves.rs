@@ -1,0 +1,116 @@
+//! Ranges that move from node to node under the bank, by every protocol.
+
+use crate::bank::{Bank, Weather};
+use crate::support::{Client, PATIENCE, TestCluster};
+use serde_json::Value as Json;
+use sidle_migration::PROTOCOLS;
+use sidle_resp::Value;
+use sidle_types::{Position, PositionRange, Slot};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Records that are never read, so that a move takes a while: in all slots, and in the split slot.
+const FILLING: usize = 20_000;
+const TAGGED_FILLING: usize = 5_000;
+/// Moves of each of two ranges by each protocol, before it goes back to where it began.
+const TURNS: usize = 5;
+/// Transfers that are committed before each next move at least.
+const BETWEEN: u64 = 5;
+
+pub(crate) fn fill(cluster: &TestCluster, tag: &str) {
+    let filling = "x".repeat(100);
+    let keys = (0..FILLING).map(|number| format!("filling:{number}"));
+    let keys: Vec<String> =
+        keys.chain((0..TAGGED_FILLING).map(|number| format!("{tag}filling:{number}"))).collect();
+    let mut client = cluster.client(0);
+    for some in keys.chunks(1000) {
+        let requests: Vec<Vec<String>> =
+            some.iter().map(|key| vec!["SET".to_owned(), key.clone(), filling.clone()]).collect();
+        client.pipeline(&requests);
+    }
+}
+
+/// Half of the slots, and half of the slot of this tag, which the other half of all slots has.
+pub(crate) fn ranges(tag: &str) -> [PositionRange; 2] {
+    let slot = |number| Slot::new(number).expect("there are so many");
+    let half = PositionRange::of_slots(slot(0), slot(8191)).expect("in order");
+    let split = Slot::of_key(tag.as_bytes());
+    let middle = Position(Position::first_of(split).0 + (1 << (Position::HASH_BITS - 1)));
+    [half, PositionRange::new(middle, Position::last_of(split)).expect("in order")]
+}
+
+/// Moves a range to a node, and waits for the end.
+pub(crate) fn go(cluster: &TestCluster, range: PositionRange, to: usize, protocol: &str) {
+    let mut operator = cluster.client(0);
+    let (span, to) = (format!("{}-{}", range.first(), range.last()), cluster.nodes[to].address());
+    let words = ["SIDLE.MIGRATE", "START", "POSITIONS", &span, "TO", &to, "PROTOCOL", protocol];
+    let Value::Integer(id) = operator.request(&words) else { panic!("{span} cannot go to {to}") };
+    assert_eq!(ended(&mut operator, &id.to_string()), "done", "migration {id} by {protocol}");
+}
+
+/// How a migration ended; panics with its status if it does not.
+fn ended(operator: &mut Client, id: &str) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let reply = operator.request(&["SIDLE.MIGRATE", "STATUS", id]);
+        let status = reply.as_bytes().and_then(|text| serde_json::from_slice::<Json>(text).ok());
+        let state = status.as_ref().and_then(|status| status["state"].as_str()).unwrap_or_default();
+        if matches!(state, "done" | "failed" | "cancelled") {
+            return state.to_owned();
+        }
+        assert!(Instant::now() < deadline, "migration {id} is not over after {PATIENCE:?}: {reply:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn moves_under_the_bank(nodes: usize) {
+    let cluster = TestCluster::start(nodes);
+    let bank = Bank::open(&cluster, Weather::Fair);
+    fill(&cluster, bank.tag());
+    bank.run(&cluster, |cluster| {
+        // Some of the accounts on each node.
+        if nodes == 3 {
+            let slot = |number| Slot::new(number).expect("there are so many");
+            let some = PositionRange::of_slots(slot(8192), slot(10_000)).expect("in order");
+            go(cluster, some, 2, PROTOCOLS[0].name);
+        }
+        for protocol in PROTOCOLS {
+            let before = [&bank.transfers, &bank.sums].map(|count| count.load(Relaxed));
+            let began = Instant::now();
+            std::thread::scope(|scope| {
+                for range in ranges(bank.tag()) {
+                    let bank = &bank;
+                    scope.spawn(move || {
+                        for turn in 1..=TURNS {
+                            go(cluster, range, turn % nodes, protocol.name);
+                            bank.await_more(BETWEEN);
+                        }
+                        go(cluster, range, 0, protocol.name);
+                    });
+                }
+            });
+            let [transfers, sums] = [&bank.transfers, &bank.sums].map(|count| count.load(Relaxed));
+            println!(
+                "{}: {} transfers, {} sums in {:?}; {:?}",
+                protocol.name,
+                transfers - before[0],
+                sums - before[1],
+                began.elapsed(),
+                bank.counts
+            );
+        }
+    });
+    let counts = &bank.counts;
+    let of_moves = [&counts.moved, &counts.late, &counts.failed, &counts.unknown];
+    assert_eq!(of_moves.map(|count| count.load(Relaxed)), [0; 4], "a move aborted transactions");
+}
+
+#[test]
+fn sums_stay_while_ranges_move_between_two_nodes() {
+    moves_under_the_bank(2);
+}
+
+#[test]
+fn sums_stay_while_ranges_move_between_three_nodes() {
+    moves_under_the_bank(3);
+}
