@@ -1,13 +1,15 @@
 //! The result of an attempt to run a command, where it is that the keys are elsewhere.
 
 use crate::call::CommandResult;
+use crate::execute::Executor;
 use crate::forward::NOT_HERE_ERROR;
 use crate::queue::Ticket;
 use crate::range_table::{RangeTable, Redirect, Role};
-use crate::refusals::{NOT_SERVED, redirect_error};
+use crate::refusals::{NOT_SERVED, redirect_error, several_owners};
 use crate::request::Request;
-use crate::routing::{INLINE_KEYS, Missing, Verdict};
+use crate::routing::{Asked, INLINE_KEYS, Missing, Verdict, judge};
 use crate::session::Session;
+use crate::table::{Access, CommandFlags};
 use sidle_commands::ReplyError;
 use sidle_migration::{ImportView, OnMissing};
 use sidle_types::{HashedKey, MigrationId, Position, fault};
@@ -40,10 +42,22 @@ pub(crate) enum Attempt {
     AwaitHold,
 }
 
+/// Whether a command has to know what its keys have.
+#[inline]
+pub(crate) fn needs_old_values(request: Request<'_>) -> bool {
+    match request.found.spec.access {
+        Access::NoKeys => false,
+        Access::Read => true,
+        Access::BlindWrite(is_blind) => !is_blind(request.args),
+        Access::ReadWrite if fault!(IncrementsStartAtZero) => false,
+        Access::ReadWrite => true,
+    }
+}
+
 /// The migration that gives one of these keys bit by bit, and in which the target takes the others of its
 /// range too.
 #[cold]
-pub(crate) fn given_of(ranges: &RangeTable, keys: &[HashedKey<'_>]) -> Option<MigrationId> {
+fn given_of(ranges: &RangeTable, keys: &[HashedKey<'_>]) -> Option<MigrationId> {
     keys.iter().find_map(|key| match &ranges.entry_at(key.position()).role {
         Role::Exporting(view) if view.is_by_cuts() => Some(view.id()),
         _ => None,
@@ -52,14 +66,14 @@ pub(crate) fn given_of(ranges: &RangeTable, keys: &[HashedKey<'_>]) -> Option<Mi
 
 /// The answer to an opted-in client whose key was given: it remembers that, and asks the target.
 #[cold]
-pub(crate) fn given_error(migration: MigrationId) -> ReplyError {
+fn given_error(migration: MigrationId) -> ReplyError {
     ReplyError::owned(format!("SIDLEGIVEN {migration} this node has given the key to the migration's target"))
 }
 
 /// The outcome of a command with keys elsewhere. `stays`: it is not forwarded, since it would wait there for
 /// its client.
 #[cold]
-pub(crate) fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> Attempt {
+fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> Attempt {
     match verdict {
         // Another node knows no more about unserved positions.
         Verdict::Redirect(Redirect::NotServed) => Attempt::Refused(NOT_SERVED),
@@ -69,6 +83,47 @@ pub(crate) fn not_here(session: &Session, verdict: Verdict<'_>, stays: bool) -> 
         Verdict::Redirect(Redirect::Ask(..)) if !session.capa_sidle && !stays => Attempt::Elsewhere,
         Verdict::Redirect(redirect) => Attempt::Refused(redirect_error(redirect)),
         _ => unreachable!("it may run or wait here"),
+    }
+}
+
+/// The outcome of a command with this verdict.
+#[cold]
+pub(crate) fn elsewhere(
+    ranges: &RangeTable,
+    session: &Session,
+    Request { found, keys, .. }: Request<'_>,
+    verdict: Verdict<'_>,
+) -> Attempt {
+    let knows_cuts = session.is_aware() && session.reads_version.has_cuts();
+    let stays = found.spec.flags.contains(CommandFlags::BLOCKING);
+    match verdict {
+        Verdict::Redirect(_) if knows_cuts && let Some(id) = given_of(ranges, keys) => {
+            Attempt::Refused(given_error(id))
+        }
+        Verdict::CrossSlot if stays => Attempt::Refused(several_owners(ranges, found.spec.name, keys)),
+        verdict => not_here(session, verdict, stays),
+    }
+}
+
+/// As in Redis, clients learn at once that a key is another node's. What this node forwards is queued, and
+/// what may be at several nodes.
+pub(crate) fn refusal_to_queue(
+    executor: &Executor,
+    session: &Session,
+    request: Request<'_>,
+) -> Option<ReplyError> {
+    let Executor { ranges, store, step, .. } = executor;
+    if ranges.owns_everything() || request.keys.is_empty() {
+        return None;
+    }
+    let keys = request.keys.iter().copied().enumerate();
+    match judge(ranges, store, *step, keys, false, &Asked::new()).verdict {
+        Verdict::Redirect(Redirect::Moved(..) | Redirect::Ask(..)) if session.crosses_slots => None,
+        verdict @ Verdict::Redirect(_) => match not_here(session, verdict, false) {
+            Attempt::Refused(error) => Some(error),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

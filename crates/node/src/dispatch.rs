@@ -6,7 +6,7 @@
 //! A parked request leaves only its ticket: the session is restored, so running the request again is like
 //! running it first. The one exception is [`Flush`], which works in steps.
 
-use crate::attempt::{Attempt, given_error, given_of, not_here, when_missing};
+use crate::attempt::{Attempt, elsewhere, needs_old_values, refusal_to_queue, when_missing};
 use crate::blocked::Blocked;
 use crate::call::{Awaited, CommandResult, Flow};
 use crate::commands::commands;
@@ -15,22 +15,20 @@ use crate::flush::Flush;
 use crate::forward::{Channels, Joints};
 use crate::half::Half;
 use crate::held_up::HeldUp;
-use crate::locks::{OverNodes, refusal_over_nodes};
+use crate::locks::{Execs, Failed};
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::ParkingLot;
 use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
-use crate::range_table::Redirect;
 use crate::refusals::{
-    CROSS_PROTOCOL, KEY_OF_SIDLE, NOT_SERVED, TOO_LONG, WATCHES_OVER_NODES, aborted, cannot_wait, is_paused,
-    refusal, restriction, several_owners,
+    CROSS_PROTOCOL, KEY_OF_SIDLE, NOT_SERVED, TOO_LONG, aborted, cannot_wait, is_paused, refusal, restriction,
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
-use crate::routing::{Asked, Missing, Verdict, judge};
+use crate::routing::{Missing, Verdict, judge};
 use crate::session::{Replies, Session};
-use crate::table::{Access, CommandFlags, Found, NodeExecutor};
+use crate::table::{Found, NodeExecutor};
 use crate::transaction::Transaction;
 use sidle_commands::{CommandTable, ReplyError};
 use sidle_resp::{ReplyWriter, Value};
@@ -60,7 +58,7 @@ pub(crate) struct Dispatcher {
     /// Commands carried out together with other nodes.
     pub(crate) joints: Joints,
     /// Transactions over several nodes.
-    pub(crate) over_nodes: OverNodes,
+    pub(crate) execs: Execs,
     #[cfg(any(test, feature = "testing"))]
     pub(crate) hooks: crate::testing::Hooks,
 }
@@ -76,7 +74,7 @@ impl Dispatcher {
             held_up: HeldUp::default(),
             lines: Channels::default(),
             joints: Joints::default(),
-            over_nodes: OverNodes::default(),
+            execs: Execs::default(),
             #[cfg(any(test, feature = "testing"))]
             hooks: crate::testing::Hooks::default(),
         }
@@ -204,10 +202,13 @@ impl Dispatcher {
                 let watch = session.watch.clone().filter(|_| !transaction.is_spoilt());
                 let keys = all_keys(&transaction, watch.iter().flat_map(|watch| watch.keys()));
                 let request = Request { found, keys: &keys, args };
-                let outcome = if self.is_over_nodes(session, request, &transaction) {
-                    self.exec_over_nodes(now, session, (request, &transaction), before, out)
-                } else {
-                    self.run_permitted(now, session, request, before, out)
+                let is_over_nodes = match session.route.ticket {
+                    Some(ticket) => self.execs.has(ticket),
+                    None => !transaction.is_spoilt() && Execs::takes(&self.executor, session, request),
+                };
+                let outcome = match is_over_nodes {
+                    true => self.exec_over_nodes(session, found, &transaction, before, out),
+                    false => self.run_permitted(now, session, request, before, out),
                 };
                 drop(keys);
                 drop(watch);
@@ -225,62 +226,40 @@ impl Dispatcher {
         }
     }
 
-    /// Whether an EXEC is one over several nodes.
-    fn is_over_nodes(&self, session: &Session, request: Request<'_>, transaction: &Transaction) -> bool {
-        let Executor { ranges, store, step, .. } = &self.executor;
-        if let Some(ticket) = session.route.ticket {
-            return self.over_nodes.has(ticket);
-        }
-        if !session.crosses_slots || transaction.is_spoilt() || ranges.owns_everything() {
-            return false;
-        }
-        let keys = request.keys.iter().copied().enumerate();
-        let judgement = judge(ranges, store, *step, keys, false, &Asked::new());
-        matches!(
-            judgement.verdict,
-            Verdict::CrossSlot | Verdict::Redirect(Redirect::Moved(..) | Redirect::Ask(..))
-        )
-    }
-
-    /// Runs an EXEC over keys of several nodes, or of another one.
+    /// Runs an EXEC over keys of several nodes: the worker commits it.
     fn exec_over_nodes(
         &mut self,
-        now: Now,
         session: &mut Session,
-        (request, transaction): (Request<'_>, &Arc<Transaction>),
+        found: Found,
+        transaction: &Arc<Transaction>,
         Before { start, replies }: Before,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let refused = || match session.watch.is_some() {
-            true => Some(WATCHES_OVER_NODES),
-            false => refusal_over_nodes(transaction),
+        let Dispatcher { execs, parking, .. } = self;
+        let executed = match session.route.ticket.take() {
+            Some(ticket) => execs.take_ended(ticket).expect("it is woken when it has ended"),
+            None => match execs.begin(session, transaction, || parking.park_for_another_node()) {
+                Ok(ticket) => {
+                    (session.replies, session.route.ticket) = (replies, Some(ticket));
+                    return Outcome::Parked(ticket);
+                }
+                Err(error) => Err(Failed::Aborted(error)),
+            },
         };
-        let result = match session.route.ticket.take() {
-            Some(ticket) => self.over_nodes.take_ended(ticket).expect("it is one of these"),
-            None if let Some(error) = refused() => Err(error),
-            None => {
-                session.client.touch(now.wall, Some(request.found.id));
-                let ticket = self.parking.park_for_another_node();
-                self.over_nodes.begin(now, ticket, Arc::clone(transaction), session.version);
-                session.replies = replies;
-                session.route.ticket = Some(ticket);
-                return Outcome::Parked(ticket);
-            }
-        };
-        match result {
+        let error = match executed {
             Ok(replies) => {
-                let most = self.executor.reply_bytes;
-                let mut reply = ReplyWriter::bounded(out, session.version, most);
+                let mut reply = ReplyWriter::bounded(out, session.version, self.executor.reply_bytes);
                 Value::Array(replies).write(&mut reply);
-                if reply.is_cut() && session.sends_reply() {
-                    return self.cut_off(session, request.found, start, out);
+                match reply.is_cut() && session.sends_reply() {
+                    true => return self.cut_off(session, found, start, out),
+                    false => return self.finish(session, start, out),
                 }
             }
-            Err(error) => {
-                self.executor.stats.command(request.found.id).failed.add(1);
-                self.write_error(session, aborted(&error), out);
-            }
-        }
+            Err(Failed::Aborted(error)) => aborted(&error),
+            Err(Failed::Unknown(error)) => error,
+        };
+        self.executor.stats.command(found.id).failed.add(1);
+        self.write_error(session, error, out);
         self.finish(session, start, out)
     }
 
@@ -303,7 +282,7 @@ impl Dispatcher {
         let (paused, until) = self.executor.shared.pause.at(now.mono)?;
         let ticket = session.route.ticket;
         let has_begun = session.route.has_begun()
-            || ticket.is_some_and(|ticket| self.joints.has(ticket) || self.over_nodes.has(ticket));
+            || ticket.is_some_and(|ticket| self.joints.has(ticket) || self.execs.has(ticket));
         if has_begun || !is_paused(session, request.found, paused) {
             return None;
         }
@@ -313,7 +292,7 @@ impl Dispatcher {
             session.route.asked.clear();
             session.route.place = None;
         }
-        if let Some(error) = self.refusal_to_queue(session, request) {
+        if let Some(error) = refusal_to_queue(&self.executor, session, request) {
             session.spoil_transaction();
             return Some(self.refuse(session, request.found, error, start, out));
         }
@@ -335,7 +314,7 @@ impl Dispatcher {
     ) -> Outcome {
         let Request { found, args, .. } = request;
         session.client.touch(now.wall, Some(found.id));
-        if let Some(error) = self.refusal_to_queue(session, request) {
+        if let Some(error) = refusal_to_queue(&self.executor, session, request) {
             session.spoil_transaction();
             return self.refuse(session, found, error, start, out);
         }
@@ -348,24 +327,6 @@ impl Dispatcher {
         session.note_transaction();
         ReplyWriter::new(out, session.version).simple("QUEUED");
         self.finish(session, start, out)
-    }
-
-    /// As in Redis, clients learn at once that a key is another node's. What this node forwards is queued.
-    fn refusal_to_queue(&self, session: &Session, request: Request<'_>) -> Option<ReplyError> {
-        if self.executor.ranges.owns_everything() || request.keys.is_empty() {
-            return None;
-        }
-        let Executor { ranges, store, step, .. } = &self.executor;
-        let keys = request.keys.iter().copied().enumerate();
-        let judgement = judge(ranges, store, *step, keys, false, &Asked::new());
-        match judgement.verdict {
-            Verdict::Redirect(Redirect::Moved(..) | Redirect::Ask(..)) if session.crosses_slots => None,
-            verdict @ Verdict::Redirect(_) => match not_here(session, verdict, false) {
-                Attempt::Refused(error) => Some(error),
-                _ => None,
-            },
-            _ => None,
-        }
     }
 
     #[inline(always)]
@@ -643,7 +604,7 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Result<Clearance, Attempt> {
         let Request { keys, .. } = request;
-        let needs_old = self.needs_old_values(request);
+        let needs_old = needs_old_values(request);
         let settled = &session.route.settled;
         let all = keys.iter().copied().enumerate();
         let mut judgement =
@@ -660,7 +621,7 @@ impl Dispatcher {
         match judgement.verdict {
             Verdict::Run => report(session),
             verdict @ (Verdict::Redirect(_) | Verdict::CrossSlot) => {
-                return Err(self.elsewhere(session, request, verdict));
+                return Err(elsewhere(&self.executor.ranges, session, request, verdict));
             }
             Verdict::AwaitActivation(migration) => return Err(Attempt::AwaitActivation(migration)),
             Verdict::AwaitTable => return Err(Attempt::AwaitTable),
@@ -712,41 +673,6 @@ impl Dispatcher {
             if let Some(&(migration, _)) = unseen.iter().find(|(_, written)| *written == position) {
                 self.parking.offer(migration, ToMover::WrittenUnseen { migration, position });
             }
-        }
-    }
-
-    /// The outcome of a command with keys elsewhere.
-    #[cold]
-    fn elsewhere(&self, session: &Session, request: Request<'_>, verdict: Verdict<'_>) -> Attempt {
-        let Request { found, keys, .. } = request;
-        let ranges = &self.executor.ranges;
-        let knows_cuts = session.is_aware() && session.reads_version.has_cuts();
-        let stays = found.spec.flags.contains(CommandFlags::BLOCKING);
-        match verdict {
-            Verdict::Redirect(_) if knows_cuts && let Some(id) = given_of(ranges, keys) => {
-                Attempt::Refused(given_error(id))
-            }
-            Verdict::CrossSlot if stays => Attempt::Refused(several_owners(ranges, found.spec.name, keys)),
-            verdict => not_here(session, verdict, stays),
-        }
-    }
-
-    /// Whether a command waits for its key at the node that gives it: nobody serves a large collection while
-    /// all of it is in transit. One that may stay there for its client's sake, or needs other keys, does not.
-    #[cold]
-    fn is_left_to_source(&self, request: Request<'_>) -> bool {
-        let flags = request.found.spec.flags;
-        let stays = flags.contains(CommandFlags::BLOCKING) || flags.contains(CommandFlags::TRANSACTION);
-        !stays && self.left_to_source(request).is_some()
-    }
-
-    pub(crate) fn needs_old_values(&self, request: Request<'_>) -> bool {
-        match request.found.spec.access {
-            Access::NoKeys => false,
-            Access::Read => true,
-            Access::BlindWrite(is_blind) => !is_blind(request.args),
-            Access::ReadWrite if fault!(IncrementsStartAtZero) => false,
-            Access::ReadWrite => true,
         }
     }
 

@@ -123,11 +123,6 @@ pub(crate) const TOO_LONG: ReplyError = ReplyError::text(
     "ERR the commands of this transaction are longer than client-query-buffer-limit: queue less at once",
 );
 
-/// Keys of other nodes cannot be watched yet.
-pub(crate) const WATCHES_OVER_NODES: ReplyError = ReplyError::text(
-    "ERR a transaction over several nodes cannot be conditional on watched keys: UNWATCH first",
-);
-
 /// A key that begins as those do that are beside others.
 pub(crate) const KEY_OF_SIDLE: ReplyError =
     ReplyError::text("ERR keys that begin with a zero byte and 'sidle-locks' are Sidle's own");

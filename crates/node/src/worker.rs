@@ -28,7 +28,7 @@ use crate::digests::Digests;
 use crate::dispatch::Dispatcher;
 use crate::execute::Executor;
 use crate::forward::{ForwardEvent, ForwardLink};
-use crate::locks::Helpers;
+use crate::locks::{Helpers, OverNodes};
 use crate::now::Now;
 use crate::observe::Lap;
 use crate::outcome::{ControlReply, Outcome};
@@ -60,6 +60,7 @@ pub struct Worker {
     pub(crate) digests: Digests,
     /// Transactions that it decides in place of their coordinators.
     helpers: Helpers,
+    over_nodes: OverNodes,
     /// Keys of foreseen requests, whose slots are being loaded.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
     /// Whether replies since the last [`take_shown`](Worker::take_shown) show anything of the data.
@@ -86,6 +87,7 @@ impl Worker {
             heat: WorkerHeat::default(),
             digests: Digests::default(),
             helpers: Helpers::default(),
+            over_nodes: OverNodes::default(),
             foreseen: Vec::new(),
             shows_data: false,
             began_at: MonotonicUs(0),
@@ -168,7 +170,7 @@ impl Worker {
     pub fn poll_woken(&mut self) -> Option<Ticket> {
         loop {
             let ticket = self.dispatcher.parking.poll_woken()?;
-            if !self.dispatcher.over_nodes.woken(ticket) {
+            if !self.over_nodes.woken(ticket) {
                 return Some(ticket);
             }
         }
@@ -233,7 +235,7 @@ impl Worker {
     /// The fill of its queues. `connections`: how many of its commands may wait at once: one a connection,
     /// and those aside. The node's own come on top.
     pub fn queues(&self, connections: usize) -> impl Iterator<Item = Fill> {
-        let connections = connections + self.helpers.requests();
+        let connections = connections + self.helpers.requests() + self.over_nodes.requests();
         self.dispatcher
             .parking
             .queues(connections)
@@ -250,6 +252,9 @@ impl Worker {
         }
         if self.helpers.len() > 0 {
             in_hand.push(("transactions that are helped", self.helpers.len()));
+        }
+        if self.over_nodes.len() > 0 {
+            in_hand.push(("transactions over nodes", self.over_nodes.len()));
         }
         if self.dispatcher.lines.len() > 0 {
             in_hand.push(("commands that wait for other nodes", self.dispatcher.lines.len()));
@@ -396,7 +401,8 @@ impl Worker {
         self.conclude_joints(Some(now));
         let helps = self.index == WorkerIndex(0)
             && (self.helpers.len() > 0 || self.dispatcher.executor.store.has_locks());
-        let is_over_nodes = self.dispatcher.over_nodes.poll_timeout().is_some_and(|due| due <= now.mono);
+        let over_nodes_due = self.over_nodes.poll_timeout(&self.dispatcher);
+        let is_over_nodes = over_nodes_due.is_some_and(|due| due <= now.mono);
         if !helps && !is_over_nodes {
             return;
         }
@@ -408,9 +414,7 @@ impl Worker {
             shared.helped.store(self.helpers.len() as u64, Relaxed);
         }
         if is_over_nodes {
-            let mut over_nodes = std::mem::take(&mut self.dispatcher.over_nodes);
-            over_nodes.pass_time(now, &mut self.dispatcher, safe);
-            self.dispatcher.over_nodes = over_nodes;
+            self.over_nodes.pass_time(now, &mut self.dispatcher, safe);
         }
     }
 
@@ -425,7 +429,7 @@ impl Worker {
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
         let has_locks = self.index == WorkerIndex(0) && self.dispatcher.executor.store.has_locks();
         let helps = self.helpers.poll_timeout(has_locks);
-        let over_nodes = self.dispatcher.over_nodes.poll_timeout();
+        let over_nodes = self.over_nodes.poll_timeout(&self.dispatcher);
         let own = helps.into_iter().chain(over_nodes).chain(self.next_end_of_wait());
         self.dispatcher.lines.poll_timeout().into_iter().chain(own).min()
     }

@@ -301,8 +301,8 @@ fn flush_while_out_of_memory() {
     });
 }
 
-/// A cut is in transit, and there is no memory for it; with the key of it that comes last, and those that take
-/// the memory.
+/// A cut is in transit, and there is no memory for it; with the key of it that comes last, and those that
+/// take the memory.
 fn cut_that_does_not_fit() -> (Pair, Vec<u8>, Vec<Vec<u8>>) {
     let setup = Setup {
         range: half(),

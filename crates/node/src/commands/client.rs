@@ -190,8 +190,8 @@ fn setinfo(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// `CLIENT CAPA sidle [sidle-<version> ...] [sidle-given]`, and `CLIENT CAPA cross-slot`. Unknown words are ignored: other servers, or
-/// later versions, offer them.
+/// `CLIENT CAPA sidle [sidle-<version> ...] [sidle-given]`, and `CLIENT CAPA cross-slot`. Unknown words are
+/// ignored: other servers, or later versions, offer them.
 fn capa(call: &mut Call<'_>) -> CommandResult {
     let version = call.args[2..].iter().filter_map(|word| capability(word)).max();
     let is_given = call.args[2..].iter().any(|word| word.eq_ignore_ascii_case(b"sidle-given"));

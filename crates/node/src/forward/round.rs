@@ -5,7 +5,7 @@ use super::joint::{Ended, Joint};
 use super::progress::{Failure, Progress, Settled};
 use super::run::Places;
 use super::{Ending, HOLD_US, PATIENCE_US};
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, needs_old_values};
 use crate::call::Flow;
 use crate::dispatch::Dispatcher;
 use crate::execute::LARGE_REQUEST_BYTES;
@@ -34,7 +34,7 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Attempt {
         let own: Vec<_> = places.here.iter().map(|&index| request.keys[index]).collect();
-        let needs_old = self.needs_old_values(request);
+        let needs_old = needs_old_values(request);
         let keys = places.here.iter().copied().zip(own.iter().copied());
         let settled = &session.route.settled;
         match judge(&self.executor.ranges, &self.executor.store, self.executor.step, keys, needs_old, settled)
@@ -221,7 +221,7 @@ impl Dispatcher {
         let words: Vec<&[u8]> = joint.words.iter().map(|word| &word[..]).collect();
         let keys = keys_of(joint.found, &words);
         let part = Request { found: joint.found, keys: &keys, args: &words };
-        let needs_old = self.needs_old_values(part);
+        let needs_old = needs_old_values(part);
         // D4, and the barrier waits for it: see `Joints::oldest_table`.
         let current = std::mem::replace(&mut self.executor.ranges, Arc::clone(&joint.ranges));
         let clearance = {
@@ -298,7 +298,7 @@ impl Dispatcher {
         self.parking.forget(ticket);
         self.blocked.forget(ticket);
         self.held_up.remove(ticket);
-        self.over_nodes.left(ticket);
+        self.execs.left(ticket);
         let joint = self.joints.by_ticket.get_mut(&ticket);
         match joint.filter(|joint| joint.progress.is_write && self.lines.has_begun(ticket)) {
             Some(joint) => {

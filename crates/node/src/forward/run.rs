@@ -225,6 +225,15 @@ impl Dispatcher {
         self.executor.ranges.left_to_source(key.position(), self.executor.store.is_short())
     }
 
+    /// Whether a command waits for its key at the node that gives it: nobody serves a large collection while
+    /// all of it is in transit. One that may stay there for its client's sake, or needs other keys, does not.
+    #[cold]
+    pub(crate) fn is_left_to_source(&self, request: Request<'_>) -> bool {
+        let flags = request.found.spec.flags;
+        let stays = flags.contains(CommandFlags::BLOCKING) || flags.contains(CommandFlags::TRANSACTION);
+        !stays && self.left_to_source(request).is_some()
+    }
+
     fn member(&self, node: NodeId) -> NodeInfo {
         let member = self.executor.ranges.map().node(node);
         member.expect("an owner, or a migration's source, is a member").clone()

@@ -38,7 +38,7 @@ impl Helpers {
 
     /// How many of their requests have not ended.
     pub(crate) fn requests(&self) -> usize {
-        self.running.values().map(|helper| helper.asked.len()).sum()
+        self.running.values().map(|helper| helper.len()).sum()
     }
 
     /// When time is to be passed though nothing happens. `has_locks`: something lies beside keys.

@@ -15,11 +15,12 @@
 //! | `own_requests` | the requests of a transaction that this node commits, or decides |
 //! | `list` | what is locked, for operators |
 //! | `help` | transactions decided in place of coordinators that are gone |
-//! | `over_nodes` | EXEC over keys of several nodes |
+//! | `execs`, `over_nodes` | EXEC over keys of several nodes: what connections asked for; it is committed |
 
 mod beside;
 mod claims;
 mod decide;
+mod execs;
 mod help;
 mod list;
 mod means;
@@ -31,10 +32,11 @@ mod run;
 mod waits;
 
 pub(crate) use claims::Claims;
+pub(crate) use execs::{Execs, Failed};
 pub(crate) use help::Helpers;
 pub(crate) use list::list;
 pub(crate) use means::Means;
-pub(crate) use over_nodes::{OverNodes, refusal_over_nodes};
+pub(crate) use over_nodes::OverNodes;
 pub(crate) use request::COMMANDS_AT;
 pub(crate) use run::run;
 pub(crate) use waits::awaits_transaction;

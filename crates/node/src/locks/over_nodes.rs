@@ -1,4 +1,4 @@
-//! EXEC over keys of several nodes, for connections that opted in (`CLIENT CAPA sidle cross-slot`).
+//! Transactions over several nodes that this node's connections asked for: they are committed here.
 //!
 //! Purpose: the node that has the connection is the transaction's coordinator: it prepares a part at each
 //! owner, and replies once all have applied the transaction. If others are in its way it tries again, with
@@ -6,19 +6,18 @@
 //!
 //! Ownership: each worker, for its connections.
 
+use super::execs::{Begun, Executed, Failed};
 use super::own_requests::{OwnRequests, owner_of};
 use crate::dispatch::Dispatcher;
 use crate::forward::UNKNOWN;
 use crate::now::Now;
 use crate::prepared::{Prepared, prepare};
 use crate::queue::Ticket;
-use crate::table::CommandFlags;
 use crate::transaction::Transaction;
-use sidle_commands::{ReplyError, Run};
-use sidle_resp::{RespVersion, Value};
+use sidle_commands::ReplyError;
+use sidle_resp::RespVersion;
 use sidle_txn::{Age, Attempt, Committing, Lost, Outcome, TransactionCommand, TransactionId};
 use sidle_types::{CommitNumber, MonotonicUs};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Others may be in its way for so long.
@@ -32,21 +31,19 @@ const TURN_US: u64 = 20_000;
 
 const IN_USE: ReplyError =
     ReplyError::text("TRYAGAIN other transactions have locked the keys: nothing was done, send it again");
-const ONLY_KEYS: ReplyError = ReplyError::text(
-    "ERR a transaction over several nodes has only commands that name keys, and do not wait",
-);
 const SEVERAL: ReplyError =
     ReplyError::text("CROSSSLOT the keys of one command are on several nodes: give each its own command");
 
-/// The EXECs over several nodes of a worker.
+/// The transactions that a worker commits.
 #[derive(Default)]
 pub(crate) struct OverNodes {
-    by_ticket: BTreeMap<Ticket, OverNode>,
+    running: Vec<OverNode>,
     goes_on_at: MonotonicUs,
 }
 
 /// One of them.
 struct OverNode {
+    ticket: Ticket,
     transaction: Arc<Transaction>,
     version: RespVersion,
     age: Age,
@@ -54,38 +51,30 @@ struct OverNode {
     state: State,
     /// Attempts whose outcome is known, and not at all keys yet.
     last: Vec<OwnRequests>,
-    has_client: bool,
 }
 
 enum State {
     Runs(Box<OwnRequests>),
     /// Others were in its way.
     RestsUntil(MonotonicUs),
-    /// Its reply waits to be taken, if it has not been.
-    Ended(Result<Vec<Value>, ReplyError>),
+    /// What became of it, until that is taken.
+    Ended(Option<Executed>),
 }
 
 impl OverNodes {
-    pub(crate) fn has(&self, ticket: Ticket) -> bool {
-        self.by_ticket.contains_key(&ticket)
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.running.len()
     }
 
-    /// The reply of one that has been woken; its replies, or why nothing was done.
-    pub(crate) fn take_ended(&mut self, ticket: Ticket) -> Option<Result<Vec<Value>, ReplyError>> {
-        let over = self.by_ticket.get_mut(&ticket)?;
-        let State::Ended(result) = &mut over.state else { unreachable!("it is woken when it has ended") };
-        over.has_client = false;
-        Some(std::mem::replace(result, Ok(Vec::new())))
-    }
-
-    /// Its connection is gone.
-    pub(crate) fn left(&mut self, ticket: Ticket) {
-        self.by_ticket.entry(ticket).and_modify(|over| over.has_client = false);
+    /// How many of their requests have not ended.
+    pub(crate) fn requests(&self) -> usize {
+        self.running.iter().flat_map(OverNode::requests).map(OwnRequests::len).sum()
     }
 
     /// A request has been woken: whether it is one of these.
     pub(crate) fn woken(&mut self, ticket: Ticket) -> bool {
-        let is_own = self.by_ticket.values().any(|over| over.requests().any(|own| own.waits_under(ticket)));
+        let is_own = self.running.iter().any(|over| over.requests().any(|own| own.waits_under(ticket)));
         if is_own {
             self.goes_on_at = MonotonicUs(0);
         }
@@ -93,42 +82,41 @@ impl OverNodes {
     }
 
     /// When [`pass_time`](Self::pass_time) is due.
-    pub(crate) fn poll_timeout(&self) -> Option<MonotonicUs> {
-        (!self.by_ticket.is_empty()).then_some(self.goes_on_at)
+    pub(crate) fn poll_timeout(&self, dispatcher: &Dispatcher) -> Option<MonotonicUs> {
+        match dispatcher.execs.has_begun() {
+            true => Some(MonotonicUs(0)),
+            false => (!self.running.is_empty()).then_some(self.goes_on_at),
+        }
     }
 
-    /// Begins one, for the connection that waits under this ticket.
-    pub(crate) fn begin(
-        &mut self,
-        now: Now,
-        ticket: Ticket,
-        transaction: Arc<Transaction>,
-        version: RespVersion,
-    ) {
-        let (age, gives_up_at) = (Age(now.wall), now.mono.plus_us(PATIENCE_US));
-        let (state, last) = (State::RestsUntil(now.mono), Vec::new());
-        let over = OverNode { transaction, version, age, gives_up_at, state, last, has_client: true };
-        self.by_ticket.insert(ticket, over);
-        self.goes_on_at = MonotonicUs(0);
-    }
-
-    /// Carries all on. `safe`: what replies may show.
+    /// Carries all on, and wakes the connections of those that have ended. `safe`: what replies may show.
     pub(crate) fn pass_time(&mut self, now: Now, dispatcher: &mut Dispatcher, safe: CommitNumber) {
-        for (&ticket, over) in &mut self.by_ticket {
+        let begun = dispatcher.execs.take_begun().into_iter();
+        self.running.extend(begun.map(|begun| OverNode::new(now, begun)));
+        for over in &mut self.running {
             over.go_on(now, dispatcher, safe);
-            if let State::Ended(_) = over.state {
-                dispatcher.parking.wake(ticket);
+            if let State::Ended(executed) = &mut over.state
+                && let Some(executed) = executed.take()
+                && dispatcher.execs.end(over.ticket, executed)
+            {
+                dispatcher.parking.wake(over.ticket);
             }
         }
-        self.by_ticket.retain(|_, over| over.has_client || !over.is_over());
+        self.running.retain(|over| !over.is_over());
         // Whatever may not be sent now may not count, either.
         let may_count = dispatcher.executor.shared.durability.lease.lasts(|| now.mono).then_some(safe);
-        let next = self.by_ticket.values().map(|over| over.deadline(now.mono, may_count)).min();
+        let next = self.running.iter().map(|over| over.deadline(now.mono, may_count)).min();
         self.goes_on_at = next.unwrap_or_default();
     }
 }
 
 impl OverNode {
+    fn new(now: Now, Begun { ticket, transaction, version }: Begun) -> OverNode {
+        let (age, gives_up_at) = (Age(now.wall), now.mono.plus_us(PATIENCE_US));
+        let (state, last) = (State::RestsUntil(now.mono), Vec::new());
+        OverNode { ticket, transaction, version, age, gives_up_at, state, last }
+    }
+
     fn requests(&self) -> impl Iterator<Item = &OwnRequests> {
         let running = match &self.state {
             State::Runs(requests) => Some(&**requests),
@@ -186,7 +174,7 @@ impl OverNode {
         let commands = prepare(&self.transaction).iter().map(command_of).collect();
         match Committing::begin(now.mono, attempt, commands, owner) {
             Ok(committing) => State::Runs(Box::new(OwnRequests::new(committing, self.version))),
-            Err(_) => State::Ended(Err(SEVERAL)),
+            Err(_) => State::Ended(Some(Err(Failed::Aborted(SEVERAL)))),
         }
     }
 
@@ -196,35 +184,22 @@ impl OverNode {
             State::Runs(requests) => requests.committing.replies(parts),
             State::RestsUntil(_) | State::Ended(_) => None,
         };
-        State::Ended(match outcome {
+        State::Ended(Some(match outcome {
             Outcome::Committed(parts) => replies(&parts).ok_or_else(unknown),
-            Outcome::Aborted(Lost::Failed(line)) => Err(ReplyError::owned(line)),
+            Outcome::Aborted(Lost::Failed(line)) => Err(Failed::Aborted(ReplyError::owned(line))),
             Outcome::Aborted(_) if now.mono < self.gives_up_at => {
                 let rest_us = 1 + dispatcher.executor.random.next() % REST_US;
                 return State::RestsUntil(now.mono.plus_us(rest_us));
             }
-            Outcome::Aborted(_) => Err(IN_USE),
+            Outcome::Aborted(_) => Err(Failed::Aborted(IN_USE)),
             Outcome::Unknown => Err(unknown()),
-        })
+        }))
     }
 }
 
-/// Why a transaction cannot be one over several nodes, if it cannot.
-pub(crate) fn refusal_over_nodes(transaction: &Transaction) -> Option<ReplyError> {
-    let names_keys = |Prepared { found, words, keys }: Prepared<'_>| {
-        matches!(found.spec.run, Run::OverKeys(_))
-            && !found.spec.flags.contains(CommandFlags::BLOCKING)
-            && !keys.is_empty()
-            && !found.spec.is_over_unnamed(&words)
-    };
-    let all = prepare(transaction).into_iter().all(names_keys);
-    (!all).then_some(ONLY_KEYS)
-}
-
-fn unknown() -> ReplyError {
-    ReplyError::owned(format!(
-        "{UNKNOWN} whether the transaction is done: the nodes decide it, look at its keys"
-    ))
+fn unknown() -> Failed {
+    let text = "whether the transaction is done: the nodes decide it, look at its keys";
+    Failed::Unknown(ReplyError::owned(format!("{UNKNOWN} {text}")))
 }
 
 fn command_of(prepared: &Prepared<'_>) -> TransactionCommand {

@@ -59,6 +59,11 @@ impl OwnRequests {
         }
     }
 
+    /// How many have not been answered.
+    pub(super) fn len(&self) -> usize {
+        self.asked.len()
+    }
+
     /// Whether one of them waits under this ticket.
     pub(super) fn waits_under(&self, ticket: Ticket) -> bool {
         self.asked.iter().any(|asked| asked.session.route.ticket == Some(ticket))
