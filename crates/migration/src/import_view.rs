@@ -288,8 +288,8 @@ impl ImportView {
         large.binary_search(&position).is_ok() && !self.has_arrived(position)
     }
 
-    /// Whether the source serves this position until its turn comes, or it is taken out of turn. A hint (M26):
-    /// it may have been given.
+    /// Whether the source serves this position until its turn comes, or it is taken out of turn. A hint
+    /// (M26): it may have been given.
     pub fn is_kept_by_source(&self, position: Position) -> bool {
         self.is_by_cuts() && !self.has_arrived(position)
     }
