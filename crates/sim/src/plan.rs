@@ -193,7 +193,7 @@ impl Plan {
         small_parts(seed, &mut hosts, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         run_once(seed, kind.keeps_what_ran(&nemesis) && replacements.is_empty(), &others, &mut sessions);
-        let keeps_locks = kind.keeps_what_is_locked(&nemesis) && replacements.is_empty();
+        let keeps_locks = nodes > 1 && kind.keeps_what_ran(&nemesis) && replacements.is_empty();
         let committers = committers((seed, nodes, think_us), &typical, &mut others, keeps_locks);
         others.extend(committers);
         Plan {
@@ -227,11 +227,6 @@ enum Kind {
 }
 
 impl Kind {
-    /// Whether no death takes votes with it, unless a log loses what its mode allows.
-    fn keeps_what_is_locked(self, nemesis: &NemesisSetup) -> bool {
-        self == Kind::LogAlone || self.keeps_what_ran(nemesis)
-    }
-
     /// Whether clusters know for good what has run. A death without a log takes that with it.
     fn keeps_what_ran(self, nemesis: &NemesisSetup) -> bool {
         match self {
@@ -474,8 +469,8 @@ fn flush_nothing(other: &mut OtherSetup) {
     }
 }
 
-/// In every second seed of those where no death takes votes with it there are transactions over nodes. Not
-/// beside flushes, which forget what is locked.
+/// In every second seed of those with several nodes, where no death takes votes with it, there are
+/// transactions over nodes. Not beside flushes, which forget what is locked.
 fn committers(
     (seed, nodes, think_us): (u64, usize, u64),
     typical: &Quality,

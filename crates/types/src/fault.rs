@@ -470,7 +470,7 @@ faults! {
     "sidle-node", Takeovers: {
         /// The writes of a request that is to run once are published without the reply to it (breaks N1): it
         /// runs again when it is repeated.
-        WritesWithoutCompletion, "writes-without-completion", USUAL;
+        WritesWithoutCompletion, "writes-without-completion", Some(150);
     }
 }
 
