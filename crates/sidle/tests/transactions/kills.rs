@@ -24,17 +24,30 @@ fn addresses(cluster: &TestCluster) -> Vec<String> {
     cluster.nodes.iter().map(|node| node.address()).collect()
 }
 
-/// Begins to move a range, slowly enough for something to happen meanwhile.
+/// Begins to move a range, slowly enough for something to happen meanwhile. Where several nodes have taken
+/// parts of it over, one of the parts, as the refusal advises.
 fn start_move(cluster: &TestCluster, bank: &Bank, turn: usize, target: usize) -> u64 {
     let to = cluster.nodes[target].address();
     let range = ranges(bank.tag())[0];
-    let span = format!("{}-{}", range.first(), range.last());
-    let flags = ["--to", &to, "--positions", &span, "--protocol", PROTOCOLS[turn % PROTOCOLS.len()]];
-    let line = [&["migrate"][..], &flags, &["--rate", "1", "--detach", "--json"]].concat();
-    let output = cluster.nodes[0].run(&line);
-    assert!(output.status.success(), "{output:?}");
-    let begun: serde_json::Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
-    begun["id"].as_u64().expect("the id is a number")
+    let mut what = ["--positions".to_owned(), format!("{}-{}", range.first(), range.last())];
+    loop {
+        let [flag, span] = what.each_ref().map(String::as_str);
+        let flags = ["--to", &to, flag, span, "--protocol", PROTOCOLS[turn % PROTOCOLS.len()]];
+        let line = [&["migrate"][..], &flags, &["--rate", "1", "--detach", "--json"]].concat();
+        let output = cluster.nodes[0].run(&line);
+        if output.status.success() {
+            let begun: serde_json::Value =
+                serde_json::from_slice(&output.stdout).expect("--json prints JSON");
+            return begun["id"].as_u64().expect("the id is a number");
+        }
+        let refusal = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(refusal.contains("parts that other nodes own"), "{output:?}");
+        let (_, advised) = refusal.split_once("`sidle migrate ").expect("it advises one");
+        let mut words = advised.split(' ').map(str::to_owned);
+        let part = [words.next(), words.next()].map(|word| word.expect("a flag and its range"));
+        assert_ne!(what, part, "{refusal}");
+        what = part;
+    }
 }
 
 #[test]
