@@ -106,6 +106,20 @@ fn what_cannot_be_over_nodes_is_refused_whole() {
     assert!(matches!(&reply, Value::Error(text) if text.starts_with("MOVED ")), "{reply:?}");
 }
 
+/// Who may not do something any more when EXEC comes does none of it, on no node.
+#[test]
+fn rights_are_those_of_the_moment_of_exec() {
+    let (mut scene, [here, there]) = split();
+    let client = scene.crossing(0);
+    scene.queue(client, &[&format!("SET {here} a"), &format!("APPEND {there} b")]);
+    let operator = scene.cluster.connect(0, 0);
+    assert_eq!(scene.request(operator, "ACL SETUSER default -append"), ok());
+    let reply = scene.request(client, "EXEC");
+    assert!(matches!(&reply, Value::Error(text) if text.contains("NOPERM")), "{reply:?}");
+    assert_eq!(scene.ask(0, &format!("EXISTS {here}")), int(0));
+    assert_eq!(scene.ask(1, &format!("EXISTS {there}")), int(0));
+}
+
 /// A range moves back and forth under transactions over both nodes: none fails, and none is lost.
 #[test]
 fn transactions_go_on_while_a_range_moves() {
