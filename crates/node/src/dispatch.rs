@@ -207,7 +207,7 @@ impl Dispatcher {
                     None => !transaction.is_spoilt() && Execs::takes(&self.executor, session, request),
                 };
                 let outcome = match is_over_nodes {
-                    true => self.exec_over_nodes(session, found, &transaction, before, out),
+                    true => self.exec_over_nodes(now, session, (found, &transaction), before, out),
                     false => self.run_permitted(now, session, request, before, out),
                 };
                 drop(keys);
@@ -229,22 +229,27 @@ impl Dispatcher {
     /// Runs an EXEC over keys of several nodes: the worker commits it.
     fn exec_over_nodes(
         &mut self,
+        now: Now,
         session: &mut Session,
-        found: Found,
-        transaction: &Arc<Transaction>,
+        (found, transaction): (Found, &Arc<Transaction>),
         Before { start, replies }: Before,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let Dispatcher { execs, parking, .. } = self;
+        let Dispatcher { execs, parking, executor, .. } = self;
         let executed = match session.route.ticket.take() {
             Some(ticket) => execs.take_ended(ticket).expect("it is woken when it has ended"),
-            None => match execs.begin(session, transaction, || parking.park_for_another_node()) {
-                Ok(ticket) => {
-                    (session.replies, session.route.ticket) = (replies, Some(ticket));
-                    return Outcome::Parked(ticket);
+            None => {
+                session.client.touch(now.wall, Some(found.id));
+                executor.stats.command(found.id).calls.add(1);
+                let park = || parking.park_for_another_node();
+                match execs.begin(now, executor, session, transaction, park) {
+                    Ok(ticket) => {
+                        (session.replies, session.route.ticket) = (replies, Some(ticket));
+                        return Outcome::Parked(ticket);
+                    }
+                    Err(error) => Err(Failed::Aborted(error)),
                 }
-                Err(error) => Err(Failed::Aborted(error)),
-            },
+            }
         };
         let error = match executed {
             Ok(replies) => {

@@ -6,7 +6,9 @@
 //!
 //! [`OverNodes`]: super::OverNodes
 
+use crate::admission::refusal_in_exec;
 use crate::execute::Executor;
+use crate::now::Now;
 use crate::prepared::{Prepared, prepare};
 use crate::queue::Ticket;
 use crate::range_table::Redirect;
@@ -79,6 +81,8 @@ impl Execs {
     /// nodes.
     pub(crate) fn begin(
         &mut self,
+        now: Now,
+        executor: &Executor,
         session: &Session,
         transaction: &Arc<Transaction>,
         park: impl FnOnce() -> Ticket,
@@ -86,8 +90,14 @@ impl Execs {
         if session.watch.is_some() {
             return Err(WATCHES);
         }
-        if !prepare(transaction).into_iter().all(names_keys) {
-            return Err(ONLY_KEYS);
+        for command in prepare(transaction) {
+            if !names_keys(&command) {
+                return Err(ONLY_KEYS);
+            }
+            let Prepared { found, words, .. } = command;
+            if let Some(error) = refusal_in_exec(&executor.shared, session, now.wall, found, &words) {
+                return Err(error);
+            }
         }
         let (ticket, version, transaction) = (park(), session.version, Arc::clone(transaction));
         self.begun.push(Begun { ticket, transaction, version });
@@ -125,9 +135,9 @@ impl Execs {
     }
 }
 
-fn names_keys(Prepared { found, words, keys }: Prepared<'_>) -> bool {
+fn names_keys(Prepared { found, words, keys }: &Prepared<'_>) -> bool {
     matches!(found.spec.run, Run::OverKeys(_))
         && !found.spec.flags.contains(CommandFlags::BLOCKING)
         && !keys.is_empty()
-        && !found.spec.is_over_unnamed(&words)
+        && !found.spec.is_over_unnamed(words)
 }
