@@ -17,7 +17,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let file = OutputFile::to_write(arguments.json())?;
     let (stop, terminal) = (stop_flag(arguments)?, terminal(arguments, &options));
     let report = bank::run(&options, arguments.transactions.accounts(), &terminal, &stop).map_err(failure)?;
-    conclude(arguments, file, &report, (bank_summary(&report), verdict(&report)))
+    conclude(arguments.quiet, file, &report, (bank_summary(&report), verdict(&report)))
 }
 
 /// Fails if money was made or lost, or anything else.

@@ -18,7 +18,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let (stop, terminal) = (stop_flag(arguments)?, terminal(arguments, &options));
     let tpcc = arguments.transactions.tpcc();
     let report = tpcc::run(&options, tpcc, &terminal, &stop).map_err(failure)?;
-    conclude(arguments, file, &report, (tpcc_summary(&report), verdict(&report)))
+    conclude(arguments.quiet, file, &report, (tpcc_summary(&report), verdict(&report)))
 }
 
 /// Fails if anything did not hold.

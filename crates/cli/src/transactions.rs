@@ -1,7 +1,6 @@
 //! The demonstrations of transactions: their flags, and what is printed and written of them.
 
 use crate::conclusion::first_of;
-use crate::demo::DemoArguments;
 use crate::exit::Failure;
 use crate::load::Business;
 use crate::numbers::from_to;
@@ -92,18 +91,18 @@ impl TransactionsArguments {
 
 /// Writes a report, with its summary before it, and says what is wrong with it, if anything is.
 pub(crate) fn conclude(
-    arguments: &DemoArguments,
+    is_quiet: bool,
     file: OutputFile,
     report: &impl Serialize,
     (summary, verdict): (String, Result<(), Failure>),
 ) -> Result<(), Failure> {
-    if !arguments.quiet {
+    if !is_quiet {
         print!("{summary}");
     }
     let text = serde_json::to_string_pretty(report).expect("a report is plain data");
     let name = file.path().display().to_string();
     let written = file.write(&(text + "\n"));
-    if written.is_ok() && !arguments.quiet {
+    if written.is_ok() && !is_quiet {
         println!("{:<18} {name}", "report");
     }
     first_of([verdict, written])

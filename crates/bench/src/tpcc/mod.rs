@@ -1,7 +1,7 @@
 //! `sidle demo --workload tpcc`: TPC-C on two nodes, half of the data moved under it.
 //!
-//! Terminals run the standard mix, or new orders only, each transaction over whatever nodes its rows are on. An
-//! auditor looks all the time whether a warehouse has taken what its districts have (clause 3.3.2.1), in a
+//! Terminals run the standard mix, or new orders only, each transaction over whatever nodes its rows are on.
+//! An auditor looks all the time whether a warehouse has taken what its districts have (clause 3.3.2.1), in a
 //! transaction. At the end all four conditions of clause 3.3.2 are checked, of every warehouse.
 
 mod auditor;
