@@ -33,4 +33,6 @@ pub mod steady;
 pub mod summary;
 pub mod terminal;
 pub mod timeline;
+pub mod tpcc;
+pub mod transactions;
 pub mod words;

@@ -1,9 +1,9 @@
 //! `sidle demo --workload bank`: what it prints, writes and judges.
 
-use crate::conclusion::first_of;
 use crate::demo::{DemoArguments, checked, failure, stop_flag, terminal};
 use crate::exit::{Failure, Status};
 use crate::output::OutputFile;
+use crate::transactions::conclude;
 use sidle_bench::bank::{self, BankReport, bank_summary};
 use sidle_bench::limits::memory_budget_bytes;
 use sidle_bench::words::counted;
@@ -16,17 +16,8 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let options = checked(arguments, memory_budget_bytes())?;
     let file = OutputFile::to_write(arguments.json())?;
     let (stop, terminal) = (stop_flag(arguments)?, terminal(arguments, &options));
-    let report = bank::run(&options, arguments.accounts(), &terminal, &stop).map_err(failure)?;
-    if !arguments.quiet {
-        print!("{}", bank_summary(&report));
-    }
-    let text = serde_json::to_string_pretty(&report).expect("a report is plain data");
-    let name = file.path().display().to_string();
-    let written = file.write(&(text + "\n"));
-    if written.is_ok() && !arguments.quiet {
-        println!("{:<18} {name}", "report");
-    }
-    first_of([verdict(&report), written])
+    let report = bank::run(&options, arguments.transactions.accounts(), &terminal, &stop).map_err(failure)?;
+    conclude(arguments.quiet, file, &report, (bank_summary(&report), verdict(&report)))
 }
 
 /// Fails if money was made or lost, or anything else.

@@ -3,11 +3,11 @@
 use crate::conclusion::{ReportFiles, conclude, ensure_distinct, first_of};
 use crate::exit::{Failure, Status};
 use crate::interrupt;
-use crate::load::LoadArguments;
+use crate::load::{Business, LoadArguments};
 use crate::numbers::from_to;
 use crate::own_program;
+use crate::transactions::TransactionsArguments;
 use clap::Args;
-use sidle_bench::bank::{ACCOUNTS, MAX_ACCOUNTS};
 use sidle_bench::cpu_lists::CpuLists;
 use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
 use sidle_bench::kill::{self, Victim};
@@ -45,6 +45,8 @@ Examples:
   sidle demo --kill node
   # transfers between accounts on both nodes, whose sum never changes
   sidle demo --workload bank
+  # TPC-C, whose conditions hold at the end
+  sidle demo --workload tpcc --warehouses 8
 
 Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots \
 from one to the other, and afterwards reads every acknowledged write back. Nothing is left behind \
@@ -56,6 +58,9 @@ the move.
 
 With --workload bank each operation is a transfer: a transaction over two accounts, most often on different \
 nodes. Another transaction sums all accounts up, again and again. The records are there only to move.
+
+With --workload tpcc each operation is a transaction of TPC-C, in the standard mix. What TPC-C says of the rows \
+is checked at the end, of every warehouse.
 
 Exit status: 0 done; 1 a node did not start, or a file could not be written; 2 wrong command line; 3 the \
 move failed; 4 a node was not reached; 5 a wrong value was read, or an acknowledged write was lost or not \
@@ -77,9 +82,8 @@ pub struct DemoArguments {
     pub kill: Option<Victim>,
     #[command(flatten)]
     load: LoadArguments,
-    /// How many accounts the bank has [default: 1000]
-    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u64>(2, MAX_ACCOUNTS))]
-    accounts: Option<u64>,
+    #[command(flatten)]
+    pub(crate) transactions: TransactionsArguments,
     /// How many records [default: 3000000, with --kill 1000000, or as many as fit into memory]
     #[arg(long, value_name = "NUMBER", value_parser = from_to::<u64>(LEAST_MOVED, MAX_RECORDS))]
     records: Option<u64>,
@@ -145,18 +149,21 @@ impl DemoArguments {
         &self.json
     }
 
-    /// Whether clients transfer money between accounts.
-    pub fn is_bank(&self) -> bool {
-        self.load.is_bank()
+    /// What clients do.
+    pub fn business(&self) -> &Business {
+        self.load.business()
     }
 
-    /// How many accounts the bank has.
-    pub(crate) fn accounts(&self) -> u64 {
-        self.accounts.unwrap_or(ACCOUNTS)
-    }
-
-    /// Refuses what the bank has not, and what only the bank has.
-    fn ensure_of_the_bank(&self) -> Result<(), Failure> {
+    /// Refuses what the workload has not, and what only another one has.
+    fn ensure_of_the_workload(&self) -> Result<(), Failure> {
+        let business = self.business();
+        self.transactions.ensure_of(business)?;
+        let name = match business {
+            Business::Records(_) => return Ok(()),
+            Business::Bank => "bank",
+            Business::Tpcc => "tpcc",
+        };
+        let is_tpcc = *business == Business::Tpcc;
         let is_plain = self.load.client() == ClientKind::Plain;
         let only_without = [
             ("--kill", self.kill.is_some()),
@@ -164,21 +171,18 @@ impl DemoArguments {
             ("--html", self.html.is_some()),
             ("--client plain", is_plain),
             ("--rate", self.load.pacing()? != Pacing::Closed),
+            ("--records", is_tpcc && self.records.is_some()),
+            ("--distribution", is_tpcc && self.load.has_distribution()),
         ];
         match only_without.iter().find(|(_, is_given)| *is_given) {
-            _ if !self.is_bank() && self.accounts.is_some() => {
-                Err(Failure::wrong_line("only the bank has --accounts: add --workload bank"))
-            }
-            Some((flag, _)) if self.is_bank() => {
-                Err(Failure::wrong_line(format!("with --workload bank leave out {flag}")))
-            }
-            _ => Ok(()),
+            Some((flag, _)) => Err(Failure::wrong_line(format!("with --workload {name} leave out {flag}"))),
+            None => Ok(()),
         }
     }
 
     /// The page's path, if there is one.
     fn page(&self) -> Option<&Path> {
-        let default = (!self.quiet && !self.is_bank()).then(|| Path::new(PAGE));
+        let default = (!self.quiet && !self.business().is_of_transactions()).then(|| Path::new(PAGE));
         self.html.as_deref().or(default)
     }
 
@@ -198,7 +202,7 @@ impl DemoArguments {
     /// This program's file has gone; flags that do not go together; missing processors.
     pub fn options(&self, budget_bytes: u64) -> Result<DemoOptions, Failure> {
         let load = &self.load;
-        self.ensure_of_the_bank()?;
+        self.ensure_of_the_workload()?;
         ensure_distinct(Some(&self.json), self.page())?;
         for (node, list) in self.cpu_lists.iter().flat_map(|lists| &lists.0) {
             let refused = |error: &dyn Display| Failure::wrong_line(format!("--cpu-lists, {node}: {error}"));
@@ -209,7 +213,10 @@ impl DemoArguments {
             program: own_program()?,
             protocol: self.protocol.clone(),
             policy: self.policy,
-            workload: if self.is_bank() { Workload::with_write_ratio(0.0) } else { load.workload()? },
+            workload: match self.business().is_of_transactions() {
+                true => Workload::with_write_ratio(0.0),
+                false => load.workload()?,
+            },
             distribution: load.distribution(),
             records: self.records.unwrap_or(self.usual_records()),
             key_bytes: load.key_bytes,
@@ -228,7 +235,9 @@ impl DemoArguments {
             cpu_lists: self.cpu_lists.clone(),
             seed: load.seed,
         };
-        if self.records.is_none() {
+        if *self.business() == Business::Tpcc {
+            self.transactions.size_for_tpcc(&mut options);
+        } else if self.records.is_none() {
             let fit = options.size().most_records(self.budget_of_two(budget_bytes));
             options.records = self.usual_records().min(fit).max(LEAST_MOVED);
         }
@@ -247,7 +256,7 @@ pub fn checked(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptio
     Ok(options)
 }
 
-/// Runs `sidle demo`, but for the bank.
+/// Runs `sidle demo`, but for transactions.
 ///
 /// # Errors
 /// What was refused, what failed in the middle, or wrong answers.
@@ -294,7 +303,8 @@ fn measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<Report, 
 /// The display, which says first if there are fewer records than usual.
 pub(crate) fn terminal(arguments: &DemoArguments, options: &DemoOptions) -> Terminal {
     let terminal = Terminal::new(arguments.quiet);
-    if arguments.records.is_none() && options.records < arguments.usual_records() {
+    let is_chosen = arguments.records.is_none() && *arguments.business() != Business::Tpcc;
+    if is_chosen && options.records < arguments.usual_records() {
         terminal.say(&format!("{}: more do not fit into memory", counted(options.records, "record")));
     }
     terminal

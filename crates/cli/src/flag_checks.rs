@@ -47,6 +47,8 @@ pub const SHARED_NUMBERS: &[NumberFlag] = &[
     ("server", "idle-timeout", Some("0 to 2147483647")),
     ("server", "password-timeout", Some("0 to 2147483647")),
     ("demo --workload bank", "accounts", Some("2 to 10000")),
+    ("demo --workload tpcc", "warehouses", Some("1 to 1000")),
+    ("demo --workload tpcc", "scale", Some("1 to 100")),
     ("demo", "records", Some("1000 to 281474976710656")),
     ("demo", "seconds", Some("2592000")),
     ("demo", "workers", Some("512")),

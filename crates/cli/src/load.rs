@@ -33,18 +33,28 @@ pub enum Business {
     Records(Workload),
     /// They transfer money between accounts.
     Bank,
+    /// They are TPC-C's terminals.
+    Tpcc,
+}
+
+impl Business {
+    /// Whether what they do are transactions.
+    pub fn is_of_transactions(&self) -> bool {
+        matches!(self, Business::Bank | Business::Tpcc)
+    }
 }
 
 impl FromStr for Business {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Business, String> {
-        if text == "bank" {
-            return Ok(Business::Bank);
-        }
         let refused =
-            |_| format!("'{text}' is not a workload: give a (50 % writes), b (5 %), c (none) or bank");
-        text.parse().map(Business::Records).map_err(refused)
+            |_| format!("'{text}' is not a workload: give a (50 % writes), b (5 %), c (none), bank or tpcc");
+        match text {
+            "bank" => Ok(Business::Bank),
+            "tpcc" => Ok(Business::Tpcc),
+            _ => text.parse().map(Business::Records).map_err(refused),
+        }
     }
 }
 
@@ -79,7 +89,7 @@ impl PacingArguments {
 #[derive(Debug, Args)]
 pub struct LoadArguments {
     /// YCSB's workload: a (50 % writes), b (5 %) or c (none). Of `sidle demo` also bank: transfers between
-    /// accounts
+    /// accounts; and tpcc
     #[arg(long, value_name = "NAME", default_value = "b")]
     workload: Business,
     /// A share of writes in per cent, instead of a workload's
@@ -132,25 +142,31 @@ impl LoadArguments {
     /// The mix of reads and writes.
     ///
     /// # Errors
-    /// The bank, which has none.
+    /// The bank and TPC-C, which have none.
     pub fn workload(&self) -> Result<Workload, Failure> {
         match (self.write_ratio, &self.workload) {
             (Some(percent), _) => Ok(Workload::with_write_ratio(percent)),
             (None, Business::Records(workload)) => Ok(workload.clone()),
-            (None, Business::Bank) => {
-                Err(Failure::wrong_line("the bank is a demonstration: `sidle demo --workload bank`"))
-            }
+            (None, Business::Bank | Business::Tpcc) => Err(Failure::wrong_line(
+                "transactions are a demonstration: `sidle demo --workload bank`, or tpcc",
+            )),
         }
     }
 
-    /// Whether clients transfer money between accounts.
-    pub fn is_bank(&self) -> bool {
-        self.workload == Business::Bank
+    /// What clients do.
+    pub fn business(&self) -> &Business {
+        &self.workload
+    }
+
+    /// Whether it was said how popular the records are.
+    pub fn has_distribution(&self) -> bool {
+        self.distribution.is_some()
     }
 
     /// How popular the records are, or the accounts.
     pub fn distribution(&self) -> Distribution {
-        let usual = if self.is_bank() { Distribution::Uniform } else { Distribution::Zipf(0.99) };
+        let usual =
+            if self.workload.is_of_transactions() { Distribution::Uniform } else { Distribution::Zipf(0.99) };
         self.distribution.unwrap_or(usual)
     }
 

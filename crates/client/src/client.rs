@@ -11,7 +11,7 @@ use sidle_resp::Value;
 use sidle_types::{HashedKey, MapEpoch, MonotonicUs};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -20,6 +20,14 @@ use std::time::Duration;
 pub struct Client {
     shared: Arc<Shared>,
     once: Arc<Numbers>,
+    decisions: Arc<Decisions>,
+}
+
+/// The connections over which transactions are decided, a second one to each node. Over the others requests
+/// wait for what transactions have locked: a decision behind such a request would wait for itself.
+struct Decisions {
+    config: Config,
+    shared: OnceLock<Arc<Shared>>,
 }
 
 pub(crate) struct Shared {
@@ -83,16 +91,7 @@ impl Client {
     /// out of bounds.
     pub async fn connect_with(config: Config) -> Result<Client, Error> {
         let patience = Duration::from_micros(config.operation_timeout_us);
-        let state = State {
-            driver: Driver::new(Core::new(config)),
-            waiting: Waiting::default(),
-            driver_task: None,
-            map_wanted: Vec::new(),
-        };
-        let shared = Arc::new(Shared { state: Mutex::new(state) });
-        let client = Client { shared, once: Numbers::new() };
-        let mut task = Task { shared: Arc::downgrade(&client.shared), to_wake: Vec::new() };
-        tokio::spawn(poll_fn(move |cx| task.poll(cx)));
+        let client = Client::open(config);
         match tokio::time::timeout(patience, client.map_known()).await {
             Ok(()) => Ok(client),
             Err(_) => {
@@ -101,6 +100,32 @@ impl Client {
                 Err(Error::Unreachable { why })
             }
         }
+    }
+
+    /// Begins to connect.
+    fn open(config: Config) -> Client {
+        let decisions = Arc::new(Decisions { config: config.clone(), shared: OnceLock::new() });
+        let state = State {
+            driver: Driver::new(Core::new(config)),
+            waiting: Waiting::default(),
+            driver_task: None,
+            map_wanted: Vec::new(),
+        };
+        let shared = Arc::new(Shared { state: Mutex::new(state) });
+        let client = Client { shared, once: Numbers::new(), decisions };
+        let mut task = Task { shared: Arc::downgrade(&client.shared), to_wake: Vec::new() };
+        tokio::spawn(poll_fn(move |cx| task.poll(cx)));
+        client
+    }
+
+    /// The client whose connections decide transactions.
+    pub(crate) fn of_decisions(&self) -> Client {
+        let Decisions { config, shared } = &*self.decisions;
+        let open = || {
+            let config = Config { seeds: self.nodes(), connections_per_node: 1, ..config.clone() };
+            Client::open(config).shared
+        };
+        Client { shared: Arc::clone(shared.get_or_init(open)), ..self.clone() }
     }
 
     fn map_known(&self) -> impl Future<Output = ()> {

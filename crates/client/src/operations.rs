@@ -59,9 +59,8 @@ impl Client {
     /// another transaction was in its way, the closure runs again, from its start and with new reads. It
     /// keeps its age, so that it is the oldest in the end, and others give way to it.
     ///
-    /// What waits for another transaction's key holds up its connection. So transactions that run at the same
-    /// time want a client each: otherwise one may wait for another's decision, which is sent behind it, until
-    /// the nodes decide after a second.
+    /// What waits for another transaction's key holds up its connection, and what is sent behind it.
+    /// Decisions go over connections of their own, so that they never wait for themselves.
     ///
     /// Returns what the closure returned in the attempt that was committed, with the replies to its commands.
     ///

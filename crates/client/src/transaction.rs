@@ -155,7 +155,8 @@ impl Transaction {
             Committing::begin(now, attempt, commands, |position| core.owner_at(position))
         });
         let committing = committing.map_err(|error| TransactionError::SeveralOwners(error.command))?;
-        let mut course = Course { client, committing, calls: Vec::new() };
+        let decisions = client.of_decisions();
+        let mut course = Course { client, decisions, committing, calls: Vec::new() };
         let outcome = course.outcome().await;
         let result = match outcome {
             Outcome::Committed(parts) => match course.committing.replies(&parts) {
@@ -185,6 +186,8 @@ fn new_id() -> TransactionId {
 /// A transaction that is being committed, with its requests under way.
 struct Course {
     client: Client,
+    /// Over its connections goes what waits for no other transaction.
+    decisions: Client,
     committing: Committing,
     calls: Vec<(u64, Call)>,
 }
@@ -207,9 +210,10 @@ impl Course {
 
     /// Sends what is to be sent, and waits for a reply, or for time to pass.
     async fn step(&mut self) {
-        while let Some(CommitRequest { number, key, words }) = self.committing.poll_request() {
+        while let Some(CommitRequest { number, key, words, waits }) = self.committing.poll_request() {
             let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
-            let call = self.client.start_as(Class::Write, Destination::Key(HashedKey::new(&key)), &words);
+            let client = if waits { &self.client } else { &self.decisions };
+            let call = client.start_as(Class::Write, Destination::Key(HashedKey::new(&key)), &words);
             self.calls.push((number, call));
         }
         let now = self.client.now();

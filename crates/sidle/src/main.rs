@@ -28,7 +28,8 @@ mod watch;
 mod wrong_lines;
 
 use sidle_cli::exit::Failure;
-use sidle_cli::{bank, demo, exit, line, server};
+use sidle_cli::load::Business;
+use sidle_cli::{bank, demo, exit, line, server, tpcc};
 use std::process::ExitCode;
 
 /// For many small allocations on several threads: measured faster than the system's allocator.
@@ -50,7 +51,8 @@ fn main() -> ExitCode {
         }
         cli::Command::Upgrade(arguments) => reached(&arguments.via.via, upgrade::run(&arguments)),
         cli::Command::Import(arguments) => reached(&arguments.via.via, import::run(&arguments)),
-        cli::Command::Demo(arguments) if arguments.is_bank() => bank::run(&arguments),
+        cli::Command::Demo(arguments) if *arguments.business() == Business::Bank => bank::run(&arguments),
+        cli::Command::Demo(arguments) if *arguments.business() == Business::Tpcc => tpcc::run(&arguments),
         cli::Command::Demo(arguments) => demo::run(&arguments),
         cli::Command::Bench(arguments) => reached(arguments.via(), bench::run(&arguments)),
         cli::Command::Cancel(arguments) => elsewhere::refuse_cancel("cancel", &arguments),

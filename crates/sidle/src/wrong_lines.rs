@@ -72,7 +72,15 @@ const WRONG: &[(&str, &str)] = &[
     ("demo --kill nobody", "node, source or target"),
     ("demo --kill node --cpus source=0.4", "cannot be used with"),
     ("demo --json one --html one", "both name one"),
-    ("demo --workload loan", "give a (50 % writes), b (5 %), c (none) or bank"),
+    ("demo --workload loan", "give a (50 % writes), b (5 %), c (none), bank or tpcc"),
+    ("demo --warehouses 2", "--workload tpcc"),
+    ("demo --scale 5", "--workload tpcc"),
+    ("demo --workload bank --scattered", "--workload tpcc"),
+    ("demo --workload bank --new-orders", "--workload tpcc"),
+    ("demo --workload tpcc --accounts 5", "--workload bank"),
+    ("demo --workload tpcc --records 5000", "leave out --records"),
+    ("demo --workload tpcc --distribution uniform", "leave out --distribution"),
+    ("demo --workload tpcc --kill node", "leave out --kill"),
     ("demo --accounts 5", "--workload bank"),
     ("demo --workload bank --accounts 1", "2 to 10000"),
     ("demo --workload bank --kill node", "leave out --kill"),
@@ -125,8 +133,15 @@ const WRONG: &[(&str, &str)] = &[
     ("check-history", "<FILE>"),
 ];
 
-const FITTING: &[&str] =
-    &["server", "demo", "demo --kill node", "demo --workload bank", "bench", "demo --value-bytes 1000000"];
+const FITTING: &[&str] = &[
+    "server",
+    "demo",
+    "demo --kill node",
+    "demo --workload bank",
+    "demo --workload tpcc",
+    "bench",
+    "demo --value-bytes 1000000",
+];
 
 #[test]
 fn wrong_lines_are_refused_with_what_would_do() {

@@ -78,6 +78,30 @@ fn demo_moves_half_and_loses_nothing() {
 }
 
 #[test]
+fn the_conditions_of_tpcc_hold_after_half_of_it_has_moved() {
+    for more in [&["--protocol", "handoff"][..], &["--scattered"], &["--new-orders"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let line = ["demo", "--workload", "tpcc", "--warehouses", "2", "--scale", "1", "--seconds", "1"];
+        let ended = sidle(folder.path(), &[&line[..], &["--clients", "8"], more].concat());
+        assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
+        assert!(text(&ended.stdout).contains("3.3.2.1 to 3.3.2.4 hold"), "{}", text(&ended.stdout));
+        let report = json(&folder.path().join("sidle-demo.json"));
+        assert_eq!(
+            (&report["violations"], &report["errors"]),
+            (&serde_json::json!([]), &serde_json::json!({}))
+        );
+        assert_eq!((&report["wrong_audits"], &report["failed_audits"]), (&Json::from(0), &Json::from(0)));
+        for part in ["before", "during", "after"] {
+            assert_eq!(report[part]["conflicts"]["moved"], 0, "{report}");
+            assert!(part == "during" || report[part]["committed"].as_u64().unwrap() > 20, "{report}");
+        }
+        let kinds = report["kinds"].as_object().unwrap().len();
+        assert_eq!(kinds, if more == ["--new-orders"] { 1 } else { 5 }, "{report}");
+        assert!(report["records_moved"].as_u64().unwrap() > 100, "{report}");
+    }
+}
+
+#[test]
 fn a_bank_makes_and_loses_no_money_while_half_of_it_moves() {
     for protocol in ["fulva", "handoff"] {
         let folder = tempfile::tempdir().unwrap();
@@ -96,7 +120,7 @@ fn a_bank_makes_and_loses_no_money_while_half_of_it_moves() {
         assert!(report["sums"].as_u64().unwrap() > 5, "{report}");
         for part in ["before", "during", "after"] {
             assert_eq!(report[part]["conflicts"]["moved"], 0, "{report}");
-            assert!(part == "during" || report[part]["transfers"].as_u64().unwrap() > 50, "{report}");
+            assert!(part == "during" || report[part]["committed"].as_u64().unwrap() > 50, "{report}");
         }
         assert!(report["records_moved"].as_u64().unwrap() > 1_000, "{report}");
         assert!(!folder.path().join("sidle-demo.html").exists());

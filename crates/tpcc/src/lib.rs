@@ -45,6 +45,7 @@ pub use draws::Draws;
 pub use input::{Input, Kind};
 pub use keys::{Keys, Placement};
 pub use load::rows_of_warehouse;
+pub use rows::sum_in_cents;
 pub use run::Run;
 pub use scale::Scale;
 pub use step::{Broken, Next, Write};

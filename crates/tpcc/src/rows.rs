@@ -162,6 +162,11 @@ impl Row for Named {
     }
 }
 
+/// What a row of W_YTD or D_YTD has; nothing if it is no such row.
+pub fn sum_in_cents(row: &[u8]) -> Option<i64> {
+    Sum::read(row).map(|sum| sum.cents)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

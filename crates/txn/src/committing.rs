@@ -52,6 +52,9 @@ pub struct CommitRequest {
     pub key: Vec<u8>,
     /// Its words.
     pub words: Vec<Vec<u8>>,
+    /// Whether it may wait for other transactions to end. One that does not may not be behind one that does:
+    /// it may be what ends them.
+    pub waits: bool,
 }
 
 /// What became of a request.
@@ -161,7 +164,8 @@ impl Committing {
         let number = self.last;
         self.open.insert(number, request);
         let (key, words) = self.words_of(request);
-        Some(CommitRequest { number, key, words })
+        let waits = matches!(request, Request::Prepare(_));
+        Some(CommitRequest { number, key, words, waits })
     }
 
     /// Takes the end of a request. `owner` names the owner of a position, as far as it is known.

@@ -1,18 +1,13 @@
 //! The accounts, and what all threads of the bank share.
 
-use super::tally::Tally;
-use super::{client, lost};
 use crate::demo::DemoError;
-use crate::timeline::Part;
-use sidle_client::{Client, Committed, TransactPolicy, Transaction, TransactionError, Value};
+use crate::transactions::{Day, Tally, client, lost, policy};
+use crate::words::{count, counted};
+use sidle_client::{Client, Committed, Transaction, TransactionError, Value};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 /// What each account has at first.
 const MONEY: i64 = 1_000;
-/// A transaction that cannot commit for so long is an error.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Commands that are under way at the opening.
 const AT_ONCE: usize = 100;
 
@@ -43,24 +38,14 @@ pub(crate) struct Closed {
 /// What all threads of the bank share.
 #[derive(Debug)]
 pub(crate) struct Books {
+    pub(crate) day: Day,
     accounts: Vec<String>,
-    node: String,
-    part: AtomicU8,
-    is_over: AtomicBool,
-    started: Instant,
-    /// Transfers that were committed.
-    transfers: AtomicU64,
     sums: Mutex<Sums>,
 }
 
 /// Where a client's committed transfers are counted.
 pub(crate) fn counter(client: u32) -> String {
     format!("bank:transfers:{client}")
-}
-
-/// How often a transaction is tried.
-pub(crate) fn policy() -> TransactPolicy {
-    TransactPolicy { patience: PATIENCE, ..TransactPolicy::default() }
 }
 
 /// A number that was read; an absent one counts as nothing.
@@ -71,12 +56,8 @@ pub(crate) fn number(value: Option<&[u8]>) -> i64 {
 impl Books {
     pub(crate) fn new(accounts: u64, node: &str) -> Books {
         Books {
+            day: Day::new(node),
             accounts: (0..accounts).map(|number| format!("bank:account:{number}")).collect(),
-            node: node.to_owned(),
-            part: AtomicU8::new(Part::Before as u8),
-            is_over: AtomicBool::new(false),
-            started: Instant::now(),
-            transfers: AtomicU64::new(0),
             sums: Mutex::new(Sums::default()),
         }
     }
@@ -90,48 +71,19 @@ impl Books {
         self.accounts.len() as i64 * MONEY
     }
 
-    /// A client with connections of its own.
-    pub(crate) async fn client(&self) -> Result<Client, DemoError> {
-        client(&self.node).await
-    }
-
-    pub(crate) fn now_ns(&self) -> u64 {
-        self.started.elapsed().as_nanos() as u64
-    }
-
-    /// Starts this part of the run; when.
-    pub(crate) fn enter(&self, part: Part) -> u64 {
-        self.part.store(part as u8, Relaxed);
-        self.now_ns()
-    }
-
-    pub(crate) fn part(&self) -> Part {
-        match self.part.load(Relaxed) {
-            0 => Part::Before,
-            1 => Part::During,
-            _ => Part::After,
-        }
-    }
-
-    pub(crate) fn end(&self) {
-        self.is_over.store(true, Relaxed);
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Relaxed)
-    }
-
-    pub(crate) fn note_transfer(&self) {
-        self.transfers.fetch_add(1, Relaxed);
-    }
-
-    /// Transfers that were committed so far.
-    pub(crate) fn transfers(&self) -> u64 {
-        self.transfers.load(Relaxed)
-    }
-
     pub(crate) fn sums(&self) -> Sums {
         *self.sums.lock().expect("nobody panics with the sums")
+    }
+
+    /// The last sum, and how many there were.
+    pub(crate) fn sum_in_words(&self) -> String {
+        let sums = self.sums();
+        let Some(last) = sums.last else { return "no sum yet".to_owned() };
+        let wrong = match sums.wrong {
+            0 => String::new(),
+            wrong => format!(", {} WRONG", count(wrong)),
+        };
+        format!("sum {} ({}{wrong})", count(last.max(0) as u64), counted(sums.count, "time"))
     }
 
     pub(crate) fn note_sum(&self, sum: Result<i64, TransactionError>, conflicts: u64) {
@@ -149,7 +101,7 @@ impl Books {
 
     /// Has every account get its money.
     pub(crate) async fn open(&self) -> Result<(), DemoError> {
-        let (client, money) = (self.client().await?, MONEY.to_string());
+        let (client, money) = (client(self.day.node()).await?, MONEY.to_string());
         for some in self.accounts.chunks(AT_ONCE) {
             let words = some.iter().map(|account| [&b"SET"[..], account.as_bytes(), money.as_bytes()]);
             let calls: Vec<_> = words.map(|words| client.start(&words)).collect();
@@ -180,7 +132,7 @@ impl Books {
 
     /// Looks at everything when nobody is at work any more.
     pub(crate) async fn close(&self, tally: &Tally) -> Result<Closed, DemoError> {
-        let client = self.client().await?;
+        let client = client(self.day.node()).await?;
         let sum = self.sum(&client, |_| {}).await.map_err(|error| DemoError::Node(error.to_string()))?;
         let mut closed = Closed { sum, lost: 0 };
         for (&of, &committed) in &tally.committed {

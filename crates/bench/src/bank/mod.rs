@@ -7,24 +7,20 @@
 
 mod auditor;
 mod books;
-mod course;
 mod report;
-mod tally;
 mod teller;
 
-pub use report::{BankReport, PartFigures, bank_summary};
+pub use report::{BankReport, bank_summary};
 
-use crate::control::{Control, PATIENCE_UNDER_LOAD, started_migration};
+use crate::control::{Control, PATIENCE_UNDER_LOAD};
 use crate::demo::{DemoError, DemoOptions, NodePair, loaded_world};
-use crate::load::{LOAD_TICK, read_back};
+use crate::load::read_back;
 use crate::terminal::Terminal;
+use crate::transactions::{Shown, Tally, follow, give_some, on_runtime};
 use crate::words::counted;
 use books::Books;
-use sidle_client::{Client, Error};
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tally::Tally;
 
 /// The accounts unless their number is given.
 pub const ACCOUNTS: u64 = 1_000;
@@ -59,8 +55,9 @@ pub fn run(
             })
             .collect();
         let auditor = scope.spawn(|| on_runtime(auditor::work(&books)));
-        let moved = course::follow(&books, options, &target, control, terminal, stop);
-        books.end();
+        let shown = Shown { unit: "transfers", holds: &|| books.sum_in_words() };
+        let moved = follow(&books.day, shown, options, (&target, control), terminal, stop);
+        books.day.end();
         let mut tally = Tally::default();
         for teller in tellers {
             tally.add(teller.join().expect("a teller does not panic")?);
@@ -77,33 +74,4 @@ pub fn run(
         return Err(DemoError::Interrupted);
     }
     Ok(report::of(options, &books, &tally, &moved, &closed, &back))
-}
-
-/// Has the target own a quarter of all slots from the first, so that transactions span both nodes.
-fn give_some(control: &mut Control, target: &str) -> Result<(), DemoError> {
-    let reply = control.call(&["SIDLE.MIGRATE", "START", "SLOTS", "8192-12287", "TO", target])?;
-    let failed = || DemoError::Migration("the target did not get its first slots".to_owned());
-    let id = started_migration(&reply).ok_or_else(failed)?;
-    loop {
-        match control.await_end(id, LOAD_TICK)?.state.as_str() {
-            "done" => return Ok(()),
-            "failed" | "cancelled" => return Err(failed()),
-            _ => {}
-        }
-    }
-}
-
-/// A client of the bank.
-async fn client(node: &str) -> Result<Client, DemoError> {
-    Client::connect(&[node]).await.map_err(|error| lost(&error))
-}
-
-fn lost(error: &Error) -> DemoError {
-    DemoError::Node(error.to_string())
-}
-
-/// Runs this on a runtime of this thread's own.
-fn on_runtime<T>(future: impl Future<Output = Result<T, DemoError>>) -> Result<T, DemoError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, future)
 }

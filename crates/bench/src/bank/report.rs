@@ -1,14 +1,12 @@
 //! The bank's report.
 
 use super::books::{Books, Closed};
-use super::course::BankMoved;
-use super::tally::{Conflicts, Tally};
 use crate::demo::DemoOptions;
 use crate::load::Totals;
 use crate::policy::PolicyWord;
-use crate::report::{Interval, Percentiles};
-use crate::timeline::{Part, WINDOW_NS};
-use crate::words::{bytes, count, counted, micros, rate};
+use crate::report::Interval;
+use crate::transactions::{Moved, PartFigures, Tally, part_in_words, window_in_words};
+use crate::words::{bytes, count, counted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -69,44 +67,16 @@ pub struct BankReport {
     pub timeline: Vec<u64>,
 }
 
-/// A part of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PartFigures {
-    /// Transfers that were committed.
-    pub transfers: u64,
-    /// The mean per second.
-    pub transfers_per_s: f64,
-    /// How long they took, with all their attempts.
-    pub latency_us: Option<Percentiles>,
-    /// How often they were tried again.
-    pub conflicts: Conflicts,
-}
-
 /// The report of a day.
 pub(crate) fn of(
     options: &DemoOptions,
     books: &Books,
     tally: &Tally,
-    moved: &BankMoved,
+    moved: &Moved,
     closed: &Closed,
     back: &Totals,
 ) -> BankReport {
-    let [start_ns, end_ns] = moved.load_ns;
-    let length_ms = (end_ns - start_ns) as f64 / 1e6;
-    let Interval { from_ms, to_ms } = moved.interval;
-    let part = |part: Part, ms: f64| {
-        let of = tally.part(part);
-        let transfers = of.latencies.count();
-        PartFigures {
-            transfers,
-            transfers_per_s: transfers as f64 * 1e3 / ms.max(1e-3),
-            latency_us: of.latencies.percentiles(),
-            conflicts: of.conflicts,
-        }
-    };
-    let window = |at_ms: f64| ((start_ns as f64 + at_ms * 1e6) / WINDOW_NS as f64) as usize;
-    let touched = tally.windows.get(window(from_ms)..=window(to_ms)).unwrap_or_default();
+    let [before, during, after] = tally.figures(moved);
     let sums = books.sums();
     BankReport {
         workload: "bank".to_owned(),
@@ -121,10 +91,10 @@ pub(crate) fn of(
         migration: moved.interval,
         records_moved: moved.records,
         bytes_moved: moved.bytes,
-        before: part(Part::Before, from_ms),
-        during: part(Part::During, to_ms - from_ms),
-        after: part(Part::After, length_ms - to_ms),
-        during_worst_window: touched.iter().min().map(|&least| least as f64 * 1e9 / WINDOW_NS as f64),
+        before,
+        during,
+        after,
+        during_worst_window: tally.worst_during(moved),
         sum: books.total(),
         sums: sums.count,
         wrong_sums: sums.wrong,
@@ -133,7 +103,7 @@ pub(crate) fn of(
         lost_transfers: closed.lost,
         lost_writes: options.records.saturating_sub(back.reads).max(back.wrong_values()),
         errors: tally.errors.clone(),
-        timeline: tally.windows[window(0.0).min(tally.windows.len())..].to_vec(),
+        timeline: tally.timeline(moved).to_vec(),
     }
 }
 
@@ -150,15 +120,6 @@ impl BankReport {
     }
 }
 
-fn part_in_words(part: &PartFigures) -> String {
-    let per_s = rate(part.transfers_per_s);
-    let latency = part.latency_us.map_or_else(String::new, |latency| {
-        format!(", p50 {}, p99 {}", micros(latency.p50), micros(latency.p99))
-    });
-    let Conflicts { changed, locked, late, .. } = part.conflicts;
-    format!("{per_s}{latency}, {}", counted(changed + locked + late, "conflict"))
-}
-
 /// A report in some lines.
 pub fn bank_summary(report: &BankReport) -> String {
     let mut text = String::new();
@@ -173,7 +134,7 @@ pub fn bank_summary(report: &BankReport) -> String {
     line("transfers before", part_in_words(&report.before));
     line("          during", part_in_words(&report.during));
     if let Some(worst) = report.during_worst_window {
-        line("", format!("{} in the worst window of 100 ms", rate(worst)));
+        line("", window_in_words(worst));
     }
     line("          after", part_in_words(&report.after));
     line("aborts by the move", count(report.aborted_by_the_move()));

@@ -1,8 +1,8 @@
 //! Clients that transfer money between two accounts, one transfer after the other.
 
-use super::books::{Books, counter, number, policy};
-use super::tally::Tally;
+use super::books::{Books, counter, number};
 use crate::demo::{DemoError, DemoOptions};
+use crate::transactions::{Tally, client, policy};
 use sidle_client::{Client, TransactionError};
 use sidle_workload::{Chooser, Random};
 use std::cell::RefCell;
@@ -24,7 +24,7 @@ pub(crate) async fn work(books: Arc<Books>, options: &DemoOptions, thread: u32) 
             let random = Random::new(options.seed, u64::from(lane));
             let chooser = Chooser::new(options.distribution, books.accounts().len() as u64, options.seed);
             // What waits for a lock holds up its connection, and must not hold up whoever has the lock.
-            let client = books.client().await?;
+            let client = client(books.day.node()).await?;
             let (books, tally) = (Arc::clone(&books), Rc::clone(&tally));
             let teller = Teller { client, books, tally, random, chooser, number: lane };
             tasks.push(tokio::task::spawn_local(teller.work()));
@@ -48,15 +48,15 @@ struct Teller {
 
 impl Teller {
     async fn work(mut self) {
-        while !self.books.is_over() {
-            let began_ns = self.books.now_ns();
+        while !self.books.day.is_over() {
+            let began_ns = self.books.day.now_ns();
             let outcome = self.transfer().await;
-            let (now_ns, part) = (self.books.now_ns(), self.books.part());
+            let (now_ns, part) = (self.books.day.now_ns(), self.books.day.part());
             let mut tally = self.tally.borrow_mut();
             match outcome {
                 Ok(()) => {
                     tally.note_committed(part, self.number, now_ns - began_ns, now_ns);
-                    self.books.note_transfer();
+                    self.books.day.note_committed();
                 }
                 Err(error) => tally.note_error(error.to_string()),
             }
@@ -75,7 +75,7 @@ impl Teller {
         let (amount, counter) = (1 + self.random.below(MOST) as i64, counter(self.number));
         let transferred = self.client.transact(policy(), async |transaction| {
             if let Some(conflict) = transaction.conflict_before() {
-                self.tally.borrow_mut().note_conflict(self.books.part(), conflict);
+                self.tally.borrow_mut().note_conflict(self.books.day.part(), conflict);
             }
             let values = transaction.get_all(&[from, to]).await?;
             let [has, other] = [0, 1].map(|place: usize| number(values[place].as_deref()));

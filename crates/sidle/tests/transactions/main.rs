@@ -9,5 +9,6 @@ mod bank;
 mod dead_clients;
 mod kills;
 mod moves;
+mod shared_client;
 #[path = "../support/mod.rs"]
 mod support;

@@ -44,8 +44,10 @@ pub(crate) struct LabDemoArguments {
 /// What does not fit, and the largest that does.
 pub(crate) fn checked(arguments: &LabDemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
     let is_modelled = arguments.modelled.modelled.is_some();
-    if arguments.demo.is_bank() {
-        return Err(Failure::wrong_line("the bank is no experiment: `sidle demo --workload bank`"));
+    if arguments.demo.business().is_of_transactions() {
+        return Err(Failure::wrong_line(
+            "transactions are no experiment: `sidle demo --workload bank`, or tpcc",
+        ));
     }
     if is_modelled && arguments.demo.kill.is_some() {
         return Err(Failure::wrong_line("--kill needs processes: modelled machines do not die"));

@@ -1,4 +1,4 @@
-//! What the tellers have counted.
+//! What clients have counted.
 
 use crate::latencies::Latencies;
 use crate::timeline::{Part, WINDOW_NS};
@@ -23,28 +23,24 @@ pub struct Conflicts {
 /// What was counted in a part of the run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfPart {
-    /// How long transfers took that were committed, with all their attempts.
+    /// How long transactions took that were committed, with all their attempts.
     pub(crate) latencies: Latencies,
     pub(crate) conflicts: Conflicts,
 }
 
-/// What the tellers have counted.
+/// What clients have counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
-    parts: [OfPart; 3],
-    /// Transfers that were committed in each window.
-    pub(crate) windows: Vec<u64>,
-    /// Transfers that were committed of each client.
+    pub(super) parts: [OfPart; 3],
+    /// Transactions that were committed in each window.
+    pub(super) windows: Vec<u64>,
+    /// Transactions that were committed of each client.
     pub(crate) committed: BTreeMap<u32, u64>,
     /// What went wrong.
     pub(crate) errors: BTreeMap<String, u64>,
 }
 
 impl Tally {
-    pub(crate) const fn part(&self, part: Part) -> &OfPart {
-        &self.parts[part as usize]
-    }
-
     pub(crate) fn note_conflict(&mut self, part: Part, conflict: &Conflict) {
         let conflicts = &mut self.parts[part as usize].conflicts;
         *match conflict {
