@@ -4,14 +4,14 @@
 //! everything that the command touches.
 //!
 //! A parked request leaves only its ticket: the session is restored, so running the request again is like
-//! running it first. The one exception is [`Flush`], which works in steps.
+//! running it first. The one exception is [`flush`], which works in steps.
 
 use crate::attempt::{Attempt, elsewhere, needs_old_values, refusal_to_queue, when_missing};
 use crate::blocked::Blocked;
 use crate::call::{Awaited, CommandResult, Flow};
 use crate::commands::commands;
 use crate::execute::Executor;
-use crate::flush::Flush;
+use crate::flush;
 use crate::forward::{Channels, Joints};
 use crate::half::Half;
 use crate::held_up::HeldUp;
@@ -22,7 +22,7 @@ use crate::parking::ParkingLot;
 use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
 use crate::refusals::{
-    CROSS_PROTOCOL, KEY_OF_SIDLE, NOT_SERVED, TOO_LONG, aborted, cannot_wait, is_paused, refusal, restriction,
+    CROSS_PROTOCOL, KEY_OF_SIDLE, TOO_LONG, aborted, cannot_wait, is_paused, refusal, restriction,
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
@@ -687,7 +687,7 @@ impl Dispatcher {
         match flow {
             Flow::Done => Ok(Outcome::Done),
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
-            Flow::Flush => self.flush(session, out),
+            Flow::Flush => flush::run(self, session, out),
             Flow::Await(awaited) => Err(self.await_arrival(session, awaited)),
             Flow::AwaitTable => Err(self.parking.park_for_a_new_table()),
             Flow::Block(_) => unreachable!("it is parked, or runs again"),
@@ -700,34 +700,6 @@ impl Dispatcher {
             Flow::Shutdown => Ok(Outcome::Shutdown),
             Flow::Control(request) => Ok(Outcome::Control(request)),
         }
-    }
-
-    /// Runs one step of the session's flush; `Err` when more are left.
-    fn flush(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Result<Outcome, Ticket> {
-        let begun = session.route.goes_on.flush.take();
-        if begun.is_none() && !Flush::may_begin(&self.executor.ranges) {
-            self.write_error(session, NOT_SERVED, out);
-            return Ok(Outcome::Done);
-        }
-        if begun.is_none() && self.executor.store.commits().is_some() {
-            // All replies wait for its end. It begins when those before it are sent, so that it waits for no
-            // client.
-            session.route.goes_on.flush = Some(Flush::default());
-            return Err(self.parking.park_for_a_turn());
-        }
-        let mut flush = begun.unwrap_or_default();
-        let Executor { ranges, store, head, step, .. } = &mut self.executor;
-        if let Some(ticket) = flush.step(ranges, (store, head), *step, &mut self.parking) {
-            session.route.goes_on.flush = Some(flush);
-            return Err(ticket);
-        }
-        drop(flush);
-        // It forgets what was locked.
-        self.executor.holds.note_end();
-        // Its records are in this commit at last.
-        self.executor.shows_all();
-        ReplyWriter::new(out, session.version).ok();
-        Ok(Outcome::Done)
     }
 
     /// Asks a mover to notify when positions that a command waits for have arrived.

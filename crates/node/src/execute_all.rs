@@ -15,6 +15,7 @@ use crate::call::{Awaited, CommandResult, Flow, WHOLE_PATIENCE_US};
 use crate::execute::{Executor, LARGE_REQUEST_BYTES};
 use crate::flush::Flush;
 use crate::keyspace::{NodeKeyspace, Scene, Together, stored};
+use crate::locks::{awaits_any, keys_at};
 use crate::now::Now;
 use crate::prepared::{Prepared, flushes, is_flush, is_over_all_keys, prepare, runs_in_place};
 use crate::range_table::{RangeTable, Role};
@@ -24,7 +25,7 @@ use crate::table::NodeExecutor;
 use crate::transaction::Transaction;
 use sidle_commands::{Blocking, Change, CommandId, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
-use sidle_store::{LogHead, OutOfMemory, SlotGuards};
+use sidle_store::{LogHead, OutOfMemory, SlotGuards, Store};
 use sidle_types::{HashedKey, PositionRange, Slot, fault};
 use std::ops::Range;
 use typed_arena::Arena;
@@ -86,7 +87,7 @@ impl Executor {
         };
         let has_all = is_over_all && self.ranges.is_sole_owner();
         let together = Together { slots: SlotGuards::lock(&self.store, &slots), has_all, scene };
-        if self.must_wait(keys, true) {
+        if self.must_wait(keys, true) || flushes(transaction) && self.awaits_votes(session) {
             return (Ok(Flow::Held), false);
         }
         let is_dirty = session.client.is_touched()
@@ -115,7 +116,7 @@ impl Executor {
         let NodeKeyspace::Together(overlay) = call.keyspace else { unreachable!("it was lent an overlay") };
         let cleared = if overlay.is_cleared() { owned(&self.ranges) } else { Vec::new() };
         let changes = overlay.into_last_changes();
-        let Ok(expired) = publish(&together, &mut self.head, &changes, &cleared) else {
+        let Ok(expired) = publish(&together, (&self.store, &mut self.head), &changes, &cleared) else {
             return (Err(ReplyError::OutOfMemory), false);
         };
         self.stats.expired.add(expired as u64);
@@ -123,6 +124,17 @@ impl Executor {
         drop(together);
         self.count(now, session, &commands, done);
         (Ok(Flow::Done), is_cut)
+    }
+
+    /// Whether a key that is to be flushed has voted for a transaction. Then no other one votes until this
+    /// command has ended.
+    fn awaits_votes(&self, session: &mut Session) -> bool {
+        let is_held = |range| awaits_any(&self.store, (&self.holds, self.index), range);
+        let awaits = owned(&self.ranges).into_iter().any(is_held);
+        if awaits {
+            session.route.goes_on.claim.get_or_insert_with(|| self.shared.claims.claim_everything());
+        }
+        awaits
     }
 
     /// Runs a command of a transaction, if it is one that runs in its place.
@@ -253,27 +265,36 @@ impl Executor {
     }
 }
 
-/// Publishes the writes, after the removal of everything in `cleared`; the number of values that had expired.
+/// Publishes the writes, after the removal of everything in `cleared`, but for what transactions have at keys;
+/// the number of values that had expired.
 fn publish(
     together: &Together<'_>,
-    head: &mut LogHead,
+    (store, head): (&Store, &mut LogHead),
     changes: &[(HashedKey<'_>, Change<'_>)],
     cleared: &[PositionRange],
 ) -> Result<usize, OutOfMemory> {
     if changes.is_empty() && cleared.is_empty() {
         return Ok(0);
     }
-    let Scene { now, ranges, shared, .. } = together.scene;
-    let changes = changes.iter().map(|&change| stored(ranges, change));
-    let expired = together.slots.publish_over(cleared, head, now, changes)?;
+    let Scene { now, ranges, .. } = together.scene;
+    let locked = |range: &PositionRange| store.positions_with_locks(*range);
+    let names: Vec<Vec<u8>> =
+        cleared.iter().flat_map(locked).flat_map(|position| keys_at(store, position)).collect();
+    let whole = |range: &PositionRange| range.without_each(&locked(range)).collect::<Vec<_>>();
+    let whole: Vec<PositionRange> = cleared.iter().flat_map(whole).collect();
+    let removals = names.iter().map(|name| (HashedKey::new(name), Change::Remove));
+    let is_last = |(key, _): &(HashedKey<'_>, Change<'_>)| {
+        changes.iter().all(|(other, _)| other.bytes() != key.bytes())
+    };
+    let changes = removals.filter(is_last).chain(changes.iter().copied());
+    let changes = changes.map(|change| stored(ranges, change));
+    let expired = together.slots.publish_over(&whole, head, now, changes)?;
     together.slots.let_readers_in();
     if !cleared.is_empty() {
         // M11: under the same range table.
         for entry in ranges.entries() {
             entry.tracked.iter().for_each(|view| view.mark_range(entry.range));
         }
-        // What was locked is forgotten.
-        shared.holds.note_end();
     }
     Ok(expired)
 }

@@ -7,20 +7,71 @@
 //!   that arrived in between would outlive the flush.
 //! - What is being copied is cleared as well, and marked: the target clears it too (M11).
 //! - While the node owns a range without its data (R3), it refuses: another node may still serve it.
+//! - What transactions have at keys stays. A key that has voted is flushed once its transaction has ended; no
+//!   key votes meanwhile (`locks/flush.rs`).
 //! - Frozen copies (exports) belong to another node and stay: their owner is still receiving them. What this
 //!   node keeps of a range that it gives bit by bit is cleared, and marked (M22).
 
+use crate::dispatch::Dispatcher;
+use crate::execute::Executor;
+use crate::locks::{awaits_any, claim_everything, remove_at};
+use crate::outcome::Outcome;
 use crate::parking::ParkingLot;
 use crate::position_set::PositionSet;
 use crate::queue::{Ticket, ToMover};
 use crate::range_table::{RangeEntry, RangeTable, Role};
+use crate::refusals::NOT_SERVED;
+use crate::session::Session;
 use sidle_migration::ExportView;
+use sidle_resp::ReplyWriter;
 use sidle_store::{Leave, LogHead, Store, WholeDiscard};
-use sidle_types::{MigrationId, Position, PositionRange, fault};
+use sidle_types::{MigrationId, Position, PositionRange, ValueKind, fault};
 use std::sync::Arc;
 
 /// How many records are cleared in one turn: well under a millisecond of work.
 const FLUSH_SLICE_RECORDS: usize = 2048;
+
+/// Runs one step of the session's flush; `Err` when more are left.
+pub(crate) fn run(
+    dispatcher: &mut Dispatcher,
+    session: &mut Session,
+    out: &mut Vec<u8>,
+) -> Result<Outcome, Ticket> {
+    let begun = session.route.goes_on.flush.take();
+    if begun.is_none() && !Flush::may_begin(&dispatcher.executor.ranges) {
+        dispatcher.write_error(session, NOT_SERVED, out);
+        return Ok(Outcome::Done);
+    }
+    if begun.is_none() && dispatcher.executor.store.commits().is_some() {
+        // All replies wait for its end. It begins when those before it are sent, so that it waits for no
+        // client.
+        session.route.goes_on.flush = Some(Flush::default());
+        return Err(dispatcher.parking.park_for_a_turn());
+    }
+    let mut flush = begun.unwrap_or_default();
+    let Executor { ranges, store, head, step, shared, holds, index, .. } = &mut dispatcher.executor;
+    session.route.goes_on.claim.get_or_insert_with(|| claim_everything(&shared.claims, store));
+    let is_held = |range| awaits_any(store, (holds, *index), range);
+    if let Some(wait) = flush.step(ranges, (store, head), *step, &is_held, &mut dispatcher.parking) {
+        session.route.goes_on.flush = Some(flush);
+        return Err(match wait {
+            Wait::Until(ticket) => ticket,
+            Wait::ForVotes => dispatcher.lines.park_for_hold(&mut dispatcher.parking),
+        });
+    }
+    drop(flush);
+    // Its records are in this commit at last.
+    dispatcher.executor.shows_all();
+    ReplyWriter::new(out, session.version).ok();
+    Ok(Outcome::Done)
+}
+
+/// What a flush waits for.
+pub(crate) enum Wait {
+    Until(Ticket),
+    /// Keys that have voted for transactions.
+    ForVotes,
+}
 
 /// The progress of a flush. What it has cleared stays alone from then on, whatever the range becomes: a
 /// flushed import is soon the node's own.
@@ -44,15 +95,16 @@ impl Flush {
             .any(|entry| matches!(entry.role, Role::Lost | Role::TakingOver | Role::Unreadable))
     }
 
-    /// Runs one step, by a worker at this step of what it gives bit by bit; returns the ticket to resume with
-    /// if more is left.
-    pub(crate) fn step(
+    /// Runs one step, by a worker at this step of what it gives bit by bit; returns what to wait for if more
+    /// is left. `is_held`: whether keys in a range have voted.
+    fn step(
         &mut self,
         ranges: &RangeTable,
         (store, head): (&Arc<Store>, &mut LogHead),
         step: u64,
+        is_held: &dyn Fn(PositionRange) -> bool,
         parking: &mut ParkingLot,
-    ) -> Option<Ticket> {
+    ) -> Option<Wait> {
         if let Some((ticket, asked)) = self.asked.take() {
             let flushed = parking.take_flushed(ticket);
             // An import that ended before its mover was asked is the node's own, and is cleared as such.
@@ -62,19 +114,32 @@ impl Flush {
                 }
             }
         }
-        if let Some(ticket) = self.flush_imports(ranges, parking) {
-            return Some(ticket);
+        if let Some(wait) = self.flush_imports(ranges, is_held, parking) {
+            return Some(wait);
         }
-        self.clear_slice(ranges, (store, head), step).then(|| parking.park_for_a_turn())
+        let (entry, gap) = self.first_gap(ranges)?;
+        if is_held(entry.range) {
+            return Some(Wait::ForVotes);
+        }
+        self.clear_slice((store, head), step, entry, gap);
+        Some(Wait::Until(parking.park_for_a_turn()))
     }
 
     /// Has the movers flush the imports; returns what to wait for, if any. An import that touches flushed
     /// positions came to this node later, and is left alone.
-    fn flush_imports(&mut self, ranges: &RangeTable, parking: &mut ParkingLot) -> Option<Ticket> {
+    fn flush_imports(
+        &mut self,
+        ranges: &RangeTable,
+        is_held: &dyn Fn(PositionRange) -> bool,
+        parking: &mut ParkingLot,
+    ) -> Option<Wait> {
         let mut imports: Vec<(MigrationId, PositionRange)> = Vec::new();
         for view in ranges.imports().filter(|view| !self.done.touches(view.range())) {
             if !view.activated() {
-                return Some(parking.park_for_activation(view.id()));
+                return Some(Wait::Until(parking.park_for_activation(view.id())));
+            }
+            if is_held(view.range()) {
+                return Some(Wait::ForVotes);
             }
             imports.push((view.id(), view.range()));
         }
@@ -88,32 +153,37 @@ impl Flush {
             parking.send(migration, ToMover::Flush { migration, ticket });
         }
         self.asked = Some((ticket, imports));
-        Some(ticket)
+        Some(Wait::Until(ticket))
     }
 
-    /// Clears a slice of what this node owns whole, or keeps, and has not cleared; whether there was any.
-    fn clear_slice(
-        &mut self,
-        ranges: &RangeTable,
-        (store, head): (&Arc<Store>, &mut LogHead),
-        step: u64,
-    ) -> bool {
+    /// What this node owns whole, or keeps, and has not cleared: its first part, and the entry that has it.
+    fn first_gap<'r>(&self, ranges: &'r RangeTable) -> Option<(&'r RangeEntry, PositionRange)> {
         let is_here = |entry: &&RangeEntry| match &entry.role {
             Role::Owned => true,
             Role::Exporting(view) => view.is_by_cuts(),
             Role::Importing(_) | Role::Elsewhere | Role::Lost | Role::TakingOver | Role::Unreadable => false,
         };
         let mut here = ranges.entries().iter().filter(is_here);
-        let Some((gap, entry)) = here.find_map(|entry| Some((self.done.first_gap(entry.range)?, entry)))
-        else {
-            return false;
-        };
+        here.find_map(|entry| Some((entry, self.done.first_gap(entry.range)?)))
+    }
+
+    /// Clears a slice of this.
+    fn clear_slice(
+        &mut self,
+        (store, head): (&Arc<Store>, &mut LogHead),
+        step: u64,
+        entry: &RangeEntry,
+        gap: PositionRange,
+    ) {
         // One slice a turn, even if it reached the range's end early.
         let next = match &entry.role {
             Role::Exporting(view) => clear_kept(store, head, view, step, gap),
             _ => {
                 let discard = self.discard.get_or_insert_with(|| WholeDiscard::begin(store));
-                discard.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS)
+                let mut left = Vec::new();
+                let next = discard.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS, &mut left);
+                left.into_iter().for_each(|position| remove_at(store, head, position));
+                next
             }
         };
         let last = next.and_then(|next| next.previous()).unwrap_or(gap.last());
@@ -123,7 +193,6 @@ impl Flush {
             view.mark_range(cleared);
         }
         self.done.add(cleared);
-        true
     }
 }
 
@@ -138,7 +207,7 @@ fn clear_kept(
 ) -> Option<Position> {
     store.visit(gap.first(), gap.last(), FLUSH_SLICE_RECORDS, &mut |record| {
         let key = record.hashed_key();
-        if !view.keeps(key.position(), step) {
+        if record.kind() == ValueKind::Locks || !view.keeps(key.position(), step) {
             return;
         }
         let slot = store.lock_slot(key.slot());

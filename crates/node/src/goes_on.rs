@@ -4,6 +4,7 @@
 //! what was built aside is given back then, unless a key has it. Each turn judges the command anew.
 
 use crate::flush::Flush;
+use crate::locks::WholeClaim;
 use sidle_commands::Restoring;
 use sidle_store::Aside;
 
@@ -12,6 +13,8 @@ use sidle_store::Aside;
 pub(crate) struct GoesOn {
     /// Of a FLUSHALL in steps.
     pub(crate) flush: Option<Flush>,
+    /// Of a flush, alone or in a transaction: no key votes meanwhile.
+    pub(crate) claim: Option<WholeClaim>,
     /// Of a RESTORE in steps.
     pub(crate) restoring: Option<Box<Restoring>>,
     /// What it has built aside.
@@ -36,7 +39,7 @@ impl GoesOn {
     /// The command has ended; most had not begun. Returns how many bytes it took when that was asked last.
     #[inline]
     pub(crate) fn end(&mut self) -> u64 {
-        match self.has_begun() {
+        match self.has_begun() || self.claim.is_some() {
             true => std::mem::take(self).noted_bytes,
             false => 0,
         }

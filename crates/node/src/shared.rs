@@ -62,7 +62,7 @@ pub struct NodeShared {
     /// Keys of commands that this node carries out together with others.
     pub(crate) holds: Arc<Holds>,
     /// Parts of transactions that wait for younger ones.
-    pub(crate) claims: Claims,
+    pub(crate) claims: Arc<Claims>,
     /// Transactions that this node decides in place of coordinators that are gone.
     pub(crate) helped: AtomicU64,
     /// Commands that wait for what they are to take.
@@ -114,7 +114,7 @@ impl NodeShared {
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),
             holds: Arc::default(),
-            claims: Claims::default(),
+            claims: Arc::default(),
             helped: AtomicU64::new(0),
             waiters: Arc::new(Waiters::new(workers, &wakes)),
             suspects: Suspects::default(),

@@ -22,12 +22,14 @@ enum What {
     UpTo(Version),
     /// Tombstones of those.
     TombstonesUpTo(Version),
+    /// Everything but where transactions have something at keys.
+    Unlocked,
 }
 
 impl What {
     fn includes(self, guard: &SlotGuard<'_>, word: Word<'_>) -> bool {
         match self {
-            What::Everything => true,
+            What::Everything | What::Unlocked => true,
             What::Tombstones => word.kind().is_tombstone,
             What::UpTo(version) => guard.record(word).version() <= version,
             What::TombstonesUpTo(version) => {
@@ -41,7 +43,7 @@ impl Store {
     /// Removes everything from `from` to `last`, values and tombstones, about `budget` entries; returns where
     /// to continue. The cleaner may use their memory at once.
     pub fn discard(&self, from: Position, last: Position, budget: usize) -> Option<Position> {
-        self.take_out(What::Everything, from, last, budget, &mut |guard, part| {
+        self.take_out(What::Everything, from, last, budget, &mut Vec::new(), &mut |guard, part| {
             let mut change = Vec::new();
             cleared(guard, part, &mut change);
             self.commits().expect("there is a durable log").enter_aside(&mut change, guard.slot());
@@ -51,33 +53,43 @@ impl Store {
     /// Removes the tombstones from `from` to `last`, visiting about `budget` entries; returns where to
     /// continue.
     pub fn sweep_tombstones(&self, from: Position, last: Position, budget: usize) -> Option<Position> {
-        self.take_out(What::Tombstones, from, last, budget, &mut |_, _| ())
+        self.take_out(What::Tombstones, from, last, budget, &mut Vec::new(), &mut |_, _| ())
     }
 
     /// Removes what has this version, or an earlier one, from a range. The durable log is not told.
     pub(crate) fn discard_up_to(&self, version: Version, range: PositionRange) {
-        self.take_out(What::UpTo(version), range.first(), range.last(), usize::MAX, &mut |_, _| ());
+        self.take_out(
+            What::UpTo(version),
+            range.first(),
+            range.last(),
+            usize::MAX,
+            &mut Vec::new(),
+            &mut |_, _| (),
+        );
     }
 
     /// The same of tombstones.
     pub(crate) fn sweep_tombstones_up_to(&self, version: Version, range: PositionRange) {
         let what = What::TombstonesUpTo(version);
-        self.take_out(what, range.first(), range.last(), usize::MAX, &mut |_, _| ());
+        self.take_out(what, range.first(), range.last(), usize::MAX, &mut Vec::new(), &mut |_, _| ());
     }
 
     /// Removes everything. The durable log is not told.
     pub(crate) fn forget_everything(&self) {
         let all = PositionRange::ALL;
-        self.take_out(What::Everything, all.first(), all.last(), usize::MAX, &mut |_, _| ());
+        let what = What::Everything;
+        self.take_out(what, all.first(), all.last(), usize::MAX, &mut Vec::new(), &mut |_, _| ());
     }
 
-    /// `log` is called with a part of a locked slot before all of it is removed, if there is a durable log.
+    /// `log` is called with a part of a locked slot before all of it is removed, if there is a durable log;
+    /// `left` gets the positions of the part that are left alone.
     fn take_out(
         &self,
         what: What,
         from: Position,
         last: Position,
         budget: usize,
+        left: &mut Vec<Position>,
         log: &mut dyn FnMut(&SlotGuard<'_>, PositionRange),
     ) -> Option<Position> {
         let range = PositionRange::new(from, last)?;
@@ -95,8 +107,8 @@ impl Store {
                 let guard = self.lock_slot(slot);
                 // A table that shrank since may have visited entries in the present bucket.
                 let rest = PositionRange::new(from, last).expect("inside the range");
-                let next =
-                    take_out_buckets(&guard, what, rest, from, &mut seen, &mut |part| log(&guard, part));
+                let log = &mut |part| log(&guard, part);
+                let next = take_out_buckets(&guard, what, rest, from, &mut seen, left, log);
                 guard.shrink_table();
                 next
             };
@@ -123,10 +135,17 @@ impl WholeDiscard {
         WholeDiscard { store: Arc::clone(store), log: Vec::new() }
     }
 
-    /// As [`Store::discard`].
-    pub fn discard(&mut self, from: Position, last: Position, budget: usize) -> Option<Position> {
+    /// As [`Store::discard`], but for the positions where transactions have something at keys: these are left
+    /// alone, and appended to `left`.
+    pub fn discard(
+        &mut self,
+        from: Position,
+        last: Position,
+        budget: usize,
+        left: &mut Vec<Position>,
+    ) -> Option<Position> {
         let WholeDiscard { store, log } = self;
-        store.take_out(What::Everything, from, last, budget, &mut |guard, part| {
+        store.take_out(What::Unlocked, from, last, budget, left, &mut |guard, part| {
             cleared(guard, part, log);
             store.commits().expect("there is a durable log").note_step(guard.slot());
         })
@@ -148,13 +167,14 @@ impl std::fmt::Debug for WholeDiscard {
 }
 
 /// Visits some buckets of the locked slot; returns where to continue. `log` is called with a range before all
-/// of it is removed, if there is a durable log.
+/// of it is removed, if there is a durable log; `left` gets what is left alone.
 fn take_out_buckets(
     guard: &SlotGuard<'_>,
     what: What,
     range: PositionRange,
     from: Position,
     seen: &mut usize,
+    left: &mut Vec<Position>,
     log: &mut dyn FnMut(PositionRange),
 ) -> Option<Position> {
     let (data, pin) = (guard.data(), guard.pinned());
@@ -179,15 +199,26 @@ fn take_out_buckets(
         }
     }
     *seen += found.len();
-    if what == What::Everything && data.log.commits.is_some() && !found.is_empty() {
-        let last = next.and_then(Position::previous).map_or(range.last(), |last| last.min(range.last()));
-        log(PositionRange::new(from, last).expect("a bucket at least"));
+    let last = next.and_then(Position::previous).map_or(range.last(), |last| last.min(range.last()));
+    let part = PositionRange::new(from, last).expect("a bucket at least");
+    let locked = match what {
+        What::Unlocked if data.beside.is_any() => data.beside.positions_in(part),
+        _ => Vec::new(),
+    };
+    if matches!(what, What::Everything | What::Unlocked) && data.log.commits.is_some() && !found.is_empty() {
+        part.without_each(&locked).for_each(log);
     }
-    for (place, word, whole) in found {
-        if whole || range.contains(data.log.record(word.address(), pin).position()) {
+    let whole = |whole| whole && locked.is_empty();
+    for (place, word, is_within) in found {
+        let is_taken = || {
+            let position = data.log.record(word.address(), pin).position();
+            range.contains(position) && locked.binary_search(&position).is_err()
+        };
+        if whole(is_within) || is_taken() {
             guard.clear(place, word);
         }
     }
+    left.extend(locked);
     next
 }
 
@@ -218,7 +249,8 @@ pub(crate) fn clear_within(guard: &SlotGuard<'_>, range: PositionRange) {
     let mut from = Some(part.first());
     while let Some(at) = from {
         let rest = PositionRange::new(at, part.last()).expect("inside the range");
-        let next = take_out_buckets(guard, What::Everything, rest, at, &mut 0, &mut |_| ());
+        let left = &mut Vec::new();
+        let next = take_out_buckets(guard, What::Everything, rest, at, &mut 0, left, &mut |_| ());
         from = next.filter(|next| part.contains(*next));
     }
     guard.shrink_table();

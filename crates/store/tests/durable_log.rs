@@ -380,7 +380,7 @@ fn a_removal_in_slices_is_in_one_commit_whatever_comes_between() {
     let mut removal = WholeDiscard::begin(&store);
     let mut from = Some(all.first());
     while let Some(at) = from {
-        from = removal.discard(at, all.last(), 100);
+        from = removal.discard(at, all.last(), 100, &mut Vec::new());
         steps += 1;
         put(&store, &mut head, "between", "kept");
         let number = commits.take(&mut between);

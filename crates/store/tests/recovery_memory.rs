@@ -205,7 +205,10 @@ fn values_that_a_flush_covers_take_no_memory() {
         if round < 4 {
             let all = PositionRange::ALL;
             let store = Arc::clone(&running.store);
-            assert_eq!(WholeDiscard::begin(&store).discard(all.first(), all.last(), usize::MAX), None);
+            assert_eq!(
+                WholeDiscard::begin(&store).discard(all.first(), all.last(), usize::MAX, &mut Vec::new()),
+                None
+            );
             running.commit();
         }
     }

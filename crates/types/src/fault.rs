@@ -175,8 +175,7 @@ faults! {
         OwedKeepsInertCopy, "owed-keeps-inert-copy", USUAL;
         /// The cut that gives all carries nothing that changed since it was copied (breaks M22).
         GiveAllWithoutMarks, "give-all-without-marks", Some(300);
-        /// What a cut gives when a flush overtakes it is cleared and served at once, and cleared again with
-        /// the rest (breaks M31).
+        /// A flush is answered once the cut in flight is given, though not all is (breaks M31).
         FlushedInTransit, "flushed-in-transit", SCRIPTED;
         /// The target keeps a copy made before the freeze, though the position was marked since (breaks M30).
         HotCopyKeptThoughMarked, "hot-copy-kept-though-marked", Some(300);
@@ -298,6 +297,8 @@ faults! {
         OldRequestRuns, "old-request-runs", SCRIPTED;
         /// What transactions have at keys is not sent before the target serves these (breaks M37).
         LocksLeftBehind, "locks-left-behind", Some(150);
+        /// A flush does not wait for keys that have voted for transactions (breaks X4).
+        FlushIgnoresLocks, "flush-ignores-locks", SCRIPTED;
     }
     "sidle-cluster", Cluster: {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).

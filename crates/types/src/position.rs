@@ -217,6 +217,15 @@ impl PositionRange {
         (before, after)
     }
 
+    /// What lies between some positions of the range, which are in order.
+    pub fn without_each(self, positions: &[Position]) -> impl Iterator<Item = PositionRange> {
+        let before = positions.iter().map(|position| position.previous());
+        let behind = positions.iter().map(|position| position.next());
+        let starts = [Some(self.first)].into_iter().chain(behind);
+        let ends = before.chain([Some(self.last)]);
+        starts.zip(ends).filter_map(|(first, last)| PositionRange::new(first?, last?))
+    }
+
     /// The slots that the range touches, first and last.
     pub const fn slots(self) -> (Slot, Slot) {
         (self.first.slot(), self.last.slot())
@@ -290,6 +299,19 @@ mod tests {
         assert_eq!(range(0, 9).without(range(3, u64::MAX)), (Some(range(0, 2)), None));
         assert_eq!(range(0, 9).without(PositionRange::ALL), (None, None));
         assert_eq!(range(0, 9).without(range(20, 30)), (Some(range(0, 9)), None));
+    }
+
+    #[test]
+    fn without_each_leaves_what_is_between() {
+        let without = |range: PositionRange, positions: &[u64]| {
+            let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
+            range.without_each(&positions).collect::<Vec<_>>()
+        };
+        assert_eq!(without(range(2, 9), &[]), [range(2, 9)]);
+        assert_eq!(without(range(2, 9), &[4, 5, 7]), [range(2, 3), range(6, 6), range(8, 9)]);
+        assert_eq!(without(range(2, 9), &[2, 9]), [range(3, 8)]);
+        assert_eq!(without(range(2, 2), &[2]), []);
+        assert_eq!(without(PositionRange::ALL, &[0, u64::MAX]), [range(1, u64::MAX - 1)]);
     }
 
     #[test]

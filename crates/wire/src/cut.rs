@@ -75,17 +75,15 @@ pub enum Gives {
     Named = 0,
     /// All that is left. What was not copied is owed: it is sent later, as what is frozen.
     All = 1,
-    /// All that is left, and nothing is sent: the target discards the range.
-    AllDiscarded = 2,
     /// All that is left, and all of it is owed, with what this cut gave before: the target has no memory for
     /// that (M38). Only what transactions have at its keys is sent (M37).
-    AllOwed = 3,
+    AllOwed = 2,
 }
 
 impl Gives {
     /// Its number in a frame.
     pub(crate) fn parse(number: u8) -> Option<Gives> {
-        let all = [Gives::Named, Gives::All, Gives::AllDiscarded, Gives::AllOwed];
+        let all = [Gives::Named, Gives::All, Gives::AllOwed];
         all.into_iter().find(|gives| *gives as u8 == number)
     }
 

@@ -304,9 +304,6 @@ impl Cuts {
             queue.extend(self.locked_behind(parts, store, &step.copied));
         }
         queue.extend(step.taken);
-        if step.gives == Gives::AllDiscarded {
-            queue.clear();
-        }
         self.queue = queue.into_iter().map(PositionRange::only).collect();
         self.highest_version = store.highest_version(parts.spec.range);
     }

@@ -107,10 +107,13 @@ impl Importer {
 
     /// A cut has been given.
     pub(super) fn given(&mut self, store: &Store, given: &Given) {
-        if given.is_all {
-            // First the flush: a command that waits for a key finds it absent, as after the flush.
+        if fault!(FlushedInTransit) {
             let flushed = std::mem::take(&mut self.flushes).into_iter().map(TargetEvent::Flushed);
             self.parts.events.extend(flushed);
+        } else if given.is_all {
+            // M31: it runs again, and meets an import like any other.
+            let flushes = std::mem::take(&mut self.flushes);
+            self.parts.wake(flushes);
         }
         if let Some(why) = given.gave_all {
             // The event runs all that wait again. They are not woken: nothing was answered for their keys.
@@ -266,7 +269,7 @@ impl Importer {
     pub(super) fn flush(&mut self, store: &Store, waiter: Waiter) {
         let phase = self.parts.phase();
         if phase == ImportPhase::Taking {
-            // Everything is given first, or given up, and is then thrown away.
+            // M31
             self.cuts.iter_mut().for_each(Cuts::flush);
             return self.flushes.push(waiter);
         }

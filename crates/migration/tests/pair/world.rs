@@ -126,6 +126,8 @@ pub(crate) struct Pair {
     pub(crate) model: Model,
     /// Waiting commands: their workers, and what they wait for.
     pub(crate) parked: BTreeMap<u64, (usize, Op, Awaits)>,
+    /// Flushes that run again once all else has happened that was to.
+    flushes_again: Vec<u64>,
     pub(crate) next_ticket: u64,
     /// Every event of the target except wakes, and every event of the source.
     pub(crate) target_events: Vec<TargetEvent>,
@@ -225,6 +227,7 @@ impl Pair {
             net: Net::new(setup.faults),
             model,
             parked: BTreeMap::new(),
+            flushes_again: Vec::new(),
             next_ticket: 0,
             target_events: Vec::new(),
             source_events: Vec::new(),
@@ -639,6 +642,10 @@ impl Pair {
                 is_quiet = false;
                 self.target_event(event);
             }
+            for ticket in std::mem::take(&mut self.flushes_again) {
+                is_quiet = false;
+                self.run_again(ticket);
+            }
             if is_quiet {
                 return;
             }
@@ -659,9 +666,15 @@ impl Pair {
         match &event {
             TargetEvent::Connect(lane) => self.net.open(self.now.0, *lane),
             TargetEvent::Close(lane, _) => self.net.cut(self.now.0, *lane, &mut self.rng),
-            TargetEvent::Wake(waiter) | TargetEvent::AskAgain(waiter) | TargetEvent::Flushed(waiter) => {
-                return self.wake(*waiter);
+            TargetEvent::Wake(waiter) | TargetEvent::AskAgain(waiter) => {
+                let (_, op, _) = self.parked.get(&waiter.ticket).expect("a command is woken once");
+                if *op == Op::Flush {
+                    // Others may have been woken before it.
+                    return self.flushes_again.push(waiter.ticket);
+                }
+                return self.run_again(waiter.ticket);
             }
+            TargetEvent::Flushed(waiter) => return self.flushed(*waiter),
             TargetEvent::Refuse(waiter, _) => {
                 let (_, op, _) = self.parked.remove(&waiter.ticket).expect("answered once");
                 return self.woken.push((op, Outcome::OutOfMemory));
@@ -696,15 +709,11 @@ impl Pair {
         self.target_events.push(event);
     }
 
-    fn wake(&mut self, waiter: Waiter) {
-        assert!(self.parked.contains_key(&waiter.ticket), "a command is woken once");
-        if let Some((_, Op::Flush, Awaits::Wake)) = self.parked.get(&waiter.ticket) {
-            // Nothing is replayed any more: the flush may now discard records.
-            let (_, op, _) = self.parked.remove(&waiter.ticket).expect("just seen");
-            let outcome = self.execute(End::Target, &op, Leave::Nothing);
-            return self.woken.push((op, outcome));
-        }
-        self.run_again(waiter.ticket);
+    /// Nothing is replayed any more: the flush may now discard records.
+    fn flushed(&mut self, waiter: Waiter) {
+        let (_, op, _) = self.parked.remove(&waiter.ticket).expect("a command is woken once");
+        let outcome = self.execute(End::Target, &op, Leave::Nothing);
+        self.woken.push((op, outcome));
     }
 
     fn run_again(&mut self, ticket: u64) {

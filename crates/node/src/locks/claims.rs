@@ -7,12 +7,15 @@
 //!
 //! A claim promises nothing. It ends when its part is looked at again, or a while after nobody did so.
 //!
+//! A FLUSHALL claims everything until it has ended: no transaction locks a key meanwhile, so that it need not
+//! wait for ever.
+//!
 //! Ownership: one table for a node's workers.
 
 use sidle_txn::{Age, TransactionId};
 use sidle_types::{Position, WallMs};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most claims of a node; beyond that parts wait without one.
 const MOST: usize = 256;
@@ -23,6 +26,8 @@ const KEPT_MS: u64 = 500;
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     count: AtomicUsize,
+    /// How many have claimed everything so far.
+    whole: AtomicU64,
     list: Mutex<Vec<Claim>>,
 }
 
@@ -30,15 +35,35 @@ pub(crate) struct Claims {
 struct Claim {
     id: TransactionId,
     age: Age,
-    /// In order; whether each is to be written.
-    keys: Vec<(Position, bool)>,
+    what: What,
     until: WallMs,
+}
+
+#[derive(Debug)]
+enum What {
+    Everything,
+    /// In order; whether each is to be written.
+    Keys(Vec<(Position, bool)>),
 }
 
 impl Claim {
     fn is_in_the_way_of(&self, (position, writes): (Position, bool)) -> bool {
-        let place = self.keys.binary_search_by_key(&position, |&(position, _)| position);
-        place.is_ok_and(|place| writes || self.keys[place].1)
+        let What::Keys(keys) = &self.what else { return true };
+        let place = keys.binary_search_by_key(&position, |&(position, _)| position);
+        place.is_ok_and(|place| writes || keys[place].1)
+    }
+}
+
+/// A claim of everything; it ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct WholeClaim {
+    claims: Arc<Claims>,
+    id: TransactionId,
+}
+
+impl Drop for WholeClaim {
+    fn drop(&mut self) {
+        self.claims.end(self.id);
     }
 }
 
@@ -48,9 +73,21 @@ impl Claims {
         let mut list = self.list();
         list.retain(|claim| claim.until > now);
         if list.len() < MOST {
-            list.push(Claim { id, age, keys, until: WallMs(now.0.saturating_add(KEPT_MS)) });
+            let (what, until) = (What::Keys(keys), WallMs(now.0.saturating_add(KEPT_MS)));
+            list.push(Claim { id, age, what, until });
         }
         self.count.store(list.len(), Ordering::Release);
+    }
+
+    /// Claims everything, before all transactions.
+    pub(crate) fn claim_everything(self: &Arc<Claims>) -> WholeClaim {
+        let id = TransactionId(u128::from(self.whole.fetch_add(1, Ordering::Relaxed)));
+        let (what, age) = (What::Everything, Age(WallMs(0)));
+        let mut list = self.list();
+        list.push(Claim { id, age, what, until: WallMs(u64::MAX) });
+        self.count.store(list.len(), Ordering::Release);
+        drop(list);
+        WholeClaim { claims: Arc::clone(self), id }
     }
 
     /// The part is looked at: it has no claim, unless it waits again.
@@ -112,6 +149,19 @@ mod tests {
         assert_eq!(in_the_way(19, 4, true), None, "it is older itself");
         claims.end(own);
         assert_eq!(in_the_way(21, 4, true), None);
+    }
+
+    #[test]
+    fn all_give_way_to_a_claim_of_everything_until_it_ends() {
+        let claims = Arc::new(Claims::default());
+        let (first, second) = (claims.claim_everything(), claims.claim_everything());
+        let much_later = WallMs(u64::MAX - 1);
+        let oldest = || claims.older(TransactionId(7), Age(WallMs(1)), &[key(1, false)], much_later);
+        assert_eq!(oldest(), Some(first.id));
+        drop(first);
+        assert_eq!(oldest(), Some(second.id));
+        drop(second);
+        assert_eq!((oldest(), claims.len()), (None, 0));
     }
 
     #[test]

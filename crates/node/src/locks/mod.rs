@@ -8,6 +8,7 @@
 //! | `beside` | the value beside a key: read, and to be published |
 //! | `waits` | whether a command is to wait for a transaction |
 //! | `claims` | parts that wait, which younger ones do not pass over |
+//! | `flush` | a FLUSHALL waits for votes, and keeps outcomes |
 //! | `means`, `run` | what these commands are run with; one of them |
 //! | `request` | a part that is to be prepared, as a request has it |
 //! | `prepare` | a part is prepared, or committed at once |
@@ -21,6 +22,7 @@ mod beside;
 mod claims;
 mod decide;
 mod execs;
+mod flush;
 mod help;
 mod list;
 mod means;
@@ -31,8 +33,9 @@ mod request;
 mod run;
 mod waits;
 
-pub(crate) use claims::Claims;
+pub(crate) use claims::{Claims, WholeClaim};
 pub(crate) use execs::{Execs, Failed};
+pub(crate) use flush::{awaits_any, claim_everything, keys_at, remove_at};
 pub(crate) use help::Helpers;
 pub(crate) use list::list;
 pub(crate) use means::Means;

@@ -3,19 +3,23 @@
 //! Each key is flushed at one instant. A key with an entry is removed, and leaves a tombstone (M6). Then the
 //! machine flushes: what has no entry is absent from that instant on. A key that gets its entry in between
 //! keeps it: it was written there, just after its flush. Nothing is replayed in between, since replay is on
-//! this thread: such a record would outlive the flush.
+//! this thread: such a record would outlive the flush. What transactions have at keys stays; all of it is here
+//! (M37), and no key has voted.
 
 use sidle_store::{Entry, Leave, LogHead, Store};
-use sidle_types::PositionRange;
+use sidle_types::{PositionRange, ValueKind};
 
 /// How many records are collected before they are removed.
 const BATCH_RECORDS: usize = 256;
 
-/// Removes every value in the range, leaving tombstones.
+/// Removes every key's value in the range, leaving tombstones.
 pub(super) fn remove_all(store: &Store, head: &mut LogHead, range: PositionRange) {
     let mut from = Some(range.first());
     while let Some(position) = from {
         from = store.visit(position, range.last(), BATCH_RECORDS, &mut |record| {
+            if record.kind() == ValueKind::Locks {
+                return;
+            }
             let key = record.hashed_key();
             let slot = store.lock_slot(key.slot());
             // A write that saw the old value may have replaced it since the visit. Then the new one is

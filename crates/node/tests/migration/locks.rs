@@ -63,6 +63,36 @@ pub(crate) fn votes_move_with_their_keys() {
     });
 }
 
+/// A flush waits for votes, and no key votes meanwhile; what has become of transactions stays.
+pub(crate) fn flush_of_a_key_that_has_voted() {
+    for_every_protocol(|mut scene| {
+        scene.fill(["a", "b", "c"].map(str::to_owned));
+        let commands = [(None, "APPEND a +")];
+        let part = Part { commands: &commands, list: LIST, ..Part::default() };
+        assert_eq!(scene.prepare(0, &part), Value::Array(vec![int(6)]));
+        let id = scene.start_and_hold(EVERYTHING, 1);
+        if !serves_while_it_fills(&scene.protocol) && !copies_ahead(&scene.protocol) {
+            scene.finish(id);
+        }
+        let owner = usize::from(!copies_ahead(&scene.protocol) || scene.state(id) == "done");
+        let flush = scene.waits(owner, "FLUSHALL");
+        let commands = [(None, "APPEND b +")];
+        let other = Part { id: 2, commands: &commands, first: "b", list: &["b", "z"], ..Part::default() };
+        let reply = scene.prepare(owner, &other);
+        assert!(matches!(&reply, Value::Error(text) if text.starts_with("SIDLELOCKED ")), "{reply:?}");
+        assert_eq!(scene.ask(owner, &decide("a", "COMMIT")), ok());
+        assert_eq!(scene.cluster.reply(flush), ok());
+        for key in ["a", "b", "c"] {
+            assert_eq!(scene.ask(owner, &format!("GET {key}")), Value::Null);
+        }
+        assert!(matches!(scene.prepare(owner, &other), Value::Array(_)), "the flush has ended");
+        scene.finish(id);
+        let known = scene.ask(1, &format!("SIDLE.TX RESOLVE a {}", TransactionId(1)));
+        assert!(matches!(known, Value::Bulk(_)), "its outcome stays: {known:?}");
+        assert_eq!(scene.ask(1, "DBSIZE"), int(0));
+    });
+}
+
 /// X3: what a key has refused at the source it refuses at the target.
 #[test]
 fn refusals_move_with_their_keys() {

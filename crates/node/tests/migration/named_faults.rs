@@ -12,7 +12,7 @@ use crate::durable::{
 use crate::durable_turns::turn_with_a_log_that_is_not_synced;
 use crate::fetches::a_copy_is_fenced_before_it_is_fetched;
 use crate::hot::copied_ahead;
-use crate::locks::votes_move_with_their_keys;
+use crate::locks::{flush_of_a_key_that_has_voted, votes_move_with_their_keys};
 use crate::once::{
     request_that_arrives_behind_its_acknowledgement, request_that_is_repeated,
     request_that_was_issued_long_ago,
@@ -71,6 +71,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::LowestOpenIsForgotten, request_that_arrives_behind_its_acknowledgement),
     (Fault::OldRequestRuns, request_that_was_issued_long_ago),
     (Fault::LocksLeftBehind, votes_move_with_their_keys),
+    (Fault::FlushIgnoresLocks, flush_of_a_key_that_has_voted),
     (Fault::RepliesBeforeSafe, replies_before_their_commit),
     (Fault::ReadsPassTheGate, read_of_what_no_commit_has),
     (Fault::OwnPartPassesTheGate, mset_over_two_durable_nodes),

@@ -466,7 +466,7 @@ pub(crate) fn changed_reply() -> impl Strategy<Value = Owned> {
 pub(crate) fn cut_pull() -> impl Strategy<Value = Owned> {
     let cursors = prop::collection::vec(prop::option::of(any::<u64>()), 0..=64);
     let taken = prop::collection::vec(any::<u64>(), 0..=50);
-    let gives = prop::sample::select(vec![Gives::Named, Gives::All, Gives::AllDiscarded]);
+    let gives = prop::sample::select(vec![Gives::Named, Gives::All, Gives::AllOwed]);
     let room = any::<u64>().prop_map(|bytes| Room::of(bytes >> 30));
     (any::<u64>(), any::<u32>(), (gives, any::<u32>(), room), cursors, in_hand(Position(9)), taken).prop_map(
         |(sequence, cut, (gives, took_us, room), cursors, piece, taken)| Owned::CutPull {

@@ -18,8 +18,7 @@
 //! becomes the last one, and owes all that this node does not own: the copies make way, and what is pulled
 //! then comes in pieces for which there is memory, or is deleted first.
 //!
-//! A flush overtakes the cut in flight (M31): what that brings is thrown away, and is nobody's until the
-//! flush's own cut. So the flush needs no memory.
+//! Before a flush all is given (M31). If there is no memory for what that brings, all is owed at once.
 //!
 //! M10: a cut that is requested again has the same lists, and its replies count only for the pull in flight.
 //! So a cut is applied once, and in order.
@@ -125,7 +124,7 @@ pub(super) struct Cuts {
     inert: u64,
     /// Why the next cut is to give all that is left.
     gives_all: Option<GaveAll>,
-    /// Whether the range is to be flushed.
+    /// Whether a flush waits until all is given.
     flushes: bool,
     /// Whether the migration is to turn back.
     is_stopped: bool,
@@ -172,21 +171,20 @@ impl Cuts {
         }
     }
 
-    /// Everything is to be given, and thrown away; also if the migration is to turn back: the cut in flight
-    /// may wait for memory that only this frees.
+    /// Everything is to be given, and is thrown away then: nothing waits for memory that this will free.
     pub(super) fn flush(&mut self) {
         self.flushes = true;
         self.gives_all = self.gives_all.or(Some(GaveAll::Flush));
     }
 
-    /// No further cut is requested, but that of a flush: what it has overtaken is nobody's until then (M31).
+    /// No further cut is requested.
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
     }
 
     /// Whether no cut is requested any more, and none is in transit.
     pub(super) fn is_still(&self) -> bool {
-        self.is_stopped && !self.flushes && (self.requested.is_none() || fault!(TurnsBackWithCutInTransit))
+        self.is_stopped && (self.requested.is_none() || fault!(TurnsBackWithCutInTransit))
     }
 
     /// How full its queue of hints is.
@@ -293,7 +291,7 @@ impl Cuts {
         // A cut that has just become the last one takes no memory.
         let waits =
             |requested: &Requested| requested.gives != Gives::AllOwed || requested.unfit_since.is_some();
-        if stalls && !self.flushes && self.requested.as_ref().map_or(!waiting.is_asked(), waits) {
+        if stalls && self.requested.as_ref().map_or(!waiting.is_asked(), waits) {
             return false;
         }
         if self.in_flight.as_ref().is_some_and(|resend| !resend.is_due()) {
@@ -331,7 +329,7 @@ impl Cuts {
         store: &Store,
         waiting: &mut PriorityQueue,
     ) -> bool {
-        if self.is_stopped && !self.flushes {
+        if self.is_stopped {
             return false;
         }
         let gives = self.gives(parts, waiting);
@@ -423,7 +421,6 @@ impl Cuts {
             self.gives_all = self.gives_all.or(Some(GaveAll::TableFull));
         }
         match self.gives_all {
-            _ if self.flushes => Gives::AllDiscarded,
             Some(_) => Gives::All,
             None => Gives::Named,
         }
@@ -448,10 +445,6 @@ impl Cuts {
         if self.owes_all() && !reply.owes_all {
             // M38: it was packed before the source learned of that.
             return Ok(None);
-        }
-        if self.flushes {
-            parts.proved(lane);
-            return Ok(self.overtaken(parts, now, store, reply));
         }
         if reply.asks && self.choices.uncovered == Uncovered::ByLoad {
             self.gives_all = self.gives_all.or(Some(GaveAll::Load));
@@ -484,7 +477,7 @@ impl Cuts {
     fn does_not_fit(&mut self, parts: &TargetParts, now: MonotonicUs) {
         let Some(requested) = &mut self.requested else { return };
         let since = *requested.unfit_since.get_or_insert(now);
-        let waits = !requested.gives.is_all() && now.since(since) < CUT_MEMORY_US;
+        let waits = !requested.gives.is_all() && !self.flushes && now.since(since) < CUT_MEMORY_US;
         if waits || requested.gives == Gives::AllOwed || fault!(TransitWaitsForMemory) {
             return;
         }
@@ -508,31 +501,6 @@ impl Cuts {
         self.sequence += 1;
         self.put.clear();
         parts.counters.bytes_moved += reply.batch.len() as u64;
-    }
-
-    /// A reply to a cut that a flush has overtaken: behind its barrier nobody acts on what it gives. If that
-    /// is all that is left, the range is flushed and owned. If not, the flush's own cut follows. Were what
-    /// this one gives owned before, it would be flushed twice: now, and with the rest.
-    fn overtaken(
-        &mut self,
-        parts: &mut TargetParts,
-        now: MonotonicUs,
-        store: &Store,
-        reply: &CutReply<'_>,
-    ) -> Option<Given> {
-        self.partial = None;
-        self.took(parts, reply);
-        let Requested { cursors, gives, .. } = self.requested.as_ref().expect("a cut is in flight");
-        let cursors = cursors.clone();
-        let is_all = gives.is_all() || cursors.iter().all(Option::is_none);
-        let is_last = reply.remaining == 0;
-        if is_all || is_last && fault!(FlushedInTransit) {
-            return self.own_up_to(parts, now, store, reply, (cursors, 0));
-        }
-        if is_last {
-            (self.requested, self.cut) = (None, self.cut + 1);
-        }
-        None
     }
 
     /// Whether the cut in flight gives all that is left.

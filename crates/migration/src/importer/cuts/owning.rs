@@ -17,21 +17,7 @@ impl Cuts {
         store: &Store,
         reply: &CutReply<'_>,
     ) -> Option<Given> {
-        let cursors = self.requested.as_ref()?.cursors.clone();
-        self.own_up_to(parts, now, store, reply, (cursors, reply.counts.owed))
-    }
-
-    /// The cut in flight gives what it names; of what lies behind these cursors, if it gives that too, so
-    /// many records are owed.
-    pub(super) fn own_up_to(
-        &mut self,
-        parts: &mut TargetParts,
-        now: MonotonicUs,
-        store: &Store,
-        reply: &CutReply<'_>,
-        (mut cursors, owed): (Ahead, u64),
-    ) -> Option<Given> {
-        let Requested { taken, brought, hinted, gives, at, mut records, .. } = self.requested.take()?;
+        let Requested { cursors, taken, brought, hinted, gives, at, records, .. } = self.requested.take()?;
         let locked = Cuts::brought_locks(parts, store, &brought);
         let is_brought = |position: Position| locked.contains(&position);
         // M34
@@ -39,18 +25,6 @@ impl Cuts {
         let (taken, mut kept): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_given);
         let is_all = gives.is_all() || cursors.iter().all(Option::is_none);
         store.raise_version_floor(parts.spec.range, reply.highest_version);
-        if self.flushes {
-            assert!(is_all || fault!(FlushedInTransit), "M31: flushed before all of it is given");
-            let range = parts.spec.range;
-            let rest = store.discard(range.first(), range.last(), usize::MAX);
-            assert_eq!(rest, None, "without a budget everything is discarded");
-            if is_all {
-                cursors.fill(None);
-            }
-            // No copies are left.
-            self.partitions.iter_mut().for_each(|partition| partition.copies.clear());
-            (self.inert, records) = (0, 0);
-        }
         let owes = is_all && cursors.iter().any(Option::is_some);
         if owes && !fault!(OwedKeepsInertCopy) {
             self.discard_owed(parts, store, &cursors, is_brought);
@@ -63,7 +37,7 @@ impl Cuts {
         kept.retain(|&position| !parts.writer.view().has_arrived(position));
         if owes {
             parts.note(store, ImportStage::Serving);
-            parts.writer.owe(owed);
+            parts.writer.owe(reply.counts.owed);
             parts.writer.met(Cuts::records_of_owed(parts, store, &cursors, &locked));
         }
         self.news.given(parts, now);

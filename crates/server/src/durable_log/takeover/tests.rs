@@ -100,7 +100,7 @@ impl Node {
         let mut flush = WholeDiscard::begin(self.store());
         let mut next = Some(Position::FIRST);
         while let Some(from) = next {
-            next = flush.discard(from, Position::LAST, 100);
+            next = flush.discard(from, Position::LAST, 100, &mut Vec::new());
         }
     }
 
