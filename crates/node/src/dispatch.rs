@@ -202,12 +202,8 @@ impl Dispatcher {
                 let watch = session.watch.clone().filter(|_| !transaction.is_spoilt());
                 let keys = all_keys(&transaction, watch.iter().flat_map(|watch| watch.keys()));
                 let request = Request { found, keys: &keys, args };
-                let is_over_nodes = match session.route.ticket {
-                    Some(ticket) => self.execs.has(ticket),
-                    None => !transaction.is_spoilt() && Execs::takes(&self.executor, session, request),
-                };
-                let outcome = match is_over_nodes {
-                    true => self.exec_over_nodes(now, session, (found, &transaction), before, out),
+                let outcome = match self.execs.takes(&self.executor, session, &transaction, request) {
+                    true => self.exec_over_nodes(now, session, request, &transaction, before, out),
                     false => self.run_permitted(now, session, request, before, out),
                 };
                 drop(keys);
@@ -231,34 +227,45 @@ impl Dispatcher {
         &mut self,
         now: Now,
         session: &mut Session,
-        (found, transaction): (Found, &Arc<Transaction>),
-        Before { start, replies }: Before,
+        request: Request<'_>,
+        transaction: &Arc<Transaction>,
+        before: Before,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let Dispatcher { execs, parking, executor, .. } = self;
-        let executed = match session.route.ticket.take() {
-            Some(ticket) => execs.take_ended(ticket).expect("it is woken when it has ended"),
+        let (Before { start, replies }, found) = (before, request.found);
+        let executed = match session.route.ticket.filter(|&ticket| self.execs.has(ticket)) {
+            Some(ticket) => {
+                session.route.ticket = None;
+                self.execs.take_ended(ticket).expect("it is woken when it has ended")
+            }
             None => {
-                session.client.touch(now.wall, Some(found.id));
-                executor.stats.command(found.id).calls.add(1);
+                self.give_up_waiting(session);
+                let Dispatcher { execs, parking, executor, .. } = self;
                 let park = || parking.park_for_another_node();
-                match execs.begin(now, executor, session, transaction, park) {
+                match execs.begin(now, executor, session, (found, transaction), park) {
                     Ok(ticket) => {
                         (session.replies, session.route.ticket) = (replies, Some(ticket));
                         return Outcome::Parked(ticket);
                     }
-                    Err(error) => Err(Failed::Aborted(error)),
+                    Err(executed) => executed,
                 }
             }
         };
         let error = match executed {
             Ok(replies) => {
                 let mut reply = ReplyWriter::bounded(out, session.version, self.executor.reply_bytes);
-                Value::Array(replies).write(&mut reply);
+                match replies {
+                    Some(replies) => Value::Array(replies).write(&mut reply),
+                    None => reply.null_array(),
+                }
                 match reply.is_cut() && session.sends_reply() {
                     true => return self.cut_off(session, found, start, out),
                     false => return self.finish(session, start, out),
                 }
+            }
+            // Its client goes where its keys are.
+            Err(Failed::Aborted(_)) if !session.crosses_slots => {
+                return self.run_permitted(now, session, request, before, out);
             }
             Err(Failed::Aborted(error)) => aborted(&error),
             Err(Failed::Unknown(error)) => error,
@@ -291,12 +298,7 @@ impl Dispatcher {
         if has_begun || !is_paused(session, request.found, paused) {
             return None;
         }
-        if let Some(ticket) = session.route.ticket.take() {
-            // It waited for its keys, and will again.
-            self.leave(ticket);
-            session.route.asked.clear();
-            session.route.place = None;
-        }
+        self.give_up_waiting(session);
         if let Some(error) = refusal_to_queue(&self.executor, session, request) {
             session.spoil_transaction();
             return Some(self.refuse(session, request.found, error, start, out));
@@ -306,6 +308,15 @@ impl Dispatcher {
         session.replies = replies;
         session.route.ticket = Some(ticket);
         Some(Outcome::Parked(ticket))
+    }
+
+    /// A request that waits for its keys does so no more: it will again, or the nodes carry it out.
+    fn give_up_waiting(&mut self, session: &mut Session) {
+        if let Some(ticket) = session.route.ticket.take() {
+            self.leave(ticket);
+            session.route.asked.clear();
+            session.route.place = None;
+        }
     }
 
     /// Queues a command of a transaction.
@@ -485,7 +496,7 @@ impl Dispatcher {
             Attempt::Pull(missing) => {
                 let asked = missing.iter().map(|missing| (missing.migration, missing.key as u32));
                 session.route.asked = asked.collect();
-                return Err(self.pull(&missing, keys));
+                return Err(self.parking.park_for_keys(&missing, keys));
             }
         }
         Ok(self.finish(session, start, out))
@@ -736,23 +747,6 @@ impl Dispatcher {
         session.route.awaited = Some(range);
         let ticket = self.parking.park_for_arrival(migration);
         self.parking.send(migration, ToMover::Await { migration, range, patience_us, ticket });
-        ticket
-    }
-
-    /// Pulls keys that a command waits for.
-    #[cold]
-    fn pull(&mut self, missing: &[Missing], keys: &[HashedKey<'_>]) -> Ticket {
-        let mut on: Vec<(MigrationId, u32)> = Vec::new();
-        for &Missing { migration, .. } in missing {
-            match on.iter_mut().find(|(other, _)| *other == migration) {
-                Some((_, answers)) => *answers += 1,
-                None => on.push((migration, 1)),
-            }
-        }
-        let ticket = self.parking.park_for_answers(on);
-        for &Missing { migration, key } in missing {
-            self.parking.send(migration, ToMover::Pull { migration, key: keys[key].bytes().into(), ticket });
-        }
         ticket
     }
 

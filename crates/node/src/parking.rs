@@ -16,8 +16,9 @@
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
 use crate::queue::{MAX_MOVERS, MoverIndex, Ticket, ToMover, ToWorker, WorkerPort};
+use crate::routing::Missing;
 use sidle_migration::WaiterRefusal;
-use sidle_types::{Fill, MigrationId, fault};
+use sidle_types::{Fill, HashedKey, MigrationId, fault};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -128,6 +129,23 @@ impl ParkingLot {
             "P3: a command waits for an answer that was never requested"
         );
         self.park(on, true)
+    }
+
+    /// Parks a command until these of its keys have arrived, and has them pulled.
+    #[cold]
+    pub(crate) fn park_for_keys(&mut self, missing: &[Missing], keys: &[HashedKey<'_>]) -> Ticket {
+        let mut on: Vec<(MigrationId, u32)> = Vec::new();
+        for &Missing { migration, .. } in missing {
+            match on.iter_mut().find(|(other, _)| *other == migration) {
+                Some((_, answers)) => *answers += 1,
+                None => on.push((migration, 1)),
+            }
+        }
+        let ticket = self.park_for_answers(on);
+        for &Missing { migration, key } in missing {
+            self.send(migration, ToMover::Pull { migration, key: keys[key].bytes().into(), ticket });
+        }
+        ticket
     }
 
     /// Parks a command until positions of this import have arrived.

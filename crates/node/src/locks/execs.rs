@@ -1,5 +1,7 @@
-//! EXEC over keys of several nodes, for connections that opted in (`CLIENT CAPA cross-slot`): what the
-//! connections asked for, and what became of it.
+//! EXEC over keys of several nodes: what the connections asked for, and what became of it.
+//!
+//! Who opted in (`CLIENT CAPA cross-slot`) may name any keys. For all others this is what becomes of a
+//! transaction over keys of one slot that has moved, or was split, since its commands were queued.
 //!
 //! Purpose: the dispatcher leaves a transaction here, and its connection waits. The worker's [`OverNodes`]
 //! commits it, and leaves the replies.
@@ -15,10 +17,11 @@ use crate::range_table::Redirect;
 use crate::request::Request;
 use crate::routing::{Asked, Verdict, judge};
 use crate::session::Session;
-use crate::table::CommandFlags;
+use crate::table::{CommandFlags, Found};
 use crate::transaction::Transaction;
 use sidle_commands::{ReplyError, Run};
 use sidle_resp::{RespVersion, Value};
+use sidle_types::HashedKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -37,8 +40,8 @@ pub(crate) enum Failed {
     Unknown(ReplyError),
 }
 
-/// What became of an EXEC.
-pub(crate) type Executed = Result<Vec<Value>, Failed>;
+/// What became of an EXEC; no replies if a watched key has changed.
+pub(crate) type Executed = Result<Option<Vec<Value>>, Failed>;
 
 /// A transaction that is to be committed.
 pub(super) struct Begun {
@@ -58,18 +61,31 @@ pub(crate) struct Execs {
 }
 
 impl Execs {
-    /// Whether an EXEC that does not wait yet is one over several nodes, or at another node.
-    pub(crate) fn takes(executor: &Executor, session: &Session, request: Request<'_>) -> bool {
+    /// Whether an EXEC is one of these, or begins as one now.
+    pub(crate) fn takes(
+        &self,
+        executor: &Executor,
+        session: &Session,
+        transaction: &Transaction,
+        request: Request<'_>,
+    ) -> bool {
+        match session.route.ticket {
+            Some(ticket) if self.has(ticket) => return true,
+            Some(_) if session.route.has_begun() => return false,
+            Some(_) | None => {}
+        }
         let Executor { ranges, store, step, .. } = executor;
-        if !session.crosses_slots || ranges.owns_everything() {
+        if transaction.is_spoilt() || ranges.owns_everything() {
             return false;
         }
         let keys = request.keys.iter().copied().enumerate();
-        match judge(ranges, store, *step, keys, false, &Asked::new()).verdict {
+        let is_elsewhere = match judge(ranges, store, *step, keys, false, &Asked::new()).verdict {
             Verdict::CrossSlot => true,
             Verdict::Redirect(redirect) => redirect != Redirect::NotServed,
             _ => false,
-        }
+        };
+        let knows = || ranges.map().version().has_transactions();
+        is_elsewhere && (session.crosses_slots || knows() && may_follow(transaction, request.keys))
     }
 
     /// Whether the connection's EXEC is one of these.
@@ -77,26 +93,29 @@ impl Execs {
         self.waiting.contains(&ticket) || self.ended.contains_key(&ticket)
     }
 
-    /// A connection waits for a transaction under this ticket; an error if it cannot be one over several
-    /// nodes.
+    /// A connection waits for a transaction under this ticket; or what became of it, if it cannot be one over
+    /// several nodes.
     pub(crate) fn begin(
         &mut self,
         now: Now,
         executor: &Executor,
         session: &Session,
-        transaction: &Arc<Transaction>,
+        (found, transaction): (Found, &Arc<Transaction>),
         park: impl FnOnce() -> Ticket,
-    ) -> Result<Ticket, ReplyError> {
+    ) -> Result<Ticket, Executed> {
+        session.client.touch(now.wall, Some(found.id));
+        executor.stats.command(found.id).calls.add(1);
+        let aborted = |error| Err(Err(Failed::Aborted(error)));
         if session.watch.is_some() {
-            return Err(WATCHES);
+            return if session.crosses_slots { aborted(WATCHES) } else { Err(Ok(None)) };
         }
         for command in prepare(transaction) {
             if !names_keys(&command) {
-                return Err(ONLY_KEYS);
+                return aborted(ONLY_KEYS);
             }
             let Prepared { found, words, .. } = command;
             if let Some(error) = refusal_in_exec(&executor.shared, session, now.wall, found, &words) {
-                return Err(error);
+                return aborted(error);
             }
         }
         let (ticket, version, transaction) = (park(), session.version, Arc::clone(transaction));
@@ -133,6 +152,12 @@ impl Execs {
         }
         waits
     }
+}
+
+/// Whether a transaction goes where its keys have gone, though its client knows nothing of several nodes:
+/// they are in one slot. What cannot go there is redirected.
+fn may_follow(transaction: &Transaction, keys: &[HashedKey<'_>]) -> bool {
+    keys.iter().all(|key| key.slot() == keys[0].slot()) && prepare(transaction).iter().all(names_keys)
 }
 
 fn names_keys(Prepared { found, words, keys }: &Prepared<'_>) -> bool {

@@ -185,7 +185,7 @@ impl OverNode {
             State::RestsUntil(_) | State::Ended(_) => None,
         };
         State::Ended(Some(match outcome {
-            Outcome::Committed(parts) => replies(&parts).ok_or_else(unknown),
+            Outcome::Committed(parts) => replies(&parts).map(Some).ok_or_else(unknown),
             Outcome::Aborted(Lost::Failed(line)) => Err(Failed::Aborted(ReplyError::owned(line))),
             Outcome::Aborted(_) if now.mono < self.gives_up_at => {
                 let rest_us = 1 + dispatcher.executor.random.next() % REST_US;
