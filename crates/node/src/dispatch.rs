@@ -15,7 +15,7 @@ use crate::flush::Flush;
 use crate::forward::{Channels, Joints};
 use crate::half::Half;
 use crate::held_up::HeldUp;
-use crate::locks::{Execs, Failed};
+use crate::locks::{Execs, Executed, Failed, keep_states, write_replies};
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::ParkingLot;
@@ -26,13 +26,13 @@ use crate::refusals::{
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
-use crate::routing::{Missing, Verdict, judge};
+use crate::routing::{Verdict, judge};
 use crate::session::{Replies, Session};
 use crate::table::{Found, NodeExecutor};
 use crate::transaction::Transaction;
 use sidle_commands::{CommandTable, ReplyError};
-use sidle_resp::{ReplyWriter, Value};
-use sidle_types::{HashedKey, MigrationId, Position, fault};
+use sidle_resp::ReplyWriter;
+use sidle_types::{HashedKey, fault};
 use std::sync::Arc;
 
 /// The state before a command, to which it returns when it parks.
@@ -195,6 +195,9 @@ impl Dispatcher {
         if let Some(outcome) = self.hold_up(now, session, request, before, out) {
             return Some(outcome);
         }
+        if self.execs.takes_watch(&self.executor, session, request) {
+            return Some(self.watch_over_nodes(now, session, request, before, out));
+        }
         let transaction = session.transaction.clone()?;
         match found.spec.name {
             "exec" => {
@@ -233,31 +236,14 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let (Before { start, replies }, found) = (before, request.found);
-        let executed = match session.route.ticket.filter(|&ticket| self.execs.has(ticket)) {
-            Some(ticket) => {
-                session.route.ticket = None;
-                self.execs.take_ended(ticket).expect("it is woken when it has ended")
-            }
-            None => {
-                self.give_up_waiting(session);
-                let Dispatcher { execs, parking, executor, .. } = self;
-                let park = || parking.park_for_another_node();
-                match execs.begin(now, executor, session, (found, transaction), park) {
-                    Ok(ticket) => {
-                        (session.replies, session.route.ticket) = (replies, Some(ticket));
-                        return Outcome::Parked(ticket);
-                    }
-                    Err(executed) => executed,
-                }
-            }
+        let executed = match self.go_over_nodes(now, session, (request, Some(transaction)), replies) {
+            Ok(executed) => executed,
+            Err(ticket) => return Outcome::Parked(ticket),
         };
         let error = match executed {
             Ok(replies) => {
                 let mut reply = ReplyWriter::bounded(out, session.version, self.executor.reply_bytes);
-                match replies {
-                    Some(replies) => Value::Array(replies).write(&mut reply),
-                    None => reply.null_array(),
-                }
+                write_replies(replies, &mut reply);
                 match reply.is_cut() && session.sends_reply() {
                     true => return self.cut_off(session, found, start, out),
                     false => return self.finish(session, start, out),
@@ -273,6 +259,45 @@ impl Dispatcher {
         self.executor.stats.command(found.id).failed.add(1);
         self.write_error(session, error, out);
         self.finish(session, start, out)
+    }
+
+    /// Watches keys of several nodes, which look at them.
+    fn watch_over_nodes(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        Before { start, replies }: Before,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let executed = match self.go_over_nodes(now, session, (request, None), replies) {
+            Ok(executed) => executed,
+            Err(ticket) => return Outcome::Parked(ticket),
+        };
+        match keep_states(session, &self.executor.store, request.keys, executed) {
+            Ok(()) => ReplyWriter::new(out, session.version).ok(),
+            Err(error) => {
+                self.executor.stats.command(request.found.id).failed.add(1);
+                self.write_error(session, error, out);
+            }
+        }
+        self.finish(session, start, out)
+    }
+
+    /// What became of a request that the nodes carry out, or the ticket under which it waits.
+    fn go_over_nodes(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        what: (Request<'_>, Option<&Arc<Transaction>>),
+        replies: Replies,
+    ) -> Result<Executed, Ticket> {
+        if !session.route.ticket.is_some_and(|ticket| self.execs.has(ticket)) {
+            self.give_up_waiting(session);
+        }
+        let Dispatcher { execs, parking, executor, .. } = self;
+        let executed = execs.go_on_with(now, executor, session, what, || parking.park_for_another_node());
+        executed.inspect_err(|&ticket| (session.replies, session.route.ticket) = (replies, Some(ticket)))
     }
 
     /// Parks a command that is paused: nothing of it has run. As in Redis, clients learn at once that a key
@@ -481,12 +506,9 @@ impl Dispatcher {
                 write!(out, "+EMPTY {migration}\r\n").expect("writing to memory cannot fail");
             }
             Attempt::Retry(after_us, missing) => {
-                for Missing { migration, key } in missing {
-                    let key = keys[key].bytes().into();
-                    self.parking.send_if_room(migration, ToMover::Wanted { migration, key });
-                }
-                let text = format!("SIDLERETRY {after_us} the key is on its way");
-                self.write_error(session, ReplyError::owned(text), out);
+                self.parking.want(&missing, keys);
+                let error = ReplyError::owned(format!("SIDLERETRY {after_us} the key is on its way"));
+                self.write_error(session, error, out);
             }
             Attempt::Elsewhere => unreachable!("it has been forwarded"),
             Attempt::Parked(ticket) => return Err(ticket),
@@ -675,21 +697,9 @@ impl Dispatcher {
     ) -> (CommandResult, bool) {
         let result = self.executor.call(now, session, request, clearance, out);
         if !clearance.unseen.is_empty() {
-            self.report_unseen(&clearance.unseen);
+            self.parking.report_unseen(&mut self.executor.head, &clearance.unseen);
         }
         result
-    }
-
-    /// Keys were written without a look-up before they arrived. The mover checks whether the source has them,
-    /// so that they count once. Only the writer that made a key's entry reports it: another worker may have
-    /// written it since the decision, or its record arrived.
-    #[cold]
-    fn report_unseen(&mut self, unseen: &[(MigrationId, Position)]) {
-        for position in self.executor.head.take_new_entries() {
-            if let Some(&(migration, _)) = unseen.iter().find(|(_, written)| *written == position) {
-                self.parking.offer(migration, ToMover::WrittenUnseen { migration, position });
-            }
-        }
     }
 
     /// Does what a command requires beyond its reply.
@@ -699,7 +709,10 @@ impl Dispatcher {
             Flow::Done => Ok(Outcome::Done),
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
             Flow::Flush => self.flush(session, out),
-            Flow::Await(awaited) => Err(self.await_arrival(session, awaited)),
+            Flow::Await(Awaited { migration, range, patience_us }) => {
+                session.route.awaited = Some(range);
+                Err(self.parking.park_for_positions(migration, range, patience_us))
+            }
             Flow::AwaitTable => Err(self.parking.park_for_a_new_table()),
             Flow::Block(_) => unreachable!("it is parked, or runs again"),
             Flow::GoesOn => {
@@ -739,15 +752,6 @@ impl Dispatcher {
         self.executor.shows_all();
         ReplyWriter::new(out, session.version).ok();
         Ok(Outcome::Done)
-    }
-
-    /// Asks a mover to notify when positions that a command waits for have arrived.
-    fn await_arrival(&mut self, session: &mut Session, awaited: Awaited) -> Ticket {
-        let Awaited { migration, range, patience_us } = awaited;
-        session.route.awaited = Some(range);
-        let ticket = self.parking.park_for_arrival(migration);
-        self.parking.send(migration, ToMover::Await { migration, range, patience_us, ticket });
-        ticket
     }
 
     /// Ends a connection whose command's reply is longer than the client may leave unread.

@@ -129,6 +129,40 @@ fn an_exec_in_the_middle_of_a_move_is_done_once() {
     });
 }
 
+/// A key is watched at its owner, and moves before EXEC: that depends on whether the key has changed, here or
+/// there.
+#[test]
+fn a_watch_is_judged_where_its_key_has_gone() {
+    for_every_protocol(|scene| {
+        let protocol = scene.protocol;
+        for changes in [false, true] {
+            let mut scene = Scene { protocol, ..Scene::new() };
+            scene.fill(keys("{k}", 50));
+            scene.ask(0, "SET {k}a 10");
+            let client = scene.cluster.connect(0, 1);
+            assert_eq!(scene.cluster.ask(client, "WATCH {k}a {k}none"), ok());
+            assert_eq!(scene.cluster.ask(client, "MULTI"), ok());
+            assert_eq!(scene.cluster.ask(client, "SET {k}a 11"), queued());
+            let id = scene.start_and_hold(EVERYTHING, 1);
+            if changes {
+                assert_eq!(scene.client("SET {k}a 10"), ok());
+            }
+            scene.cluster.send(client, "EXEC");
+            scene.cluster.run_for(20_000);
+            scene.cluster.network.release();
+            let is_nil = match scene.cluster.reply(client) {
+                Value::Null => true,
+                Value::Array(replies) if replies == [ok()] => false,
+                other => panic!("{other:?}"),
+            };
+            // What the source keeps while it gives has another owner in the map: it counts as changed (O2).
+            assert!(is_nil == changes || is_nil && by_cuts(&protocol), "changed: {changes}, nil: {is_nil}");
+            scene.finish(id);
+            assert_eq!(scene.ask(1, "GET {k}a"), bulk(if is_nil { "10" } else { "11" }));
+        }
+    });
+}
+
 /// Of what cannot be one change over nodes the client learns where its keys are, as ever.
 #[test]
 fn what_cannot_follow_its_keys_is_redirected() {
