@@ -15,7 +15,7 @@ use crate::flush;
 use crate::forward::{Channels, Joints};
 use crate::half::Half;
 use crate::held_up::HeldUp;
-use crate::locks::{Execs, Failed};
+use crate::locks::{Execs, Executed, Failed, keep_states, write_replies};
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::ParkingLot;
@@ -26,13 +26,13 @@ use crate::refusals::{
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
-use crate::routing::{Missing, Verdict, judge};
+use crate::routing::{Verdict, judge};
 use crate::session::{Replies, Session};
 use crate::table::{Found, NodeExecutor};
 use crate::transaction::Transaction;
 use sidle_commands::{CommandTable, ReplyError};
-use sidle_resp::{ReplyWriter, Value};
-use sidle_types::{HashedKey, MigrationId, Position, fault};
+use sidle_resp::ReplyWriter;
+use sidle_types::{HashedKey, fault};
 use std::sync::Arc;
 
 /// The state before a command, to which it returns when it parks.
@@ -195,6 +195,9 @@ impl Dispatcher {
         if let Some(outcome) = self.hold_up(now, session, request, before, out) {
             return Some(outcome);
         }
+        if self.execs.takes_watch(&self.executor, session, request) {
+            return Some(self.watch_over_nodes(now, session, request, before, out));
+        }
         let transaction = session.transaction.clone()?;
         match found.spec.name {
             "exec" => {
@@ -202,12 +205,8 @@ impl Dispatcher {
                 let watch = session.watch.clone().filter(|_| !transaction.is_spoilt());
                 let keys = all_keys(&transaction, watch.iter().flat_map(|watch| watch.keys()));
                 let request = Request { found, keys: &keys, args };
-                let is_over_nodes = match session.route.ticket {
-                    Some(ticket) => self.execs.has(ticket),
-                    None => !transaction.is_spoilt() && Execs::takes(&self.executor, session, request),
-                };
-                let outcome = match is_over_nodes {
-                    true => self.exec_over_nodes(now, session, (found, &transaction), before, out),
+                let outcome = match self.execs.takes(&self.executor, session, &transaction, request) {
+                    true => self.exec_over_nodes(now, session, request, &transaction, before, out),
                     false => self.run_permitted(now, session, request, before, out),
                 };
                 drop(keys);
@@ -231,34 +230,28 @@ impl Dispatcher {
         &mut self,
         now: Now,
         session: &mut Session,
-        (found, transaction): (Found, &Arc<Transaction>),
-        Before { start, replies }: Before,
+        request: Request<'_>,
+        transaction: &Arc<Transaction>,
+        before: Before,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let Dispatcher { execs, parking, executor, .. } = self;
-        let executed = match session.route.ticket.take() {
-            Some(ticket) => execs.take_ended(ticket).expect("it is woken when it has ended"),
-            None => {
-                session.client.touch(now.wall, Some(found.id));
-                executor.stats.command(found.id).calls.add(1);
-                let park = || parking.park_for_another_node();
-                match execs.begin(now, executor, session, transaction, park) {
-                    Ok(ticket) => {
-                        (session.replies, session.route.ticket) = (replies, Some(ticket));
-                        return Outcome::Parked(ticket);
-                    }
-                    Err(error) => Err(Failed::Aborted(error)),
-                }
-            }
+        let (Before { start, replies }, found) = (before, request.found);
+        let executed = match self.go_over_nodes(now, session, (request, Some(transaction)), replies) {
+            Ok(executed) => executed,
+            Err(ticket) => return Outcome::Parked(ticket),
         };
         let error = match executed {
             Ok(replies) => {
                 let mut reply = ReplyWriter::bounded(out, session.version, self.executor.reply_bytes);
-                Value::Array(replies).write(&mut reply);
+                write_replies(replies, &mut reply);
                 match reply.is_cut() && session.sends_reply() {
                     true => return self.cut_off(session, found, start, out),
                     false => return self.finish(session, start, out),
                 }
+            }
+            // Its client goes where its keys are.
+            Err(Failed::Aborted(_)) if !session.crosses_slots => {
+                return self.run_permitted(now, session, request, before, out);
             }
             Err(Failed::Aborted(error)) => aborted(&error),
             Err(Failed::Unknown(error)) => error,
@@ -266,6 +259,45 @@ impl Dispatcher {
         self.executor.stats.command(found.id).failed.add(1);
         self.write_error(session, error, out);
         self.finish(session, start, out)
+    }
+
+    /// Watches keys of several nodes, which look at them.
+    fn watch_over_nodes(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        Before { start, replies }: Before,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let executed = match self.go_over_nodes(now, session, (request, None), replies) {
+            Ok(executed) => executed,
+            Err(ticket) => return Outcome::Parked(ticket),
+        };
+        match keep_states(session, &self.executor.store, request.keys, executed) {
+            Ok(()) => ReplyWriter::new(out, session.version).ok(),
+            Err(error) => {
+                self.executor.stats.command(request.found.id).failed.add(1);
+                self.write_error(session, error, out);
+            }
+        }
+        self.finish(session, start, out)
+    }
+
+    /// What became of a request that the nodes carry out, or the ticket under which it waits.
+    fn go_over_nodes(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        what: (Request<'_>, Option<&Arc<Transaction>>),
+        replies: Replies,
+    ) -> Result<Executed, Ticket> {
+        if !session.route.ticket.is_some_and(|ticket| self.execs.has(ticket)) {
+            self.give_up_waiting(session);
+        }
+        let Dispatcher { execs, parking, executor, .. } = self;
+        let executed = execs.go_on_with(now, executor, session, what, || parking.park_for_another_node());
+        executed.inspect_err(|&ticket| (session.replies, session.route.ticket) = (replies, Some(ticket)))
     }
 
     /// Parks a command that is paused: nothing of it has run. As in Redis, clients learn at once that a key
@@ -291,12 +323,7 @@ impl Dispatcher {
         if has_begun || !is_paused(session, request.found, paused) {
             return None;
         }
-        if let Some(ticket) = session.route.ticket.take() {
-            // It waited for its keys, and will again.
-            self.leave(ticket);
-            session.route.asked.clear();
-            session.route.place = None;
-        }
+        self.give_up_waiting(session);
         if let Some(error) = refusal_to_queue(&self.executor, session, request) {
             session.spoil_transaction();
             return Some(self.refuse(session, request.found, error, start, out));
@@ -306,6 +333,15 @@ impl Dispatcher {
         session.replies = replies;
         session.route.ticket = Some(ticket);
         Some(Outcome::Parked(ticket))
+    }
+
+    /// A request that waits for its keys does so no more: it will again, or the nodes carry it out.
+    fn give_up_waiting(&mut self, session: &mut Session) {
+        if let Some(ticket) = session.route.ticket.take() {
+            self.leave(ticket);
+            session.route.asked.clear();
+            session.route.place = None;
+        }
     }
 
     /// Queues a command of a transaction.
@@ -470,12 +506,9 @@ impl Dispatcher {
                 write!(out, "+EMPTY {migration}\r\n").expect("writing to memory cannot fail");
             }
             Attempt::Retry(after_us, missing) => {
-                for Missing { migration, key } in missing {
-                    let key = keys[key].bytes().into();
-                    self.parking.send_if_room(migration, ToMover::Wanted { migration, key });
-                }
-                let text = format!("SIDLERETRY {after_us} the key is on its way");
-                self.write_error(session, ReplyError::owned(text), out);
+                self.parking.want(&missing, keys);
+                let error = ReplyError::owned(format!("SIDLERETRY {after_us} the key is on its way"));
+                self.write_error(session, error, out);
             }
             Attempt::Elsewhere => unreachable!("it has been forwarded"),
             Attempt::Parked(ticket) => return Err(ticket),
@@ -485,7 +518,7 @@ impl Dispatcher {
             Attempt::Pull(missing) => {
                 let asked = missing.iter().map(|missing| (missing.migration, missing.key as u32));
                 session.route.asked = asked.collect();
-                return Err(self.pull(&missing, keys));
+                return Err(self.parking.park_for_keys(&missing, keys));
             }
         }
         Ok(self.finish(session, start, out))
@@ -664,21 +697,9 @@ impl Dispatcher {
     ) -> (CommandResult, bool) {
         let result = self.executor.call(now, session, request, clearance, out);
         if !clearance.unseen.is_empty() {
-            self.report_unseen(&clearance.unseen);
+            self.parking.report_unseen(&mut self.executor.head, &clearance.unseen);
         }
         result
-    }
-
-    /// Keys were written without a look-up before they arrived. The mover checks whether the source has them,
-    /// so that they count once. Only the writer that made a key's entry reports it: another worker may have
-    /// written it since the decision, or its record arrived.
-    #[cold]
-    fn report_unseen(&mut self, unseen: &[(MigrationId, Position)]) {
-        for position in self.executor.head.take_new_entries() {
-            if let Some(&(migration, _)) = unseen.iter().find(|(_, written)| *written == position) {
-                self.parking.offer(migration, ToMover::WrittenUnseen { migration, position });
-            }
-        }
     }
 
     /// Does what a command requires beyond its reply.
@@ -688,7 +709,10 @@ impl Dispatcher {
             Flow::Done => Ok(Outcome::Done),
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
             Flow::Flush => flush::run(self, session, out),
-            Flow::Await(awaited) => Err(self.await_arrival(session, awaited)),
+            Flow::Await(Awaited { migration, range, patience_us }) => {
+                session.route.awaited = Some(range);
+                Err(self.parking.park_for_positions(migration, range, patience_us))
+            }
             Flow::AwaitTable => Err(self.parking.park_for_a_new_table()),
             Flow::Block(_) => unreachable!("it is parked, or runs again"),
             Flow::GoesOn => {
@@ -700,32 +724,6 @@ impl Dispatcher {
             Flow::Shutdown => Ok(Outcome::Shutdown),
             Flow::Control(request) => Ok(Outcome::Control(request)),
         }
-    }
-
-    /// Asks a mover to notify when positions that a command waits for have arrived.
-    fn await_arrival(&mut self, session: &mut Session, awaited: Awaited) -> Ticket {
-        let Awaited { migration, range, patience_us } = awaited;
-        session.route.awaited = Some(range);
-        let ticket = self.parking.park_for_arrival(migration);
-        self.parking.send(migration, ToMover::Await { migration, range, patience_us, ticket });
-        ticket
-    }
-
-    /// Pulls keys that a command waits for.
-    #[cold]
-    fn pull(&mut self, missing: &[Missing], keys: &[HashedKey<'_>]) -> Ticket {
-        let mut on: Vec<(MigrationId, u32)> = Vec::new();
-        for &Missing { migration, .. } in missing {
-            match on.iter_mut().find(|(other, _)| *other == migration) {
-                Some((_, answers)) => *answers += 1,
-                None => on.push((migration, 1)),
-            }
-        }
-        let ticket = self.parking.park_for_answers(on);
-        for &Missing { migration, key } in missing {
-            self.parking.send(migration, ToMover::Pull { migration, key: keys[key].bytes().into(), ticket });
-        }
-        ticket
     }
 
     /// Ends a connection whose command's reply is longer than the client may leave unread.

@@ -32,6 +32,7 @@ mod forward;
 mod goes_on;
 mod half;
 mod held_up;
+mod key_state;
 mod keyspace;
 mod lease;
 mod loading;

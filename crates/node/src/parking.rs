@@ -16,8 +16,10 @@
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
 use crate::queue::{MAX_MOVERS, MoverIndex, Ticket, ToMover, ToWorker, WorkerPort};
+use crate::routing::Missing;
 use sidle_migration::WaiterRefusal;
-use sidle_types::{Fill, MigrationId, fault};
+use sidle_store::LogHead;
+use sidle_types::{Fill, HashedKey, MigrationId, Position, PositionRange, fault};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -128,6 +130,54 @@ impl ParkingLot {
             "P3: a command waits for an answer that was never requested"
         );
         self.park(on, true)
+    }
+
+    /// Parks a command until these of its keys have arrived, and has them pulled.
+    #[cold]
+    pub(crate) fn park_for_keys(&mut self, missing: &[Missing], keys: &[HashedKey<'_>]) -> Ticket {
+        let mut on: Vec<(MigrationId, u32)> = Vec::new();
+        for &Missing { migration, .. } in missing {
+            match on.iter_mut().find(|(other, _)| *other == migration) {
+                Some((_, answers)) => *answers += 1,
+                None => on.push((migration, 1)),
+            }
+        }
+        let ticket = self.park_for_answers(on);
+        for &Missing { migration, key } in missing {
+            self.send(migration, ToMover::Pull { migration, key: keys[key].bytes().into(), ticket });
+        }
+        ticket
+    }
+
+    /// Asks for these of a command's keys, for which it does not wait.
+    pub(crate) fn want(&mut self, missing: &[Missing], keys: &[HashedKey<'_>]) {
+        for &Missing { migration, key } in missing {
+            self.send_if_room(migration, ToMover::Wanted { migration, key: keys[key].bytes().into() });
+        }
+    }
+
+    /// Keys were written without a look-up before they arrived. The mover checks whether the source has them,
+    /// so that they count once. Only the writer that made a key's entry reports it: another worker may have
+    /// written it since the decision, or its record arrived.
+    #[cold]
+    pub(crate) fn report_unseen(&mut self, head: &mut LogHead, unseen: &[(MigrationId, Position)]) {
+        for position in head.take_new_entries() {
+            if let Some(&(migration, _)) = unseen.iter().find(|(_, written)| *written == position) {
+                self.offer(migration, ToMover::WrittenUnseen { migration, position });
+            }
+        }
+    }
+
+    /// Parks a command until these positions have arrived, of which a mover tells.
+    pub(crate) fn park_for_positions(
+        &mut self,
+        migration: MigrationId,
+        range: PositionRange,
+        patience_us: u64,
+    ) -> Ticket {
+        let ticket = self.park_for_arrival(migration);
+        self.send(migration, ToMover::Await { migration, range, patience_us, ticket });
+        ticket
     }
 
     /// Parks a command until positions of this import have arrived.

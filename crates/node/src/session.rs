@@ -10,6 +10,7 @@ use crate::route::RouteState;
 use crate::transaction::Transaction;
 use crate::watch::Watch;
 use sidle_resp::{ProtocolError, RespVersion};
+use sidle_store::Store;
 use sidle_types::ProtocolVersion;
 use std::sync::Arc;
 
@@ -131,10 +132,11 @@ impl Session {
         Session { version, forwards_all: true, ..Session::new(client, true) }
     }
 
-    /// Whether some commands are refused on it at present, or queued.
+    /// Whether some commands are refused on it at present, queued, or carried out by several nodes.
     #[inline]
     pub(crate) fn is_restricted(&self) -> bool {
-        !self.authenticated | self.is_guest | self.rights.is_limited | self.transaction.is_some()
+        let is_plain = self.authenticated & !self.is_guest & !self.rights.is_limited & !self.crosses_slots;
+        !is_plain | self.transaction.is_some()
     }
 
     /// MULTI: commands are queued from here on.
@@ -155,6 +157,18 @@ impl Session {
         if self.route.wait.take().is_some() {
             self.client.note_waiter(None);
         }
+    }
+
+    /// More keys are watched; unless one has changed: then EXEC will fail in any case.
+    pub(crate) fn watch(&mut self, store: &Arc<Store>, add: impl FnOnce(&mut Watch)) {
+        if self.client.is_touched() {
+            return;
+        }
+        let watch = self.watch.take();
+        let mut watch = watch.unwrap_or_else(|| Arc::new(Watch::new(store, self.client.record())));
+        add(Arc::get_mut(&mut watch).expect("only a running EXEC shares it"));
+        self.watch = Some(watch);
+        self.note_transaction();
     }
 
     /// Nothing is watched any more. The thread has no slot locked.

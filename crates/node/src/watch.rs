@@ -2,13 +2,15 @@
 //!
 //! Purpose: an EXEC runs only if no watched key has changed. The store tells the session of changes
 //! (`store/interest.rs`). It does not see two of them: a value that expires, and a range that has been
-//! another node's meanwhile.
+//! another node's meanwhile. So for an EXEC over nodes there is the state of each key, which is compared
+//! where the key is then (`key_state`).
 //!
 //! Invariants:
 //! - O1: an EXEC that runs has the locks of all watched slots, and none of its keys was changed since WATCH.
 //! - O2: at every position of a watched key, this node was the owner throughout: the tablet's epoch is that
 //!   of the WATCH. An epoch never names two owners, so a range that went and came back has another one.
 
+use crate::key_state::{KeyState, state_of};
 use crate::range_table::RangeTable;
 use sidle_store::{Entry, Observer, Store};
 use sidle_types::{HashedKey, TabletEpoch, WallMs, fault};
@@ -30,10 +32,12 @@ pub(crate) struct Watch {
 /// A key at its WATCH.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// That of its tablet.
-    epoch: TabletEpoch,
+    /// That of its tablet; none if another node was asked what the key is.
+    epoch: Option<TabletEpoch>,
     /// When its value ends; none if it had none, or one without an end.
     ends_at: Option<WallMs>,
+    /// What EXEC compares at the key's owner, if that may be another node by then.
+    state: KeyState,
 }
 
 impl Watch {
@@ -54,9 +58,32 @@ impl Watch {
             Entry::Value(record) => (record.expires_at(), false),
             Entry::Tombstone(_) | Entry::Absent => (None, false),
         };
+        let state = state_of(&slot, key, now);
         slot.observe(key, &self.observer, had_expired);
-        self.bytes += KEY_BYTES + key.bytes().len();
-        self.keys.insert(key.bytes().into(), Seen { epoch, ends_at });
+        drop(slot);
+        self.note(key.bytes(), Seen { epoch: Some(epoch), ends_at, state });
+    }
+
+    /// Watches a key that was in this state, wherever it is.
+    pub(crate) fn add_state(&mut self, key: &[u8], state: KeyState) {
+        if !self.keys.contains_key(key) {
+            self.note(key, Seen { epoch: None, ends_at: None, state });
+        }
+    }
+
+    fn note(&mut self, key: &[u8], seen: Seen) {
+        self.bytes += KEY_BYTES + key.len();
+        self.keys.insert(key.into(), seen);
+    }
+
+    /// Whether a key is watched by its state only.
+    pub(crate) fn has_states_only(&self) -> bool {
+        self.keys.values().any(|seen| seen.epoch.is_none())
+    }
+
+    /// What each key was.
+    pub(crate) fn states(&self) -> impl Iterator<Item = (&[u8], KeyState)> {
+        self.keys.iter().map(|(key, seen)| (&**key, seen.state))
     }
 
     /// Whether a key has expired since, or has been another node's. The slots of all keys are locked; the
@@ -65,7 +92,8 @@ impl Watch {
         self.keys.iter().any(|(key, seen)| {
             let position = HashedKey::new(key).position();
             let is_past = !fault!(WatchOutlivesTheEnd) && seen.ends_at.is_some_and(|ends_at| ends_at < now);
-            is_past || !fault!(WatchOutlivesHandOver) && ranges.map().tablet_at(position).epoch != seen.epoch
+            let epoch = ranges.map().tablet_at(position).epoch;
+            is_past || !fault!(WatchOutlivesHandOver) && seen.epoch != Some(epoch)
         })
     }
 

@@ -1,6 +1,7 @@
 //! Observing a key, and reporting its changes, under its slot's lock (I1, I2).
 
 use crate::interest::{Observer, Touch};
+use crate::record::{HEADER_BYTES, Record};
 use crate::writer::SlotGuard;
 use sidle_types::{HashedKey, Position};
 use std::sync::Arc;
@@ -20,6 +21,19 @@ impl SlotGuard<'_> {
         self.table().lock.set_interest(is_observed);
     }
 
+    /// The state of a key's value, which this record is: every change of the key has another one. It goes to
+    /// other nodes with the record, unless that gets a new version there.
+    pub fn state(&self, record: Record<'_>) -> u64 {
+        // The head of a large collection stays while its chunks change.
+        let version = record
+            .collection()
+            .and_then(|id| self.data().collections.read(id, |collection| collection.version));
+        let mut bytes = [0; HEADER_BYTES + size_of::<u64>()];
+        bytes[..HEADER_BYTES].copy_from_slice(record.head());
+        bytes[HEADER_BYTES..].copy_from_slice(&version.map_or(0, |version| version.0).to_le_bytes());
+        HashedKey::new(&bytes).hash().0
+    }
+
     /// Reports a change to the observers of the key, if there are any.
     #[inline]
     pub(crate) fn touch(&self, position: impl FnOnce() -> Position, touch: Touch) {
@@ -32,7 +46,7 @@ impl SlotGuard<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::{Change, Leave, Record, SlotGuards, Store, StoreConfig};
+    use crate::{Change, Leave, SlotGuards, Store, StoreConfig};
     use sidle_outline::{Chunk, Order, Outline};
     use sidle_types::{PositionRange, ValueKind, WallMs};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -161,6 +175,45 @@ mod tests {
             store.lock_slot(key.slot()).mark_absent(&mut store.log_head(), key).expect("there is room");
         };
         assert_eq!(told(false, false, mark), 0);
+    }
+
+    /// Of a string, of a longer one, of a large collection whose head stays.
+    #[test]
+    fn every_change_is_another_state_and_what_changes_nothing_is_none() {
+        let (store, key) = (store(), HashedKey::new(b"seen"));
+        let mut head = store.log_head();
+        let state = || {
+            let slot = store.lock_slot(key.slot());
+            slot.state(slot.get(key).value().expect("it has a value"))
+        };
+        let mut states = vec![state()];
+        let mut note = |what: &str, is_change: bool| {
+            let now = state();
+            assert_eq!(is_change, !states.contains(&now), "{what}");
+            states.push(now);
+        };
+        put(&store, key, b"v");
+        note("the same value", true);
+        put(&store, HashedKey::new(b"{seen}other"), b"w");
+        note("another key", false);
+        store.lock_slot(key.slot()).extend(&mut head, key, &[&[0; 100_000]]).expect("there is room");
+        note("a longer value", true);
+        store.lock_slot(key.slot()).extend(&mut head, key, &[b"+"]).expect("there is room");
+        note("one byte more", true);
+        let deadline = Some(WallMs(1 << 40));
+        store.lock_slot(key.slot()).set_deadline(&mut head, key, deadline).expect("there is room");
+        note("a deadline", true);
+        for labels in [0..9, 3..4, 3..4] {
+            let slot = store.lock_slot(key.slot());
+            let old = slot.get(key).value().filter(Record::is_large);
+            let mut outline = old.map_or(Outline::new(0), |record| slot.outline(record));
+            labels.for_each(|label| outline.put(Order::Main, Chunk::new(label, 1, &[7; 100])));
+            slot.put_large(&mut head, key, ValueKind::Set, outline, None).expect("there is room");
+            drop(slot);
+            note("chunks", true);
+        }
+        while store.cleaner().step(1 << 20) == crate::CleanOutcome::Progress {}
+        note("it was moved", false);
     }
 
     /// As if it had been absent: what had expired may go, and what comes after is a change.

@@ -3,9 +3,7 @@
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::table::{Access, CommandFlags, CommandSpec, KeySpec};
-use crate::watch::Watch;
 use sidle_types::HashedKey;
-use std::sync::Arc;
 
 const FLAGS: CommandFlags = CommandFlags::NOSCRIPT
     .with(CommandFlags::LOADING)
@@ -88,16 +86,10 @@ fn watch(call: &mut Call<'_>) -> CommandResult {
     if call.session.transaction.is_some() {
         return Err(ReplyError::text("ERR WATCH inside MULTI is not allowed"));
     }
-    // EXEC will fail in any case.
-    if !call.session.client.is_touched() {
-        let watch = call.session.watch.take();
-        let mut watch =
-            watch.unwrap_or_else(|| Arc::new(Watch::new(call.store, call.session.client.record())));
-        let keys = Arc::get_mut(&mut watch).expect("only a running EXEC shares it");
-        call.args[1..].iter().for_each(|key| keys.add(HashedKey::new(key), call.ranges, call.now));
-        call.session.watch = Some(watch);
-        call.session.note_transaction();
-    }
+    let (args, ranges, now) = (call.args, call.ranges, call.now);
+    call.session.watch(call.store, |watch| {
+        args[1..].iter().for_each(|key| watch.add(HashedKey::new(key), ranges, now));
+    });
     call.reply.ok();
     Ok(Flow::Done)
 }

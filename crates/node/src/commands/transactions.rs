@@ -7,6 +7,7 @@ use sidle_commands::reply_help;
 
 const HELP: CommandFlags = CommandFlags::WITHOUT_LEASE.with(CommandFlags::STALE).with(CommandFlags::LOADING);
 const OF_KEY: CommandFlags = CommandFlags::WRITE.with(CommandFlags::NO_MULTI).with(CommandFlags::LOCKS);
+const LOOK: CommandFlags = CommandFlags::READONLY.with(CommandFlags::NO_MULTI).with(CommandFlags::LOCKS);
 const PREPARE: CommandFlags = OF_KEY.with(CommandFlags::DENYOOM).with(CommandFlags::MOVABLE_KEYS);
 const LIST: CommandFlags = CommandFlags::WITHOUT_LEASE.with(CommandFlags::ADMIN).with(CommandFlags::STALE);
 const RW: &[&str] = &["RW", "access", "update"];
@@ -30,6 +31,14 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     of_key("sidle.tx|decide", 5, "Writes what a transaction is to write at a key, or frees the key."),
     of_key("sidle.tx|resolve", 4, "Returns a key's vote for a transaction. If it has none, it will refuse."),
     of_key("sidle.tx|forget", 4, "Has a key forget a transaction that is over, and nobody asks for."),
+    CommandSpec::new("sidle.tx|look", 3, LOOK, not_alone)
+        .keys(KeySpec::second(&["RO", "access"]), Access::Read)
+        .docs(
+            "sidle",
+            "0.1.0",
+            "O(1)",
+            "Returns the state of a key: each change of the key gives it another one.",
+        ),
     of_key("sidle.tx|settle", 4, "Has a key keep a transaction that is over for some minutes only."),
     CommandSpec::new("sidle.tx|list", 2, LIST, list).docs(
         "sidle",
@@ -80,6 +89,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "    Return a key's vote; without one it refuses from now on.",
             "FORGET <key> <id>",
             "    Forget a transaction that is over.",
+            "LOOK <key>",
+            "    Return the state of a key, as 8 bytes; of one without a value none.",
             "SETTLE <key> <id>",
             "    Keep a transaction that is over for minutes.",
         ],

@@ -12,11 +12,13 @@
 //! | `means`, `run` | what these commands are run with; one of them |
 //! | `request` | a part that is to be prepared, as a request has it |
 //! | `prepare` | a part is prepared, or committed at once |
+//! | `look` | what a key is, for WATCH and the EXEC behind it |
 //! | `decide` | what a key is told of a transaction, or asked |
 //! | `own_requests` | the requests of a transaction that this node commits, or decides |
 //! | `list` | what is locked, for operators |
 //! | `help` | transactions decided in place of coordinators that are gone |
-//! | `execs`, `over_nodes` | EXEC over keys of several nodes: what connections asked for; it is committed |
+//! | `execs`, `over_nodes` | EXEC and WATCH over keys of several nodes: what connections asked for; it is done |
+//! | `pieces` | their commands, one for each key where these have several owners |
 
 mod beside;
 mod claims;
@@ -25,16 +27,18 @@ mod execs;
 mod flush;
 mod help;
 mod list;
+mod look;
 mod means;
 mod over_nodes;
 mod own_requests;
+mod pieces;
 mod prepare;
 mod request;
 mod run;
 mod waits;
 
 pub(crate) use claims::{Claims, WholeClaim};
-pub(crate) use execs::{Execs, Failed};
+pub(crate) use execs::{Execs, Executed, Failed, keep_states, write_replies};
 pub(crate) use flush::{awaits_any, claim_everything, keys_at, remove_at};
 pub(crate) use help::Helpers;
 pub(crate) use list::list;

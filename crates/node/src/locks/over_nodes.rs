@@ -8,14 +8,14 @@
 
 use super::execs::{Begun, Executed, Failed};
 use super::own_requests::{OwnRequests, owner_of};
+use super::pieces::{Pieces, in_pieces, join};
 use crate::dispatch::Dispatcher;
 use crate::forward::UNKNOWN;
 use crate::now::Now;
-use crate::prepared::{Prepared, prepare};
 use crate::queue::Ticket;
 use crate::transaction::Transaction;
 use sidle_commands::ReplyError;
-use sidle_resp::RespVersion;
+use sidle_resp::{RespVersion, Value};
 use sidle_txn::{Age, Attempt, Committing, Lost, Outcome, TransactionCommand, TransactionId};
 use sidle_types::{CommitNumber, MonotonicUs};
 use std::sync::Arc;
@@ -44,7 +44,10 @@ pub(crate) struct OverNodes {
 /// One of them.
 struct OverNode {
     ticket: Ticket,
+    looks: Vec<TransactionCommand>,
     transaction: Arc<Transaction>,
+    /// What its commands are in the running attempt.
+    pieces: Vec<Pieces>,
     version: RespVersion,
     age: Age,
     gives_up_at: MonotonicUs,
@@ -111,10 +114,10 @@ impl OverNodes {
 }
 
 impl OverNode {
-    fn new(now: Now, Begun { ticket, transaction, version }: Begun) -> OverNode {
+    fn new(now: Now, Begun { ticket, looks, transaction, version }: Begun) -> OverNode {
         let (age, gives_up_at) = (Age(now.wall), now.mono.plus_us(PATIENCE_US));
-        let (state, last) = (State::RestsUntil(now.mono), Vec::new());
-        OverNode { ticket, transaction, version, age, gives_up_at, state, last }
+        let (state, pieces, last) = (State::RestsUntil(now.mono), Vec::new(), Vec::new());
+        OverNode { ticket, looks, transaction, pieces, version, age, gives_up_at, state, last }
     }
 
     fn requests(&self) -> impl Iterator<Item = &OwnRequests> {
@@ -165,13 +168,15 @@ impl OverNode {
     }
 
     /// Another attempt, under the map of now.
-    fn attempt(&self, now: Now, dispatcher: &Dispatcher) -> State {
+    fn attempt(&mut self, now: Now, dispatcher: &Dispatcher) -> State {
         let random = &dispatcher.executor.random;
         let id = TransactionId(u128::from(random.next()) << 64 | u128::from(random.next()));
         let attempt = Attempt { id, age: self.age, issued: now.wall, keeps_errors: true };
         let ranges = &dispatcher.executor.ranges;
         let owner = |position| owner_of(ranges, position);
-        let commands = prepare(&self.transaction).iter().map(command_of).collect();
+        let (commands, pieces) = in_pieces(&self.transaction, |key| owner(key.position()));
+        self.pieces = pieces;
+        let commands = self.looks.iter().cloned().chain(commands).collect();
         match Committing::begin(now.mono, attempt, commands, owner) {
             Ok(committing) => State::Runs(Box::new(OwnRequests::new(committing, self.version))),
             Err(_) => State::Ended(Some(Err(Failed::Aborted(SEVERAL)))),
@@ -184,8 +189,14 @@ impl OverNode {
             State::Runs(requests) => requests.committing.replies(parts),
             State::RestsUntil(_) | State::Ended(_) => None,
         };
+        let joined = |replies: Vec<Value>| match self.transaction.queued() {
+            // What the looks of a WATCH found.
+            [] => Some(replies),
+            _ => join(&self.pieces, replies),
+        };
         State::Ended(Some(match outcome {
-            Outcome::Committed(parts) => replies(&parts).ok_or_else(unknown),
+            Outcome::Committed(parts) => replies(&parts).and_then(joined).map(Some).ok_or_else(unknown),
+            Outcome::Aborted(Lost::Changed) => Ok(None),
             Outcome::Aborted(Lost::Failed(line)) => Err(Failed::Aborted(ReplyError::owned(line))),
             Outcome::Aborted(_) if now.mono < self.gives_up_at => {
                 let rest_us = 1 + dispatcher.executor.random.next() % REST_US;
@@ -200,13 +211,4 @@ impl OverNode {
 fn unknown() -> Failed {
     let text = "whether the transaction is done: the nodes decide it, look at its keys";
     Failed::Unknown(ReplyError::owned(format!("{UNKNOWN} {text}")))
-}
-
-fn command_of(prepared: &Prepared<'_>) -> TransactionCommand {
-    let Prepared { found, words, .. } = prepared;
-    TransactionCommand {
-        words: words.iter().map(|word| word.to_vec()).collect(),
-        keys: found.spec.keys.indices(words).collect(),
-        check: None,
-    }
 }

@@ -2,9 +2,11 @@
 //! are locked with what they are to write. A part that is alone is committed at once.
 
 use super::beside;
+use super::look;
 use super::means::Means;
 use super::request::{Part, Step};
 use crate::call::{CommandResult, Flow};
+use crate::key_state::state_of;
 use crate::keyspace::{NodeKeyspace, Scene, Together, stored};
 use crate::request::{Request, slots_of};
 use crate::table::NodeExecutor;
@@ -132,7 +134,15 @@ fn run<'g>(
         overlay.next_command(keys);
         let start = call.reply.len();
         call.args = words;
-        if let Err(error) = run(&mut call) {
+        let result = match run {
+            Some(run) => run(&mut call),
+            None => {
+                let state = state_of(together.slots.slot(keys[0].slot()), keys[0], scene.now);
+                look::write(state, &mut call.reply);
+                Ok(())
+            }
+        };
+        if let Err(error) = result {
             let NodeKeyspace::Together(overlay) = &call.keyspace else { unreachable!("it keeps it") };
             assert!(overlay.change_count() == changes, "'{name}' returned an error and has written");
             if check.is_none() && !part.keeps_errors {

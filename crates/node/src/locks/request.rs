@@ -1,5 +1,6 @@
 //! A part of a transaction that is to be prepared, as its request has it.
 
+use super::look::LOOK;
 use crate::request::{Inner, Keys, Request, commands_within, keys_of};
 use crate::table::{CommandFlags, NodeExecutor};
 use sidle_commands::{OverKeys, ReplyError, Run, parse_i64};
@@ -41,7 +42,8 @@ pub(super) struct Part<'r> {
 /// A command of a part.
 pub(super) struct Step<'r> {
     pub(super) name: &'static str,
-    pub(super) run: OverKeys<NodeExecutor>,
+    /// None of one that looks at its key's state.
+    pub(super) run: Option<OverKeys<NodeExecutor>>,
     pub(super) words: &'r [&'r [u8]],
     pub(super) keys: Keys<'r>,
     /// What its reply is to be; otherwise the reply is sent.
@@ -93,7 +95,11 @@ impl<'r> Step<'r> {
     fn of(inner: Inner<'r, 'r>) -> Result<Step<'r>, ReplyError> {
         let Inner { found, words, check, .. } = inner;
         let (spec, keys) = (found.spec, keys_of(found, words));
-        let Run::OverKeys(run) = spec.run else { return Err(not_in_a_part(spec.name)) };
+        let run = match spec.run {
+            Run::OverKeys(run) => Some(run),
+            Run::Own(_) if spec.name == LOOK => None,
+            Run::Own(_) => return Err(not_in_a_part(spec.name)),
+        };
         let waits = spec.flags.contains(CommandFlags::BLOCKING);
         if waits || keys.is_empty() || spec.is_over_unnamed(words) {
             return Err(not_in_a_part(spec.name));

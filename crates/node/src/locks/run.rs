@@ -1,6 +1,7 @@
 //! One of the commands of `SIDLE.TX`.
 
 use super::decide::decide;
+use super::look::{LOOK, look};
 use super::means::Means;
 use super::prepare::prepare;
 use crate::call::{CommandResult, Flow};
@@ -18,6 +19,7 @@ pub(crate) fn run(
     let start = out.len();
     let result = match request.found.spec.keys.within {
         Within::Checked(_) => prepare(means, request, version, out),
+        _ if request.found.spec.name == LOOK => look(means, request, version, out),
         _ => decide(means, request, version, out),
     };
     if !matches!(result, Ok(Flow::Done)) {

@@ -7,7 +7,10 @@ use sidle_types::Slot;
 
 /// A key of each node, the upper half of the slots being the second one's.
 fn split() -> (Scene, [String; 2]) {
-    let mut scene = Scene::new();
+    split_of(Scene::new())
+}
+
+fn split_of(mut scene: Scene) -> (Scene, [String; 2]) {
     let id = scene.start("SLOTS 8192-16383", 1);
     scene.finish(id);
     let at = |is_upper: bool| {
@@ -88,16 +91,13 @@ fn what_cannot_be_over_nodes_is_refused_whole() {
     let [set, other] = [format!("SET {here} a"), format!("SET {there} b")];
     for (bad, why) in [
         ("DBSIZE".to_owned(), "EXECABORT"),
-        (format!("MGET {here} {there}"), "EXECABORT Transaction discarded because of: CROSSSLOT"),
+        (format!("RENAME {here} {there}"), "EXECABORT Transaction discarded because of: CROSSSLOT"),
+        (format!("MSETNX {here} 1 {there} 2"), "EXECABORT Transaction discarded because of: CROSSSLOT"),
     ] {
         scene.queue(client, &[&set, &other, &bad]);
         let reply = scene.request(client, "EXEC");
         assert!(matches!(&reply, Value::Error(text) if text.starts_with(why)), "{bad}: {reply:?}");
     }
-    assert_eq!(scene.request(client, &format!("WATCH {here}")), ok());
-    scene.queue(client, &[&set, &other]);
-    let reply = scene.request(client, "EXEC");
-    assert!(matches!(&reply, Value::Error(text) if text.contains("UNWATCH")), "{reply:?}");
     assert_eq!(scene.ask(0, &format!("EXISTS {here}")), int(0));
     // Who has not opted in is redirected, as ever.
     let plain = scene.cluster.connect(0, 0);
@@ -166,4 +166,155 @@ fn a_client_that_goes_leaves_nothing_locked() {
         let lengths = [(0, &here), (1, &there)].map(|(node, key)| scene.ask(node, &format!("STRLEN {key}")));
         assert_eq!(lengths[0], lengths[1], "{waits}");
     }
+}
+
+/// A command over keys of both nodes is one for each key, and its reply is as if it had been one.
+#[test]
+fn commands_of_which_each_key_is_a_piece_are_over_both_nodes() {
+    for_every_protocol(|scene| {
+        let (mut scene, [here, there]) = split_of(scene);
+        for node in [0, 1] {
+            let client = scene.crossing(node);
+            let none = "none";
+            scene.queue(
+                client,
+                &[
+                    &format!("MSET {here} 1 {there} 2"),
+                    &format!("MGET {there} {none} {here} {there}"),
+                    &format!("EXISTS {here} {there} {none} {here}"),
+                    &format!("TOUCH {there} {here}"),
+                    &format!("DEL {here} {there} {here}"),
+                    &format!("MSET {there} 3 {here} 4 {there} 5"),
+                    &format!("UNLINK {none} {there}"),
+                    &format!("GET {here}"),
+                ],
+            );
+            let values = Value::Array(vec![bulk("2"), Value::Null, bulk("1"), bulk("2")]);
+            let replies = vec![ok(), values, int(3), int(2), int(2), ok(), int(1), bulk("4")];
+            assert_eq!(scene.request(client, "EXEC"), Value::Array(replies));
+            assert_eq!(scene.ask(0, &format!("GET {here}")), bulk("4"));
+            assert_eq!(scene.ask(1, &format!("GET {there}")), Value::Null);
+        }
+    });
+}
+
+/// What WATCH saw of keys of both nodes is compared by EXEC. Whoever comes between makes it nil.
+#[test]
+fn exec_depends_on_watched_keys_of_both_nodes() {
+    for_every_protocol(|scene| {
+        let (mut scene, [here, there]) = split_of(scene);
+        let client = scene.crossing(0);
+        let owners = [(0, here.clone()), (1, there.clone())];
+        for (node, key) in &owners {
+            assert_eq!(scene.ask(*node, &format!("SET {key} same")), ok());
+        }
+        let watch = format!("WATCH {here} {there}");
+        let sets = [format!("SET {here} same"), format!("SET {there} same")];
+        let sets = [sets[0].as_str(), sets[1].as_str()];
+        let done = Value::Array(vec![ok(), ok()]);
+        assert_eq!(scene.request(client, &watch), ok());
+        scene.queue(client, &sets);
+        assert_eq!(scene.request(client, "EXEC"), done, "nobody came between");
+        for (node, key) in &owners {
+            let changes = [
+                format!("SET {key} same"),
+                format!("APPEND {key} +"),
+                format!("PEXPIRE {key} 100000"),
+                format!("DEL {key}"),
+                format!("RPUSH {key} item"),
+                format!("LSET {key} 0 item"),
+                format!("SET {key} same PX 20"),
+            ];
+            for change in changes {
+                // Either both keys by one WATCH, or each by one of its own.
+                assert_eq!(scene.request(client, &format!("WATCH {there}")), ok());
+                assert_eq!(scene.request(client, &watch), ok());
+                if change.starts_with("SET") && change.ends_with("20") {
+                    scene.request(client, "UNWATCH");
+                    scene.ask(*node, &change);
+                    assert_eq!(scene.request(client, &watch), ok());
+                    scene.cluster.run_for(30_000);
+                } else {
+                    let reply = scene.ask(*node, &change);
+                    assert!(!matches!(reply, Value::Error(_)), "{change}: {reply:?}");
+                }
+                let before = scene.ask(*node, &format!("TYPE {key}"));
+                scene.queue(client, &sets);
+                assert_eq!(scene.request(client, "EXEC"), Value::Null, "{change}");
+                assert_eq!(scene.ask(*node, &format!("TYPE {key}")), before, "{change}: nothing was done");
+            }
+            scene.queue(client, &sets);
+            assert_eq!(scene.request(client, "EXEC"), done, "nothing is watched any more");
+        }
+        for forget in ["UNWATCH", "DISCARD"] {
+            assert_eq!(scene.request(client, &watch), ok());
+            if forget == "DISCARD" {
+                scene.queue(client, &sets);
+            }
+            assert_eq!(scene.request(client, forget), ok());
+            scene.ask(1, &format!("SET {there} other"));
+            scene.queue(client, &sets);
+            assert_eq!(scene.request(client, "EXEC"), done, "{forget}");
+        }
+        // Only the condition is elsewhere, and there is no value.
+        assert_eq!(scene.ask(1, &format!("DEL {there}")), int(1));
+        for (is_set, expected) in [(false, Value::Array(vec![ok()])), (true, Value::Null)] {
+            assert_eq!(scene.request(client, &format!("WATCH {there}")), ok());
+            if is_set {
+                assert_eq!(scene.ask(1, &format!("SET {there} new")), ok());
+            }
+            scene.queue(client, &sets[..1]);
+            assert_eq!(scene.request(client, "EXEC"), expected);
+        }
+        scene.cluster.run_for(1_000_000);
+        for node in &scene.cluster.nodes {
+            assert!(!node.parts.store.has_locks(), "nothing is left beside the keys");
+        }
+    });
+}
+
+/// Two clients count by WATCH, GET and SET of keys of both nodes, while a range moves: no count is lost.
+#[test]
+fn nothing_is_lost_between_watch_and_exec_while_a_range_moves() {
+    for_every_protocol(|mut scene| {
+        let names = ["a", "b", "c", "d"];
+        for name in names {
+            assert_eq!(scene.ask(0, &format!("SET {name} 0")), ok());
+        }
+        let clients = [scene.crossing(0), scene.crossing(1)];
+        let (mut count, mut done, mut lost) = (0, 0, 0);
+        let watch = format!("WATCH {}", names.join(" "));
+        for turn in 0..4 {
+            let id = scene.start("SLOTS 0-8191", (turn + 1) % 2);
+            for round in 0..4 {
+                for client in clients {
+                    assert_eq!(scene.request(client, &watch), ok());
+                }
+                // Both have read the same.
+                scene.cluster.run_for(round * 700);
+                let sets: Vec<String> = names.map(|name| format!("SET {name} {}", count + 1)).to_vec();
+                let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+                let mut has_counted = false;
+                for client in clients {
+                    scene.queue(client, &sets);
+                    match scene.request(client, "EXEC") {
+                        Value::Array(replies) => {
+                            assert_eq!(replies, vec![ok(); names.len()]);
+                            assert!(!std::mem::replace(&mut has_counted, true), "turn {turn}: one is lost");
+                            done += 1;
+                        }
+                        Value::Null => lost += 1,
+                        other => panic!("turn {turn}: {other:?}"),
+                    }
+                }
+                count += i32::from(has_counted);
+            }
+            scene.finish(id);
+        }
+        assert!(done >= 8 && lost >= 16, "{done} done, {lost} lost");
+        let gets = names.map(|name| format!("GET {name}"));
+        scene.queue(clients[0], &gets.each_ref().map(|get| get.as_str()));
+        let expected = Value::Array(vec![bulk(&count.to_string()); names.len()]);
+        assert_eq!(scene.request(clients[0], "EXEC"), expected);
+    });
 }

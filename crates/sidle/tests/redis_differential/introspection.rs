@@ -59,6 +59,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "sidle.tx|forget",
     "sidle.tx|help",
     "sidle.tx|list",
+    "sidle.tx|look",
     "sidle.tx|prepare",
     "sidle.tx|resolve",
     "sidle.tx|settle",
