@@ -81,6 +81,7 @@ const WRONG: &[(&str, &str)] = &[
     ("demo --workload tpcc --records 5000", "leave out --records"),
     ("demo --workload tpcc --distribution uniform", "leave out --distribution"),
     ("demo --workload tpcc --kill node", "leave out --kill"),
+    ("demo --workload tpcc --html h", "leave out --html"),
     ("demo --accounts 5", "--workload bank"),
     ("demo --workload bank --accounts 1", "2 to 10000"),
     ("demo --workload bank --kill node", "leave out --kill"),
