@@ -30,6 +30,7 @@ pub(crate) struct Claims {
 struct Claim {
     id: TransactionId,
     age: Age,
+    since: WallMs,
     /// In order; whether each is to be written.
     keys: Vec<(Position, bool)>,
     until: WallMs,
@@ -43,23 +44,36 @@ impl Claim {
 }
 
 impl Claims {
-    /// A part with these keys waits: they are in order, each with whether it is to be written.
-    pub(super) fn begin(&self, id: TransactionId, age: Age, keys: Vec<(Position, bool)>, now: WallMs) {
+    /// A part with these keys waits: they are in order, each with whether it is to be written. Whether there
+    /// is room for its claim.
+    pub(super) fn begin(
+        &self,
+        id: TransactionId,
+        age: Age,
+        keys: Vec<(Position, bool)>,
+        now: WallMs,
+    ) -> bool {
         let mut list = self.list();
         list.retain(|claim| claim.until > now);
-        if list.len() < MOST {
-            list.push(Claim { id, age, keys, until: WallMs(now.0.saturating_add(KEPT_MS)) });
+        let has_room = list.len() < MOST;
+        if has_room {
+            let until = WallMs(now.0.saturating_add(KEPT_MS));
+            list.push(Claim { id, age, since: now, keys, until });
         }
         self.count.store(list.len(), Ordering::Release);
+        has_room
     }
 
-    /// The part is looked at: it has no claim, unless it waits again.
-    pub(super) fn end(&self, id: TransactionId) {
-        if self.count.load(Ordering::Acquire) > 0 {
-            let mut list = self.list();
-            list.retain(|claim| claim.id != id);
-            self.count.store(list.len(), Ordering::Release);
+    /// The part is looked at: it has no claim, unless it waits again. Since when it had one, if it had.
+    pub(super) fn end(&self, id: TransactionId) -> Option<WallMs> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
         }
+        let mut list = self.list();
+        let since = list.iter().find(|claim| claim.id == id).map(|claim| claim.since);
+        list.retain(|claim| claim.id != id);
+        self.count.store(list.len(), Ordering::Release);
+        since
     }
 
     /// An older transaction that has claimed some of these keys.
@@ -110,7 +124,7 @@ mod tests {
         assert_eq!(in_the_way(21, 1, false), None, "both only read");
         assert_eq!(in_the_way(21, 2, true), None, "another key");
         assert_eq!(in_the_way(19, 4, true), None, "it is older itself");
-        claims.end(own);
+        assert_eq!((claims.end(own), claims.end(own)), (Some(NOW), None), "since when it waits");
         assert_eq!(in_the_way(21, 4, true), None);
     }
 

@@ -184,6 +184,9 @@ impl OverNode {
             State::Runs(requests) => requests.committing.replies(parts),
             State::RestsUntil(_) | State::Ended(_) => None,
         };
+        if matches!(outcome, Outcome::Committed(_)) {
+            dispatcher.executor.stats.transactions.committed.add(1);
+        }
         State::Ended(Some(match outcome {
             Outcome::Committed(parts) => replies(&parts).ok_or_else(unknown),
             Outcome::Aborted(Lost::Failed(line)) => Err(Failed::Aborted(ReplyError::owned(line))),
