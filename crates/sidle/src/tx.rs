@@ -49,11 +49,23 @@ async fn locked(reach: &Reach) -> Result<(Vec<Locked>, String), Failure> {
         }
         let via = Via { via: address.clone(), ..reach.via.clone() };
         let reach = Reach { via, ..*reach };
-        let listed: Vec<Locked> = NodeConnection::open(&reach).await?.transactions().await?;
+        let listed: Vec<Locked> = match list_of(&reach).await {
+            Ok(listed) => listed,
+            // It may have died a moment ago, which the status does not show yet.
+            Err(failure) if failure.status == Status::Unreachable => {
+                writeln!(missing, "not asked: {}", failure.message).expect("a text takes all");
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         all.extend(listed.into_iter().map(|locked| Locked { node: address.clone(), ..locked }));
     }
     all.sort_by(|a, b| (&a.id, &a.node, &a.key).cmp(&(&b.id, &b.node, &b.key)));
     Ok((all, missing))
+}
+
+async fn list_of(node: &Reach) -> Result<Vec<Locked>, Failure> {
+    NodeConnection::open(node).await?.transactions().await
 }
 
 /// Runs `sidle tx resolve`.

@@ -124,7 +124,7 @@ mod tests {
         let report = TpccReport {
             warehouses: 2,
             customers: 30,
-            items: 100,
+            items: 1_000,
             scattered: true,
             transactions: Transactions::NewOrder,
             migration: Interval { from_ms: 310.0, to_ms: 590.0 },
