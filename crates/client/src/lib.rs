@@ -67,7 +67,7 @@ mod waiting;
 pub use client::{Call, Client};
 pub use error::Error;
 pub use operations::{Condition, Expiry, SetOptions, SetOutcome};
-pub use resolve::{Resolution, UnansweredKey};
+pub use resolve::{Resolution, UnansweredKey, resolve};
 pub use sidle_client_core::{Awareness, Config, Counters, Effect, Failure, Reason};
 pub use sidle_resp::Value;
 pub use transact::TransactPolicy;

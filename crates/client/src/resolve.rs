@@ -27,37 +27,35 @@ pub struct UnansweredKey {
     pub why: String,
 }
 
-impl Client {
-    /// Carries on with a transaction in place of whoever began it, as nodes do where its client is gone: asks
-    /// all of its keys, and has them know the decision. `key` is any that it has locked, `first` the first of
-    /// all, as `SIDLE.TX LIST` shows both.
-    ///
-    /// A key that has not voted refuses from then on. So it is safe at any time, also while its client goes
-    /// on; it may abort what that would have committed. It is decided only if all keys have answered, or one
-    /// has it applied.
-    pub async fn resolve(&self, id: u128, key: &[u8], first: &[u8], patience: Duration) -> Resolution {
-        let committing = Committing::in_place_of(TransactionId(id), key, first);
-        let mut course = Course::new(self.clone(), self.of_decisions(), committing);
-        // What is not over then stays with the nodes.
-        _ = tokio::time::timeout(patience, course.end()).await;
-        let committed = match course.committing.poll_outcome() {
-            Some(Outcome::Committed(_)) => Some(true),
-            Some(Outcome::Aborted(_)) => Some(false),
-            Some(Outcome::Unknown) | None => None,
-        };
-        let nodes = self.nodes();
-        let owner = |key: &[u8]| {
-            let place = self.with_core(|core, _| core.owner_at(Position::of_key(key)));
-            place.and_then(|place| nodes.get(place).cloned())
-        };
-        let unanswered = match course.committing.is_over() {
-            true => Vec::new(),
-            false => course
-                .unanswered()
-                .into_iter()
-                .map(|(key, why)| UnansweredKey { owner: owner(&key), key, why })
-                .collect(),
-        };
-        Resolution { committed, unanswered }
-    }
+/// Carries on with a transaction in place of whoever began it, as nodes do where its client is gone: asks
+/// all of its keys, and has them know the decision. `key` is any that it has locked, `first` the first of
+/// all, as `SIDLE.TX LIST` shows both.
+///
+/// A key that has not voted refuses from then on. So it is safe at any time, also while its client goes
+/// on; it may abort what that would have committed. It is decided only if all keys have answered, or one
+/// has it applied.
+pub async fn resolve(client: &Client, id: u128, key: &[u8], first: &[u8], patience: Duration) -> Resolution {
+    let committing = Committing::in_place_of(TransactionId(id), key, first);
+    let mut course = Course::new(client.clone(), client.of_decisions(), committing);
+    // What is not over then stays with the nodes.
+    _ = tokio::time::timeout(patience, course.end()).await;
+    let committed = match course.committing.poll_outcome() {
+        Some(Outcome::Committed(_)) => Some(true),
+        Some(Outcome::Aborted(_)) => Some(false),
+        Some(Outcome::Unknown) | None => None,
+    };
+    let nodes = client.nodes();
+    let owner = |key: &[u8]| {
+        let place = client.with_core(|core, _| core.owner_at(Position::of_key(key)));
+        place.and_then(|place| nodes.get(place).cloned())
+    };
+    let unanswered = match course.committing.is_over() {
+        true => Vec::new(),
+        false => course
+            .unanswered()
+            .into_iter()
+            .map(|(key, why)| UnansweredKey { owner: owner(&key), key, why })
+            .collect(),
+    };
+    Resolution { committed, unanswered }
 }

@@ -149,13 +149,13 @@ pub fn cells(quick: bool) -> Vec<Cell> {
     cells
 }
 
-/// The variants of Fulva's figure 9: the paper's two, what Sidle does unless it is told otherwise, and others.
+/// The variants of Fulva's figure 9: the paper's two, what Sidle does by default, and others.
 /// The paper's source-driven migration copies once and then stops (`rounds=0`).
 const FIGURE_9: [&str; 6] =
     ["handoff", "fulva", "source-driven", "source-driven,rounds=0", "stop-and-copy", "rocksteady"];
 
-/// The cells of Fulva's figure 9: TPC-C, new orders only as the published code has it and in the standard mix,
-/// with scattered rows as there and by warehouse.
+/// The cells of Fulva's figure 9: TPC-C, new orders only as the published code has it and in the standard
+/// mix, with scattered rows as there and by warehouse.
 pub fn tpcc() -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in ["tpcc-new-orders-scattered", "tpcc-new-orders", "tpcc-scattered", "tpcc"] {

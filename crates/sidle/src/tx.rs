@@ -78,7 +78,7 @@ pub(crate) fn resolve(arguments: &TxResolveArguments) -> Result<(), Failure> {
         let number = u128::from_str_radix(id, 16).map_err(|_| Failure::refused(format!("{id} is no id")))?;
         let patience = Duration::from_secs(reach.timeout);
         let Resolution { committed, unanswered } =
-            client.resolve(number, key.as_bytes(), first.as_bytes(), patience).await;
+            sidle_client::resolve(&client, number, key.as_bytes(), first.as_bytes(), patience).await;
         let what = match committed {
             Some(true) => "is committed",
             Some(false) => "is aborted",

@@ -17,14 +17,10 @@ pub fn tpcc_name(transactions: Transactions, is_scattered: bool) -> &'static str
 }
 
 impl TpccReport {
-    /// The same as a load's report. A wrong sum is a wrong value, a condition that does not hold a lost write.
+    /// As a load's report. A wrong sum is a wrong value, a condition that does not hold a lost write.
     pub fn measured(&self) -> Report {
-        let scale = Scale {
-            warehouses: self.warehouses,
-            customers: self.customers,
-            items: self.items,
-            ..Scale::full(1)
-        };
+        let TpccReport { warehouses, customers, items, .. } = *self;
+        let scale = Scale { warehouses, customers, items, ..Scale::full(1) };
         let seconds = (self.migration.to_ms - self.migration.from_ms) / 1e3;
         Report {
             protocol: Some(self.protocol.clone()),
