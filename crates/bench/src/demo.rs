@@ -2,6 +2,7 @@
 
 mod cluster;
 mod course;
+mod limits;
 
 pub use cluster::NodePair;
 pub(crate) use cluster::node_arguments;
@@ -15,12 +16,13 @@ use crate::load::{
 };
 use crate::outcome::{Setting, note_read_back, report};
 use crate::policy::PolicyWord;
-use crate::quota::{CpuShares, Quotas};
+use crate::quota::CpuShares;
 use crate::report::{CpuSeconds, Report};
 use crate::steady::not_loaded;
 use crate::terminal::Terminal;
 pub(crate) use course::request_move;
 pub use course::{Course, Moved, NodeCounters};
+pub(crate) use limits::Limits;
 use sidle_types::{PositionRange, Slot};
 use sidle_workload::{Distribution, KeyFormat, ValueFormat, Workload};
 use std::path::PathBuf;
@@ -117,14 +119,7 @@ impl DemoOptions {
 
 /// Runs the demonstration and returns its report. Its size has been checked ([`LoadSize::check_with_nodes`]).
 pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Report, DemoError> {
-    // Declared first, so dropped last: the groups are removed once the nodes are gone.
-    let (mut quotas, no_quotas) = match &options.cpus {
-        None => (None, None),
-        Some(_) => match Quotas::new() {
-            Ok(quotas) => (Some(quotas), None),
-            Err(why) => (None, Some(why)),
-        },
-    };
+    let mut limits = Limits::new(options);
     let nodes = NodePair::start(options)?;
     terminal.say(&format!(
         "two nodes: {} (source) and {} (target)",
@@ -133,26 +128,7 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
     ));
     let world = loaded_world(options, &nodes, terminal, stop)?;
 
-    let mut cpu_limits = None;
-    if let (Some(quotas), Some(shares)) = (&mut quotas, &options.cpus) {
-        let pids =
-            [("source", nodes.source.pid()), ("target", nodes.target.pid()), ("clients", std::process::id())];
-        for (name, pid) in pids {
-            if let Some(&share) = shares.0.get(name) {
-                quotas.limit(name, pid, share).map_err(DemoError::Options)?;
-            }
-        }
-        cpu_limits = Some(shares.0.clone());
-    }
-    match &no_quotas {
-        Some(why) => terminal.say(&format!("no processor quotas ({why}): this measures one shared machine")),
-        None if cpu_limits.is_none() => {
-            let place = options.cpu_lists.as_ref().map(|lists| format!(" ({lists})")).unwrap_or_default();
-            terminal.say(&format!("nodes and clients share this machine: no processor quotas{place}"))
-        }
-        None => {}
-    }
-
+    let cpu_limits = limits.apply(options, &nodes, terminal)?;
     let gaps = ProbeGaps::default();
     let control = Control::connect(&nodes.source.address(), None)?.with_patience(PATIENCE_UNDER_LOAD)?;
     let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
@@ -161,7 +137,7 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
     if world.is_stopping() {
         return Err(DemoError::Interrupted);
     }
-    drop(quotas);
+    drop(limits);
 
     let back = read_back(&world, terminal.progress("reading back", options.records))?;
     if world.is_stopping() {

@@ -22,18 +22,14 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
     let Measured { timeline, totals, .. } = measured;
     let (throughput, latency_us) = timeline.parts(setting.migration);
     let moves = setting.migration.is_some();
-    let disturbance = believed(measured.disturbance, setting.cpu_limits.as_ref());
+    let machine = machine(measured.disturbance, setting.cpu_limits, setting.cpu_lists);
+    let is_watched = machine.disturbance.is_some_and(|seen| seen.longest_still_ms.is_some());
     let mut report = Report {
         workload: plan.workload.name().to_owned(),
         records: plan.records,
         value_bytes: plan.values.value_bytes() as u64,
         seed: plan.seed,
-        machine: Machine {
-            cores: crate::machine::cores(),
-            cpu_limits: setting.cpu_limits,
-            cpu_lists: setting.cpu_lists,
-            disturbance: Some(disturbance),
-        },
+        machine,
         load: Load {
             kind: if matches!(plan.pacing, Pacing::Open(_)) { "open" } else { "closed" }.to_owned(),
             rate: if let Pacing::Open(rate) = plan.pacing { Some(rate) } else { None },
@@ -54,7 +50,7 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
         timeline: timeline.points(moves, true),
         ..Report::default()
     };
-    if disturbance.longest_still_ms.is_none() {
+    if !is_watched {
         let why = "it takes the right to raise a thread's priority (root), and clients without a quota";
         report.say_unmeasured("machine.disturbance.longest_still_ms", why);
     }
@@ -70,6 +66,16 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
         }
     }
     report
+}
+
+/// A run's surroundings.
+pub(crate) fn machine(
+    disturbance: Disturbance,
+    cpu_limits: Option<BTreeMap<String, f64>>,
+    cpu_lists: Option<BTreeMap<String, String>>,
+) -> Machine {
+    let disturbance = Some(believed(disturbance, cpu_limits.as_ref()));
+    Machine { cores: crate::machine::cores(), cpu_limits, cpu_lists, disturbance }
 }
 
 /// The trusted part of the host's disturbance: the watcher runs among the clients, and waits for their

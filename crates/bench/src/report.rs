@@ -95,6 +95,10 @@ pub struct Report {
     #[serde(default)]
     pub cuts: Option<CutFigures>,
 
+    /// How often transactions were tried again, in a load of those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_again: Option<TriedAgain>,
+
     /// The clients' cost of tracking.
     pub client: ClientCosts,
     /// Processor time by its user.
@@ -260,6 +264,9 @@ pub struct ByKind {
     pub reads: Option<Percentiles>,
     /// Writes; `null` if there were none.
     pub writes: Option<Percentiles>,
+    /// Transactions, with all their attempts, in a load of those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<Percentiles>,
 }
 
 /// Percentiles in microseconds, to within 1 %.
@@ -327,6 +334,22 @@ pub struct Gap {
     pub reads: Option<f64>,
     /// Between two successful writes.
     pub writes: Option<f64>,
+    /// Between two transactions that were committed, in a load of those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<f64>,
+}
+
+/// How often transactions were tried again, because another one or the move was in their way, by those that
+/// were committed; `null` where none was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TriedAgain {
+    /// Before the move.
+    pub before: Option<f64>,
+    /// While data moved.
+    pub during: Option<f64>,
+    /// After it.
+    pub after: Option<f64>,
 }
 
 /// Bytes beyond the necessary.
@@ -414,6 +437,9 @@ pub struct TimelinePoint {
     /// it.
     #[serde(default)]
     pub lookup_ns: Option<f64>,
+    /// How often a transaction was tried again in it, in a load of those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_again: Option<u64>,
 }
 
 impl Report {

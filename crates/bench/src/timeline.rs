@@ -221,6 +221,7 @@ impl Timeline {
                     .then(|| self.server_extra_bytes.get(index).copied().unwrap_or(0)),
                 tracking_bytes: moved.then_some(window.tracking_bytes),
                 lookup_ns: (window.lookups > 0).then(|| window.lookups_ns as f64 / window.lookups as f64),
+                ..TimelinePoint::default()
             }
         };
         (0..self.len() as u64).map(point).collect()
@@ -318,7 +319,11 @@ fn sum<'w>(windows: impl Iterator<Item = &'w Window>) -> Window {
 }
 
 fn latencies(window: &Window) -> ByKind {
-    ByKind { reads: window.reads.both().percentiles(), writes: window.writes.both().percentiles() }
+    ByKind {
+        reads: window.reads.both().percentiles(),
+        writes: window.writes.both().percentiles(),
+        ..ByKind::default()
+    }
 }
 
 fn means_by_node(window: &Window) -> NodeLatencies {

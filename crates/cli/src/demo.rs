@@ -167,7 +167,7 @@ impl DemoArguments {
         let is_plain = self.load.client() == ClientKind::Plain;
         let only_without = [
             ("--kill", self.kill.is_some()),
-            ("--cpus", self.cpus.is_some()),
+            ("--cpus", !is_tpcc && self.cpus.is_some()),
             ("--html", self.html.is_some()),
             ("--client plain", is_plain),
             ("--rate", self.load.pacing()? != Pacing::Closed),

@@ -10,10 +10,12 @@ pub mod bank;
 pub mod conclusion;
 pub mod demo;
 pub mod exit;
+#[cfg(feature = "testing")]
 pub mod flag_checks;
 pub mod interrupt;
 pub mod line;
 pub mod load;
+#[cfg(feature = "testing")]
 pub mod named;
 pub mod numbers;
 pub mod output;
@@ -22,8 +24,7 @@ pub mod server;
 pub mod table;
 pub mod tpcc;
 pub mod transactions;
-#[cfg(feature = "testing")]
-#[cfg(feature = "testing")]
+
 pub use own_program::own_program;
 
 /// A runtime for commands that wait for sockets or signals.

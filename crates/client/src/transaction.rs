@@ -1,22 +1,15 @@
 //! Transactions over any keys, on any nodes.
 
-use crate::client::{Call, Client};
+use crate::client::Client;
 use crate::clock::wall_now;
 use crate::command::keys_of;
+use crate::course::Course;
 use crate::error::Error;
 use crate::transaction_error::{Conflict, TransactionError};
-use sidle_client_core::{Class, Destination, Effect};
 use sidle_resp::Value;
-use sidle_txn::{
-    Age, Attempt, CommitRequest, Committing, Ended, Outcome, TransactionCommand, TransactionId, check_of,
-};
-use sidle_types::HashedKey;
+use sidle_txn::{Age, Attempt, Committing, Outcome, TransactionCommand, TransactionId, check_of};
 use std::collections::BTreeSet;
-use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, RandomState};
-use std::pin::{Pin, pin};
-use std::task::Poll;
-use std::time::Duration;
 
 /// A transaction in the making: it reads at once, and collects what it is to write.
 #[derive(Debug)]
@@ -156,7 +149,7 @@ impl Transaction {
         });
         let committing = committing.map_err(|error| TransactionError::SeveralOwners(error.command))?;
         let decisions = client.of_decisions();
-        let mut course = Course { client, decisions, committing, calls: Vec::new() };
+        let mut course = Course::new(client, decisions, committing);
         let outcome = course.outcome().await;
         let result = match outcome {
             Outcome::Committed(parts) => match course.committing.replies(&parts) {
@@ -181,73 +174,4 @@ impl Transaction {
 fn new_id() -> TransactionId {
     let random = RandomState::new();
     TransactionId(u128::from(random.hash_one(1)) << 64 | u128::from(random.hash_one(2)))
-}
-
-/// A transaction that is being committed, with its requests under way.
-struct Course {
-    client: Client,
-    /// Over its connections goes what waits for no other transaction.
-    decisions: Client,
-    committing: Committing,
-    calls: Vec<(u64, Call)>,
-}
-
-impl Course {
-    async fn outcome(&mut self) -> Outcome {
-        loop {
-            if let Some(outcome) = self.committing.poll_outcome() {
-                return outcome;
-            }
-            self.step().await;
-        }
-    }
-
-    async fn end(&mut self) {
-        while !self.committing.is_over() {
-            self.step().await;
-        }
-    }
-
-    /// Sends what is to be sent, and waits for a reply, or for time to pass.
-    async fn step(&mut self) {
-        while let Some(CommitRequest { number, key, words, waits }) = self.committing.poll_request() {
-            let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
-            let client = if waits { &self.client } else { &self.decisions };
-            let call = client.start_as(Class::Write, Destination::Key(HashedKey::new(&key)), &words);
-            self.calls.push((number, call));
-        }
-        let now = self.client.now();
-        let rest = self.committing.poll_timeout().map(|at| at.0.saturating_sub(now.0));
-        let mut sleep = rest.map(|rest| Box::pin(tokio::time::sleep(Duration::from_micros(rest))));
-        let calls = &mut self.calls;
-        let ended = poll_fn(|cx| {
-            for place in 0..calls.len() {
-                if let Poll::Ready(result) = pin!(&mut calls[place].1).poll(cx) {
-                    let (number, _) = calls.swap_remove(place);
-                    return Poll::Ready(Some((number, result)));
-                }
-            }
-            let is_over = sleep.as_mut().is_some_and(|sleep| Pin::new(sleep).poll(cx).is_ready());
-            if is_over { Poll::Ready(None) } else { Poll::Pending }
-        })
-        .await;
-        let now = self.client.now();
-        if let Some((number, result)) = ended {
-            let (committing, ended) = (&mut self.committing, ended_with(result));
-            self.client.with_core(|core, now| {
-                committing.handle(now, number, &ended, |position| core.owner_at(position));
-            });
-        }
-        self.committing.handle_time(now);
-    }
-}
-
-/// What became of a request.
-fn ended_with(result: Result<Value, Error>) -> Ended {
-    match result {
-        Ok(reply) => Ended::Reply(reply),
-        Err(Error::Server(text)) => Ended::Reply(Value::Error(text)),
-        Err(error) if error.effect() == Effect::None => Ended::NotRun,
-        Err(_) => Ended::Lost,
-    }
 }

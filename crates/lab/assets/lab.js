@@ -3,12 +3,23 @@
 (() => {
   const { settings, machine, verdict } = report;
 
+  // The records, where a scene has them, and TPC-C's database.
+  function loads() {
+    const isTpcc = (scene) => scene.title.startsWith("TPC-C"), { database } = settings;
+    const records = `${count(settings.records)} records with keys of ${settings.key_bytes} bytes`;
+    const tpcc = `TPC-C of ${counted(database.warehouses, "warehouse")} at ${database.scale_percent} %`;
+    return [
+      ...report.scenes.every(isTpcc) ? [] : [records],
+      ...report.scenes.some(isTpcc) ? [tpcc] : [],
+    ];
+  }
+
   function head() {
     byId("title").textContent = `${report.protocols.length} ways to move half of the data, live`;
     const pace = known(settings.rate) ? `open loop at ${count(settings.rate)}/s` : "closed loop (peak throughput)";
     byId("subtitle").textContent = [
       report.protocols.join(", "),
-      `${count(settings.records)} records with keys of ${settings.key_bytes} bytes`,
+      ...loads(),
       `${settings.clients} clients, ${pace}`,
       `${counted(report.runs, "complete run")} of ${counted(report.cells, "cell")}`,
     ].join(" \u00b7 ");

@@ -6,9 +6,10 @@ use crate::variant::Variant;
 use serde::{Deserialize, Serialize};
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::report::Report;
+use sidle_bench::tpcc::{Transactions, tpcc_name};
 use sidle_workload::{Distribution, Workload};
 
-/// A mix of reads and writes: a letter of YCSB's, or a share of writes in percent.
+/// A mix of reads and writes: a letter of YCSB's, or a share of writes in percent; or a form of TPC-C.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Mix(String);
@@ -16,7 +17,30 @@ pub struct Mix(String);
 /// The letters that stand for a share of writes.
 const LETTERS: [(&str, f64); 3] = [("a", 50.0), ("b", 5.0), ("c", 0.0)];
 
+/// TPC-C: which transactions there are, whether each row has a slot of its own, and their title.
+const TPCC: [(Transactions, bool, &str); 4] = [
+    (Transactions::Standard, false, "TPC-C by warehouse"),
+    (Transactions::Standard, true, "TPC-C with scattered rows"),
+    (Transactions::NewOrder, false, "TPC-C's new orders by warehouse"),
+    (Transactions::NewOrder, true, "TPC-C's new orders with scattered rows"),
+];
+
 impl Mix {
+    /// Whether it is TPC-C.
+    pub fn is_tpcc(&self) -> bool {
+        self.tpcc().is_some()
+    }
+
+    fn tpcc(&self) -> Option<(Transactions, bool, &'static str)> {
+        TPCC.into_iter()
+            .find(|&(transactions, is_scattered, _)| tpcc_name(transactions, is_scattered) == self.0)
+    }
+
+    /// Its name in reports.
+    fn name(&self) -> String {
+        if self.is_tpcc() { self.0.clone() } else { self.workload().name().to_owned() }
+    }
+
     /// The share of writes in percent.
     pub fn write_percent(&self) -> f64 {
         let letter = LETTERS.iter().find(|(letter, _)| *letter == self.0);
@@ -30,6 +54,9 @@ impl Mix {
 
     /// For people: `YCSB-B (5 % writes)`.
     pub fn title(&self) -> String {
+        if let Some((_, _, title)) = self.tpcc() {
+            return title.to_owned();
+        }
         let percent = self.write_percent();
         match LETTERS.iter().find(|(letter, _)| *letter == self.0) {
             Some((letter, _)) => format!("YCSB-{} ({percent} % writes)", letter.to_uppercase()),
@@ -37,11 +64,30 @@ impl Mix {
         }
     }
 
-    fn arguments(&self) -> [String; 2] {
-        match LETTERS.iter().any(|(letter, _)| *letter == self.0) {
-            true => ["--workload".to_owned(), self.0.clone()],
-            false => ["--write-ratio".to_owned(), self.write_percent().to_string()],
+    fn arguments(&self) -> Vec<String> {
+        if let Some((transactions, is_scattered, _)) = self.tpcc() {
+            let flags = [
+                ("--workload", true),
+                ("tpcc", true),
+                ("--scattered", is_scattered),
+                ("--new-orders", transactions == Transactions::NewOrder),
+            ];
+            return flags
+                .into_iter()
+                .filter(|(_, is_given)| *is_given)
+                .map(|(flag, _)| flag.to_owned())
+                .collect();
         }
+        match LETTERS.iter().any(|(letter, _)| *letter == self.0) {
+            true => vec!["--workload".to_owned(), self.0.clone()],
+            false => vec!["--write-ratio".to_owned(), self.write_percent().to_string()],
+        }
+    }
+}
+
+impl std::fmt::Display for Mix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -50,14 +96,18 @@ impl std::str::FromStr for Mix {
 
     fn from_str(text: &str) -> Result<Mix, String> {
         let name = text.to_lowercase();
+        if Mix(name.clone()).is_tpcc() {
+            return Ok(Mix(name));
+        }
         let name = name.strip_prefix("ycsb-").unwrap_or(&name);
         if LETTERS.iter().any(|(letter, _)| *letter == name) {
             return Ok(Mix(name.to_owned()));
         }
         let percent: Option<f64> = name.trim_end_matches('%').parse().ok();
         let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
-        let percent = percent
-            .ok_or_else(|| format!("'{text}' is not a workload: give a, b, c or a share of writes in %"))?;
+        let percent = percent.ok_or_else(|| {
+            format!("'{text}' is not a workload: give a, b, c, a share of writes in %, or tpcc")
+        })?;
         // One load has one name, so that it is one cell.
         Ok(match LETTERS.iter().find(|&&(_, known)| known == percent) {
             Some((letter, _)) => Mix((*letter).to_owned()),
@@ -206,8 +256,19 @@ impl Scene {
             SourceCpu::Percent(percent) => Some(format!("source at {percent} % of a node's processor")),
             SourceCpu::Shared => Some("one shared machine".to_owned()),
         };
+        let of_records = !self.workload.is_tpcc();
         let skew = self.distribution.to_string().replacen("zipf:", "Zipf ", 1);
-        [Some(self.workload.title()), Some(skew), Some(format!("values of {} bytes", self.value_bytes)), cpu]
+        let values = format!("values of {} bytes", self.value_bytes);
+        let [skew, values] = [skew, values].map(|words| of_records.then_some(words));
+        [Some(self.workload.title()), skew, values, cpu]
+    }
+
+    /// The same scene under its one name: TPC-C draws keys by its own rules, and has values of all sizes.
+    pub fn normal(self) -> Scene {
+        if !self.workload.is_tpcc() {
+            return self;
+        }
+        Scene { distribution: Skew(Distribution::Uniform.to_string()), value_bytes: 0, ..self }
     }
 }
 
@@ -253,6 +314,9 @@ impl Cell {
         let (variant, skew) =
             (self.variant.to_string().replace(',', "+"), distribution.0.replacen(':', "-", 1));
         let policy = if self.is_adaptive() { String::new() } else { format!("_{}", self.policy) };
+        if self.scene.workload.is_tpcc() {
+            return format!("{variant}{policy}_{workload}_{cpu}");
+        }
         format!("{variant}{policy}_{workload}_{skew}_{value_bytes}B_{cpu}")
     }
 
@@ -278,10 +342,15 @@ impl Cell {
         let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
         option("--protocol", self.variant.protocol().to_owned());
         option("--policy", self.policy.to_string());
-        option("--distribution", self.scene.distribution.0.clone());
-        option("--value-bytes", self.scene.value_bytes.to_string());
-        option("--key-bytes", settings.key_bytes.to_string());
-        option("--records", settings.records.to_string());
+        if self.scene.workload.is_tpcc() {
+            option("--warehouses", settings.database.warehouses.to_string());
+            option("--scale", settings.database.scale_percent.to_string());
+        } else {
+            option("--distribution", self.scene.distribution.0.clone());
+            option("--value-bytes", self.scene.value_bytes.to_string());
+            option("--key-bytes", settings.key_bytes.to_string());
+            option("--records", settings.records.to_string());
+        }
         option("--seconds", settings.seconds.to_string());
         option("--clients", settings.clients.to_string());
         match settings.rate {
@@ -320,6 +389,13 @@ impl Cell {
     pub fn check(&self, settings: &Settings, repeat: u32, report: &Report) -> Result<(), String> {
         let Scene { workload, distribution, value_bytes, .. } = &self.scene;
         let rate = report.load.rate;
+        let is_tpcc = workload.is_tpcc();
+        // The machine's memory may hold fewer than requested.
+        let records_fit = match is_tpcc {
+            true => report.records == settings.database.rows(),
+            false => report.records <= settings.records,
+        };
+        let key_bytes = if is_tpcc { 0 } else { settings.key_bytes as u64 };
         let limits = report.machine.cpu_limits.as_ref();
         let cpus_fit = match (self.cpus(settings), limits) {
             (None, None) => true,
@@ -334,12 +410,11 @@ impl Cell {
             (report.policy == Some(self.policy), "its policy"),
             (report.load.tracking == self.variant.tracking(), "whether its clients track the migration"),
             (report.movers_on_workers != self.variant.offloading(), "which threads its nodes moved data on"),
-            (report.workload == workload.workload().name(), "its workload"),
+            (report.workload == workload.name(), "its workload"),
             (report.load.distribution == distribution.0, "its distribution"),
             (report.value_bytes == *value_bytes as u64, "the size of its values"),
-            (report.load.key_bytes == settings.key_bytes as u64, "the size of its keys"),
-            // The machine's memory may hold fewer than requested.
-            (report.records <= settings.records, "its number of records"),
+            (report.load.key_bytes == key_bytes, "the size of its keys"),
+            (records_fit, "its number of records"),
             (report.load.clients == settings.clients, "its number of clients"),
             (rate == settings.rate, "its loop"),
             (report.seed == settings.seed_of(repeat), "its seed"),

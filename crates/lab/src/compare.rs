@@ -122,13 +122,14 @@ fn same_load(a: &Settings, b: &Settings) -> Result<(), String> {
     let loads = [a, b].map(|settings| {
         let rate =
             settings.rate.map_or_else(|| "as fast as answers come".to_owned(), |rate| format!("{rate}/s"));
-        let Settings { records, seconds, clients, key_bytes, .. } = settings;
+        let Settings { records, seconds, clients, key_bytes, database, .. } = settings;
         [
             format!("{records} records"),
             format!("{seconds} s before and after"),
             format!("{clients} clients"),
             format!("keys of {key_bytes} bytes"),
             format!("a load of {rate}"),
+            format!("{} warehouses at {} %", database.warehouses, database.scale_percent),
         ]
     });
     let differs = loads[0].iter().zip(&loads[1]).find(|(a, b)| a != b);

@@ -5,6 +5,7 @@ use crate::lab_file::LabFile;
 use crate::settings::Settings;
 use serde::{Deserialize, Serialize};
 use sidle_bench::report::Report;
+use sidle_bench::tpcc::TpccReport;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -273,7 +274,11 @@ fn read_run(path: &Path, cell: &Cell, repeat: u32, settings: &Settings) -> RunSt
         Err(error) if error.kind() == ErrorKind::NotFound => return RunState::Missing,
         Err(error) => return RunState::InTheWay(error.to_string()),
     };
-    match serde_json::from_str::<Report>(&text) {
+    let read = match cell.scene.workload.is_tpcc() {
+        true => serde_json::from_str::<TpccReport>(&text).map(|report| report.measured()),
+        false => serde_json::from_str::<Report>(&text),
+    };
+    match read {
         Ok(report) => match cell.check(settings, repeat, &report) {
             Ok(()) => RunState::Complete(Box::new(report)),
             Err(why) => RunState::InTheWay(why),

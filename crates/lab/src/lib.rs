@@ -37,5 +37,5 @@ pub use page::page;
 pub use program::Program;
 pub use results::{CellRuns, Results};
 pub use run::{LabOutcome, LabPlan, expected_run_s, run};
-pub use settings::{OnModel, Settings};
+pub use settings::{Database, OnModel, Settings};
 pub use variant::Variant;

@@ -36,6 +36,7 @@ impl Matrix {
                             value_bytes,
                             source_cpu,
                         };
+                        let scene = scene.normal();
                         for &policy in &self.policies {
                             let of = |variant: &Variant| Cell {
                                 variant: variant.clone(),
@@ -122,6 +123,30 @@ mod tests {
         assert!(slugs.contains("rocksteady+missing=wait+pull-bytes=65536_12.5pct_zipf-0.99_64B_cpu40"));
         assert!(slugs.contains("fulva+tracking=off_b_uniform_100B_shared"));
         assert!(slugs.contains("fulva+tracking=off_rate=20_b_uniform_100B_shared"));
+    }
+
+    #[test]
+    fn tpcc_is_one_scene_whatever_the_skews_and_sizes() {
+        let tpcc = ["tpcc", "TPCC-new-orders-scattered"].map(|text| text.parse().unwrap());
+        let cells = Matrix { workloads: tpcc.into(), ..matrix() }.cells();
+        assert_eq!(cells.len(), 3 * 2 * 2 * 3, "protocols, policies, workloads, shares");
+        let cell = cells.iter().find(|cell| cell.slug() == "fulva_tpcc-new-orders-scattered_cpu40").unwrap();
+        assert_eq!(
+            cell.scene.title(),
+            "TPC-C's new orders with scattered rows, source at 40 % of a node's processor"
+        );
+        let settings = crate::figures::settings(true, 3).1;
+        let line = cell.arguments(&settings, 2, std::path::Path::new("out.json")).join(" ");
+        assert_eq!(
+            line,
+            "demo --quiet --stop-with-stdin --protocol fulva --policy adaptive --warehouses 4 --scale 10 --seconds 1 \
+             --clients 64 --loop closed --seed 4 --cpus source=0.16,target=0.4 --json out.json --workload tpcc \
+             --scattered --new-orders"
+                .replace(
+                    "source=0.16,target=0.4",
+                    &cell.cpus(&settings).unwrap().map(|(name, share)| format!("{name}={share}")).join(",")
+                )
+        );
     }
 
     #[test]

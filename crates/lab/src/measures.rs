@@ -75,7 +75,7 @@ const fn measure(
 }
 
 /// The table of winners, in its order.
-pub const MEASURES: [Measure; 22] = [
+pub const MEASURES: [Measure; 24] = [
     measure("during", "throughput during the move / before", Better::Higher, Unit::Ratio, during),
     measure("first", "the same in the first tenth of the move", Better::Higher, Unit::Ratio, |report| {
         part_of_move(report, 0.0, 0.1)
@@ -92,35 +92,35 @@ pub const MEASURES: [Measure; 22] = [
     measure("cost", "seconds of the load before that the move cost", Better::Lower, Unit::Seconds, cost),
     measure(
         "p50",
-        "median latency of reads during the move / before",
+        "median latency of reads, or transactions, during the move / before",
         Better::Lower,
         Unit::Ratio,
         |report| percentile(report, |p| p.p50),
     ),
     measure(
         "p99",
-        "99th percentile of reads during the move / before",
+        "99th percentile of reads, or transactions, during the move / before",
         Better::Lower,
         Unit::Ratio,
         |report| percentile(report, |p| p.p99),
     ),
     measure(
         "p999",
-        "99.9th percentile of reads during the move / before",
+        "99.9th percentile of reads, or transactions, during the move / before",
         Better::Lower,
         Unit::Ratio,
         |report| percentile(report, |p| p.p999),
     ),
     measure(
         "after_p50",
-        "median latency of reads after the move / before",
+        "median latency of reads, or transactions, after the move / before",
         Better::Lower,
         Unit::Ratio,
         |report| by_before(report, &report.latency_us.after, |p| p.p50),
     ),
     measure(
         "after_p99",
-        "99th percentile of reads after the move / before",
+        "99th percentile of reads, or transactions, after the move / before",
         Better::Lower,
         Unit::Ratio,
         |report| by_before(report, &report.latency_us.after, |p| p.p99),
@@ -138,6 +138,20 @@ pub const MEASURES: [Measure; 22] = [
         Better::Lower,
         Unit::Millis,
         |report| report.longest_gap_ms.writes,
+    ),
+    measure(
+        "transaction_gap",
+        "longest time without a transaction that is committed",
+        Better::Lower,
+        Unit::Millis,
+        |report| report.longest_gap_ms.transactions,
+    ),
+    measure(
+        "tried_again",
+        "transactions tried again during the move / committed",
+        Better::Lower,
+        Unit::Percent,
+        |report| report.tried_again?.during,
     ),
     measure("seconds", "duration of the move", Better::Lower, Unit::Seconds, |report| report.seconds),
     measure(
@@ -193,7 +207,7 @@ pub const ABSOLUTE: [Measure; 2] = [
     }),
     measure(
         "before_p99",
-        "99th percentile of reads before the move",
+        "99th percentile of reads, or transactions, before the move",
         Better::Lower,
         Unit::Micros,
         |report| reads(&report.latency_us.before, |p| p.p99),
@@ -253,7 +267,7 @@ fn by_before(report: &Report, part: &ByKind, of: fn(&Percentiles) -> f64) -> Opt
 }
 
 fn reads(part: &ByKind, of: fn(&Percentiles) -> f64) -> Option<f64> {
-    part.reads.as_ref().map(of)
+    part.reads.as_ref().or(part.transactions.as_ref()).map(of)
 }
 
 /// The clients' excess bytes while data moved: greetings, and maps before the move, are
@@ -312,7 +326,8 @@ mod tests {
             extra_bytes: Some(10),
             ..TimelinePoint::default()
         };
-        let reads = |p50| ByKind { reads: Some(Percentiles { p50, ..Percentiles::default() }), writes: None };
+        let reads =
+            |p50| ByKind { reads: Some(Percentiles { p50, ..Percentiles::default() }), ..ByKind::default() };
         Report {
             migration: Some(Interval { from_ms: 200.0, to_ms: 1190.0 }),
             bytes_moved: Some(200),

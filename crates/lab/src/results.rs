@@ -137,10 +137,11 @@ impl Results {
         self.of_scene(scene).filter(move |cell| cell.cell.policy == policy)
     }
 
-    /// Those of them whose protocol is unchanged; all if none is.
+    /// Those of them whose protocol is unchanged; all if none is, and all of TPC-C, which has no other place
+    /// for them.
     pub fn principal<'a>(&'a self, scene: &'a Scene) -> Vec<&'a CellRuns> {
         let is_plain = |cell: &&CellRuns| cell.cell.variant.is_plain();
-        match self.compared(scene).any(|cell| is_plain(&cell)) {
+        match !scene.workload.is_tpcc() && self.compared(scene).any(|cell| is_plain(&cell)) {
             true => self.compared(scene).filter(is_plain).collect(),
             false => self.compared(scene).collect(),
         }

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const SWEPT_PER_S: f64 = 400_000.0;
 /// Records moved per second, for nodes with one processor or less.
 const MOVED_PER_S: f64 = 300_000.0;
+/// Rows of TPC-C loaded and checked per second.
+const ROWS_PER_S: f64 = 20_000.0;
 /// Starting and stopping two nodes.
 const START_S: f64 = 0.8;
 /// A run that takes this many times its expected time will not end.
@@ -52,7 +54,11 @@ pub fn expected_run_s(settings: &Settings, cell: &Cell) -> f64 {
     if settings.modelled.is_some() {
         return MODEL_S + (MODELLED_S + MODELLED_PROCESSOR_S * settings.node_cpu) * load_s;
     }
-    START_S + 2.0 * settings.records as f64 / SWEPT_PER_S + load_s
+    let swept_s = match cell.scene.workload.is_tpcc() {
+        true => settings.database.rows() as f64 / ROWS_PER_S,
+        false => 2.0 * settings.records as f64 / SWEPT_PER_S,
+    };
+    START_S + swept_s + load_s
 }
 
 /// The rough time of several runs, with the work before the first of them.
@@ -293,9 +299,10 @@ fn mean(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::cell::{Scene, SourceCpu};
-    use crate::settings::OnModel;
+    use crate::settings::{Database, OnModel};
 
     const SETTINGS: Settings = Settings {
+        database: Database::DEFAULT,
         modelled: None,
         records: 600_000,
         seconds: 1,

@@ -1,6 +1,8 @@
 //! The common settings of all runs of a lab.
 
 use serde::{Deserialize, Serialize};
+use sidle_bench::tpcc::rows_of;
+use sidle_tpcc::Scale;
 
 /// A node with less could not have its share cut to 40 %.
 const LEAST_NODE_CPU: f64 = sidle_bench::quota::LEAST_SHARE / 0.4;
@@ -23,9 +25,38 @@ pub struct Settings {
     pub seed: u64,
     /// The processors that a node at 100 % has, if there are quotas.
     pub node_cpu: f64,
+    /// The size of TPC-C's database, where a cell has that.
+    #[serde(default)]
+    pub database: Database,
     /// The modelled machines, if any.
     #[serde(default)]
     pub modelled: Option<OnModel>,
+}
+
+/// The size of TPC-C's database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// Warehouses.
+    pub warehouses: u32,
+    /// How many of the specification's customers and items there are, in percent.
+    pub scale_percent: u32,
+}
+
+impl Database {
+    /// Unless it is chosen.
+    pub const DEFAULT: Database = Database { warehouses: 4, scale_percent: 10 };
+
+    /// About how many rows it has.
+    pub fn rows(self) -> u64 {
+        rows_of(Scale::reduced(self.warehouses, self.scale_percent * 10))
+    }
+}
+
+impl Default for Database {
+    fn default() -> Database {
+        Database::DEFAULT
+    }
 }
 
 /// Modelled machines in place of this one.

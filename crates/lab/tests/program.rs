@@ -201,3 +201,40 @@ fn a_lab_whose_program_is_built_anew_draws_what_it_has() {
     assert!(text(&ended.stdout).contains("1 complete run of "), "{}", text(&ended.stdout));
     assert!(folder.path().join("out/report.html").exists());
 }
+
+/// Figure 9 of Fulva's paper in small: TPC-C's reports are read, drawn, and not made again.
+#[test]
+fn tpcc_is_measured_under_a_move_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let lab = [
+        &["run", "--out", "out", "--protocols", "handoff", "--workloads", "tpcc-new-orders-scattered"][..],
+        &["--warehouses", "2", "--scale", "1", "--clients", "8", "--seconds", "1", "--repeat", "1"],
+        &["--source-cpus", "shared"],
+    ]
+    .concat();
+    let ended = sidle_lab(folder.path(), &lab);
+    assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
+    let out = folder.path().join("out");
+    let run = out.join("handoff_tpcc-new-orders-scattered_shared_r01.json");
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(run).unwrap()).unwrap();
+    assert_eq!(
+        (&report["violations"], &report["transactions"]),
+        (&serde_json::json!([]), &"new-order".into())
+    );
+    assert!(report["longest_gap_ms"].as_f64().unwrap() > 0.0, "{report}");
+    let committed: u64 = report["timeline"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|window| window["committed"].as_u64().unwrap())
+        .sum();
+    assert!(committed > 40, "{report}");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    for drawn in
+        ["TPC-C's new orders with scattered rows", "longest time without a transaction", "\"lost_writes\":0"]
+    {
+        assert!(page.contains(drawn), "{drawn}: {page}");
+    }
+    let again = sidle_lab(folder.path(), &lab);
+    assert!(text(&again.stdout).contains("0 runs made, 1 found"), "{}", text(&again.stdout));
+}

@@ -7,8 +7,8 @@ use sidle_bench::policy::PolicyWord;
 use sidle_bench::report::{Disturbance, Interval, Report, TimelinePoint};
 use sidle_bench::terminal::Terminal;
 use sidle_lab::{
-    Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Program, Results, Settings,
-    SourceCpu, Variant, run, run_file,
+    Cell, Database, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Program, Results,
+    Settings, SourceCpu, Variant, run, run_file,
 };
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -80,6 +80,7 @@ sed -e "s/@protocol@/$protocol/; s/@workload@/$workload/; s/@seed@/$seed/" "$her
 
     fn plan(&self, protocols: &[&str], workloads: &[&str], repeat: u32) -> LabPlan {
         let settings = Settings {
+            database: Database::DEFAULT,
             modelled: None,
             records: 1000,
             seconds: 1,
@@ -328,6 +329,7 @@ fn a_program_that_is_gone_is_not_said_to_be_another() {
 #[test]
 fn a_cell_asks_for_what_its_report_must_say() {
     let settings = Settings {
+        database: Database::DEFAULT,
         modelled: None,
         records: 1000,
         seconds: 2,

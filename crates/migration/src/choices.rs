@@ -146,7 +146,8 @@ pub enum Uncovered {
 pub struct Rounds {
     /// When at most this many changes are left.
     pub few: u64,
-    /// After this many rounds at most: a range that changes faster than it is copied never has few left.
+    /// After this many rounds at most: a range that changes faster than it is copied never has few left. With
+    /// 0 the range is frozen as soon as the first changes have come.
     pub at_most: u32,
 }
 

@@ -369,7 +369,7 @@ impl<'p> Course<'p> {
         let now_ns = self.enter(Part::After);
         let ms = |gap: Gap| Some(gap.longest_ns(now_ns) as f64 / 1e6);
         if let Some(&mut [reads, writes]) = self.model.gaps() {
-            self.gaps = report::Gap { reads: ms(reads), writes: ms(writes) };
+            self.gaps = report::Gap { reads: ms(reads), writes: ms(writes), ..report::Gap::default() };
         }
         self.write_pause_ms = ms(*self.load.write_pause.borrow());
         let since_start_ms = |ns: u64| (ns - self.start_ns) as f64 / 1e6;

@@ -104,7 +104,7 @@ pub use serve::{BATCH_REQUESTS, SERVE_REPLY_BYTES, SERVE_REQUESTS, Served, Then}
 pub use session::{Replies, Session};
 pub use shared::{Gauges, MigrationTotals, NodeParts, NodeShared, ProcessFacts, REDIS_VERSION};
 pub use shown::Shown;
-pub use stats::{Counter, WorkerStats};
+pub use stats::{Counter, TransactionStats, WorkerStats};
 pub use table::CommandSpec;
 pub use taking_over::{HowFar, TakingOver};
 pub use worker::Worker;

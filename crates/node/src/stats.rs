@@ -65,6 +65,28 @@ impl CommandCounters {
 /// How many kinds of error are distinguished; further ones are counted in the totals only.
 const ERROR_KINDS: usize = 128;
 
+/// A worker's counters of transactions over several nodes.
+#[derive(Debug, Default)]
+pub struct TransactionStats {
+    /// Those that this node's connections asked for, and that were committed.
+    pub committed: Counter,
+    /// Votes against one, because of another one.
+    pub conflicts: Counter,
+    /// Parts that waited for younger transactions to end.
+    pub waited: Counter,
+    /// How long they did, in milliseconds; of a part that nobody looked at again it is not known.
+    pub waited_ms: Counter,
+    /// Those that this node began to decide in place of coordinators that are gone.
+    pub helped: Counter,
+}
+
+impl TransactionStats {
+    fn reset(&self) {
+        let TransactionStats { committed, conflicts, waited, waited_ms, helped } = self;
+        [committed, conflicts, waited, waited_ms, helped].iter().for_each(|counter| counter.reset());
+    }
+}
+
 /// One worker's counters.
 #[derive(Debug)]
 pub struct WorkerStats {
@@ -85,6 +107,8 @@ pub struct WorkerStats {
     pub forwarded: Counter,
     /// Bytes sent to clients about what cuts gave.
     pub digest_bytes: Counter,
+    /// Transactions over several nodes.
+    pub transactions: TransactionStats,
     /// Error replies.
     pub errors: Counter,
     errors_by_code: Mutex<BTreeMap<String, u64>>,
@@ -105,6 +129,7 @@ impl WorkerStats {
             parked: Counter::default(),
             forwarded: Counter::default(),
             digest_bytes: Counter::default(),
+            transactions: TransactionStats::default(),
             errors: Counter::default(),
             errors_by_code: Mutex::default(),
         }
@@ -155,6 +180,7 @@ impl WorkerStats {
         ] {
             counter.reset();
         }
+        self.transactions.reset();
         self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

@@ -147,6 +147,11 @@ fn an_older_transaction_waits_and_a_younger_one_gives_way() {
     assert_eq!(scene.decide("a", 3, "ABORT"), ok());
     assert_eq!(scene.waited(), Value::Array(vec![Value::Integer(2)]));
     assert_eq!(scene.ask("GET a"), bulk("xx"));
+    let info = scene.ask("INFO stats");
+    let info = String::from_utf8_lossy(info.as_bytes().unwrap()).into_owned();
+    for counted in ["conflicts:1", "waited:2", "committed:0", "helped:0"] {
+        assert!(info.contains(&format!("sidle_transactions_{counted}\r\n")), "{counted}: {info}");
+    }
 }
 
 #[test]

@@ -308,6 +308,40 @@ pub(crate) enum TxCommand {
     /// Show the keys of all nodes that transactions have locked
     #[command(after_help = TX_LIST_EXAMPLES)]
     List(TxListArguments),
+    /// Have a transaction decided now, as the nodes do themselves when its client is gone
+    #[command(after_help = TX_RESOLVE_EXAMPLES)]
+    Resolve(TxResolveArguments),
+}
+
+const TX_RESOLVE_EXAMPLES: &str = "\
+Examples:
+  sidle tx list
+  sidle tx resolve 5d41402abc4b2a76b9719d911017c592
+
+The transaction is named by its id, or by the first digits of that, as `sidle tx list` shows them. All of its keys \
+are asked. One that has not voted refuses from then on; if all have voted, it is committed. So a transaction whose \
+client is still at work may be aborted, and that client tries again.
+
+Nothing is decided for a key whose node does not answer: it is named, with its node. Start that node, or have it \
+taken over. Where its data is given up (`sidle takeover NODE --accept-loss`), the new owner of the key answers.
+
+Exit status: 0 decided, and all of its keys know it; 1 refused, or no such transaction; 2 wrong command line; 4 node \
+not reached, of the transaction's keys too.";
+
+#[derive(Debug, Args)]
+pub(crate) struct TxResolveArguments {
+    /// The transaction: its id, or the first digits of that, at least 4
+    #[arg(value_name = "ID", value_parser = transaction_id)]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) via: Reach,
+}
+
+fn transaction_id(text: &str) -> Result<String, String> {
+    let is_one = (4..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one
+        .then(|| text.to_lowercase())
+        .ok_or_else(|| "give 4 to 32 hex digits, as `sidle tx list` shows them".to_owned())
 }
 
 #[derive(Debug, Args)]

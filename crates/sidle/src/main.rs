@@ -49,6 +49,9 @@ fn main() -> ExitCode {
         cli::Command::Tx(cli::TxCommand::List(arguments)) => {
             reached(&arguments.via.via, tx::list(&arguments))
         }
+        cli::Command::Tx(cli::TxCommand::Resolve(arguments)) => {
+            reached(&arguments.via.via, tx::resolve(&arguments))
+        }
         cli::Command::Upgrade(arguments) => reached(&arguments.via.via, upgrade::run(&arguments)),
         cli::Command::Import(arguments) => reached(&arguments.via.via, import::run(&arguments)),
         cli::Command::Demo(arguments) if *arguments.business() == Business::Bank => bank::run(&arguments),

@@ -56,7 +56,7 @@ impl Teller {
             match outcome {
                 Ok(()) => {
                     tally.note_committed(part, self.number, now_ns - began_ns, now_ns);
-                    self.books.day.note_committed();
+                    self.books.day.note_committed(now_ns);
                 }
                 Err(error) => tally.note_error(error.to_string()),
             }
@@ -75,7 +75,8 @@ impl Teller {
         let (amount, counter) = (1 + self.random.below(MOST) as i64, counter(self.number));
         let transferred = self.client.transact(policy(), async |transaction| {
             if let Some(conflict) = transaction.conflict_before() {
-                self.tally.borrow_mut().note_conflict(self.books.day.part(), conflict);
+                let day = &self.books.day;
+                self.tally.borrow_mut().note_conflict(day.part(), conflict, day.now_ns());
             }
             let values = transaction.get_all(&[from, to]).await?;
             let [has, other] = [0, 1].map(|place: usize| number(values[place].as_deref()));

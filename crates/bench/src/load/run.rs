@@ -83,7 +83,7 @@ impl ProbeGaps {
 
     /// The longest gaps of the watch.
     pub fn longest(&self, now_ns: u64) -> Gap {
-        Gap { reads: self.reads.longest_ms(now_ns), writes: self.writes.longest_ms(now_ns) }
+        Gap { reads: self.reads.longest_ms(now_ns), writes: self.writes.longest_ms(now_ns), ..Gap::default() }
     }
 }
 

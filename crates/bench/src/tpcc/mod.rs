@@ -6,14 +6,17 @@
 
 mod auditor;
 mod load;
+mod measured;
 mod report;
 mod store;
 mod terminals;
 
-pub use report::{KindFigures, TpccReport, tpcc_summary};
+pub use measured::tpcc_name;
+pub use report::{KindFigures, TpccReport, TpccWindow, tpcc_summary};
 
 use crate::control::{Control, PATIENCE_UNDER_LOAD};
-use crate::demo::{DemoError, DemoOptions, NodePair};
+use crate::demo::{DemoError, DemoOptions, Limits, NodePair};
+use crate::outcome::machine;
 use crate::terminal::Terminal;
 use crate::transactions::{Shown, follow, give_some, on_runtime};
 use crate::words::{count, counted};
@@ -67,6 +70,7 @@ pub fn run(
     terminal: &Terminal,
     stop: &AtomicBool,
 ) -> Result<TpccReport, DemoError> {
+    let mut limits = Limits::new(options);
     let nodes = NodePair::start(options)?;
     let (source, target) = (nodes.source.address(), nodes.target.address());
     terminal.say(&format!("two nodes: {source} (source) and {target} (target)"));
@@ -80,7 +84,10 @@ pub fn run(
     }
     let warehouses = counted(u64::from(tpcc.scale.warehouses), "warehouse");
     terminal.say(&format!("{warehouses} with {} rows", count(rows)));
-    let (done, moved) = std::thread::scope(|scope| {
+    let cpu_limits = limits.apply(options, &nodes, terminal)?;
+    let end = AtomicBool::new(false);
+    let (done, moved, disturbance) = std::thread::scope(|scope| {
+        let host = scope.spawn(|| crate::host::watch(&end));
         let threads: Vec<_> = (0..options.threads)
             .map(|thread| {
                 let store = Arc::clone(&store);
@@ -91,17 +98,21 @@ pub fn run(
         let shown = Shown { unit: "transactions", holds: &|| store.audits_in_words() };
         let moved = follow(&store.day, shown, options, (&target, control), terminal, stop);
         store.day.end();
+        end.store(true, Ordering::Relaxed);
+        let disturbance = host.join().expect("the watcher does not panic");
         let mut done = Done::default();
         for thread in threads {
             done.add(thread.join().expect("a terminal does not panic")?);
         }
         auditor.join().expect("the auditor does not panic")?;
-        moved.map(|moved| (done, moved))
+        moved.map(|moved| (done, moved, disturbance))
     })?;
     if stop.load(Ordering::Relaxed) {
         return Err(DemoError::Interrupted);
     }
+    drop(limits);
     let progress = terminal.progress("checking", u64::from(tpcc.scale.warehouses));
     let violations = load::check(&store, progress)?;
-    Ok(report::of(options, &store, &done, &moved, violations))
+    let machine = machine(disturbance, cpu_limits, options.cpu_lists.clone().map(|lists| lists.0));
+    Ok(report::of(options, &store, &done, &moved, (machine, violations)))
 }

@@ -5,9 +5,9 @@ use super::terminals::Done;
 use super::{TpccOptions, Transactions};
 use crate::demo::DemoOptions;
 use crate::policy::PolicyWord;
-use crate::report::{Interval, Percentiles};
+use crate::report::{Interval, Machine, Percentiles};
 use crate::timeline::Part;
-use crate::transactions::{Moved, PartFigures, part_in_words, window_in_words};
+use crate::transactions::{Moved, OfPart, PartFigures, part_in_words, window_in_words};
 use crate::words::{bytes, count, counted, micros};
 use serde::{Deserialize, Serialize};
 use sidle_tpcc::{Kind, Placement};
@@ -40,6 +40,10 @@ pub struct TpccReport {
     pub outstanding: u32,
     /// The seed of every draw.
     pub seed: u64,
+    /// Whether the nodes moved data on the serving threads.
+    pub movers_on_workers: bool,
+    /// The run's surroundings.
+    pub machine: Machine,
     /// When the move took place, in milliseconds from the start of the load.
     pub migration: Interval,
     /// Records that moved.
@@ -54,6 +58,8 @@ pub struct TpccReport {
     pub after: PartFigures,
     /// Transactions per second in the worst window of 100 ms while data moved.
     pub during_worst_window: Option<f64>,
+    /// The longest time without a commit while data moved, in milliseconds.
+    pub longest_gap_ms: Option<f64>,
     /// By kind.
     pub kinds: BTreeMap<String, KindFigures>,
     /// New orders that their terminal took back, as one of a hundred is to be.
@@ -68,8 +74,34 @@ pub struct TpccReport {
     pub violations: Vec<String>,
     /// Transactions that ended in an error, by its text.
     pub errors: BTreeMap<String, u64>,
-    /// Transactions that were committed in each window of 100 ms.
-    pub timeline: Vec<u64>,
+    /// The run in windows of 100 ms.
+    pub timeline: Vec<TpccWindow>,
+}
+
+/// A window of 100 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TpccWindow {
+    /// Transactions that were committed in it.
+    pub committed: u64,
+    /// How often one was tried again.
+    pub conflicts: u64,
+    /// Their median latency in microseconds; `null` if none was committed.
+    pub p50: Option<f64>,
+    /// 99 of 100 took at most this.
+    pub p99: Option<f64>,
+}
+
+impl TpccWindow {
+    fn of(window: &OfPart) -> TpccWindow {
+        let latency = window.latencies.percentiles();
+        TpccWindow {
+            committed: window.latencies.count(),
+            conflicts: window.conflicts.sum(),
+            p50: latency.map(|latency| latency.p50),
+            p99: latency.map(|latency| latency.p99),
+        }
+    }
 }
 
 /// Transactions of a kind.
@@ -92,7 +124,7 @@ pub(super) fn of(
     store: &Store,
     done: &Done,
     moved: &Moved,
-    violations: Vec<String>,
+    (machine, violations): (Machine, Vec<String>),
 ) -> TpccReport {
     let TpccOptions { scale, keys, transactions } = store.options;
     let [before, during, after] = done.tally.figures(moved);
@@ -120,6 +152,8 @@ pub(super) fn of(
         clients: options.clients,
         outstanding: options.outstanding,
         seed: options.seed,
+        movers_on_workers: !options.offloading,
+        machine,
         migration: moved.interval,
         records_moved: moved.records,
         bytes_moved: moved.bytes,
@@ -127,6 +161,7 @@ pub(super) fn of(
         during,
         after,
         during_worst_window: done.tally.worst_during(moved),
+        longest_gap_ms: Some(store.day.longest_gap_ms()),
         kinds: kinds.collect(),
         rolled_back: done.rolled_back,
         audits: audits.count,
@@ -134,7 +169,7 @@ pub(super) fn of(
         failed_audits: audits.failed,
         violations,
         errors: done.tally.errors.clone(),
-        timeline: done.tally.timeline(moved).to_vec(),
+        timeline: done.tally.timeline(moved).iter().map(TpccWindow::of).collect(),
     }
 }
 
@@ -168,6 +203,9 @@ pub fn tpcc_summary(report: &TpccReport) -> String {
         line("", window_in_words(worst));
     }
     line("    after", part_in_words(&report.after));
+    if let Some(ms) = report.longest_gap_ms {
+        line("longest gap", format!("{ms:.1} ms without a commit while data moved"));
+    }
     for (kind, _) in Kind::MIX {
         let Some(figures) = report.kinds.get(kind.name()) else { continue };
         let [before, during, after] =

@@ -4,8 +4,7 @@ use super::store::Store;
 use super::{TpccOptions, Transactions};
 use crate::demo::{DemoError, DemoOptions};
 use crate::latencies::Latencies;
-use crate::timeline::Part;
-use crate::transactions::{Tally, client, policy};
+use crate::transactions::{Day, Tally, client, policy};
 use sidle_client::{Client, TransactionError};
 use sidle_tpcc::{Broken, Draws, Input, Kind, Next, Run, Write};
 use std::cell::RefCell;
@@ -61,6 +60,17 @@ pub(super) async fn work(store: Arc<Store>, options: &DemoOptions, thread: u32) 
     Ok(done.take())
 }
 
+/// How long a terminal of new orders rests after each, as Fulva's published code does.
+const REST_NS: u64 = 100_000;
+
+/// Lets other terminals work for so long: the runtime's timer knows milliseconds only.
+async fn rest(day: &Day) {
+    let until_ns = day.now_ns() + REST_NS;
+    while day.now_ns() < until_ns {
+        tokio::task::yield_now().await;
+    }
+}
+
 struct Terminal {
     client: Client,
     store: Arc<Store>,
@@ -77,19 +87,27 @@ impl Terminal {
             let kind = input.kind();
             let began_ns = self.store.day.now_ns();
             let ended = self.run(&input).await;
-            let (now_ns, part) = (self.store.day.now_ns(), self.store.day.part());
-            let mut done = self.done.borrow_mut();
-            match ended {
-                Ok(Ok(ended)) => {
-                    let latency_ns = now_ns - began_ns;
-                    done.tally.note_committed(part, self.number, latency_ns, now_ns);
-                    done.kinds.entry(kind).or_default()[part as usize].record(latency_ns);
-                    done.rolled_back += u64::from(matches!(ended, Ended::RolledBack));
-                    self.store.day.note_committed();
-                }
-                Ok(Err(broken)) => done.tally.note_error(format!("{}: {broken}", kind.name())),
-                Err(error) => done.tally.note_error(format!("{}: {error}", kind.name())),
+            self.note(kind, ended, began_ns);
+            if self.store.options.transactions == Transactions::NewOrder {
+                rest(&self.store.day).await;
             }
+        }
+    }
+
+    /// Counts a transaction that has ended.
+    fn note(&self, kind: Kind, ended: Result<Result<Ended, Broken>, TransactionError>, began_ns: u64) {
+        let (now_ns, part) = (self.store.day.now_ns(), self.store.day.part());
+        let mut done = self.done.borrow_mut();
+        match ended {
+            Ok(Ok(ended)) => {
+                let latency_ns = now_ns - began_ns;
+                done.tally.note_committed(part, self.number, latency_ns, now_ns);
+                done.kinds.entry(kind).or_default()[part as usize].record(latency_ns);
+                done.rolled_back += u64::from(matches!(ended, Ended::RolledBack));
+                self.store.day.note_committed(now_ns);
+            }
+            Ok(Err(broken)) => done.tally.note_error(format!("{}: {broken}", kind.name())),
+            Err(error) => done.tally.note_error(format!("{}: {error}", kind.name())),
         }
     }
 
@@ -112,8 +130,8 @@ impl Terminal {
         let keys = self.store.options.keys;
         let run = self.client.transact(policy(), async |transaction| {
             if let Some(conflict) = transaction.conflict_before() {
-                let part: Part = self.store.day.part();
-                self.done.borrow_mut().tally.note_conflict(part, conflict);
+                let day = &self.store.day;
+                self.done.borrow_mut().tally.note_conflict(day.part(), conflict, day.now_ns());
             }
             let (mut run, mut found) = (Run::begin(keys, input.clone()), Vec::new());
             loop {

@@ -12,6 +12,10 @@ pub(crate) struct Day {
     is_over: AtomicBool,
     started: Instant,
     committed: AtomicU64,
+    /// When the last transaction was committed.
+    last_ns: AtomicU64,
+    /// The longest time without one while data moved.
+    gap_ns: AtomicU64,
 }
 
 impl Day {
@@ -23,6 +27,8 @@ impl Day {
             is_over: AtomicBool::new(false),
             started: Instant::now(),
             committed: AtomicU64::new(0),
+            last_ns: AtomicU64::new(0),
+            gap_ns: AtomicU64::new(0),
         }
     }
 
@@ -37,8 +43,13 @@ impl Day {
 
     /// Starts this part of the run; when.
     pub(crate) fn enter(&self, part: Part) -> u64 {
+        let now_ns = self.now_ns();
+        if part == Part::After {
+            // What is not over yet counts until now.
+            self.note_gap(self.last_ns.load(Relaxed), now_ns);
+        }
         self.part.store(part as u8, Relaxed);
-        self.now_ns()
+        now_ns
     }
 
     pub(crate) fn part(&self) -> Part {
@@ -58,12 +69,45 @@ impl Day {
     }
 
     /// A transaction was committed.
-    pub(crate) fn note_committed(&self) {
+    pub(crate) fn note_committed(&self, now_ns: u64) {
         self.committed.fetch_add(1, Relaxed);
+        self.note_gap(self.last_ns.fetch_max(now_ns, Relaxed), now_ns);
+    }
+
+    fn note_gap(&self, from_ns: u64, to_ns: u64) {
+        if self.part() == Part::During {
+            self.gap_ns.fetch_max(to_ns.saturating_sub(from_ns), Relaxed);
+        }
+    }
+
+    /// The longest time without a commit while data moved; what of it was before counts too.
+    pub(crate) fn longest_gap_ms(&self) -> f64 {
+        self.gap_ns.load(Relaxed) as f64 / 1e6
     }
 
     /// Transactions that were committed so far.
     pub(crate) fn committed(&self) -> u64 {
         self.committed.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_gap_is_of_the_time_in_which_data_moves() {
+        let day = Day::new("127.0.0.1:1");
+        day.note_committed(10_000_000);
+        day.note_committed(90_000_000);
+        day.enter(Part::During);
+        assert_eq!(day.longest_gap_ms(), 0.0, "that was before");
+        day.note_committed(102_000_000);
+        day.note_committed(105_000_000);
+        day.note_committed(104_000_000);
+        assert_eq!(day.longest_gap_ms(), 12.0);
+        day.enter(Part::After);
+        day.note_committed(900_000_000);
+        assert_eq!(day.longest_gap_ms(), 12.0, "that was after");
     }
 }

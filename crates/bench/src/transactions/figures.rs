@@ -41,8 +41,8 @@ impl Tally {
         std::array::from_fn(|part| PartFigures::of(&self.parts[part], lengths[part]))
     }
 
-    /// What was committed in each window of the load.
-    pub(crate) fn timeline(&self, moved: &Moved) -> &[u64] {
+    /// Each window of the load.
+    pub(crate) fn timeline(&self, moved: &Moved) -> &[OfPart] {
         &self.windows[window(moved, 0.0).min(self.windows.len())..]
     }
 
@@ -50,7 +50,11 @@ impl Tally {
     pub(crate) fn worst_during(&self, moved: &Moved) -> Option<f64> {
         let Interval { from_ms, to_ms } = moved.interval;
         let touched = self.windows.get(window(moved, from_ms)..=window(moved, to_ms)).unwrap_or_default();
-        touched.iter().min().map(|&least| least as f64 * 1e9 / WINDOW_NS as f64)
+        touched
+            .iter()
+            .map(|window| window.latencies.count())
+            .min()
+            .map(|least| least as f64 * 1e9 / WINDOW_NS as f64)
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) use day::Day;
 pub use figures::PartFigures;
 pub(crate) use figures::{part_in_words, window_in_words};
 pub use tally::Conflicts;
-pub(crate) use tally::Tally;
+pub(crate) use tally::{OfPart, Tally};
 
 use crate::control::{Control, started_migration};
 use crate::demo::DemoError;

@@ -20,6 +20,29 @@ pub struct Conflicts {
     pub late: u64,
 }
 
+impl Conflicts {
+    fn note(&mut self, conflict: &Conflict) {
+        *match conflict {
+            Conflict::Changed => &mut self.changed,
+            Conflict::Locked => &mut self.locked,
+            Conflict::Moved => &mut self.moved,
+            Conflict::Late => &mut self.late,
+        } += 1;
+    }
+
+    fn add(&mut self, other: Conflicts) {
+        self.changed += other.changed;
+        self.locked += other.locked;
+        self.moved += other.moved;
+        self.late += other.late;
+    }
+
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.changed + self.locked + self.moved + self.late
+    }
+}
+
 /// What was counted in a part of the run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfPart {
@@ -28,12 +51,19 @@ pub(crate) struct OfPart {
     pub(crate) conflicts: Conflicts,
 }
 
+impl OfPart {
+    fn add(&mut self, other: &OfPart) {
+        self.latencies.add(&other.latencies);
+        self.conflicts.add(other.conflicts);
+    }
+}
+
 /// What clients have counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(super) parts: [OfPart; 3],
-    /// Transactions that were committed in each window.
-    pub(super) windows: Vec<u64>,
+    /// The same of each window.
+    pub(super) windows: Vec<OfPart>,
     /// Transactions that were committed of each client.
     pub(crate) committed: BTreeMap<u32, u64>,
     /// What went wrong.
@@ -41,24 +71,24 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn note_conflict(&mut self, part: Part, conflict: &Conflict) {
-        let conflicts = &mut self.parts[part as usize].conflicts;
-        *match conflict {
-            Conflict::Changed => &mut conflicts.changed,
-            Conflict::Locked => &mut conflicts.locked,
-            Conflict::Moved => &mut conflicts.moved,
-            Conflict::Late => &mut conflicts.late,
-        } += 1;
+    pub(crate) fn note_conflict(&mut self, part: Part, conflict: &Conflict, at_ns: u64) {
+        self.parts[part as usize].conflicts.note(conflict);
+        self.window(at_ns).conflicts.note(conflict);
     }
 
     pub(crate) fn note_committed(&mut self, part: Part, client: u32, latency_ns: u64, at_ns: u64) {
         self.parts[part as usize].latencies.record(latency_ns);
         *self.committed.entry(client).or_default() += 1;
+        self.window(at_ns).latencies.record(latency_ns);
+    }
+
+    /// The window of this moment.
+    fn window(&mut self, at_ns: u64) -> &mut OfPart {
         let window = (at_ns / WINDOW_NS) as usize;
         if self.windows.len() <= window {
-            self.windows.resize(window + 1, 0);
+            self.windows.resize_with(window + 1, OfPart::default);
         }
-        self.windows[window] += 1;
+        &mut self.windows[window]
     }
 
     pub(crate) fn note_error(&mut self, what: String) {
@@ -66,17 +96,11 @@ impl Tally {
     }
 
     pub(crate) fn add(&mut self, other: Tally) {
-        for (own, other) in self.parts.iter_mut().zip(&other.parts) {
-            own.latencies.add(&other.latencies);
-            own.conflicts.changed += other.conflicts.changed;
-            own.conflicts.locked += other.conflicts.locked;
-            own.conflicts.moved += other.conflicts.moved;
-            own.conflicts.late += other.conflicts.late;
-        }
+        self.parts.iter_mut().zip(&other.parts).for_each(|(own, other)| own.add(other));
         if self.windows.len() < other.windows.len() {
-            self.windows.resize(other.windows.len(), 0);
+            self.windows.resize_with(other.windows.len(), OfPart::default);
         }
-        self.windows.iter_mut().zip(&other.windows).for_each(|(own, other)| *own += other);
+        self.windows.iter_mut().zip(&other.windows).for_each(|(own, other)| own.add(other));
         self.committed.extend(other.committed);
         other.errors.into_iter().for_each(|(what, count)| *self.errors.entry(what).or_default() += count);
     }

@@ -14,7 +14,7 @@ pub(super) fn across(results: &Results, first: &Scene, sources: &mut Sources) ->
         title: "By the share of writes",
         part: 0,
         label: "writes, % of all operations",
-        x: |scene| Some(scene.workload.write_percent()),
+        x: |scene| (!scene.workload.is_tpcc()).then(|| scene.workload.write_percent()),
         clear: |scene| scene.workload = "b".parse().expect("a workload"),
     };
     let by_cpu = Axis {

@@ -94,7 +94,18 @@ fn timelines(cells: &[&CellRuns], scene: &Scene, sources: &mut Sources) -> Vec<S
             [over_time(cells, latency("99th percentile"), |_, point| point.p99)],
         ),
     ];
-    sections.into_iter().flatten().collect()
+    sections.into_iter().flatten().chain(tried_again(cells)).collect()
+}
+
+/// Where transactions are in each other's way.
+fn tried_again(cells: &[&CellRuns]) -> Option<Section> {
+    let per_commit: Of = |_, point| Some(point.tried_again? as f64 / point.operations.max(1) as f64);
+    let y = YAxis::from_0("tried again / committed", Unit::Ratio);
+    Section::of(
+        "Transactions tried again over time",
+        "How often one was aborted and tried again in each 100 ms, by those that were committed in it.",
+        [over_time(cells, y, per_commit)],
+    )
 }
 
 fn extra_bytes(cells: &[&CellRuns], scene: &Scene, sources: &mut Sources) -> Vec<Section> {

@@ -140,7 +140,8 @@ mod tests {
     use sidle_bench::report::{ByKind, Latency, Percentiles, Report, Throughput};
 
     fn row_of(variant: &'static str, during: f64, p99: f64) -> Row {
-        let reads = |p99| ByKind { reads: Some(Percentiles { p99, ..Percentiles::default() }), writes: None };
+        let reads =
+            |p99| ByKind { reads: Some(Percentiles { p99, ..Percentiles::default() }), ..ByKind::default() };
         let report = Report {
             throughput: Throughput { before: Some(100.0), during: Some(during), ..Throughput::default() },
             latency_us: Latency { before: reads(10.0), during: reads(p99), ..Latency::default() },

@@ -233,9 +233,9 @@ static OPTIONS: [ProtocolOption; 19] = [
     ProtocolOption {
         name: "rounds",
         of: COPIES_BEFORE,
-        takes: "the number of rounds of changes after which the range is frozen at the latest, from 1 to 1000",
+        takes: "the number of rounds of changes after which the range is frozen at the latest, from 0 to 1000",
         set: |choices, value| {
-            rounds(choices)?.at_most = number(value, 1, 1_000)?;
+            rounds(choices)?.at_most = number(value, 0, 1_000)?;
             Some(())
         },
     },
@@ -456,6 +456,13 @@ mod tests {
                 "source-driven,rounds=3,few=0",
                 ProtocolChoices {
                     copies: Copies::BeforeFreeze(Rounds { few: 0, at_most: 3 }),
+                    ..SOURCE_DRIVEN
+                },
+            ),
+            (
+                "source-driven,few=0,rounds=0",
+                ProtocolChoices {
+                    copies: Copies::BeforeFreeze(Rounds { few: 0, at_most: 0 }),
                     ..SOURCE_DRIVEN
                 },
             ),

@@ -227,6 +227,11 @@ fn stats(call: &Call<'_>, lines: &mut Channels) {
     lines.add("sidle_keys_of_transactions", call.store.locks_len());
     lines.add("sidle_transactions_waiting", shared.claims.len());
     lines.add("sidle_transactions_in_doubt", shared.helped.load(Relaxed));
+    lines.add("sidle_transactions_helped", shared.sum(|worker| worker.transactions.helped.read()));
+    lines.add("sidle_transactions_committed", shared.sum(|worker| worker.transactions.committed.read()));
+    lines.add("sidle_transactions_conflicts", shared.sum(|worker| worker.transactions.conflicts.read()));
+    lines.add("sidle_transactions_waited", shared.sum(|worker| worker.transactions.waited.read()));
+    lines.add("sidle_transactions_waited_ms", shared.sum(|worker| worker.transactions.waited_ms.read()));
     lines.add("evicted_clients", Gauges::read(&shared.clients.totals.evicted));
     lines.add("client_query_buffer_limit_disconnections", Gauges::read(&shared.clients.totals.query_limit));
     lines.add("client_output_buffer_limit_disconnections", Gauges::read(&shared.clients.totals.output_limit));

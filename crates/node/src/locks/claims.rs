@@ -35,6 +35,7 @@ pub(crate) struct Claims {
 struct Claim {
     id: TransactionId,
     age: Age,
+    since: WallMs,
     what: What,
     until: WallMs,
 }
@@ -68,15 +69,24 @@ impl Drop for WholeClaim {
 }
 
 impl Claims {
-    /// A part with these keys waits: they are in order, each with whether it is to be written.
-    pub(super) fn begin(&self, id: TransactionId, age: Age, keys: Vec<(Position, bool)>, now: WallMs) {
+    /// A part with these keys waits: they are in order, each with whether it is to be written. Whether there
+    /// is room for its claim.
+    pub(super) fn begin(
+        &self,
+        id: TransactionId,
+        age: Age,
+        keys: Vec<(Position, bool)>,
+        now: WallMs,
+    ) -> bool {
         let mut list = self.list();
         list.retain(|claim| claim.until > now);
-        if list.len() < MOST {
+        let has_room = list.len() < MOST;
+        if has_room {
             let (what, until) = (What::Keys(keys), WallMs(now.0.saturating_add(KEPT_MS)));
-            list.push(Claim { id, age, what, until });
+            list.push(Claim { id, age, since: now, what, until });
         }
         self.count.store(list.len(), Ordering::Release);
+        has_room
     }
 
     /// Claims everything, before all transactions.
@@ -84,19 +94,22 @@ impl Claims {
         let id = TransactionId(u128::from(self.whole.fetch_add(1, Ordering::Relaxed)));
         let (what, age) = (What::Everything, Age(WallMs(0)));
         let mut list = self.list();
-        list.push(Claim { id, age, what, until: WallMs(u64::MAX) });
+        list.push(Claim { id, age, since: WallMs(0), what, until: WallMs(u64::MAX) });
         self.count.store(list.len(), Ordering::Release);
         drop(list);
         WholeClaim { claims: Arc::clone(self), id }
     }
 
-    /// The part is looked at: it has no claim, unless it waits again.
-    pub(super) fn end(&self, id: TransactionId) {
-        if self.count.load(Ordering::Acquire) > 0 {
-            let mut list = self.list();
-            list.retain(|claim| claim.id != id);
-            self.count.store(list.len(), Ordering::Release);
+    /// The part is looked at: it has no claim, unless it waits again. Since when it had one, if it had.
+    pub(super) fn end(&self, id: TransactionId) -> Option<WallMs> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
         }
+        let mut list = self.list();
+        let since = list.iter().find(|claim| claim.id == id).map(|claim| claim.since);
+        list.retain(|claim| claim.id != id);
+        self.count.store(list.len(), Ordering::Release);
+        since
     }
 
     /// An older transaction that has claimed some of these keys.
@@ -147,7 +160,7 @@ mod tests {
         assert_eq!(in_the_way(21, 1, false), None, "both only read");
         assert_eq!(in_the_way(21, 2, true), None, "another key");
         assert_eq!(in_the_way(19, 4, true), None, "it is older itself");
-        claims.end(own);
+        assert_eq!((claims.end(own), claims.end(own)), (Some(NOW), None), "since when it waits");
         assert_eq!(in_the_way(21, 4, true), None);
     }
 

@@ -81,6 +81,7 @@ impl Helpers {
                     let (Some(key), Some(locks)) = (key, Locks::read(record.value())) else { return };
                     for entry in locks.in_need_of_help(key, now.wall) {
                         self.running.entry(entry.id).or_insert_with(|| {
+                            executor.stats.transactions.helped.add(1);
                             let committing = Committing::in_place_of(entry.id, key, entry.first);
                             OwnRequests::new(committing, RespVersion::Resp3)
                         });

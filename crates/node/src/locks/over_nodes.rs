@@ -189,11 +189,15 @@ impl OverNode {
             State::Runs(requests) => requests.committing.replies(parts),
             State::RestsUntil(_) | State::Ended(_) => None,
         };
-        let joined = |replies: Vec<Value>| match self.transaction.queued() {
-            // What the looks of a WATCH found.
-            [] => Some(replies),
-            _ => join(&self.pieces, replies),
+        let is_watch = self.transaction.queued().is_empty();
+        let joined = |replies: Vec<Value>| match is_watch {
+            // What the looks found.
+            true => Some(replies),
+            false => join(&self.pieces, replies),
         };
+        if matches!(outcome, Outcome::Committed(_)) && !is_watch {
+            dispatcher.executor.stats.transactions.committed.add(1);
+        }
         State::Ended(Some(match outcome {
             Outcome::Committed(parts) => replies(&parts).and_then(joined).map(Some).ok_or_else(unknown),
             Outcome::Aborted(Lost::Changed) => Ok(None),

@@ -63,7 +63,9 @@ pub(super) fn prepare(
     let slots = SlotGuards::lock(means.store, &slots_of(&part.keys));
     let together = Together { slots, has_all: false, scene: means.scene };
     // It claims its keys again if it is to wait again.
-    means.claims.end(part.id);
+    let waited_since = means.claims.end(part.id);
+    let waited_ms = waited_since.map_or(0, |since| now.0.saturating_sub(since.0));
+    stats.transactions.waited_ms.add(waited_ms);
     if means.is_held(&part.keys) {
         return Ok(Flow::Held);
     }
@@ -87,7 +89,8 @@ pub(super) fn prepare(
         older.map_or(Ok(()), |older| Err(locked_by(older)))?;
     }
     if !may {
-        means.claims.begin(part.id, part.age, keys(), now);
+        let claims = means.claims.begin(part.id, part.age, keys(), now);
+        stats.transactions.waited.add(u64::from(claims && waited_since.is_none()));
         means.holds.note_waiting(means.worker);
         return Ok(Flow::Held);
     }

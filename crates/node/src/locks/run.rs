@@ -9,6 +9,9 @@ use crate::request::Request;
 use sidle_commands::Within;
 use sidle_resp::RespVersion;
 
+/// The codes of votes against a transaction, because of another one.
+const CONFLICTS: [&str; 2] = ["SIDLELOCKED", "SIDLECHANGED"];
+
 /// Runs it. Unless it is done, nothing is written to `out`.
 pub(crate) fn run(
     means: Means<'_>,
@@ -18,7 +21,13 @@ pub(crate) fn run(
 ) -> CommandResult {
     let start = out.len();
     let result = match request.found.spec.keys.within {
-        Within::Checked(_) => prepare(means, request, version, out),
+        Within::Checked(_) => {
+            let stats = means.scene.stats;
+            let voted = prepare(means, request, version, out);
+            let is_conflict = voted.as_ref().is_err_and(|error| CONFLICTS.contains(&&*error.code()));
+            stats.transactions.conflicts.add(u64::from(is_conflict));
+            voted
+        }
         _ if request.found.spec.name == LOOK => look(means, request, version, out),
         _ => decide(means, request, version, out),
     };

@@ -75,6 +75,60 @@ fn what_a_vanished_client_had_prepared_is_decided_by_the_nodes() {
     }
 }
 
+/// `sidle tx resolve` of this transaction: its exit status, and all it prints.
+fn resolve(cluster: &TestCluster, id: u32) -> (Option<i32>, String) {
+    let ended = cluster.nodes[0].run(&["tx", "resolve", &format!("{id:032x}"), "--timeout", "2"]);
+    let printed = [ended.stdout, ended.stderr].concat();
+    (ended.status.code(), String::from_utf8_lossy(&printed).into_owned())
+}
+
+#[test]
+fn an_operator_has_a_transaction_decided_at_once() {
+    let cluster = two_nodes();
+    for (id, voted, expected, word) in [(40, &[0][..], "old", "aborted"), (50, &[0, 1], "new", "committed")] {
+        let keys = keys(0);
+        for key in &keys {
+            cluster.client(0).request_anywhere(&["SET", key, "old"]);
+        }
+        let began = Instant::now();
+        for &of in voted {
+            prepare(&mut cluster.client(0), id, &keys, of);
+        }
+        let (status, printed) = resolve(&cluster, id);
+        // Unless the machine was so busy that the nodes have decided it.
+        if began.elapsed() < Duration::from_millis(900) {
+            assert_eq!(status, Some(0), "{printed}");
+            assert!(printed.contains(&format!("is {word}, and all of its keys know it")), "{printed}");
+        }
+        for key in &keys {
+            assert_eq!(value(&cluster, key).as_deref(), Some(expected), "{voted:?}, {key}");
+        }
+        let (status, printed) = resolve(&cluster, id);
+        assert_eq!(status, Some(1), "{printed}");
+        assert!(printed.contains("it is decided, or never was"), "{printed}");
+    }
+}
+
+#[test]
+fn nothing_is_decided_for_a_key_whose_node_is_down() {
+    let mut cluster = two_nodes();
+    let keys = keys(0);
+    prepare(&mut cluster.client(0), 60, &keys, 1);
+    prepare(&mut cluster.client(0), 60, &keys, 0);
+    cluster.nodes[1].kill();
+    let (status, printed) = resolve(&cluster, 60);
+    let listed = String::from_utf8_lossy(&cluster.nodes[0].run(&["tx", "list"]).stdout).into_owned();
+    if status == Some(1) {
+        // The machine was so busy that it was decided before the node was killed.
+        assert!(printed.contains("it is decided, or never was"), "{printed}");
+        return;
+    }
+    assert_eq!(status, Some(4), "{printed}");
+    let at = format!("{} at {}: ", keys[1], cluster.nodes[1].address());
+    assert!(printed.contains("is not decided") && printed.contains(&at), "{printed}");
+    assert!(listed.contains(&keys[0]), "it is locked still: {listed}");
+}
+
 #[test]
 fn keys_of_vanished_clients_are_free_again() {
     let cluster = two_nodes();

@@ -7,6 +7,8 @@ use sidle_bench::limits::memory_budget_bytes;
 use sidle_cli::conclusion::conclude;
 use sidle_cli::demo::{self, DemoArguments};
 use sidle_cli::exit::Failure;
+use sidle_cli::load::Business;
+use sidle_cli::tpcc;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -44,10 +46,15 @@ pub(crate) struct LabDemoArguments {
 /// What does not fit, and the largest that does.
 pub(crate) fn checked(arguments: &LabDemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
     let is_modelled = arguments.modelled.modelled.is_some();
-    if arguments.demo.business().is_of_transactions() {
-        return Err(Failure::wrong_line(
-            "transactions are no experiment: `sidle demo --workload bank`, or tpcc",
-        ));
+    let is_tpcc = match arguments.demo.business() {
+        Business::Bank => {
+            return Err(Failure::wrong_line("the bank is no experiment: `sidle demo --workload bank`"));
+        }
+        business => *business == Business::Tpcc,
+    };
+    if is_tpcc && (is_modelled || arguments.without_tracking) {
+        let flag = if is_modelled { "--modelled" } else { "--without-tracking" };
+        return Err(Failure::wrong_line(format!("with --workload tpcc leave out {flag}")));
     }
     if is_modelled && arguments.demo.kill.is_some() {
         return Err(Failure::wrong_line("--kill needs processes: modelled machines do not die"));
@@ -76,6 +83,7 @@ pub(crate) fn run(arguments: &LabDemoArguments) -> Result<(), Failure> {
             let report = modelled::run(machines, &arguments.modelled, &arguments.demo, &options)?;
             conclude(&report, files, arguments.demo.quiet)
         }
+        None if *arguments.demo.business() == Business::Tpcc => tpcc::run_measured(&arguments.demo, &options),
         None => demo::run_measured(&arguments.demo, &options),
     }
 }

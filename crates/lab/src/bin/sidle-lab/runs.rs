@@ -10,6 +10,7 @@ use sidle_bench::load::Pacing;
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::LEAST_SHARE;
 use sidle_bench::terminal::Terminal;
+use sidle_bench::tpcc::MAX_WAREHOUSES;
 use sidle_bench::words::counted;
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::interrupt;
@@ -17,8 +18,8 @@ use sidle_cli::load::PacingArguments;
 use sidle_cli::numbers::from_to;
 use sidle_cli::own_program;
 use sidle_lab::{
-    Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Mix, OnModel, PAGE_FILE,
-    Program, Results, Settings, Skew, SourceCpu, Variant, figures,
+    Cell, Database, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Mix, OnModel,
+    PAGE_FILE, Program, Results, Settings, Skew, SourceCpu, Variant, figures,
 };
 use std::path::PathBuf;
 
@@ -49,7 +50,8 @@ pub(crate) struct RunArguments {
     /// How hard a move may press on the nodes: adaptive, rate=MB/S, deadline=SECONDS or slo-p99=MICROSECONDS
     #[arg(long, value_name = "WORD", num_args = 1.., default_values = ["adaptive"])]
     policies: Vec<PolicyWord>,
-    /// Mixes of reads and writes: a, b, c, or a share of writes such as 20%
+    /// Mixes of reads and writes: a, b, c, or a share of writes such as 20%; or tpcc, tpcc-scattered,
+    /// tpcc-new-orders, tpcc-new-orders-scattered
     #[arg(long, value_name = "MIX", num_args = 1.., default_values = ["b"])]
     workloads: Vec<Mix>,
     /// How popular the records are: zipf:THETA, uniform or latest
@@ -67,6 +69,8 @@ pub(crate) struct RunArguments {
     /// How many records; half of them move
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = from_to::<u64>(1000, MAX_RECORDS))]
     records: u64,
+    #[command(flatten)]
+    database: DatabaseArguments,
     /// How long the load lasts before the move, and again after it
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = from_to::<u64>(1, MAX_SECONDS))]
     seconds: u64,
@@ -86,6 +90,23 @@ pub(crate) struct RunArguments {
     seed: u64,
     #[command(flatten)]
     model: ModelArguments,
+}
+
+/// TPC-C's database.
+#[derive(Debug, Args)]
+struct DatabaseArguments {
+    /// How many warehouses TPC-C has
+    #[arg(long, value_name = "NUMBER", default_value_t = Database::DEFAULT.warehouses, value_parser = from_to::<u32>(1, u64::from(MAX_WAREHOUSES)))]
+    warehouses: u32,
+    /// How many of the customers and items that TPC-C asks for
+    #[arg(long, value_name = "PERCENT", default_value_t = Database::DEFAULT.scale_percent, value_parser = from_to::<u32>(1, 100))]
+    scale: u32,
+}
+
+impl DatabaseArguments {
+    const fn database(&self) -> Database {
+        Database { warehouses: self.warehouses, scale_percent: self.scale }
+    }
 }
 
 /// On modelled machines.
@@ -135,6 +156,11 @@ pub(crate) struct FiguresArguments {
     /// Fewer records, fewer repeats, shorter margins, and the essential cells only
     #[arg(long)]
     quick: bool,
+    /// Only Fulva's figure 9, TPC-C, which is not among the quick ones otherwise
+    #[arg(long)]
+    tpcc: bool,
+    #[command(flatten)]
+    database: DatabaseArguments,
     /// Runs of each cell [default: 5, with --quick 3]
     #[arg(long, value_name = "NUMBER", value_parser = from_to::<u32>(1, 99))]
     repeat: Option<u32>,
@@ -172,7 +198,10 @@ impl RunArguments {
     /// # Errors
     /// What does not fit, and the largest that does.
     pub(crate) fn check(&self, budget_bytes: u64) -> Result<(), Failure> {
-        self.pacing.pacing()?;
+        let is_open = matches!(self.pacing.pacing()?, Pacing::Open(_));
+        if is_open && self.workloads.iter().any(Mix::is_tpcc) {
+            return Err(Failure::wrong_line("with tpcc among the workloads leave out --rate"));
+        }
         let mut sizes = self.value_bytes.iter().map(|&value_bytes| self.size(value_bytes));
         sizes.try_for_each(|size| self.model.check(size, budget_bytes))
     }
@@ -192,6 +221,7 @@ impl RunArguments {
                 Some(share) => share,
                 None => self.model.node_cpu()?,
             },
+            database: self.database.database(),
             modelled: self.model.on_model(),
         })
     }
@@ -231,9 +261,10 @@ pub(crate) fn figures(arguments: &FiguresArguments) -> Result<(), Failure> {
     arguments.check(memory_budget_bytes())?;
     let (repeat, settings) = figures::settings(arguments.quick, arguments.seed);
     let (node_cpu, modelled) = (arguments.model.node_cpu()?, arguments.model.on_model());
-    let settings = Settings { node_cpu, modelled, ..settings };
+    let settings = Settings { node_cpu, database: arguments.database.database(), modelled, ..settings };
     let repeat = arguments.repeat.unwrap_or(repeat);
-    measure(&arguments.out, figures::cells(arguments.quick), repeat, settings)
+    let cells = if arguments.tpcc { figures::tpcc() } else { figures::cells(arguments.quick) };
+    measure(&arguments.out, cells, repeat, settings)
 }
 
 /// Runs `sidle-lab report`.
@@ -250,6 +281,12 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
 fn measure(out: &OutArguments, cells: Vec<Cell>, repeat: u32, settings: Settings) -> Result<(), Failure> {
     let terminal = Terminal::new(false);
     let is_modelled = settings.modelled.is_some();
+    let (cells, left_out): (Vec<Cell>, Vec<Cell>) = cells
+        .into_iter()
+        .partition(|cell| !cell.scene.workload.is_tpcc() || !is_modelled && cell.variant.tracking());
+    if !left_out.is_empty() {
+        terminal.say("TPC-C is left out on modelled machines, and with tracking=off, which it does not know");
+    }
     let (cells, left_out): (Vec<Cell>, Vec<Cell>) =
         cells.into_iter().partition(|cell| !is_modelled || cell.variant.offloading());
     if !left_out.is_empty() {
