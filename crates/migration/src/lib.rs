@@ -49,8 +49,8 @@
 //!   away when it takes the ownership, and only records packed behind that cut's barrier may enter. From then
 //!   on M4 to M8 hold for it as for any frozen range. So it is with hot positions that are copied before a
 //!   freeze, and change before it: the copies go before the target serves.
-//! - M31 A flush at the target waits until all of the range is given, and what was in transit is here or owed.
-//!   Then it is as with any frozen range.
+//! - M31 A flush at the target waits until all of the range is given, and what was in transit is here, or
+//!   owed. Then it is as with any frozen range.
 //! - M34 Of what it is asked for out of turn the source keeps, and serves, what does not fit into the
 //!   target's memory: in transit it would be nobody's. A cut gives only what one of its replies names.
 //! - M33 What a target serves of a cut is noted in its durable log. Where either end restarts, nothing is

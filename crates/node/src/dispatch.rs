@@ -4,25 +4,25 @@
 //! everything that the command touches.
 //!
 //! A parked request leaves only its ticket: the session is restored, so running the request again is like
-//! running it first. The one exception is [`flush`], which works in steps.
+//! running it first. The one exception is [`Flush`], which works in steps.
 
 use crate::attempt::{Attempt, elsewhere, needs_old_values, refusal_to_queue, when_missing};
 use crate::blocked::Blocked;
 use crate::call::{Awaited, CommandResult, Flow};
 use crate::commands::commands;
 use crate::execute::Executor;
-use crate::flush;
+use crate::flush::{Flush, Wait};
 use crate::forward::{Channels, Joints};
 use crate::half::Half;
 use crate::held_up::HeldUp;
-use crate::locks::{Execs, Executed, Failed, keep_states, write_replies};
+use crate::locks::{Execs, Executed, Failed, awaits_any, claim_everything, keep_states, write_replies};
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::ParkingLot;
 use crate::prepared::all_keys;
 use crate::queue::{Ticket, ToMover, WorkerPort};
 use crate::refusals::{
-    CROSS_PROTOCOL, KEY_OF_SIDLE, TOO_LONG, aborted, cannot_wait, is_paused, refusal, restriction,
+    CROSS_PROTOCOL, KEY_OF_SIDLE, NOT_SERVED, TOO_LONG, aborted, cannot_wait, is_paused, refusal, restriction,
 };
 use crate::request::{Clearance, Request, keys_of};
 use crate::route::ExecHalf;
@@ -708,7 +708,7 @@ impl Dispatcher {
         match flow {
             Flow::Done => Ok(Outcome::Done),
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
-            Flow::Flush => flush::run(self, session, out),
+            Flow::Flush => self.flush(session, out),
             Flow::Await(Awaited { migration, range, patience_us }) => {
                 session.route.awaited = Some(range);
                 Err(self.parking.park_for_positions(migration, range, patience_us))
@@ -724,6 +724,37 @@ impl Dispatcher {
             Flow::Shutdown => Ok(Outcome::Shutdown),
             Flow::Control(request) => Ok(Outcome::Control(request)),
         }
+    }
+
+    /// Runs one step of the session's flush; `Err` when more are left.
+    fn flush(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Result<Outcome, Ticket> {
+        let begun = session.route.goes_on.flush.take();
+        if begun.is_none() && !Flush::may_begin(&self.executor.ranges) {
+            self.write_error(session, NOT_SERVED, out);
+            return Ok(Outcome::Done);
+        }
+        if begun.is_none() && self.executor.store.commits().is_some() {
+            // All replies wait for its end. It begins when those before it are sent, so that it waits for no
+            // client.
+            session.route.goes_on.flush = Some(Flush::default());
+            return Err(self.parking.park_for_a_turn());
+        }
+        let mut flush = begun.unwrap_or_default();
+        let Executor { ranges, store, head, step, shared, holds, index, .. } = &mut self.executor;
+        session.route.goes_on.claim.get_or_insert_with(|| claim_everything(&shared.claims, store));
+        let is_held = |range| awaits_any(store, (holds, *index), range);
+        if let Some(wait) = flush.step(ranges, (store, head), *step, &is_held, &mut self.parking) {
+            session.route.goes_on.flush = Some(flush);
+            return Err(match wait {
+                Wait::Until(ticket) => ticket,
+                Wait::ForVotes => self.lines.park_for_hold(&mut self.parking),
+            });
+        }
+        drop(flush);
+        // Its records are in this commit at last.
+        self.executor.shows_all();
+        ReplyWriter::new(out, session.version).ok();
+        Ok(Outcome::Done)
     }
 
     /// Ends a connection whose command's reply is longer than the client may leave unread.

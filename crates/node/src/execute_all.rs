@@ -265,8 +265,8 @@ impl Executor {
     }
 }
 
-/// Publishes the writes, after the removal of everything in `cleared`, but for what transactions have at keys;
-/// the number of values that had expired.
+/// Publishes the writes, after the removal of everything in `cleared`; the number of values that had expired.
+/// What transactions have at keys stays.
 fn publish(
     together: &Together<'_>,
     (store, head): (&Store, &mut LogHead),

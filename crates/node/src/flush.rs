@@ -12,59 +12,18 @@
 //! - Frozen copies (exports) belong to another node and stay: their owner is still receiving them. What this
 //!   node keeps of a range that it gives bit by bit is cleared, and marked (M22).
 
-use crate::dispatch::Dispatcher;
-use crate::execute::Executor;
-use crate::locks::{awaits_any, claim_everything, remove_at};
-use crate::outcome::Outcome;
+use crate::locks::remove_at;
 use crate::parking::ParkingLot;
 use crate::position_set::PositionSet;
 use crate::queue::{Ticket, ToMover};
 use crate::range_table::{RangeEntry, RangeTable, Role};
-use crate::refusals::NOT_SERVED;
-use crate::session::Session;
 use sidle_migration::ExportView;
-use sidle_resp::ReplyWriter;
 use sidle_store::{Leave, LogHead, Store, WholeDiscard};
 use sidle_types::{MigrationId, Position, PositionRange, ValueKind, fault};
 use std::sync::Arc;
 
 /// How many records are cleared in one turn: well under a millisecond of work.
 const FLUSH_SLICE_RECORDS: usize = 2048;
-
-/// Runs one step of the session's flush; `Err` when more are left.
-pub(crate) fn run(
-    dispatcher: &mut Dispatcher,
-    session: &mut Session,
-    out: &mut Vec<u8>,
-) -> Result<Outcome, Ticket> {
-    let begun = session.route.goes_on.flush.take();
-    if begun.is_none() && !Flush::may_begin(&dispatcher.executor.ranges) {
-        dispatcher.write_error(session, NOT_SERVED, out);
-        return Ok(Outcome::Done);
-    }
-    if begun.is_none() && dispatcher.executor.store.commits().is_some() {
-        // All replies wait for its end. It begins when those before it are sent, so that it waits for no
-        // client.
-        session.route.goes_on.flush = Some(Flush::default());
-        return Err(dispatcher.parking.park_for_a_turn());
-    }
-    let mut flush = begun.unwrap_or_default();
-    let Executor { ranges, store, head, step, shared, holds, index, .. } = &mut dispatcher.executor;
-    session.route.goes_on.claim.get_or_insert_with(|| claim_everything(&shared.claims, store));
-    let is_held = |range| awaits_any(store, (holds, *index), range);
-    if let Some(wait) = flush.step(ranges, (store, head), *step, &is_held, &mut dispatcher.parking) {
-        session.route.goes_on.flush = Some(flush);
-        return Err(match wait {
-            Wait::Until(ticket) => ticket,
-            Wait::ForVotes => dispatcher.lines.park_for_hold(&mut dispatcher.parking),
-        });
-    }
-    drop(flush);
-    // Its records are in this commit at last.
-    dispatcher.executor.shows_all();
-    ReplyWriter::new(out, session.version).ok();
-    Ok(Outcome::Done)
-}
 
 /// What a flush waits for.
 pub(crate) enum Wait {
@@ -97,7 +56,7 @@ impl Flush {
 
     /// Runs one step, by a worker at this step of what it gives bit by bit; returns what to wait for if more
     /// is left. `is_held`: whether keys in a range have voted.
-    fn step(
+    pub(crate) fn step(
         &mut self,
         ranges: &RangeTable,
         (store, head): (&Arc<Store>, &mut LogHead),

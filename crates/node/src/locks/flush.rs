@@ -1,4 +1,4 @@
-//! FLUSHALL among transactions: it waits for those that have locked keys, and keeps what has become of others.
+//! FLUSHALL among transactions: it waits for those that have locked keys, and keeps what became of others.
 //!
 //! Were a vote forgotten, its key would refuse a transaction that others have committed; were an outcome, a
 //! late request would be carried out again. So what lies beside keys stays. A key that has voted is flushed

@@ -3,8 +3,8 @@
 //! Each key is flushed at one instant. A key with an entry is removed, and leaves a tombstone (M6). Then the
 //! machine flushes: what has no entry is absent from that instant on. A key that gets its entry in between
 //! keeps it: it was written there, just after its flush. Nothing is replayed in between, since replay is on
-//! this thread: such a record would outlive the flush. What transactions have at keys stays; all of it is here
-//! (M37), and no key has voted.
+//! this thread: such a record would outlive the flush. What transactions have at keys stays. All of it is
+//! here (M37), and no key has voted.
 
 use sidle_store::{Entry, Leave, LogHead, Store};
 use sidle_types::{PositionRange, ValueKind};
