@@ -299,6 +299,13 @@ faults! {
         LocksLeftBehind, "locks-left-behind", Some(150);
         /// A flush does not wait for keys that have voted for transactions (breaks X4).
         FlushIgnoresLocks, "flush-ignores-locks", SCRIPTED;
+        /// A part is prepared though what its transaction had read has changed (breaks X3: its key was not to
+        /// vote for it).
+        ChangedReadsPass, "changed-reads-pass", Some(100);
+        /// The end of a transaction at a key wakes nobody who waits for the key (breaks P3).
+        LockEndWakesNobody, "lock-end-wakes-nobody", Some(300);
+        /// A decision changes a key that is being copied and leaves no mark (breaks M11).
+        DecisionLeavesNoMark, "decision-leaves-no-mark", SCRIPTED;
     }
     "sidle-cluster", Cluster: {
         /// The coordinator acts on a change whose commit failed (breaks its invariant 1).

@@ -10,7 +10,7 @@ use sidle_commands::{Change, Content, ReplyError, Value};
 use sidle_resp::{ReplyWriter, RespVersion};
 use sidle_store::SlotGuards;
 use sidle_txn::{Effect, Entry, Locks, State, Status, TransactionId};
-use sidle_types::{HashedKey, locks_key};
+use sidle_types::{HashedKey, fault, locks_key};
 
 const NO_DECISION: ReplyError = ReplyError::text("ERR a decision is COMMIT or ABORT");
 const CONTRADICTED: ReplyError = ReplyError::text(
@@ -88,7 +88,7 @@ pub(super) fn decide(
             false => together.slots.publish(means.head, now, changes),
         };
         stats.expired.add(published.map_err(|_| ReplyError::OutOfMemory)? as u64);
-        if ends_a_lock(&before, &locks, id) {
+        if ends_a_lock(&before, &locks, id) && !fault!(LockEndWakesNobody) {
             means.holds.note_end();
         }
     }

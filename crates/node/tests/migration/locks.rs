@@ -1,6 +1,7 @@
 //! Transactions over several nodes, prepared before their keys move and decided behind that.
 
 use crate::common::*;
+use sidle_migration::SOURCE_DRIVEN;
 use sidle_node::testing::{ClientKey, LATENCY_US, Part, TestCluster};
 use sidle_resp::Value;
 use sidle_txn::TransactionId;
@@ -91,6 +92,44 @@ pub(crate) fn flush_of_a_key_that_has_voted() {
         assert!(matches!(known, Value::Bulk(_)), "its outcome stays: {known:?}");
         assert_eq!(scene.ask(1, "DBSIZE"), int(0));
     });
+}
+
+/// A part of one key, which appends to it.
+fn voted(scene: &mut Scene) {
+    scene.fill(["a".to_owned()]);
+    let commands = [(None, "APPEND a +")];
+    let part = Part { commands: &commands, list: LIST, ..Part::default() };
+    assert_eq!(scene.prepare(0, &part), Value::Array(vec![int(6)]));
+}
+
+/// A key whose value is another one than the transaction has read does not vote for it.
+pub(crate) fn part_whose_read_has_changed() {
+    let mut scene = Scene::new();
+    scene.fill(["a".to_owned()]);
+    assert_eq!(scene.ask(0, "SET a other"), ok());
+    let commands = [(Some("$5\r\nold-a\r\n"), "GET a"), (None, "APPEND a +")];
+    let reply = scene.prepare(0, &Part { commands: &commands, list: LIST, ..Part::default() });
+    assert!(matches!(&reply, Value::Error(text) if text.starts_with("SIDLECHANGED ")), "{reply:?}");
+}
+
+/// The decision wakes who waits for the key, with nothing else going on.
+pub(crate) fn read_that_waits_for_a_decision() {
+    let mut scene = Scene::new();
+    voted(&mut scene);
+    let read = scene.waits(0, "GET a");
+    assert_eq!(scene.ask(0, &decide("a", "COMMIT")), ok());
+    scene.cluster.run_for(20 * LATENCY_US);
+    assert_eq!(scene.cluster.reply_now(read), Some(bulk("old-a+")), "P3");
+}
+
+/// The source serves while it copies: what a decision writes there is copied again.
+pub(crate) fn decision_while_it_is_copied() {
+    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..Scene::new() };
+    voted(&mut scene);
+    let id = scene.copy_and_hold(EVERYTHING, 1);
+    assert_eq!(scene.ask(0, &decide("a", "COMMIT")), ok());
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET a"), bulk("old-a+"), "M11");
 }
 
 /// X3: what a key has refused at the source it refuses at the target.

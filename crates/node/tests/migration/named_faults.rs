@@ -12,7 +12,10 @@ use crate::durable::{
 use crate::durable_turns::turn_with_a_log_that_is_not_synced;
 use crate::fetches::a_copy_is_fenced_before_it_is_fetched;
 use crate::hot::copied_ahead;
-use crate::locks::{flush_of_a_key_that_has_voted, votes_move_with_their_keys};
+use crate::locks::{
+    decision_while_it_is_copied, flush_of_a_key_that_has_voted, part_whose_read_has_changed,
+    read_that_waits_for_a_decision, votes_move_with_their_keys,
+};
 use crate::once::{
     request_that_arrives_behind_its_acknowledgement, request_that_is_repeated,
     request_that_was_issued_long_ago,
@@ -72,6 +75,9 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::OldRequestRuns, request_that_was_issued_long_ago),
     (Fault::LocksLeftBehind, votes_move_with_their_keys),
     (Fault::FlushIgnoresLocks, flush_of_a_key_that_has_voted),
+    (Fault::ChangedReadsPass, part_whose_read_has_changed),
+    (Fault::LockEndWakesNobody, read_that_waits_for_a_decision),
+    (Fault::DecisionLeavesNoMark, decision_while_it_is_copied),
     (Fault::RepliesBeforeSafe, replies_before_their_commit),
     (Fault::ReadsPassTheGate, read_of_what_no_commit_has),
     (Fault::OwnPartPassesTheGate, mset_over_two_durable_nodes),
