@@ -14,6 +14,7 @@ pub mod fixtures;
 mod health;
 mod host_port;
 pub mod limits;
+mod locked_key;
 mod log_copies;
 mod memory_meta_store;
 mod message;
@@ -41,6 +42,7 @@ pub use election::{Election, Seen, Tenure};
 pub use health::{Health, Suspects};
 pub use host_port::{HostPort, ParseHostPortError};
 pub use limits::{HISTORY, MAX_PARTITIONS};
+pub use locked_key::LockedKey;
 pub use log_copies::{KnownCopies, LogBackup, LogCopies};
 pub use memory_meta_store::{CommitFailure, MemoryMetaStore};
 pub use message::{

@@ -2,9 +2,8 @@
 
 use crate::hints;
 use crate::via::Reach;
-use serde::de::DeserializeOwned;
 use sidle_cli::exit::{Failure, Status};
-use sidle_cluster::StatusReport;
+use sidle_cluster::{LockedKey, StatusReport};
 use sidle_heat::HeatReport;
 use sidle_node::UNKNOWN;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
@@ -195,7 +194,7 @@ impl NodeConnection {
     }
 
     /// Requests what transactions have locked at the node.
-    pub(crate) async fn transactions<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
+    pub(crate) async fn transactions(&mut self) -> Result<Vec<LockedKey>, Failure> {
         let text = self.text(&["SIDLE.TX", "LIST"], "list of locked keys").await?;
         serde_json::from_str(&text)
             .map_err(|error| self.broken(format!("its list of locked keys cannot be read: {error}")))

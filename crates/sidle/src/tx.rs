@@ -3,26 +3,21 @@
 use crate::cli::{TxListArguments, TxResolveArguments};
 use crate::node_connection::NodeConnection;
 use crate::via::{Reach, Via};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sidle_bench::words::{clock, counted};
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::table::{Align, Table};
 use sidle_client::{Client, Config, Resolution, UnansweredKey};
-use sidle_cluster::{HostPort, NodeState};
+use sidle_cluster::{HostPort, LockedKey, NodeState};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// A locked key, as its node lists it, and the node.
-#[derive(Debug, Serialize, Deserialize)]
+/// A locked key, and its node.
+#[derive(Debug, Serialize)]
 struct Locked {
-    #[serde(default)]
     node: String,
-    id: String,
-    key: String,
-    writes: bool,
-    locked_ms: u64,
-    first: String,
-    keys: Vec<String>,
+    #[serde(flatten)]
+    key: LockedKey,
 }
 
 /// Runs `sidle tx list`.
@@ -49,7 +44,7 @@ async fn locked(reach: &Reach) -> Result<(Vec<Locked>, String), Failure> {
         }
         let via = Via { via: address.clone(), ..reach.via.clone() };
         let reach = Reach { via, ..*reach };
-        let listed: Vec<Locked> = match list_of(&reach).await {
+        let listed = match list_of(&reach).await {
             Ok(listed) => listed,
             // It may have died a moment ago, which the status does not show yet.
             Err(failure) if failure.status == Status::Unreachable => {
@@ -58,13 +53,13 @@ async fn locked(reach: &Reach) -> Result<(Vec<Locked>, String), Failure> {
             }
             Err(failure) => return Err(failure),
         };
-        all.extend(listed.into_iter().map(|locked| Locked { node: address.clone(), ..locked }));
+        all.extend(listed.into_iter().map(|key| Locked { node: address.clone(), key }));
     }
-    all.sort_by(|a, b| (&a.id, &a.node, &a.key).cmp(&(&b.id, &b.node, &b.key)));
+    all.sort_by(|a, b| (&a.key.id, &a.node, &a.key.key).cmp(&(&b.key.id, &b.node, &b.key.key)));
     Ok((all, missing))
 }
 
-async fn list_of(node: &Reach) -> Result<Vec<Locked>, Failure> {
+async fn list_of(node: &Reach) -> Result<Vec<LockedKey>, Failure> {
     NodeConnection::open(node).await?.transactions().await
 }
 
@@ -73,7 +68,7 @@ pub(crate) fn resolve(arguments: &TxResolveArguments) -> Result<(), Failure> {
     sidle_cli::runtime()?.block_on(async {
         let reach = &arguments.via;
         let (all, missing) = locked(reach).await?;
-        let Locked { id, key, first, .. } = named(&all, &arguments.id, &missing)?;
+        let LockedKey { id, key, first, .. } = named(&all, &arguments.id, &missing)?;
         let client = connect(reach, &all).await?;
         let number = u128::from_str_radix(id, 16).map_err(|_| Failure::refused(format!("{id} is no id")))?;
         let patience = Duration::from_secs(reach.timeout);
@@ -99,8 +94,9 @@ pub(crate) fn resolve(arguments: &TxResolveArguments) -> Result<(), Failure> {
 }
 
 /// A key that the transaction has locked whose name begins so.
-fn named<'a>(all: &'a [Locked], name: &str, missing: &str) -> Result<&'a Locked, Failure> {
-    let mut here: Vec<&Locked> = all.iter().filter(|locked| locked.id.starts_with(name)).collect();
+fn named<'a>(all: &'a [Locked], name: &str, missing: &str) -> Result<&'a LockedKey, Failure> {
+    let keys = all.iter().map(|locked| &locked.key);
+    let mut here: Vec<&LockedKey> = keys.filter(|locked| locked.id.starts_with(name)).collect();
     let Some(&one) = here.first() else {
         let refused = format!("no key is locked by a transaction {name}: it is decided, or never was");
         let hint = if missing.is_empty() { String::new() } else { format!("; {}", missing.trim_end()) };
@@ -131,12 +127,12 @@ fn shown(all: &[Locked]) -> String {
     }
     let columns = [("TRANSACTION", Align::Left), ("NODE", Align::Left), ("FOR", Align::Right)];
     let mut table = Table::new(&[&columns[..], &[("TO", Align::Left), ("KEY", Align::Left)]].concat());
-    for locked in all {
-        let to = if locked.writes { "write" } else { "read" };
-        let age = clock(locked.locked_ms * 1_000);
-        table.row([locked.id.clone(), locked.node.clone(), age, to.to_owned(), locked.key.clone()]);
+    for Locked { node, key } in all {
+        let to = if key.writes { "write" } else { "read" };
+        let age = clock(key.locked_ms * 1_000);
+        table.row([key.id.clone(), node.clone(), age, to.to_owned(), key.key.clone()]);
     }
-    let mut ids: Vec<&str> = all.iter().map(|locked| &*locked.id).collect();
+    let mut ids: Vec<&str> = all.iter().map(|locked| &*locked.key.id).collect();
     ids.dedup();
     format!(
         "{table}{} of {}\n",

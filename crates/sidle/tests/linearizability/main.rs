@@ -41,19 +41,6 @@ fn tag() -> String {
     upper.next().expect("half of all tags")
 }
 
-fn fill(cluster: &TestCluster, tag: &str) {
-    let filling = "x".repeat(100);
-    let keys = (0..FILLING).map(|number| format!("filling:{number}"));
-    let keys: Vec<String> =
-        keys.chain((0..TAGGED_FILLING).map(|number| format!("{tag}filling:{number}"))).collect();
-    let mut client = cluster.client(0);
-    for some in keys.chunks(1000) {
-        let requests: Vec<Vec<String>> =
-            some.iter().map(|key| vec!["SET".to_owned(), key.clone(), filling.clone()]).collect();
-        client.pipeline(&requests);
-    }
-}
-
 /// How many requests a node has forwarded to others.
 fn forwarded_requests(cluster: &TestCluster, node: usize) -> u64 {
     let reply = cluster.client(node).request(&["INFO", "stats"]);
@@ -118,7 +105,7 @@ fn run(story: &Story) {
     let &Story { name, nodes, seed, faults, .. } = story;
     let cluster = TestCluster::start(nodes);
     let tag = tag();
-    fill(&cluster, &tag);
+    cluster.fill(FILLING, (&tag, TAGGED_FILLING));
     let addresses: Vec<String> = cluster.nodes.iter().map(|node| node.address()).collect();
     let run = Run::new(&tag, seed);
     let deadlines = deadlines::Keys::new(&tag);

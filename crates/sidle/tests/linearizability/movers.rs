@@ -1,12 +1,11 @@
 //! Ranges that cycle through the nodes, and nodes that are paused now and then.
 
 use crate::recording::Run;
-use crate::support::{Client, PATIENCE, TestCluster};
-use serde_json::Value as Json;
+use crate::support::TestCluster;
 use sidle_resp::Value;
 use sidle_types::{Position, PositionRange, Slot};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The last slot of the moving half.
 pub(crate) const HALF: u16 = 8191;
@@ -45,24 +44,9 @@ pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving, protoco
         let Value::Integer(id) = reply else {
             panic!("{span} cannot go to node {}: {reply:?}", turn % nodes)
         };
-        let state = ended(&mut operator, &id.to_string());
+        let state = cluster.migration_ended(&mut operator, id);
         assert_eq!(state, "done", "migration {id}");
         run.migrations[moving.number].fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// How a migration ended; panics with its status if it does not.
-fn ended(operator: &mut Client, id: &str) -> String {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let reply = operator.request(&["SIDLE.MIGRATE", "STATUS", id]);
-        let status = reply.as_bytes().and_then(|text| serde_json::from_slice::<Json>(text).ok());
-        let state = status.as_ref().and_then(|status| status["state"].as_str()).unwrap_or_default();
-        if matches!(state, "done" | "failed" | "cancelled") {
-            return state.to_owned();
-        }
-        assert!(Instant::now() < deadline, "migration {id} is not over after {PATIENCE:?}: {reply:?}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -130,6 +130,38 @@ impl TestCluster {
         })
     }
 
+    /// How a migration ended, by an operator at one of the nodes; panics with its status if it does not.
+    pub fn migration_ended(&self, operator: &mut Client, id: i64) -> String {
+        let id = id.to_string();
+        let mut status = None;
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            let reply = operator.request(&["SIDLE.MIGRATE", "STATUS", &id]);
+            status = reply.as_bytes().and_then(|text| serde_json::from_slice::<Json>(text).ok());
+            let state = status.as_ref().and_then(|status| status["state"].as_str()).unwrap_or_default();
+            if matches!(state, "done" | "failed" | "cancelled") {
+                return state.to_owned();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("migration {id} is not over after {PATIENCE:?}: {status:?}")
+    }
+
+    /// Sets records that are never read, so that a migration takes a while: in all slots, and so many more
+    /// with a tag.
+    pub fn fill(&self, records: usize, (tag, tagged): (&str, usize)) {
+        let filling = "x".repeat(100);
+        let keys = (0..records).map(|number| format!("filling:{number}"));
+        let keys: Vec<String> =
+            keys.chain((0..tagged).map(|number| format!("{tag}filling:{number}"))).collect();
+        let mut client = self.client(0);
+        for some in keys.chunks(1000) {
+            let requests: Vec<Vec<String>> =
+                some.iter().map(|key| vec!["SET".to_owned(), key.clone(), filling.clone()]).collect();
+            client.pipeline(&requests);
+        }
+    }
+
     /// The cluster's status of a migration.
     pub fn migration(&self, id: u64) -> Option<Json> {
         self.nodes.iter().find_map(|node| node.migration(id))

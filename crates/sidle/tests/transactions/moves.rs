@@ -1,13 +1,12 @@
 //! Ranges that move from node to node under the bank, by every protocol.
 
 use crate::bank::{Bank, Weather};
-use crate::support::{Client, PATIENCE, TestCluster};
-use serde_json::Value as Json;
+use crate::support::TestCluster;
 use sidle_migration::PROTOCOLS;
 use sidle_resp::Value;
 use sidle_types::{Position, PositionRange, Slot};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Records that are never read, so that a move takes a while: in all slots, and in the split slot.
 const FILLING: usize = 20_000;
@@ -18,16 +17,7 @@ const TURNS: usize = 5;
 const BETWEEN: u64 = 5;
 
 pub(crate) fn fill(cluster: &TestCluster, tag: &str) {
-    let filling = "x".repeat(100);
-    let keys = (0..FILLING).map(|number| format!("filling:{number}"));
-    let keys: Vec<String> =
-        keys.chain((0..TAGGED_FILLING).map(|number| format!("{tag}filling:{number}"))).collect();
-    let mut client = cluster.client(0);
-    for some in keys.chunks(1000) {
-        let requests: Vec<Vec<String>> =
-            some.iter().map(|key| vec!["SET".to_owned(), key.clone(), filling.clone()]).collect();
-        client.pipeline(&requests);
-    }
+    cluster.fill(FILLING, (tag, TAGGED_FILLING));
 }
 
 /// Half of the slots, and half of the slot of this tag, which the other half of all slots has.
@@ -45,22 +35,7 @@ pub(crate) fn go(cluster: &TestCluster, range: PositionRange, to: usize, protoco
     let (span, to) = (format!("{}-{}", range.first(), range.last()), cluster.nodes[to].address());
     let words = ["SIDLE.MIGRATE", "START", "POSITIONS", &span, "TO", &to, "PROTOCOL", protocol];
     let Value::Integer(id) = operator.request(&words) else { panic!("{span} cannot go to {to}") };
-    assert_eq!(ended(&mut operator, &id.to_string()), "done", "migration {id} by {protocol}");
-}
-
-/// How a migration ended; panics with its status if it does not.
-fn ended(operator: &mut Client, id: &str) -> String {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let reply = operator.request(&["SIDLE.MIGRATE", "STATUS", id]);
-        let status = reply.as_bytes().and_then(|text| serde_json::from_slice::<Json>(text).ok());
-        let state = status.as_ref().and_then(|status| status["state"].as_str()).unwrap_or_default();
-        if matches!(state, "done" | "failed" | "cancelled") {
-            return state.to_owned();
-        }
-        assert!(Instant::now() < deadline, "migration {id} is not over after {PATIENCE:?}: {reply:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    assert_eq!(cluster.migration_ended(&mut operator, id), "done", "migration {id} by {protocol}");
 }
 
 fn moves_under_the_bank(nodes: usize) {
