@@ -57,6 +57,9 @@ impl Simulation {
                 Other::Committers(committers) => {
                     committers.met.iter().for_each(|(what, times)| meet(what, *times));
                 }
+                Other::Executors(executors) => {
+                    executors.met.iter().for_each(|(what, times)| meet(what, *times));
+                }
                 Other::Surveyor(surveyor) => {
                     meet("scanned keys", surveyor.judged);
                     meet("flushes", surveyor.flushes);

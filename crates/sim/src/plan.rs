@@ -1,8 +1,8 @@
 //! A seed's plan: the cluster, the network, the load, and the faults.
 
 use crate::clients::{
-    BareSetup, CancellerSetup, CommittersSetup, ComparersSetup, ConsumersSetup, MisbehavingSetup,
-    Misbehaviour, OperatorSetup, OtherSetup, SessionSetup, SurveyorSetup, UpgradesSetup,
+    BareSetup, CancellerSetup, CommittersSetup, ComparersSetup, ConsumersSetup, ExecutorsSetup,
+    MisbehavingSetup, Misbehaviour, OperatorSetup, OtherSetup, SessionSetup, SurveyorSetup, UpgradesSetup,
 };
 use crate::clock::{Clock, WALL_OFF_MS};
 use crate::durable::DurableDraw;
@@ -195,7 +195,10 @@ impl Plan {
         run_once(seed, kind.keeps_what_ran(&nemesis) && replacements.is_empty(), &others, &mut sessions);
         let keeps_locks = nodes > 1 && kind.keeps_what_ran(&nemesis) && replacements.is_empty();
         let committers = committers((seed, nodes, think_us), &typical, &mut others, keeps_locks);
+        let executors =
+            committers.as_ref().and_then(|committers| executors((seed, nodes, think_us), committers));
         others.extend(committers);
+        others.extend(executors);
         Plan {
             hosts,
             pace,
@@ -470,7 +473,7 @@ fn flush_nothing(other: &mut OtherSetup) {
 }
 
 /// In every second seed of those with several nodes, where no death takes votes with it, there are
-/// transactions over nodes. Not beside flushes, which forget what is locked.
+/// transactions over nodes. Not beside flushes, which throw away what is judged.
 fn committers(
     (seed, nodes, think_us): (u64, usize, u64),
     typical: &Quality,
@@ -494,6 +497,21 @@ fn committers(
         timeout_us: timeout_us(&mut random, typical),
         seed: HostId(random.index(nodes)),
     }))
+}
+
+/// In every second seed of those there are EXECs of the same.
+fn executors((seed, nodes, think_us): (u64, usize, u64), committers: &OtherSetup) -> Option<OtherSetup> {
+    let OtherSetup::Committers(CommittersSetup { ledgers, .. }) = committers else { return None };
+    let mut random = Random::new(seed ^ 0xe8ec_0000_0000_0000);
+    random.one_in(2).then(|| {
+        OtherSetup::Executors(ExecutorsSetup {
+            ledgers: *ledgers,
+            rows: random.between(1, 4) as usize,
+            think_us,
+            doubt_us: random.magnitude(100, 100_000),
+            nodes,
+        })
+    })
 }
 
 /// In one seed of four there are lists, and clients that wait for items.

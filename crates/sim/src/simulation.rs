@@ -92,7 +92,10 @@ impl Simulation {
                 // Later kinds have streams of their own: the rest of a simulation draws as without them.
                 let is_later = matches!(
                     setup,
-                    OtherSetup::Consumers(_) | OtherSetup::Comparers(_) | OtherSetup::Committers(_)
+                    OtherSetup::Consumers(_)
+                        | OtherSetup::Comparers(_)
+                        | OtherSetup::Committers(_)
+                        | OtherSetup::Executors(_)
                 );
                 let random = if is_later { later.fork() } else { random.fork() };
                 Other::new(first + index, setup, random, &mut world)

@@ -49,8 +49,6 @@ pub struct CommittersSetup {
 const TRIES: u32 = 8;
 /// The longest pause in the middle of a commit: much longer than nodes wait until they help.
 const PAUSE_US: (u64, u64) = (1_000, 5_000_000);
-/// How many records there may be: all are judged together.
-const MOST_RECORDS: usize = 600;
 /// How many texts are read one after the other, at most.
 const WALK: u64 = 6;
 
@@ -239,7 +237,7 @@ impl Committers {
         let does = match does {
             Does::Rests(_) if !self.looks.is_empty() => self.look(row, world, history),
             Does::Rests(_) | Does::Begins(..) | Does::Doubts(..) if self.is_stopped => Does::Rests(now_us),
-            Does::Rests(_) if history.transactions.texts.len() >= MOST_RECORDS => Does::Rests(u64::MAX),
+            Does::Rests(_) if history.transactions.is_full() => Does::Rests(u64::MAX),
             Does::Rests(_) if self.random.one_in(4) => self.single(row, world, history),
             Does::Rests(_) => {
                 let draft = Draft::draw(self.setup.ledgers, &mut self.random, &mut history.transactions);

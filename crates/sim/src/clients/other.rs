@@ -2,7 +2,8 @@
 
 use super::{
     Bare, BareSetup, Canceller, CancellerSetup, Committers, CommittersSetup, Comparers, ComparersSetup,
-    Consumers, ConsumersSetup, Misbehaving, MisbehavingSetup, Surveyor, SurveyorSetup,
+    Consumers, ConsumersSetup, Executors, ExecutorsSetup, Misbehaving, MisbehavingSetup, Surveyor,
+    SurveyorSetup,
 };
 use crate::host::Host;
 use crate::network::{Signal, StreamId};
@@ -28,6 +29,8 @@ pub enum OtherSetup {
     Comparers(ComparersSetup),
     /// Those that run transactions over several nodes.
     Committers(CommittersSetup),
+    /// Those that do so by EXEC.
+    Executors(ExecutorsSetup),
 }
 
 /// Such a client.
@@ -47,6 +50,8 @@ pub enum Other {
     Comparers(Box<Comparers>),
     /// Those that run transactions over several nodes.
     Committers(Box<Committers>),
+    /// Those that do so by EXEC.
+    Executors(Box<Executors>),
 }
 
 impl Other {
@@ -64,6 +69,7 @@ impl Other {
             OtherSetup::Committers(setup) => {
                 Other::Committers(Box::new(Committers::new(number, setup, random)))
             }
+            OtherSetup::Executors(setup) => Other::Executors(Box::new(Executors::new(number, setup, random))),
         }
     }
 
@@ -77,13 +83,16 @@ impl Other {
             Other::Consumers(consumers) => consumers.stop(),
             Other::Comparers(comparers) => comparers.stop(),
             Other::Committers(committers) => committers.stop(),
+            Other::Executors(executors) => executors.stop(),
         }
     }
 
     /// What was acknowledged is lost.
     pub fn lose(&mut self) {
-        if let Other::Committers(committers) = self {
-            committers.lose();
+        match self {
+            Other::Committers(committers) => committers.lose(),
+            Other::Executors(executors) => executors.lose(),
+            _ => {}
         }
     }
 
@@ -106,6 +115,7 @@ impl Other {
             Other::Consumers(consumers) => consumers.under_way(),
             Other::Comparers(comparers) => comparers.under_way(),
             Other::Committers(committers) => committers.under_way(),
+            Other::Executors(executors) => executors.under_way(),
         }
     }
 
@@ -113,9 +123,11 @@ impl Other {
     pub fn open_records(&self) -> Box<dyn Iterator<Item = &Operation> + '_> {
         match self {
             Other::Bare(hand) => Box::new(hand.open_records()),
-            Other::Misbehaving(_) | Other::Canceller(_) | Other::Consumers(_) | Other::Committers(_) => {
-                Box::new(std::iter::empty())
-            }
+            Other::Misbehaving(_)
+            | Other::Canceller(_)
+            | Other::Consumers(_)
+            | Other::Committers(_)
+            | Other::Executors(_) => Box::new(std::iter::empty()),
             Other::Comparers(comparers) => Box::new(comparers.open_records()),
             Other::Surveyor(surveyor) => Box::new(surveyor.open_records().iter()),
         }
@@ -153,6 +165,7 @@ impl Other {
                 Ok(())
             }
             Other::Committers(committers) => committers.turn(world, history),
+            Other::Executors(executors) => executors.turn(world, history),
         }
     }
 
@@ -173,6 +186,7 @@ impl Other {
             Other::Consumers(consumers) => consumers.hear(stream, signal, world, history),
             Other::Comparers(comparers) => comparers.hear(stream, signal, world, history),
             Other::Committers(committers) => committers.hear(stream, signal, world, history),
+            Other::Executors(executors) => executors.hear(stream, signal, world, history),
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct Ledgers {
     pub accounts: u64,
 }
 
+/// How many records there may be: all are judged together.
+const MOST_RECORDS: usize = 600;
 /// The most keys of a transaction.
 const MOST_KEYS: usize = 4;
 
@@ -216,6 +218,11 @@ pub struct Records {
 }
 
 impl Records {
+    /// Whether there are as many as are to be judged.
+    pub fn is_full(&self) -> bool {
+        self.texts.len() >= MOST_RECORDS
+    }
+
     /// A token that nobody has appended.
     pub fn next_token(&mut self) -> u64 {
         self.last_token += 1;
