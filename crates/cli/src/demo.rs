@@ -64,7 +64,7 @@ is checked at the end, of every warehouse.
 
 Exit status: 0 done; 1 a node did not start, or a file could not be written; 2 wrong command line; 3 the \
 move failed; 4 a node was not reached; 5 a wrong value was read, or an acknowledged write was lost or not \
-read back, or a sum was another one; 130 interrupted.";
+read back, or a sum was another one, or a condition of TPC-C's did not hold; 130 interrupted.";
 
 /// Flags of `sidle demo`.
 #[derive(Debug, Args)]

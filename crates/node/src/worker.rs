@@ -418,19 +418,26 @@ impl Worker {
         }
     }
 
-    /// When the next wait for a key ends by its time, or the pause that holds commands up.
+    /// When the next wait for a key ends by its time, or the pause that holds commands up; or a transaction
+    /// goes on that this worker commits, or decides. [`pass_time`](Self::pass_time) is due then.
     #[inline]
     pub fn next_end_of_wait(&self) -> Option<MonotonicUs> {
         let Dispatcher { blocked, held_up, .. } = &self.dispatcher;
-        blocked.next_end().into_iter().chain(held_up.next_end()).min()
+        let transactions = self.over_nodes.poll_timeout(&self.dispatcher);
+        let transactions = transactions.into_iter().chain(self.helpers.poll_timeout(false));
+        blocked.next_end().into_iter().chain(held_up.next_end()).chain(transactions).min()
+    }
+
+    /// Whether a transaction that this worker commits, or decides, waits for a commit of the durable log.
+    pub fn awaits_commit(&self) -> bool {
+        let safe = self.safe_commit();
+        self.over_nodes.awaits_more_than(safe) || self.helpers.awaits_more_than(safe)
     }
 
     /// When [`pass_time`](Self::pass_time) is due without an event.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
         let has_locks = self.index == WorkerIndex(0) && self.dispatcher.executor.store.has_locks();
-        let helps = self.helpers.poll_timeout(has_locks);
-        let over_nodes = self.over_nodes.poll_timeout(&self.dispatcher);
-        let own = helps.into_iter().chain(over_nodes).chain(self.next_end_of_wait());
+        let own = self.helpers.poll_timeout(has_locks).into_iter().chain(self.next_end_of_wait());
         self.dispatcher.lines.poll_timeout().into_iter().chain(own).min()
     }
 

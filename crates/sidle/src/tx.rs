@@ -12,6 +12,9 @@ use sidle_cluster::{HostPort, LockedKey, NodeState};
 use std::fmt::Write;
 use std::time::Duration;
 
+/// So much of a key is shown.
+const KEY_CHARACTERS: usize = 60;
+
 /// A locked key, and its node.
 #[derive(Debug, Serialize)]
 struct Locked {
@@ -121,6 +124,15 @@ async fn connect(reach: &Reach, all: &[Locked]) -> Result<Client, Failure> {
     Client::connect_with(config).await.map_err(|error| Failure::new(Status::Unreachable, error))
 }
 
+/// A key on one line, and its begin only if it is long.
+fn printable(key: &str) -> String {
+    let mut shown: String = key.chars().take(KEY_CHARACTERS).flat_map(char::escape_debug).collect();
+    if key.chars().nth(KEY_CHARACTERS).is_some() {
+        shown.push_str("..");
+    }
+    shown
+}
+
 fn shown(all: &[Locked]) -> String {
     if all.is_empty() {
         return "No key is locked by a transaction.\n".to_owned();
@@ -130,7 +142,7 @@ fn shown(all: &[Locked]) -> String {
     for Locked { node, key } in all {
         let to = if key.writes { "write" } else { "read" };
         let age = clock(key.locked_ms * 1_000);
-        table.row([key.id.clone(), node.clone(), age, to.to_owned(), key.key.clone()]);
+        table.row([key.id.clone(), node.clone(), age, to.to_owned(), printable(&key.key)]);
     }
     let mut ids: Vec<&str> = all.iter().map(|locked| &*locked.key.id).collect();
     ids.dedup();
@@ -139,4 +151,16 @@ fn shown(all: &[Locked]) -> String {
         counted(all.len() as u64, "locked key"),
         counted(ids.len() as u64, "transaction")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn a_key_is_shown_on_one_line() {
+        assert_eq!(printable("{b}plain"), "{b}plain");
+        assert_eq!(printable("new\nline \u{1b}[31m"), "new\\nline \\u{1b}[31m");
+        assert_eq!(printable(&"x".repeat(61)), "x".repeat(60) + "..");
+    }
 }

@@ -18,6 +18,10 @@ use sidle_types::{MonotonicUs, fault};
 use std::collections::VecDeque;
 use std::ops::Range;
 
+/// A transaction that is to commit, and is not applied at all of its keys for so long, is reported all the
+/// same: the others are locked until they have applied it (X4), wherever their nodes have gone.
+const REPORTED_AFTER_US: u64 = 2_000_000;
+
 /// Keys that one node prepares together, with their commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -91,7 +95,8 @@ pub enum Answer<'a> {
 /// What became of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is applied at all of its keys; the replies of each part.
+    /// It is applied at all of its keys, or will be at those that have not answered for long: they are locked
+    /// until then. The replies of each part.
     Committed(Vec<Vec<u8>>),
     /// It has no effect.
     Aborted(Lost),
@@ -145,6 +150,8 @@ pub struct Coordinator {
     until: Option<MonotonicUs>,
     outcome: Option<Outcome>,
     is_reported: bool,
+    /// When it was seen that it is to commit.
+    decided_at: Option<MonotonicUs>,
     /// Whether a node has asked the first key for the list.
     first_look: bool,
     is_contradicted: bool,
@@ -209,6 +216,7 @@ impl Coordinator {
             until,
             outcome: None,
             is_reported: false,
+            decided_at: None,
             first_look: false,
             is_contradicted: false,
         }
@@ -298,7 +306,10 @@ impl Coordinator {
 
     /// When it has something to do though no answer came.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        [self.retries.at(), self.until].into_iter().flatten().min().filter(|_| !self.is_over())
+        let reports_at = self.decided_at.filter(|_| !self.is_reported);
+        let reports_at = reports_at.map(|decided| decided.plus_us(REPORTED_AFTER_US));
+        let due = [self.retries.at(), self.until, reports_at].into_iter().flatten().min();
+        due.filter(|_| !self.is_over())
     }
 
     /// Whether nothing is to be sent any more.
@@ -313,6 +324,12 @@ impl Coordinator {
         }
         if self.until.is_some_and(|until| until <= now) {
             return self.give_up();
+        }
+        if self.stage == (Stage::Deciding { commits: true }) {
+            let decided = *self.decided_at.get_or_insert(now);
+            if now.since(decided) >= REPORTED_AFTER_US {
+                self.report(Outcome::Committed(self.replies.clone()));
+            }
         }
         if self.retries.is_over(now) {
             self.to_send.extend(std::mem::take(&mut self.again));

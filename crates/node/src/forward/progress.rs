@@ -217,13 +217,12 @@ impl Progress {
         let is_lost = failure == Failure::Broken;
         let why = match failure {
             Failure::Unreachable => format!(
-                "CLUSTERDOWN hash slot {slot} is split between nodes or moving, and the node that has one of the \
-                 keys cannot be reached"
+                "CLUSTERDOWN a node that has keys of hash slot {slot} cannot be reached: `sidle status` names it. \
+                 Start it again, or have it taken over (`sidle takeover`)"
             ),
-            Failure::Broken => format!(
-                "the connection to the node that has one of the keys broke before it answered (hash slot {slot} \
-                 is split between nodes, or moving)"
-            ),
+            Failure::Broken => {
+                format!("the connection to a node that has keys of hash slot {slot} broke before it answered")
+            }
             Failure::Refused(text) => String::from_utf8_lossy(&text).into_owned(),
         };
         match (self.is_write && self.has_done(), is_lost) {

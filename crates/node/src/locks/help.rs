@@ -41,6 +41,11 @@ impl Helpers {
         self.running.values().map(|helper| helper.len()).sum()
     }
 
+    /// Whether some wait for a later commit than this.
+    pub(crate) fn awaits_more_than(&self, safe: CommitNumber) -> bool {
+        self.running.values().any(|own| own.least_shown().is_some_and(|shown| shown > safe))
+    }
+
     /// When time is to be passed though nothing happens. `has_locks`: something lies beside keys.
     pub(crate) fn poll_timeout(&self, has_locks: bool) -> Option<MonotonicUs> {
         match self.running.is_empty() {

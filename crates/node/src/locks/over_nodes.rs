@@ -75,6 +75,12 @@ impl OverNodes {
         self.running.iter().flat_map(OverNode::requests).map(OwnRequests::len).sum()
     }
 
+    /// Whether some wait for a later commit than this.
+    pub(crate) fn awaits_more_than(&self, safe: CommitNumber) -> bool {
+        let mut requests = self.running.iter().flat_map(OverNode::requests);
+        requests.any(|own| own.least_shown().is_some_and(|shown| shown > safe))
+    }
+
     /// A request has been woken: whether it is one of these.
     pub(crate) fn woken(&mut self, ticket: Ticket) -> bool {
         let is_own = self.running.iter().any(|over| over.requests().any(|own| own.waits_under(ticket)));

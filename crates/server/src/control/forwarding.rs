@@ -41,9 +41,7 @@ pub(super) fn open(
         worker.hand(match opened {
             Ok(stream) => WorkerInput::LinkOpened(link, stream),
             Err(error) => {
-                tracing::warn!(
-                    "cannot forward to node {to} at {address}, which owns a part of a slot: {error}"
-                );
+                tracing::warn!("cannot forward requests to node {to} at {address}: {error}");
                 WorkerInput::LinkFailed(link)
             }
         });

@@ -142,6 +142,9 @@ impl Engine {
         if self.worker.next_end_of_wait().is_some_and(|end| end <= now.mono) {
             self.worker.pass_time(now);
         }
+        if let Some(log) = self.log.as_ref().filter(|_| self.worker.awaits_commit()) {
+            log.ask();
+        }
         self.release_held();
         let endings = self.shared.clients.endings();
         if endings != self.endings_followed {
