@@ -7,6 +7,7 @@
 
 mod bank;
 mod dead_clients;
+mod execs;
 mod kills;
 mod moves;
 mod shared_client;
