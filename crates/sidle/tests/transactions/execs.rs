@@ -1,6 +1,5 @@
 //! EXEC over keys of several nodes, by a client that knows nothing of Sidle.
 
-use crate::moves::{go, ranges};
 use crate::support::TestCluster;
 use sidle_resp::Value;
 use sidle_types::Slot;
@@ -13,8 +12,8 @@ const LIMIT: Duration = Duration::from_secs(6);
 #[test]
 fn it_goes_on_when_an_answer_comes() {
     let cluster = TestCluster::start(2);
-    let [half, _] = ranges("{t}");
-    go(&cluster, half, 1, "handoff");
+    let id = cluster.start_migration("0-8191", 1);
+    assert_eq!(cluster.wait_for_migration(id)["state"], "done");
     let key = |is_moved: bool| {
         let mut names = (0..).map(|number| format!("key:{number}"));
         names.find(|name| (Slot::of_key(name.as_bytes()).number() <= 8191) == is_moved).expect("half of all")
