@@ -250,6 +250,9 @@ impl WorkerThread {
                 world.wake(host, Thread::LogWriter);
             }
         }
+        if site.is_durable && self.worker.awaits_commit() {
+            world.wake(host, Thread::LogWriter);
+        }
         // An arrival gets its own turn, and an incomplete request does nothing.
         let has_more = has_served && self.has_work();
         if !has_more && !self.is_sleepless {

@@ -18,7 +18,7 @@
 //! becomes the last one, and owes all that this node does not own: the copies make way, and what is pulled
 //! then comes in pieces for which there is memory, or is deleted first.
 //!
-//! Before a flush all is given (M31). If there is no memory for what that brings, all is owed at once.
+//! Before a flush all is given (M31), and owed: what is thrown away then need not be brought.
 //!
 //! M10: a cut that is requested again has the same lists, and its replies count only for the pull in flight.
 //! So a cut is applied once, and in order.
@@ -171,7 +171,7 @@ impl Cuts {
         }
     }
 
-    /// Everything is to be given, and is thrown away then: nothing waits for memory that this will free.
+    /// Everything is to be given, and is thrown away then.
     pub(super) fn flush(&mut self) {
         self.flushes = true;
         self.gives_all = self.gives_all.or(Some(GaveAll::Flush));
@@ -446,6 +446,11 @@ impl Cuts {
             // M38: it was packed before the source learned of that.
             return Ok(None);
         }
+        if self.flushes && !self.owes_all() {
+            parts.proved(lane);
+            self.owe_all(parts);
+            return Ok(None);
+        }
         if reply.asks && self.choices.uncovered == Uncovered::ByLoad {
             self.gives_all = self.gives_all.or(Some(GaveAll::Load));
         }
@@ -477,16 +482,22 @@ impl Cuts {
     fn does_not_fit(&mut self, parts: &TargetParts, now: MonotonicUs) {
         let Some(requested) = &mut self.requested else { return };
         let since = *requested.unfit_since.get_or_insert(now);
-        let waits = !requested.gives.is_all() && !self.flushes && now.since(since) < CUT_MEMORY_US;
+        let waits = !requested.gives.is_all() && now.since(since) < CUT_MEMORY_US;
         if waits || requested.gives == Gives::AllOwed || fault!(TransitWaitsForMemory) {
             return;
         }
+        self.gives_all = self.gives_all.or(Some(GaveAll::Memory));
+        self.owe_all(parts);
+    }
+
+    /// M38: the cut in flight, which the source knows of, is to give all that is left, and to owe it.
+    fn owe_all(&mut self, parts: &TargetParts) {
+        let Some(requested) = &mut self.requested else { return };
         (requested.gives, requested.unfit_since) = (Gives::AllOwed, None);
         requested.cursors = parts.writer.view().progress().collect();
         // They are owed as well.
         requested.taken.clear();
-        self.gives_all = self.gives_all.or(Some(GaveAll::Memory));
-        (self.partial, self.wants_whole) = (None, None);
+        (self.in_flight, self.partial, self.wants_whole) = (None, None, None);
         self.put.clear();
     }
 
