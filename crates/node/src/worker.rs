@@ -222,6 +222,11 @@ impl Worker {
         self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
     }
 
+    /// Whether this ticket is of a transaction over several nodes, which is carried out here.
+    pub fn is_over_nodes(&self, ticket: Ticket) -> bool {
+        self.dispatcher.execs.has(ticket)
+    }
+
     /// Whether a parked command waits for a whole range to arrive: it walks over keys.
     pub fn awaits_range(&self, ticket: Ticket) -> bool {
         self.dispatcher.parking.awaits_range(ticket)

@@ -164,8 +164,14 @@ impl Executors {
             _ => history.transactions.begin(&draft, &read, world.now_us)?,
         };
         world.tell(|| format!("client {} executes {draft:?}", self.number));
-        let begin = [capable(), words(&["MULTI"])].into_iter();
-        let requests: Vec<Vec<String>> = begin.chain(commands(&draft)).chain([words(&["EXEC"])]).collect();
+        let mut requests = vec![capable()];
+        if !matches!(draft, Draft::Read(_)) {
+            // It may have watched something and given it up.
+            requests.push(words(&["UNWATCH"]));
+        }
+        requests.push(words(&["MULTI"]));
+        requests.extend(commands(&draft));
+        requests.push(words(&["EXEC"]));
         self.rows[number].lines[TRANSACTIONS].ask(&requests, world);
         Ok(Does::Executes(draft, read, place))
     }

@@ -141,8 +141,10 @@ impl Connection {
             Then::Close(_) | Then::Shutdown => Came::Closes,
             Then::Parked(ticket) => {
                 // What walks over keys waits for all of them, under the node's own patience; what found
-                // nothing to take waits for others.
-                let is_excused = worker.awaits_range(ticket) || self.session.waits_for_items();
+                // nothing to take waits for others. So does a transaction over nodes, for what is locked.
+                let is_excused = worker.awaits_range(ticket)
+                    || worker.is_over_nodes(ticket)
+                    || self.session.waits_for_items();
                 let since = if is_excused { MonotonicUs(u64::MAX) } else { now.mono };
                 self.waits = Waits::Parked(ticket, since);
                 self.began_to_wait.0 += 1;
