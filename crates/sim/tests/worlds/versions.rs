@@ -3,8 +3,10 @@
 use sidle_sim::{Plan, Simulation, Story};
 use std::collections::BTreeMap;
 
-/// How many of the clusters that seeds draw.
-const CLUSTERS: usize = 24;
+/// How many of the clusters that seeds draw, at most.
+const CLUSTERS: usize = 48;
+/// In how many of them each situation is met.
+const MET: u64 = 6;
 
 /// Before the version is raised large values move whole, and then in pieces. Each run checks that nothing is
 /// lost meanwhile, and that every frame is readable for its node.
@@ -22,6 +24,9 @@ fn large_values_move_whole_until_the_version_is_raised() {
         for what in ["versions raised", "large records whole", "pieces"] {
             *met.entry(what).or_default() += u64::from(summary.met.get(what).copied().unwrap_or(0) > 0);
         }
+        if met.values().all(|&clusters| clusters >= MET) {
+            return;
+        }
     }
-    assert!(met.values().all(|&clusters| clusters >= CLUSTERS as u64 / 4), "{met:?}");
+    panic!("each is to be met in {MET} clusters: {met:?}");
 }
