@@ -54,12 +54,8 @@ impl Simulation {
                     meet(run, comparers.exchanged);
                     meet(refused, comparers.refused);
                 }
-                Other::Committers(committers) => {
-                    committers.met.iter().for_each(|(what, times)| meet(what, *times));
-                }
-                Other::Executors(executors) => {
-                    executors.met.iter().for_each(|(what, times)| meet(what, *times));
-                }
+                Other::Committers(of) => of.met.iter().for_each(|(what, times)| meet(what, *times)),
+                Other::Executors(of) => of.met.iter().for_each(|(what, times)| meet(what, *times)),
                 Other::Surveyor(surveyor) => {
                     meet("scanned keys", surveyor.judged);
                     meet("flushes", surveyor.flushes);

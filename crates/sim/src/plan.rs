@@ -194,11 +194,8 @@ impl Plan {
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         run_once(seed, kind.keeps_what_ran(&nemesis) && replacements.is_empty(), &others, &mut sessions);
         let keeps_locks = nodes > 1 && kind.keeps_what_ran(&nemesis) && replacements.is_empty();
-        let committers = committers((seed, nodes, think_us), &typical, &mut others, keeps_locks);
-        let executors =
-            committers.as_ref().and_then(|committers| executors((seed, nodes, think_us), committers));
-        others.extend(committers);
-        others.extend(executors);
+        let over_nodes = over_nodes((seed, nodes, think_us), &typical, &mut others, keeps_locks);
+        others.extend(over_nodes);
         Plan {
             hosts,
             pace,
@@ -470,6 +467,18 @@ fn flush_nothing(other: &mut OtherSetup) {
     if let OtherSetup::Surveyor(setup) = other {
         setup.flushes = 0;
     }
+}
+
+/// Those that run transactions over nodes.
+fn over_nodes(
+    (seed, nodes, think_us): (u64, usize, u64),
+    typical: &Quality,
+    others: &mut [OtherSetup],
+    keeps_locks: bool,
+) -> Vec<OtherSetup> {
+    let committers = committers((seed, nodes, think_us), typical, others, keeps_locks);
+    let executors = committers.as_ref().and_then(|of| executors((seed, nodes, think_us), of));
+    committers.into_iter().chain(executors).collect()
 }
 
 /// In every second seed of those with several nodes, where no death takes votes with it, there are
