@@ -734,8 +734,7 @@ impl Dispatcher {
             return Ok(Outcome::Done);
         }
         if begun.is_none() && self.executor.store.commits().is_some() {
-            // All replies wait for its end. It begins when those before it are sent, so that it waits for no
-            // client.
+            // All replies wait for its end. It begins when those before are sent: it waits for no client.
             session.route.goes_on.flush = Some(Flush::default());
             return Err(self.parking.park_for_a_turn());
         }
